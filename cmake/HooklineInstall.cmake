@@ -1,0 +1,29 @@
+# The installed package: find_package(hookline) gives other projects hookline::hookline, hookline::parallel and the rest.
+
+include(CMakePackageConfigHelpers)
+set(_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/hookline)
+
+if(HOOKLINE_TORCH_HALF)
+  # What a training program links. (The program `hookline` is the launcher, hence the target's name here.)
+  add_library(hookline_hookline INTERFACE)
+  add_library(hookline::hookline ALIAS hookline_hookline)
+  set_target_properties(hookline_hookline PROPERTIES EXPORT_NAME hookline)
+  target_link_libraries(hookline_hookline INTERFACE hookline_parallel)
+  target_compile_features(hookline_hookline INTERFACE cxx_std_20)
+  # <hookline/hookline.h>, in the build tree as well as installed.
+  set(_umbrella ${PROJECT_BINARY_DIR}/include/hookline/hookline.h)
+  file(CONFIGURE OUTPUT ${_umbrella} CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
+  target_include_directories(hookline_hookline INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(FILES ${_umbrella} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline)
+  install(TARGETS hookline_hookline EXPORT hookline-targets)
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder})
+endif()
+
+install(EXPORT hookline-targets NAMESPACE hookline:: DESTINATION ${_package_folder})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hooklineConfig.cmake.in ${PROJECT_BINARY_DIR}/hooklineConfig.cmake
+  INSTALL_DESTINATION ${_package_folder} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/hooklineConfig.cmake ${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake
+  DESTINATION ${_package_folder})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

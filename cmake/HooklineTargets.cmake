@@ -1,0 +1,33 @@
+# What every target of hookline's own has in common.
+
+add_library(hookline_warnings INTERFACE)
+target_compile_options(hookline_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+# g++ 12 sees overlapping copies in `"text" + std::string` where there are none (GCC bug 105651).
+target_compile_options(hookline_warnings INTERFACE
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
+if(HOOKLINE_WARNINGS_AS_ERRORS)
+  target_compile_options(hookline_warnings INTERFACE -Werror)
+endif()
+
+# hookline_library(NAME SOURCES file… [LINK target…] [HEADERS file…]): a static library NAME, exported as
+# hookline::NAME without its hookline_ prefix. HEADERS, relative to the calling folder, are installed.
+function(hookline_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;HEADERS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  string(REPLACE "hookline_" "" export_name ${name})
+  add_library(hookline::${export_name} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hookline>)
+  target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE $<BUILD_INTERFACE:hookline_warnings>)
+  install(TARGETS ${name} EXPORT hookline-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  foreach(header IN LISTS arg_HEADERS)
+    cmake_path(GET header PARENT_PATH below)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline/${folder}/${below})
+  endforeach()
+endfunction()
+
+if(HOOKLINE_TORCH_HALF)
+  include(HooklinePch)
+endif()

@@ -1,0 +1,15 @@
+# hookline::toml11, version 4 or later: the system's, or the single header that `./dev setup` puts into .deps/.
+# (3.x turns integers that overflow into other numbers without a word.)
+
+find_package(toml11 4 QUIET)
+add_library(hookline_toml11 INTERFACE)
+add_library(hookline::toml11 ALIAS hookline_toml11)
+if(toml11_FOUND)
+  target_link_libraries(hookline_toml11 INTERFACE toml11::toml11)
+else()
+  find_path(HOOKLINE_TOML11_INCLUDE toml.hpp PATHS ${PROJECT_SOURCE_DIR}/.deps/toml11 NO_DEFAULT_PATH)
+  if(NOT HOOKLINE_TOML11_INCLUDE)
+    message(FATAL_ERROR "toml11 4 or later is missing: run ./dev setup, or install it where CMake finds it")
+  endif()
+  target_include_directories(hookline_toml11 SYSTEM INTERFACE ${HOOKLINE_TOML11_INCLUDE})
+endif()

@@ -1,0 +1,29 @@
+// hookline's own messages, on standard error: the launcher's and the ranks'. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace hookline::log {
+
+/// As [logging] level spells them: "debug", "info", "warning", "error".
+void set_level(const std::string& level);
+
+void debug(std::string_view message);
+void info(std::string_view message);     // hookline: MESSAGE
+void warning(std::string_view message);  // hookline: warning: MESSAGE
+void error(std::string_view message);    // hookline: error: MESSAGE
+
+/// While it lives, messages go to `writer` instead: to whoever owns standard error and orders what goes
+/// there.
+class Redirect {
+ public:
+  using Writer = std::function<void(std::string_view)>;
+  explicit Redirect(Writer writer);
+  ~Redirect();
+  Redirect(const Redirect&) = delete;
+  Redirect& operator=(const Redirect&) = delete;
+};
+
+}  // namespace hookline::log

@@ -1,0 +1,124 @@
+#include "config/collect.h"
+#include "config/schema.h"
+#include "config/toml_tree.h"
+#include "hooks/suggest.h"
+
+namespace hookline {
+namespace {
+
+std::string joined(const std::vector<std::string>& words, const std::string& before,
+                   const std::string& after) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + before + word + after;
+  return out;
+}
+
+std::string shown_node(const TomlNode& node) {
+  switch (node.kind) {
+    case TomlNode::Kind::table:
+      return "a table";
+    case TomlNode::Kind::array:
+      return "an array";
+    case TomlNode::Kind::date:
+      return "a date";
+    case TomlNode::Kind::scalar:
+      break;
+  }
+  return shown_value(node.value);
+}
+
+class FileCollector {
+ public:
+  FileCollector(const SourceText& source, Collected& collected) : source_(source), collected_(collected) {}
+
+  void root(const TomlNode& node) {
+    for (const auto& [name, child] : node.children) {
+      if (!key_names(name).empty()) {
+        if (is_table(name, child)) table(name, child);
+      } else if (child.kind == TomlNode::Kind::table) {
+        unknown_table(name, child);
+      } else {
+        key_outside(name, child);
+      }
+    }
+  }
+
+ private:
+  void error(Span at, std::string message, std::string note) {
+    collected_.problems.push_back(
+        diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
+  }
+
+  Given given(const std::string& name, const TomlNode& node) const {
+    Given result;
+    result.name = name;
+    if (node.kind == TomlNode::Kind::scalar) result.value = node.value;
+    result.shown = shown_node(node);
+    result.key = source_.place(node.key);
+    result.place = source_.place(node.place);
+    return result;
+  }
+
+  bool is_table(const std::string& name, const TomlNode& node) {
+    if (node.kind == TomlNode::Kind::table) return true;
+    error(node.key, "'" + name + "' is " + shown_node(node) + ", not a table",
+          "write [" + name + "], and its keys in the lines below");
+    return false;
+  }
+
+  void table(const std::string& name, const TomlNode& node) {
+    for (const auto& [key, child] : node.children) {
+      const std::string full = name + "." + key;
+      if (full == kHookOptionTable) {
+        if (!is_table(full, child)) continue;
+        for (const auto& [option, value] : child.children)
+          collected_.hook_options.push_back(given(option, value));
+      } else if (find_key(name, key)) {
+        collected_.keys[full].push_back(given(key, child));
+      } else {
+        unknown_key(name, key, child);
+      }
+    }
+  }
+
+  void unknown_key(const std::string& table, const std::string& key, const TomlNode& node) {
+    std::vector<std::string> names = key_names(table);
+    if (table == "ddp") names.push_back("comm_state_option");
+    std::string note = "[" + table + "] has " + joined(names, "", "");
+    if (const auto near = nearest(key, names)) {
+      note = "did you mean '" + *near + "'?";
+    } else {
+      for (const std::string& other : table_names())
+        if (find_key(other, key)) note = "it belongs in [" + other + "]";
+    }
+    error(node.key, "unknown key '" + key + "' in [" + table + "]", note);
+  }
+
+  void unknown_table(const std::string& name, const TomlNode& node) {
+    const auto near = nearest(name, table_names());
+    error(node.key, "unknown table [" + name + "]",
+          near ? "did you mean [" + *near + "]?" : "the tables are " + joined(table_names(), "[", "]"));
+  }
+
+  void key_outside(const std::string& name, const TomlNode& node) {
+    std::string note = "the tables are " + joined(table_names(), "[", "]");
+    for (const std::string& table : table_names())
+      if (find_key(table, name)) note = "it belongs in [" + table + "]";
+    error(node.key, "key '" + name + "' is outside of any table", note);
+  }
+
+  const SourceText& source_;
+  Collected& collected_;
+};
+
+}  // namespace
+
+void collect_file(const SourceText& source, Collected& collected) {
+  TomlDocument document = parse_toml(source);
+  FileCollector collector(source, collected);
+  for (const TomlNode& root : document.roots) collector.root(root);
+  collected.incomplete = !document.problems.empty();
+  for (Diagnostic& problem : document.problems) collected.problems.push_back(std::move(problem));
+}
+
+}  // namespace hookline

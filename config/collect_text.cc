@@ -1,0 +1,226 @@
+// Values given as text, by environment variables and on the command line; and from text or TOML to a key's
+// type.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "config/collect.h"
+#include "config/schema.h"
+#include "hooks/suggest.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::string_view kPrefix = "HOOKLINE_";
+constexpr std::string_view kReserved[] = {"CONFIG", "RUN_DIR", "TORCH", "STORE_FD"};
+
+template <typename Number>
+std::optional<Number> read_number(const std::string& text) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, number);
+  return !text.empty() && result.ec == std::errc() && result.ptr == end ? std::optional(number)
+                                                                        : std::nullopt;
+}
+
+std::optional<bool> read_boolean(const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return std::nullopt;
+}
+
+/// `text` as the row's type, or as text if it is not one.
+OptionValue read_as(const OptionRow& row, const std::string& text) {
+  if (row.or_word && text == *row.or_word) return text;
+  switch (row.type) {
+    case OptionType::boolean:
+      if (const auto value = read_boolean(text)) return *value;
+      break;
+    case OptionType::integer:
+      if (const auto value = read_number<std::int64_t>(text)) return *value;
+      break;
+    case OptionType::number:
+      if (const auto value = read_number<std::int64_t>(text)) return *value;
+      if (const auto value = read_number<double>(text)) return *value;
+      break;
+    case OptionType::text:
+      break;
+  }
+  return text;
+}
+
+/// What else the value may have been meant as: "; write 2 without the quotes".
+std::string advice(const Given& given, const OptionRow& row) {
+  if (!given.value) {
+    if (!given.typed_text) return "";
+    std::vector<std::string> words = row.allowed;
+    if (row.type == OptionType::boolean) words = {"true", "false"};
+    if (row.or_word) words.push_back(*row.or_word);
+    const auto near = nearest(*given.typed_text, words);
+    return near ? "; did you mean " + *near + "?" : "";
+  }
+  std::string ignored;
+  if (const auto* text = std::get_if<std::string>(&*given.value)) {
+    if (row.type != OptionType::text && check_value(row, read_as(row, *text), ignored))
+      return "; write " + *text + " without the quotes";
+    std::vector<std::string> words = row.allowed;
+    if (row.or_word) words.push_back(*row.or_word);
+    const auto near = nearest(*text, words);
+    return near ? "; did you mean " + to_text(*near) + "?" : "";
+  }
+  const OptionValue quoted = to_text(*given.value);
+  if (row.type == OptionType::text && check_value(row, quoted, ignored)) return "; write it in quotes";
+  return "";
+}
+
+std::string bad_value(const Given& given, const std::string& name, const std::string& table) {
+  const std::string where = " for '" + name + "' in [" + table + "]";
+  const bool is_scalar = given.value || given.typed_text;
+  return is_scalar ? "bad value " + given.shown + where : "bad value" + where + ": " + given.shown;
+}
+
+/// "ddp.comm_hook" for every key, and "ddp.comm_state_option.NAME" for every option of every hook.
+std::vector<std::string> all_keys(const Catalog& catalog) {
+  std::vector<std::string> keys;
+  for (const KeyRow& row : schema()) keys.push_back(row.key());
+  for (const HookRow& hook : catalog.hooks())
+    for (const OptionRow& option : hook.options)
+      keys.push_back(std::string(kHookOptionTable) + "." + option.name);
+  return keys;
+}
+
+std::string variable_of(std::string key) {
+  std::string name(kPrefix);
+  for (const char c : key) {
+    if (c == '.') {
+      name += "__";
+    } else {
+      name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+  }
+  return name;
+}
+
+Given text_given(OriginKind layer, std::string name, const std::string& value, const std::string& where) {
+  Given given;
+  given.layer = layer;
+  given.name = std::move(name);
+  given.typed_text = value;
+  given.shown = shown_value(value);
+  given.key = given.place = Place{where, 0, 0, 1, ""};
+  return given;
+}
+
+/// Files it under its key; false if there is no such key.
+bool add(const std::string& key, Given given, Collected& collected) {
+  const std::string options = std::string(kHookOptionTable) + ".";
+  if (key.compare(0, options.size(), options) == 0 && key.size() > options.size()) {
+    collected.hook_options.push_back(std::move(given));
+    return true;
+  }
+  const std::size_t dot = key.find('.');
+  if (dot == key.npos || !find_key(key.substr(0, dot), key.substr(dot + 1))) return false;
+  collected.keys[key].push_back(std::move(given));
+  return true;
+}
+
+void report_unknown_variable(const std::string& name, const Catalog& catalog, Collected& collected) {
+  const Place place{name, 0, 0, 1, ""};
+  const std::string rest = name.substr(kPrefix.size());
+  if (rest.find("__") == rest.npos) {
+    // Not in the form of a key. Other programs may own such variables; one that is called like a key is a
+    // mistake.
+    for (const KeyRow& row : schema())
+      if (lower_case(rest) == row.option.name)
+        collected.problems.push_back(diagnostic_at(place, Severity::warning, "this variable has no effect",
+                                                   "did you mean " + variable_of(row.key()) + "?"));
+    return;
+  }
+  std::vector<std::string> variables;
+  for (const std::string& key : all_keys(catalog)) variables.push_back(variable_of(key));
+  const auto near = nearest(name, variables);
+  collected.problems.push_back(diagnostic_at(
+      place, Severity::error, "there is no such key",
+      near ? "did you mean " + *near + "?"
+           : "a variable is HOOKLINE_, the table, two underscores and the key: " + variables.front()));
+}
+
+}  // namespace
+
+std::string shown_value(const OptionValue& value) {
+  constexpr std::size_t longest = 80;
+  std::string text = to_text(value);
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "…";
+}
+
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,
+                         const Catalog& catalog, Collected& collected) {
+  for (const auto& [name, value] : variables) {
+    if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
+    const std::string rest = name.substr(kPrefix.size());
+    if (std::count(std::begin(kReserved), std::end(kReserved), rest) || rest.compare(0, 4, "LOG_") == 0)
+      continue;
+    std::string key = lower_case(rest);
+    for (std::size_t at = key.find("__"); at != key.npos; at = key.find("__", at + 1))
+      key.replace(at, 2, 1, '.');
+    const std::string last = key.substr(key.rfind('.') + 1);
+    if (!add(key, text_given(OriginKind::environment, last, value, name), collected))
+      report_unknown_variable(name, catalog, collected);
+  }
+}
+
+void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected) {
+  for (const Override& each : overrides) {
+    const std::string options = std::string(kHookOptionTable) + ".";
+    const bool is_option = each.key.compare(0, options.size(), options) == 0;
+    const std::string name = each.key.substr(is_option ? options.size() : each.key.rfind('.') + 1);
+    if (add(each.key, text_given(OriginKind::command_line, name, each.value, each.where), collected))
+      continue;
+    std::string note = "a key is a table, a dot and a name: ddp.comm_hook";
+    if (const auto near = nearest(each.key, all_keys(catalog))) {
+      note = "did you mean '" + *near + "'?";
+    } else {
+      for (const KeyRow& row : schema())
+        if (row.option.name == each.key) note = "did you mean '" + row.key() + "'?";
+    }
+    collected.problems.push_back(diagnostic_at(Place{each.where, 0, 0, 1, ""}, Severity::error,
+                                               "unknown key '" + each.key + "'", note));
+  }
+}
+
+std::optional<OptionValue> checked_value(const Given& given, const OptionRow& row, const std::string& table,
+                                         std::vector<Diagnostic>& problems) {
+  std::string problem = "must be " + allowed_text(row);
+  std::optional<OptionValue> value;
+  if (given.value) value = check_value(row, *given.value, problem);
+  if (given.typed_text) value = check_value(row, read_as(row, *given.typed_text), problem);
+  if (!value)
+    problems.push_back(diagnostic_at(given.place, Severity::error, bad_value(given, row.name, table),
+                                     problem + advice(given, row)));
+  return value;
+}
+
+std::optional<OptionValue> untyped_value(const Given& given, std::vector<Diagnostic>& problems) {
+  if (given.value) return given.value;
+  if (!given.typed_text) {
+    problems.push_back(diagnostic_at(given.place, Severity::error,
+                                     bad_value(given, given.name, kHookOptionTable),
+                                     "must be true or false, a number or text"));
+    return std::nullopt;
+  }
+  const std::string& text = *given.typed_text;
+  if (const auto value = read_boolean(text)) return *value;
+  if (const auto value = read_number<std::int64_t>(text)) return *value;
+  if (const auto value = read_number<double>(text)) return *value;
+  return text;
+}
+
+}  // namespace hookline

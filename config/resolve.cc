@@ -1,0 +1,109 @@
+#include "config/resolve.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "config/collect.h"
+#include "config/hook_checks.h"
+#include "config/schema.h"
+
+namespace hookline {
+namespace {
+
+void warn_of_no_effect(const Collected& collected, const RunConfig& config,
+                       std::vector<Diagnostic>& diagnostics) {
+  const auto warn = [&](const std::string& key, const std::string& note) {
+    const Given& given = collected.keys.at(key).back();
+    diagnostics.push_back(
+        diagnostic_at(given.key, Severity::warning, "'" + given.name + "' has no effect", note));
+  };
+  if (config.ddp.dim != 0)
+    warn("ddp.dim", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
+  if (config.ddp.check_reduction)
+    warn("ddp.check_reduction", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
+}
+
+void resolve_key(const KeyRow& row, const std::vector<Given>& values, RunConfig& config,
+                 std::vector<Diagnostic>& diagnostics) {
+  for (const Given& given : values) {
+    const auto value = checked_value(given, row.option, row.table, diagnostics);
+    if (!value) continue;
+    if (row.key() == "logging.dir" && std::get<std::string>(*value).empty())
+      diagnostics.push_back(diagnostic_at(given.place, Severity::error,
+                                          "bad value \"\" for 'dir' in [logging]",
+                                          "must be the name of a folder, such as \"hookline-runs\""));
+    row.set(config, *value);
+    config.origins[row.key()] = given.origin();
+  }
+}
+
+/// The hook and its wrapper are more than text: resolve_hook sees to them.
+bool is_hook_choice(const KeyRow& row) {
+  return row.table == "ddp" && (row.option.name == "comm_hook" || row.option.name == "comm_wrapper");
+}
+
+/// In the order of the file; what has no place in it keeps its order, in front if it concerns the file as a
+/// whole.
+void sort_as_read(std::vector<Diagnostic>& diagnostics, const std::string& file) {
+  const auto is_of_file = [&](const Diagnostic& each) { return !file.empty() && each.source == file; };
+  const auto others = std::stable_partition(diagnostics.begin(), diagnostics.end(), is_of_file);
+  std::stable_sort(diagnostics.begin(), others, [](const Diagnostic& a, const Diagnostic& b) {
+    return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+  });
+}
+
+}  // namespace
+
+bool Resolution::ok() const {
+  return std::none_of(diagnostics.begin(), diagnostics.end(),
+                      [](const Diagnostic& each) { return each.severity == Severity::error; });
+}
+
+std::string Resolution::report() const {
+  std::string text;
+  for (const Diagnostic& each : diagnostics) text += render(each);
+  return text;
+}
+
+Resolution resolve(const Sources& sources, const Catalog& catalog) {
+  Collected collected;
+  if (sources.file) {
+    auto source = read_source(*sources.file);
+    if (const auto* text = std::get_if<SourceText>(&source)) {
+      collect_file(*text, collected);
+    } else {
+      collected.problems.push_back(std::get<Diagnostic>(source));
+    }
+  }
+  collect_environment(sources.environment, catalog, collected);
+  collect_overrides(sources.overrides, catalog, collected);
+
+  Resolution resolution;
+  RunConfig& config = resolution.config;
+  resolution.diagnostics = collected.problems;
+  for (const KeyRow& row : schema()) {
+    config.origins[row.key()] = Origin{};
+    const auto given = collected.keys.find(row.key());
+    if (given != collected.keys.end() && !is_hook_choice(row))
+      resolve_key(row, given->second, config, resolution.diagnostics);
+  }
+  resolve_hook(collected, catalog, sources.allow_program_hooks, config, resolution.diagnostics);
+  warn_of_no_effect(collected, config, resolution.diagnostics);
+  sort_as_read(resolution.diagnostics, sources.file ? sources.file->string() : "");
+  return resolution;
+}
+
+std::vector<std::pair<std::string, std::string>> hookline_environment() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != text.npos && text.compare(0, 9, "HOOKLINE_") == 0)
+      variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::sort(variables.begin(), variables.end());
+  return variables;
+}
+
+}  // namespace hookline

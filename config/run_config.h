@@ -1,0 +1,67 @@
+// The typed configuration of a run: what every reader of the config gets, whatever the values came from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "hooks/option.h"
+
+namespace hookline {
+
+/// Where a value came from, in order of precedence (the later wins).
+enum class OriginKind { default_value, file, environment, command_line };
+
+struct Origin {
+  OriginKind kind = OriginKind::default_value;
+  std::string where;  // "run.toml:3:1", "HOOKLINE_DDP__COMM_HOOK", "--set ddp.comm_hook"; empty for a default
+};
+
+/// [launch]: who runs where.
+struct LaunchConfig {
+  std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
+  std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
+  double grace_period_seconds = 10;                // between SIGTERM and SIGKILL
+};
+
+/// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.
+struct DdpConfig {
+  std::int64_t dim = 0;
+  bool broadcast_buffers = true;
+  std::optional<std::int64_t> bucket_cap_mb;  // MiB; unset: first bucket 1 MiB, cap 25 MiB
+  bool find_unused_parameters = false;
+  bool check_reduction = false;
+  bool gradient_as_bucket_view = false;
+  bool static_graph = false;
+  std::string comm_hook = "no";  // canonical name (aliases are resolved)
+  std::string comm_wrapper = "no";
+  OptionMap comm_state_option;  // every option of the chosen hook, defaults filled in
+};
+
+/// [training]
+struct TrainingConfig {
+  std::optional<std::int64_t>
+      max_steps;  // optimizer steps the run is meant to take; unset: the program decides
+  std::int64_t gradient_accumulation_steps = 1;
+  std::optional<std::int64_t> seed;  // unset: not seeded
+};
+
+/// [logging]
+struct LoggingConfig {
+  std::string level = "info";         // debug, info, warning, error
+  std::string dir = "hookline-runs";  // run folders are made in here
+  bool prefix = true;                 // put "[rank]" before each line of a rank's output
+};
+
+/// A whole configuration. `origins` has an entry for each key, "table.key" ("ddp.comm_state_option.NAME"
+/// too).
+struct RunConfig {
+  LaunchConfig launch;
+  DdpConfig ddp;
+  TrainingConfig training;
+  LoggingConfig logging;
+  std::map<std::string, Origin> origins;
+};
+
+}  // namespace hookline

@@ -1,0 +1,155 @@
+#include "config/schema.h"
+
+#include <algorithm>
+
+namespace hookline {
+namespace {
+
+void store(const OptionValue& value, std::string& to) { to = std::get<std::string>(value); }
+void store(const OptionValue& value, bool& to) { to = std::get<bool>(value); }
+void store(const OptionValue& value, double& to) { to = std::get<double>(value); }
+void store(const OptionValue& value, std::int64_t& to) { to = std::get<std::int64_t>(value); }
+
+/// A row whose key is an ordinary field.
+template <auto table, auto field>
+KeyRow key(const char* table_name, OptionRow option) {
+  option.default_value = RunConfig().*table.*field;
+  return {table_name, std::move(option),
+          [](const RunConfig& config) { return OptionValue(config.*table.*field); },
+          [](RunConfig& config, const OptionValue& value) { store(value, config.*table.*field); }};
+}
+
+constexpr const char* kAuto = "auto";
+constexpr const char* kNone = "none";
+
+/// A row whose key is a count that may be left open, by the word `word`.
+template <auto table, auto field, auto& word>
+KeyRow open_key(const char* table_name, OptionRow option) {
+  option.default_value = std::string(word);
+  option.or_word = word;
+  return {table_name, std::move(option),
+          [](const RunConfig& config) {
+            const std::optional<std::int64_t>& value = config.*table.*field;
+            return value ? OptionValue(*value) : OptionValue(std::string(word));
+          },
+          [](RunConfig& config, const OptionValue& value) {
+            const auto* number = std::get_if<std::int64_t>(&value);
+            config.*table.*field = number ? std::optional(*number) : std::nullopt;
+          }};
+}
+
+OptionRow option(const char* name, OptionType type, const char* unit, const char* help) {
+  OptionRow row;
+  row.name = name;
+  row.type = type;
+  row.unit = unit;
+  row.help = help;
+  return row;
+}
+
+OptionRow count(const char* name, const char* unit, double at_least, const char* help) {
+  OptionRow row = option(name, OptionType::integer, unit, help);
+  row.at_least = at_least;
+  return row;
+}
+
+OptionRow flag(const char* name, const char* help) { return option(name, OptionType::boolean, "", help); }
+OptionRow text(const char* name, const char* help) { return option(name, OptionType::text, "", help); }
+
+OptionRow processes_per_node() {
+  OptionRow row = count("processes_per_node", "processes", 1, "Ranks on this host; auto: one a GPU, else 1.");
+  row.at_most = 4096;
+  return row;
+}
+
+OptionRow grace_period() {
+  OptionRow row = option("grace_period_seconds", OptionType::number, "seconds",
+                         "How long the other ranks may take to end before they are killed.");
+  row.at_least = 0;
+  return row;
+}
+
+OptionRow level() {
+  OptionRow row = text("level", "The least severe message to log.");
+  row.allowed = {"debug", "info", "warning", "error"};
+  return row;
+}
+
+void add_ddp(std::vector<KeyRow>& rows) {
+  constexpr auto ddp = &RunConfig::ddp;
+  rows.push_back(key<ddp, &DdpConfig::dim>(
+      "ddp", option("dim", OptionType::integer, "", "Accelerate's; has no effect, as in PyTorch.")));
+  rows.push_back(key<ddp, &DdpConfig::broadcast_buffers>(
+      "ddp", flag("broadcast_buffers", "Send rank 0's buffers to all ranks before each forward pass.")));
+  rows.push_back(open_key<ddp, &DdpConfig::bucket_cap_mb, kAuto>(
+      "ddp", count("bucket_cap_mb", "MiB", 1,
+                   "Gradients go out in buckets of about this size; auto: 25, the first one 1.")));
+  rows.push_back(key<ddp, &DdpConfig::find_unused_parameters>(
+      "ddp", flag("find_unused_parameters", "Allow parameters that take no part in a step's loss.")));
+  rows.push_back(key<ddp, &DdpConfig::check_reduction>(
+      "ddp", flag("check_reduction", "Accelerate's; has no effect, as in PyTorch.")));
+  rows.push_back(key<ddp, &DdpConfig::gradient_as_bucket_view>(
+      "ddp",
+      flag("gradient_as_bucket_view", "Let gradients be views of the buckets, which saves their memory.")));
+  rows.push_back(key<ddp, &DdpConfig::static_graph>(
+      "ddp", flag("static_graph", "Promise that every step uses the same parameters in the same order.")));
+  rows.push_back(key<ddp, &DdpConfig::comm_hook>(
+      "ddp", text("comm_hook", "How gradients are averaged; see `hookline hooks list`.")));
+  rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
+      "ddp", text("comm_wrapper", "The precision that the hook works in: no, fp16 or bf16.")));
+}
+
+std::vector<KeyRow> make_schema() {
+  constexpr auto launch = &RunConfig::launch;
+  constexpr auto training = &RunConfig::training;
+  constexpr auto logging = &RunConfig::logging;
+  std::vector<KeyRow> rows;
+  rows.push_back(open_key<launch, &LaunchConfig::processes_per_node, kAuto>("launch", processes_per_node()));
+  rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
+      "launch",
+      count("omp_num_threads", "threads", 1, "Threads a rank; auto: the cores divided by the ranks.")));
+  rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
+  add_ddp(rows);
+  rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
+      "training",
+      count("max_steps", "steps", 1, "Optimizer steps the run is meant to take; none: up to the program.")));
+  rows.push_back(key<training, &TrainingConfig::gradient_accumulation_steps>(
+      "training", count("gradient_accumulation_steps", "batches", 1, "Batches to one optimizer step.")));
+  rows.push_back(open_key<training, &TrainingConfig::seed, kNone>(
+      "training", count("seed", "", 0, "Seeds every rank's random numbers; none: not seeded.")));
+  rows.push_back(key<logging, &LoggingConfig::level>("logging", level()));
+  rows.push_back(
+      key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")));
+  rows.push_back(key<logging, &LoggingConfig::prefix>(
+      "logging", flag("prefix", "Put the rank's number before each line that it prints.")));
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<KeyRow>& schema() {
+  static const std::vector<KeyRow> rows = make_schema();
+  return rows;
+}
+
+std::vector<std::string> table_names() {
+  std::vector<std::string> names;
+  for (const KeyRow& row : schema())
+    if (names.empty() || names.back() != row.table) names.push_back(row.table);
+  return names;
+}
+
+std::vector<std::string> key_names(std::string_view table) {
+  std::vector<std::string> names;
+  for (const KeyRow& row : schema())
+    if (row.table == table) names.push_back(row.option.name);
+  return names;
+}
+
+const KeyRow* find_key(std::string_view table, std::string_view name) {
+  for (const KeyRow& row : schema())
+    if (row.table == table && row.option.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace hookline

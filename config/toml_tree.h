@@ -1,0 +1,34 @@
+// A TOML text as a tree of values that know their places.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/diagnostic.h"
+#include "config/source_text.h"
+#include "hooks/option.h"
+
+namespace hookline {
+
+struct TomlNode {
+  enum class Kind { scalar, table, array, date };
+
+  Kind kind = Kind::table;
+  OptionValue value;                                       // of a scalar
+  std::vector<std::pair<std::string, TomlNode>> children;  // of a table, in the order of the text
+  Span key;                                                // the last name of the key
+  Span place;                                              // the value
+};
+
+struct TomlDocument {
+  /// What could be read. A table that is given twice, which is an error, gives a second root.
+  std::vector<TomlNode> roots;
+  std::vector<Diagnostic> problems;
+};
+
+/// Parses `source`. A statement with a syntax error is reported and left out, so that one reading finds the
+/// problems of the whole file. Never throws for a bad text.
+TomlDocument parse_toml(const SourceText& source);
+
+}  // namespace hookline

@@ -1,0 +1,138 @@
+// Files that are no config at all.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <chrono>
+
+#include "tests/config/config_fixture.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BadFiles : public ::testing::Test {
+ protected:
+  static std::string report_of_file(const std::string& file) {
+    Sources sources;
+    sources.file = file;
+    const Resolution resolution = resolve(sources, Catalog::built_in());
+    EXPECT_FALSE(resolution.ok());
+    return resolution.report();
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+TEST_F(BadFiles, EmptyOnesAreErrors) {
+  const std::string expected =
+      "run.toml: error: the file is empty\n  write a table and a key, such as [ddp] and comm_hook = "
+      "\"fp16\"\n";
+  EXPECT_EQ(report_of(""), expected);
+  EXPECT_EQ(report_of(" \n\t\r\n"), expected);
+  EXPECT_EQ(report_of("\xEF\xBB\xBF\n"), expected);
+  EXPECT_EQ(report_of("# all defaults\n"), "");
+}
+
+TEST_F(BadFiles, MissingOnesAreErrors) {
+  EXPECT_EQ(report_of_file("nowhere.toml"), "nowhere.toml: error: there is no such file\n  check the path\n");
+  EXPECT_EQ(report_of_file(""), "error: the name of the config is empty\n  name a TOML file\n");
+}
+
+TEST_F(BadFiles, DirectoriesPipesAndDevicesAreErrors) {
+  std::filesystem::create_directory("folder");
+  EXPECT_EQ(report_of_file("folder"), "folder: error: is a directory\n  name a TOML file in it\n");
+  ASSERT_EQ(mkfifo("pipe", 0600), 0);
+  EXPECT_EQ(report_of_file("pipe"), "pipe: error: is not a regular file\n  a config is a TOML file\n");
+  EXPECT_EQ(report_of_file("/dev/zero"),
+            "/dev/zero: error: is not a regular file\n  a config is a TOML file\n");
+}
+
+TEST_F(BadFiles, UnreadableOnesAreErrors) {
+  TempFolder::write("secret.toml", "[ddp]\n");
+  EXPECT_EQ(report_of_file("secret.toml/run.toml"),
+            "secret.toml/run.toml: error: cannot be read: Not a directory\n");
+  if (geteuid() == 0) return;  // root may read everything
+  std::filesystem::permissions("secret.toml", std::filesystem::perms::none);
+  EXPECT_EQ(report_of_file("secret.toml"), "secret.toml: error: cannot be read: Permission denied\n");
+}
+
+TEST_F(BadFiles, HugeOnesAreErrorsAtOnce) {
+  TempFolder::write("huge.toml", "[ddp]\n");
+  std::filesystem::resize_file("huge.toml", 100 << 20);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(report_of_file("huge.toml"),
+            "huge.toml: error: is too large for a config: 100.0 MiB\n  a config has at most 256 KiB\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST_F(BadFiles, BinaryOnesAreErrors) {
+  EXPECT_EQ(report_of(std::string("[ddp]\n\0", 7)),
+            "run.toml: error: is a binary file: its byte 7 is zero\n  a config is a TOML file\n");
+}
+
+TEST_F(BadFiles, BrokenUtf8IsAnErrorWithItsPlace) {
+  const std::string expected =
+      "run.toml:2:9: error: not valid UTF-8\n"
+      "  2 | dir = \"é?\"\n"
+      "    |         ^ save the file as UTF-8\n";
+  EXPECT_EQ(report_of("[logging]\ndir = \"é\xff\"\n"), expected);
+  EXPECT_EQ(report_of("[logging]\ndir = \"é\xc3\"\n"), expected);
+  for (const char* sequence : {"\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe0\x80\x80",
+                               "\xf0\x80\x80\x80", "\xf4\x90\x80\x80"})
+    EXPECT_THAT(report_of("[logging]\ndir = \"" + std::string(sequence) + "\"\n"),
+                HasSubstr("run.toml:2:8: error: not valid UTF-8\n"));
+  EXPECT_EQ(report_of("[logging]\ndir = \"é€𝄞\"\n"), "");
+}
+
+TEST_F(BadFiles, AByteOrderMarkIsSkipped) {
+  EXPECT_EQ(report_of("\xEF\xBB\xBF[ddp]\ncomm_hook = \"fp16\"\n"), "");
+}
+
+TEST_F(BadFiles, WindowsLineEndsAreFine) {
+  EXPECT_EQ(report_of("[ddp]\r\ncomm_hook = \"fp16\"\r\n"), "");
+  EXPECT_EQ(report_of("[ddp]\r\ncom_hook = \"fp16\"\r\n"),
+            "run.toml:2:1: error: unknown key 'com_hook' in [ddp]\n"
+            "  2 | com_hook = \"fp16\"\n"
+            "    | ^~~~~~~~ did you mean 'comm_hook'?\n");
+}
+
+TEST_F(BadFiles, OverlongLinesAreErrors) {
+  EXPECT_THAT(report_of("[logging]\ndir = \"" + std::string(5000, 'a') + "\"\n"),
+              HasSubstr("run.toml:2:4097: error: the line is too long\n"));
+  EXPECT_THAT(report_of("[logging]\ndir = \"" + std::string(5000, 'a') + "\"\n"),
+              HasSubstr("^ a line has at most 4096 bytes\n"));
+}
+
+TEST_F(BadFiles, DeepNestingIsAnErrorInEveryForm) {
+  const std::string note = " a config nests at most 64 deep\n";
+  std::string many;
+  for (int i = 0; i < 10000; ++i) many += "[\n";
+  EXPECT_EQ(report_of("x = [\n" + many), "run.toml:65:1: error: nested too deep\n  65 | [\n     | ^" + note);
+  std::string dots = "a", braces, in_string = "x = '\n";
+  for (int i = 0; i < 1000; ++i) {
+    dots += ".a";
+    braces += "a={";
+    in_string += "y=[\n";
+  }
+  for (const std::string& text :
+       {dots + " = 1\n", "[" + dots + "]\n", braces, "x = \"\"\"\n" + many, in_string})
+    EXPECT_THAT(report_of(text), HasSubstr("nested too deep\n")) << text.substr(0, 20);
+  EXPECT_THAT(report_of("x = " + std::string(60, '[') + std::string(60, ']') + "\n"),
+              HasSubstr("key 'x' is outside of any table"));
+}
+
+TEST_F(BadFiles, ReportsStopWhenAFileIsNoToml) {
+  std::string prose;
+  for (int i = 0; i < 1000; ++i) prose += "Dear reader, this is no TOML.\n";
+  const std::string report = report_of(prose);
+  EXPECT_THAT(report,
+              ::testing::StartsWith(
+                  "run.toml: error: has too many errors: not all of it was read\n  is it a TOML file?\n"
+                  "run.toml:1:6: error: '=' is missing\n"));
+  EXPECT_LT(report.size(), 5000U);
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,136 @@
+#include <gtest/gtest.h>
+
+#include "config/schema.h"
+#include "tests/config/config_fixture.h"
+
+namespace hookline {
+namespace {
+
+class Precedence : public ::testing::Test {
+ private:
+  TempFolder folder_;
+};
+
+/// Every set of the three sources, as bits, over `key`: file 2, environment 3, command line 4.
+TEST_F(Precedence, IsCommandLineThenEnvironmentThenFileThenDefault) {
+  for (int sources = 0; sources < 8; ++sources) {
+    const bool in_file = sources & 1, in_environment = sources & 2, on_command_line = sources & 4;
+    Variables variables;
+    std::vector<std::pair<std::string, std::string>> sets;
+    if (in_environment) variables.emplace_back("HOOKLINE_TRAINING__GRADIENT_ACCUMULATION_STEPS", "3");
+    if (on_command_line) sets.emplace_back("training.gradient_accumulation_steps", "4");
+    const Resolution resolution = resolve_text(
+        std::string("[training]\n") + (in_file ? "gradient_accumulation_steps = 2\n" : ""), variables, sets);
+    EXPECT_EQ(resolution.report(), "");
+    EXPECT_EQ(resolution.config.training.gradient_accumulation_steps, on_command_line  ? 4
+                                                                      : in_environment ? 3
+                                                                      : in_file        ? 2
+                                                                                       : 1);
+    const Origin& origin = resolution.config.origins.at("training.gradient_accumulation_steps");
+    EXPECT_EQ(origin.where, on_command_line  ? "--set training.gradient_accumulation_steps"
+                            : in_environment ? "HOOKLINE_TRAINING__GRADIENT_ACCUMULATION_STEPS"
+                            : in_file        ? "run.toml:2:1"
+                                             : "");
+    EXPECT_EQ(origin.kind, on_command_line  ? OriginKind::command_line
+                           : in_environment ? OriginKind::environment
+                           : in_file        ? OriginKind::file
+                                            : OriginKind::default_value);
+  }
+}
+
+TEST_F(Precedence, HoldsForTheHookItsWrapperAndItsOptions) {
+  const std::string file =
+      "[ddp]\ncomm_hook = \"fp16\"\ncomm_wrapper = \"no\"\ncomm_state_option.matrix_approximation_rank = 2\n";
+  const Resolution resolution =
+      resolve_text(file,
+                   {{"HOOKLINE_DDP__COMM_HOOK", "powerSGD"},
+                    {"HOOKLINE_DDP__COMM_STATE_OPTION__MATRIX_APPROXIMATION_RANK", "3"},
+                    {"HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER", "20"}},
+                   {{"ddp.comm_wrapper", "bf16"}, {"ddp.comm_state_option.start_powerSGD_iter", "30"}});
+  EXPECT_EQ(resolution.report(), "");
+  const RunConfig& config = resolution.config;
+  EXPECT_EQ(config.ddp.comm_hook, "power_sgd");
+  EXPECT_EQ(config.ddp.comm_wrapper, "bf16");
+  EXPECT_EQ(config.ddp.comm_state_option.at("matrix_approximation_rank"), OptionValue(std::int64_t{3}));
+  EXPECT_EQ(config.ddp.comm_state_option.at("start_powerSGD_iter"), OptionValue(std::int64_t{30}));
+  EXPECT_EQ(config.origins.at("ddp.comm_hook").where, "HOOKLINE_DDP__COMM_HOOK");
+  EXPECT_EQ(config.origins.at("ddp.comm_wrapper").where, "--set ddp.comm_wrapper");
+  EXPECT_EQ(config.origins.at("ddp.comm_state_option.matrix_approximation_rank").kind,
+            OriginKind::environment);
+  EXPECT_EQ(config.origins.at("ddp.comm_state_option.start_powerSGD_iter").kind, OriginKind::command_line);
+}
+
+TEST_F(Precedence, StillChecksWhatIsOverridden) {
+  EXPECT_EQ(
+      report_of("[ddp]\ncomm_hook = \"nope\"\n[training]\nseed = -1\n", {{"HOOKLINE_TRAINING__SEED", "x"}},
+                {{"ddp.comm_hook", "no"}, {"training.seed", "1"}}),
+      "run.toml:2:13: error: unknown hook \"nope\"\n"
+      "  2 | comm_hook = \"nope\"\n"
+      "    |             ^~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
+      "\"batched_power_sgd\", \"noop\"\n"
+      "run.toml:4:8: error: bad value -1 for 'seed' in [training]\n"
+      "  4 | seed = -1\n"
+      "    |        ^~ must be an integer, at least 0, or \"none\"\n"
+      "HOOKLINE_TRAINING__SEED: error: bad value \"x\" for 'seed' in [training]\n"
+      "  must be an integer, at least 0, or \"none\"\n");
+}
+
+TEST_F(Precedence, LetsAStrongerSourceOpenAValueAgain) {
+  const Resolution resolution = resolve_text("[training]\nseed = 7\n", {}, {{"training.seed", "none"}});
+  EXPECT_EQ(resolution.report(), "");
+  EXPECT_EQ(resolution.config.training.seed, std::nullopt);
+}
+
+TEST_F(Precedence, KeepsToItsOwnVariables) {
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_CONFIG", "x"},
+                                  {"HOOKLINE_RUN_DIR", "x"},
+                                  {"HOOKLINE_TORCH", "x"},
+                                  {"HOOKLINE_STORE_FD", "x"},
+                                  {"HOOKLINE_LOG_LEVEL", "x"},
+                                  {"HOOKLINE_SOMETHING", "x"},
+                                  {"PATH", "x"},
+                                  {"DDP__COMM_HOOK", "x"}}),
+            "");
+}
+
+TEST_F(Precedence, ReadsEveryKeyFromItsVariableAndItsFlag) {
+  for (const KeyRow& row : schema()) {
+    std::string variable = "HOOKLINE_" + row.table + "__" + row.option.name;
+    for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const OptionValue& value = row.option.default_value;
+    const auto* word = std::get_if<std::string>(&value);
+    const std::string text = word ? *word : to_text(value);
+    const Resolution from_variable = resolve_text("[ddp]\n", {{variable, text}});
+    EXPECT_EQ(from_variable.report(), "") << variable;
+    EXPECT_EQ(row.get(from_variable.config), value) << variable;
+    EXPECT_EQ(from_variable.config.origins.at(row.key()).where, variable);
+    const Resolution from_flag = resolve_text("[ddp]\n", {}, {{row.key(), text}});
+    EXPECT_EQ(from_flag.report(), "") << row.key();
+    EXPECT_EQ(from_flag.config.origins.at(row.key()).kind, OriginKind::command_line);
+  }
+}
+
+TEST(Environment, HoldsHooklinesVariablesOnly) {
+  ASSERT_EQ(setenv("HOOKLINE_DDP__COMM_HOOK", "a=b", 1), 0);
+  const Variables variables = hookline_environment();
+  unsetenv("HOOKLINE_DDP__COMM_HOOK");
+  bool found = false;
+  for (const auto& [name, value] : variables) {
+    EXPECT_EQ(name.compare(0, 9, "HOOKLINE_"), 0) << name;
+    if (name == "HOOKLINE_DDP__COMM_HOOK") found = value == "a=b";
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Sources, MayBeNoneAtAll) {
+  const Resolution resolution = resolve(Sources{}, Catalog::built_in());
+  EXPECT_EQ(resolution.report(), "");
+  const RunConfig defaults;
+  for (const KeyRow& row : schema()) {
+    EXPECT_EQ(row.get(resolution.config), row.get(defaults));
+    EXPECT_EQ(resolution.config.origins.at(row.key()).kind, OriginKind::default_value);
+  }
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,197 @@
+// What the launcher writes, a rank reads back: every value, its type and its origin.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "config/print.h"
+#include "config/schema.h"
+#include "tests/config/config_fixture.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RoundTrip : public ::testing::Test {
+ protected:
+  static RunConfig again(const RunConfig& config, const Catalog& catalog = Catalog::built_in()) {
+    TempFolder::write("resolved.toml", to_toml(config));
+    return read_resolved("resolved.toml", catalog);
+  }
+
+  static void expect_same(const RunConfig& a, const RunConfig& b) {
+    for (const KeyRow& row : schema()) EXPECT_EQ(row.get(a), row.get(b)) << row.key();
+    EXPECT_EQ(a.ddp.comm_state_option, b.ddp.comm_state_option);
+    ASSERT_EQ(a.origins.size(), b.origins.size());
+    for (const auto& [key, origin] : a.origins) {
+      ASSERT_EQ(b.origins.count(key), 1U) << key;
+      EXPECT_EQ(origin.kind, b.origins.at(key).kind) << key;
+      EXPECT_EQ(origin.where, b.origins.at(key).where) << key;
+    }
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+/// Values that the row takes: its default, its bounds, its words.
+std::vector<OptionValue> values_of(const OptionRow& row) {
+  std::vector<OptionValue> values = {row.default_value};
+  if (row.or_word) values.emplace_back(*row.or_word);
+  for (const std::string& word : row.allowed) values.emplace_back(word);
+  if (row.type == OptionType::boolean) values.insert(values.end(), {true, false});
+  if (row.type == OptionType::integer)
+    for (const std::int64_t value :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{4096}, std::int64_t{4294967295}, INT64_MAX})
+      values.emplace_back(value);
+  if (row.type == OptionType::number)
+    for (const double value : {0.0, 0.1, 2.0, 1e-300, 1.7976931348623157e308}) values.emplace_back(value);
+  std::vector<OptionValue> taken;
+  std::string ignored;
+  for (const OptionValue& value : values)
+    if (const auto checked = check_value(row, value, ignored)) taken.push_back(*checked);
+  return taken;
+}
+
+TEST_F(RoundTrip, KeepsEveryValueOfEveryKey) {
+  int configs = 0;
+  for (const KeyRow& row : schema()) {
+    if (row.option.name == "comm_hook" || row.option.name == "comm_wrapper") continue;
+    for (const OptionValue& value : values_of(row.option)) {
+      const Resolution resolution =
+          resolve_text("[" + row.table + "]\n" + row.option.name + " = " + to_text(value) + "\n");
+      ASSERT_TRUE(resolution.ok()) << resolution.report();
+      EXPECT_EQ(row.get(resolution.config), value);
+      expect_same(resolution.config, again(resolution.config));
+      ++configs;
+    }
+  }
+  EXPECT_GT(configs, 50);
+}
+
+TEST_F(RoundTrip, KeepsEveryHookWithEveryWrapperAndOption) {
+  const Catalog catalog = catalog_with_program_hook();
+  int valid = 0;
+  for (const HookRow& hook : catalog.hooks()) {
+    for (const WrapperRow& wrapper : catalog.wrappers()) {
+      std::vector<std::string> texts = {""};
+      for (const OptionRow& option : hook.options)
+        for (const OptionValue& value : values_of(option))
+          texts.push_back(option.name + " = " + to_text(value) + "\n");
+      for (const std::string& text : texts) {
+        const Resolution resolution =
+            resolve_text("[ddp]\ncomm_hook = \"" + hook.name + "\"\ncomm_wrapper = \"" + wrapper.name +
+                             "\"\n[ddp.comm_state_option]\n" + text,
+                         {}, {}, catalog);
+        if (!resolution.ok()) continue;
+        expect_same(resolution.config, again(resolution.config, catalog));
+        ++valid;
+      }
+    }
+  }
+  EXPECT_GT(valid, 150);
+}
+
+TEST_F(RoundTrip, KeepsOriginsOfEveryKind) {
+  const Resolution resolution = resolve_text(
+      "[ddp]\ncomm_hook = \"power_sgd\"\ncomm_state_option = { random_seed = 3 }\n",
+      {{"HOOKLINE_DDP__COMM_STATE_OPTION__WARM_START", "false"}}, {{"logging.dir", "# from file x"}});
+  ASSERT_EQ(resolution.report(), "");
+  const RunConfig copy = again(resolution.config);
+  expect_same(resolution.config, copy);
+  EXPECT_EQ(copy.logging.dir, "# from file x");
+  EXPECT_EQ(copy.origins.at("logging.dir").where, "--set logging.dir");
+  EXPECT_EQ(copy.origins.at("ddp.comm_state_option.random_seed").where, "run.toml:3:23");
+}
+
+TEST_F(RoundTrip, KeepsTextsAndFileNamesWithStrangeCharacters) {
+  const std::string name = "a \"b\"\n# c\\\x01.toml";
+  TempFolder::write(name, "[logging]\ndir = \"\\\"# \\\\ \\u00e9 \\n\\t\\u0007'''\"\n");
+  Sources sources;
+  sources.file = name;
+  const Resolution resolution = resolve(sources, Catalog::built_in());
+  ASSERT_EQ(resolution.report(), "");
+  EXPECT_EQ(resolution.config.logging.dir, "\"# \\ é \n\t\a'''");
+  expect_same(resolution.config, again(resolution.config));
+}
+
+TEST_F(RoundTrip, TurnsTheHookOfAScriptIntoTheProgramsOwn) {
+  Sources sources;
+  TempFolder::write("run.toml",
+                    "[ddp]\ncomm_hook = \"program:clip\"\n[ddp.comm_state_option]\nmax_norm = 2\n");
+  sources.file = "run.toml";
+  const Resolution resolution = resolve(sources, Catalog::built_in());
+  ASSERT_EQ(resolution.report(), "");
+  const RunConfig copy = again(resolution.config, catalog_with_program_hook());
+  EXPECT_EQ(copy.ddp.comm_hook, "clip");
+  const OptionMap expected = {{"max_norm", 2.0}, {"label", std::string("a")}};
+  EXPECT_EQ(copy.ddp.comm_state_option, expected);
+}
+
+TEST_F(RoundTrip, LetsTheRankRefuseWhatTheLauncherCouldNotCheck) {
+  TempFolder::write("resolved.toml",
+                    "[ddp]\ncomm_hook = \"program:clip\"  # default\n[ddp.comm_state_option]\nmax_nrm = 2\n");
+  try {
+    read_resolved("resolved.toml", catalog_with_program_hook());
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(),
+                 "resolved.toml:4:1: error: unknown key 'max_nrm' in [ddp.comm_state_option]\n"
+                 "  4 | max_nrm = 2\n"
+                 "    | ^~~~~~~ not an option of clip; did you mean 'max_norm'?\n");
+  }
+  try {
+    read_resolved("resolved.toml", Catalog::built_in());
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("error: the program has no hook 'clip'\n"));
+  }
+  EXPECT_THROW(read_resolved("nowhere.toml", Catalog::built_in()), ConfigError);
+}
+
+TEST_F(RoundTrip, PrintsTomlWithOrigins) {
+  const Resolution resolution =
+      resolve_text("[ddp]\ncomm_hook = \"fp16\"\n", {}, {{"training.max_steps", "5"}});
+  EXPECT_EQ(to_toml(resolution.config),
+            "[launch]\n"
+            "processes_per_node = \"auto\"      # default\n"
+            "omp_num_threads = \"auto\"         # default\n"
+            "grace_period_seconds = 10.0      # default\n"
+            "\n"
+            "[ddp]\n"
+            "dim = 0                          # default\n"
+            "broadcast_buffers = true         # default\n"
+            "bucket_cap_mb = \"auto\"           # default\n"
+            "find_unused_parameters = false   # default\n"
+            "check_reduction = false          # default\n"
+            "gradient_as_bucket_view = false  # default\n"
+            "static_graph = false             # default\n"
+            "comm_hook = \"fp16\"               # from file run.toml:2:1\n"
+            "comm_wrapper = \"no\"              # default\n"
+            "\n"
+            "[training]\n"
+            "max_steps = 5                    # from command line --set training.max_steps\n"
+            "gradient_accumulation_steps = 1  # default\n"
+            "seed = \"none\"                    # default\n"
+            "\n"
+            "[logging]\n"
+            "level = \"info\"                   # default\n"
+            "dir = \"hookline-runs\"            # default\n"
+            "prefix = true                    # default\n");
+}
+
+TEST_F(RoundTrip, PrintsJsonWithOrigins) {
+  const Resolution resolution =
+      resolve_text("[ddp]\ncomm_hook = \"power_sgd\"\n", {{"HOOKLINE_TRAINING__SEED", "3"}});
+  const auto json = nlohmann::json::parse(to_json(resolution.config));
+  EXPECT_EQ(json["ddp"]["comm_hook"],
+            nlohmann::json({{"value", "power_sgd"}, {"origin", "file"}, {"where", "run.toml:2:1"}}));
+  EXPECT_EQ(json["training"]["seed"],
+            nlohmann::json({{"value", 3}, {"origin", "environment"}, {"where", "HOOKLINE_TRAINING__SEED"}}));
+  EXPECT_EQ(json["ddp"]["comm_state_option"]["min_compression_rate"],
+            nlohmann::json({{"value", 2.0}, {"origin", "default"}, {"where", ""}}));
+  for (const KeyRow& row : schema()) EXPECT_TRUE(json[row.table].contains(row.option.name)) << row.key();
+}
+
+}  // namespace
+}  // namespace hookline

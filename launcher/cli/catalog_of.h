@@ -1,0 +1,26 @@
+// The catalog that a verb works with.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "hooks/catalog.h"
+
+namespace hookline {
+
+struct CatalogOf {
+  Catalog catalog;
+  /// The program names no hooks of its own, as a script or an interpreter can't: it may yet register some
+  /// when it runs.
+  bool hooks_may_follow = true;
+};
+
+/// hookline's own hooks and those of the executable, if one is given. Throws CatalogError, naming the file.
+CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable);
+
+/// The same for the value of `--program`, which is looked up as `launch` does; empty: none. Throws
+/// ProgramError too.
+CatalogOf catalog_of_named(const std::string& program);
+
+}  // namespace hookline

@@ -1,0 +1,39 @@
+// hookline config validate: checks files as `launch` would, without running anything.
+#include <cstddef>
+#include <iostream>
+#include <limits>
+
+#include "config/resolve.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+
+namespace hookline {
+
+int config_validate(const Arguments& arguments) {
+  std::string program;
+  VerbParser parser("hookline config validate FILE... [flags]",
+                    "Check config files, each by itself: environment and command line are left out.",
+                    "hookline config validate run.toml");
+  parser.app()
+      .add_option("--program", program, "Include the hooks that this program registers")
+      ->type_name("PROG");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("config file", 1, std::numeric_limits<std::size_t>::max());
+
+  const CatalogOf hooks = catalog_of_named(program);
+  bool all_ok = true;
+  for (const std::string& file : parser.plain()) {
+    Sources sources;
+    sources.file = file;
+    sources.allow_program_hooks = hooks.hooks_may_follow;
+    const Resolution resolution = resolve(sources, hooks.catalog);
+    std::cerr << resolution.report() << std::flush;
+    if (resolution.ok()) std::cout << file << ": ok\n" << std::flush;
+    all_ok = all_ok && resolution.ok();
+  }
+  return all_ok ? kSuccess : kBadInput;
+}
+
+}  // namespace hookline

@@ -1,0 +1,12 @@
+// The launcher's own exit codes; beside them it exits with a rank's, or 128 + a signal's number.
+#pragma once
+
+namespace hookline {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;   // the system refused something, or a defect of hookline's own
+inline constexpr int kBadInput = 2;  // command line, config, environment, or a folder that can't be used
+inline constexpr int kNotExecutable = 126;
+inline constexpr int kNotFound = 127;
+
+}  // namespace hookline

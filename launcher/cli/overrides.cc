@@ -1,0 +1,28 @@
+#include "launcher/cli/overrides.h"
+
+#include <map>
+
+#include "launcher/cli/arguments.h"
+
+namespace hookline {
+
+std::vector<Override> overrides_from_sets(const std::vector<std::string>& sets) {
+  std::vector<Override> overrides;
+  for (const std::string& text : sets) {
+    const Assignment assignment = split_assignment(text, "--set", "ddp.comm_hook=fp16");
+    overrides.push_back({assignment.key, assignment.value, "--set " + assignment.key});
+  }
+  return overrides;
+}
+
+void expect_each_key_once(const std::vector<Override>& overrides) {
+  std::map<std::string, std::string> where;
+  for (const Override& each : overrides) {
+    const auto [first, is_first] = where.emplace(each.key, each.where);
+    if (!is_first)
+      throw UsageError(each.key + " is given twice: by " + first->second +
+                       (first->second == each.where ? "" : " and by " + each.where));
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,18 @@
+// Every verb of the command: one file each beside this one. Each takes what follows its name and returns the
+// exit code; throws UsageError, ProgramError, CatalogError.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+using Arguments = std::vector<std::string>;
+
+int launch(const Arguments& arguments);
+int hooks_list(const Arguments& arguments);
+int hooks_describe(const Arguments& arguments);
+int config_validate(const Arguments& arguments);
+int config_show(const Arguments& arguments);
+
+}  // namespace hookline

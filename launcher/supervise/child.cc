@@ -1,0 +1,84 @@
+#include "launcher/supervise/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "launcher/supervise/file_descriptor.h"
+
+namespace hookline {
+namespace {
+
+struct Failure {
+  int error_number;
+  bool in_exec;
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// Returns only if it failed.
+Failure become(const ChildSpec& spec, char* const* arguments, char* const* environment, pid_t launcher) {
+  setpgid(0, 0);
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return {errno, false};
+  if (getppid() != launcher) _exit(127);  // it ended before prctl, so that no signal will come
+  const int null = open("/dev/null", O_RDONLY);
+  if (null < 0) return {errno, false};
+  if (dup2(null, 0) < 0 || dup2(spec.standard_output, 1) < 0 || dup2(spec.standard_error, 2) < 0)
+    return {errno, false};
+  if (null > 2) close(null);
+  if (spec.inherited_descriptor >= 0 && fcntl(spec.inherited_descriptor, F_SETFD, 0) != 0)
+    return {errno, false};
+  if (spec.before_exec) spec.before_exec();
+  execve(spec.program.c_str(), arguments, environment);
+  return {errno, true};
+}
+
+}  // namespace
+
+SpawnError::SpawnError(const std::string& what, int error_number, bool in_exec)
+    : std::runtime_error(what + ": " + std::strerror(error_number)),
+      error_number_(error_number),
+      in_exec_(in_exec) {}
+
+pid_t spawn(const ChildSpec& spec) {
+  const std::vector<char*> arguments = pointers(spec.arguments);
+  const std::vector<char*> environment = pointers(spec.environment);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw SpawnError("can't make a pipe", errno, false);
+  FileDescriptor read_end(ends[0]), write_end(ends[1]);
+
+  const pid_t launcher = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw SpawnError("can't start a process", errno, false);
+  if (child == 0) {
+    const Failure failure = become(spec, arguments.data(), environment.data(), launcher);
+    [[maybe_unused]] const ssize_t written = write(write_end.get(), &failure, sizeof failure);
+    _exit(127);
+  }
+  setpgid(child, child);  // here too, so that the group exists before anybody signals it
+
+  // The write end closes by itself when exec succeeds.
+  write_end.reset();
+  Failure failure;
+  ssize_t count;
+  do {
+    count = read(read_end.get(), &failure, sizeof failure);
+  } while (count < 0 && errno == EINTR);
+  if (count == static_cast<ssize_t>(sizeof failure)) {
+    waitpid(child, nullptr, 0);
+    throw SpawnError("can't run '" + spec.program + "'", failure.error_number, failure.in_exec);
+  }
+  return child;
+}
+
+}  // namespace hookline

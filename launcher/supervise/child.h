@@ -1,0 +1,39 @@
+// Starts one process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+struct ChildSpec {
+  std::string program;                   // path of an executable; PATH is not searched
+  std::vector<std::string> arguments;    // argv[0] included
+  std::vector<std::string> environment;  // "NAME=value"
+  int standard_output = 1;
+  int standard_error = 2;
+  int inherited_descriptor = -1;      // stays open under its number, though close-on-exec here; -1: none
+  std::function<void()> before_exec;  // runs in the child: async-signal-safe calls only
+};
+
+/// A process that could not be started; error_number() is errno's.
+class SpawnError : public std::runtime_error {
+ public:
+  SpawnError(const std::string& what, int error_number, bool in_exec);
+  int error_number() const { return error_number_; }
+  bool in_exec() const { return in_exec_; }  // the system could not make of the file a running program
+
+ private:
+  int error_number_;
+  bool in_exec_;
+};
+
+/// Starts it as the leader of a process group of its own, reading /dev/null, to be killed by the kernel when
+/// the calling thread ends. Returns its process id once the program runs. Throws SpawnError.
+pid_t spawn(const ChildSpec& spec);
+
+}  // namespace hookline

@@ -1,0 +1,58 @@
+#include "launcher/supervise/decide.h"
+
+#include <csignal>
+
+namespace hookline {
+namespace {
+
+Decision on(RunState state, const RankEnded& event) {
+  --state.ranks_alive;
+  if (state.phase != Phase::running || succeeded(event.outcome)) return {state, Nothing{}};
+  state.root_cause = RootCause{event.rank, event.outcome};
+  state.phase = Phase::stopping;
+  return {state, Stop{SIGTERM}};
+}
+
+Decision on(RunState state, const SignalReceived& event) {
+  switch (state.phase) {
+    case Phase::running:
+      state.stopped_by = event.signal;
+      state.phase = Phase::stopping;
+      return {state, Stop{event.signal}};
+    case Phase::stopping:
+      // Only a person at a keyboard asks twice on purpose. `timeout` and service managers send SIGTERM or
+      // SIGHUP again as a matter of course, and that must not cut the grace period short.
+      if (event.signal != SIGINT && event.signal != SIGQUIT) return {state, Nothing{}};
+      state.phase = Phase::killing;
+      return {state, Kill{}};
+    case Phase::killing:
+      break;
+  }
+  return {state, Nothing{}};
+}
+
+Decision on(RunState state, const GraceOver&) {
+  if (state.phase != Phase::stopping) return {state, Nothing{}};
+  state.phase = Phase::killing;
+  return {state, Kill{}};
+}
+
+Decision on(RunState state, const ProcessesLeft&) {
+  if (state.phase != Phase::running) return {state, Nothing{}};
+  state.phase = Phase::stopping;
+  return {state, Stop{SIGTERM}};
+}
+
+}  // namespace
+
+Decision decide(RunState state, const Event& event) {
+  return std::visit([&state](const auto& happened) { return on(std::move(state), happened); }, event);
+}
+
+int exit_code(const RunState& state) {
+  if (state.root_cause) return exit_code(state.root_cause->outcome);
+  if (state.stopped_by) return 128 + *state.stopped_by;
+  return 0;
+}
+
+}  // namespace hookline

@@ -1,0 +1,65 @@
+// What a supervisor does next: pure decisions, without processes, clocks or signals.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "launcher/supervise/outcome.h"
+
+namespace hookline {
+
+// What can happen to a run.
+struct RankEnded {
+  int rank = 0;
+  Outcome outcome;
+};
+struct SignalReceived {  // by the launcher, asking it to end
+  int signal = 0;
+};
+struct GraceOver {};      // ranks that were asked to stop have had their time
+struct ProcessesLeft {};  // every rank has ended, but not all that they started
+using Event = std::variant<RankEnded, SignalReceived, GraceOver, ProcessesLeft>;
+
+// What the supervisor is to do about it, to every rank's process group.
+struct Nothing {
+  bool operator==(const Nothing&) const = default;
+};
+struct Stop {  // send the signal, and start the grace period
+  int signal = 0;
+  bool operator==(const Stop&) const = default;
+};
+struct Kill {  // send SIGKILL
+  bool operator==(const Kill&) const = default;
+};
+using Action = std::variant<Nothing, Stop, Kill>;
+
+/// The rank that failed first and thereby ended the run: the others' failures follow from it, or from being
+/// stopped.
+struct RootCause {
+  int rank = 0;
+  Outcome outcome;
+};
+
+enum class Phase { running, stopping, killing };
+
+struct RunState {
+  int ranks_alive = 0;
+  Phase phase = Phase::running;
+  std::optional<RootCause> root_cause;
+  std::optional<int> stopped_by;  // the signal that asked the launcher to end, if that is why the run ended
+
+  bool ended() const { return ranks_alive == 0; }
+};
+
+struct Decision {
+  RunState state;
+  Action action;
+};
+
+/// Events are to be handed over in the order in which they happened: the root cause is the first failure.
+Decision decide(RunState state, const Event& event);
+
+/// What has become of a run that ended: the root cause's code, 128 + the signal that ended it, or 0.
+int exit_code(const RunState& state);
+
+}  // namespace hookline

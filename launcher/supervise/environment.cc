@@ -1,0 +1,77 @@
+#include "launcher/supervise/environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace hookline {
+namespace {
+
+constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
+
+bool is_variable(const std::string& entry, std::string_view name) {
+  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
+}
+
+}  // namespace
+
+std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
+                                          int rank) {
+  const std::filesystem::path folder = place.run_folder;
+  const std::string index = std::to_string(rank), count = std::to_string(place.ranks);
+  std::vector<std::pair<std::string, std::string>> ours = {
+      {"RANK", index},
+      {"LOCAL_RANK", index},
+      {"WORLD_SIZE", count},
+      {"LOCAL_WORLD_SIZE", count},
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"ROLE_RANK", index},
+      {"ROLE_WORLD_SIZE", count},
+      {"ROLE_NAME", "default"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(place.store_port)},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RUN_ID", folder.filename()},
+      {"TORCHELASTIC_ERROR_FILE", folder / index / "error.json"},
+      {"OMP_NUM_THREADS", place.omp_num_threads},
+      {"HOOKLINE_CONFIG", folder / "resolved.toml"},
+      {"HOOKLINE_RUN_DIR", folder},
+  };
+  if (rank == 0 && place.store_descriptor >= 0)
+    ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
+
+  // Left over from a launcher around this one: the store is rank 0's, not an agent's, and the descriptor
+  // another run's.
+  const auto is_stale = [](const std::string& entry) {
+    return is_variable(entry, kStoreVariable) || is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
+  };
+  std::vector<std::string> result;
+  for (const std::string& entry : base)
+    if (!is_stale(entry) && std::none_of(ours.begin(), ours.end(), [&entry](const auto& variable) {
+          return is_variable(entry, variable.first);
+        }))
+      result.push_back(entry);
+  for (const auto& [name, value] : ours) result.push_back(name + "=" + value);
+  return result;
+}
+
+std::string omp_num_threads(const RunConfig& config, const std::optional<std::string>& variable, int cores,
+                            int ranks) {
+  const auto origin = config.origins.find("launch.omp_num_threads");
+  const bool outranks = origin != config.origins.end() && origin->second.kind >= OriginKind::environment;
+  if (variable && !variable->empty() && !outranks) return *variable;
+  if (config.launch.omp_num_threads) return std::to_string(*config.launch.omp_num_threads);
+  return std::to_string(std::max(1, cores / std::max(1, ranks)));
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry; ++entry) result.emplace_back(*entry);
+  return result;
+}
+
+}  // namespace hookline

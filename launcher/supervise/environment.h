@@ -1,0 +1,34 @@
+// The environment that a rank gets.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+
+namespace hookline {
+
+/// What all ranks of a run share.
+struct RunPlace {
+  int ranks = 1;  // on this node, which is the only one
+  int store_port = 0;
+  int store_descriptor = -1;  // in rank 0
+  std::string run_folder;     // absolute
+  std::string omp_num_threads;
+};
+
+/// `base` (the launcher's own "NAME=value" list) with the variables of torchrun and of hookline set for
+/// `rank`.
+std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
+                                          int rank);
+
+/// OMP_NUM_THREADS of each rank. `variable` is the user's own OMP_NUM_THREADS, which yields only to a value
+/// from the command line or from HOOKLINE_LAUNCH__OMP_NUM_THREADS.
+std::string omp_num_threads(const RunConfig& config, const std::optional<std::string>& variable, int cores,
+                            int ranks);
+
+/// The process's environment as a list.
+std::vector<std::string> own_environment();
+
+}  // namespace hookline

@@ -1,0 +1,35 @@
+// What the launcher has yet to write to its standard output or error.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace hookline {
+
+/// Writes as much as the reader takes and keeps the rest, so that a slow or stopped reader never blocks the
+/// launcher. Whole lines go out together where they can. A reader that is gone (`| head`) ends the writing,
+/// nothing else.
+class OutputQueue {
+ public:
+  explicit OutputQueue(int descriptor) : descriptor_(descriptor) {}
+
+  void write(std::string_view text);
+  void pump();
+
+  bool is_empty() const { return pending_.size() == written_; }
+  bool is_congested() const { return pending_.size() - written_ > kCongestedBytes; }
+  int descriptor() const { return descriptor_; }
+  int error_number() const { return error_number_; }  // why nothing is written any more; 0: all is well
+  void discard() { pending_.clear(), written_ = 0; }
+
+ private:
+  static constexpr std::size_t kCongestedBytes = 1 << 20;
+
+  int descriptor_;
+  std::string pending_;
+  std::size_t written_ = 0;
+  int error_number_ = 0;
+};
+
+}  // namespace hookline

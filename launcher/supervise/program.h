@@ -1,0 +1,35 @@
+// Finds the program that a run is to start.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+struct Program {
+  std::filesystem::path file;          // what the user named: hooks are read from it
+  std::filesystem::path executable;    // what is started: the file itself, or the interpreter
+  std::vector<std::string> arguments;  // argv, argv[0] included
+};
+
+/// A program that can't be started, and the code a shell would exit with: 127 not found, 126 not executable.
+class ProgramError : public std::runtime_error {
+ public:
+  ProgramError(const std::string& what, int code) : std::runtime_error(what), code_(code) {}
+  int exit_code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+/// As execvp looks `command[0]` up, in `search_path` (PATH) unless it has a slash. A file that ends in .py
+/// and is not a script by itself (not executable, or without #!) is run with `python3 -u`, and is also found
+/// in the current folder. `command` is not empty. Throws ProgramError.
+Program find_program(const std::vector<std::string>& command, const std::string& search_path);
+
+/// PATH, or where the C library looks without one.
+std::string search_path();
+
+}  // namespace hookline

@@ -1,0 +1,58 @@
+#include "launcher/supervise/run_folder.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <fstream>
+#include <system_error>
+
+namespace hookline {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string timestamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+  return text;
+}
+
+void point_latest_to(const fs::path& folder) {
+  const fs::path link = folder.parent_path() / "latest";
+  // Made aside and renamed, so that runs which start together never find it missing.
+  const fs::path fresh = folder.parent_path() / (".latest-" + std::to_string(getpid()));
+  std::error_code error;
+  fs::create_directory_symlink(folder.filename(), fresh, error);
+  if (!error) fs::rename(fresh, link, error);
+  if (error) {
+    std::error_code ignored;
+    fs::remove(fresh, ignored);
+  }
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const fs::path& parent, int ranks, const std::string& resolved_config) {
+  const fs::path absolute_parent = fs::absolute(parent).lexically_normal();
+  fs::create_directories(absolute_parent);
+  const std::string name = timestamp() + "-" + std::to_string(getpid());
+  // Process ids repeat: between containers that share a file system, for one.
+  for (int attempt = 1;; ++attempt) {
+    path_ = absolute_parent / (attempt == 1 ? name : name + "-" + std::to_string(attempt));
+    if (fs::create_directory(path_)) break;
+  }
+  for (int rank = 0; rank < ranks; ++rank) fs::create_directory(of_rank(rank));
+
+  const fs::path file = path_ / "resolved.toml";
+  std::ofstream out(file, std::ios::binary);
+  out << resolved_config;
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), "can't write '" + file.string() + "'");
+  point_latest_to(path_);
+}
+
+}  // namespace hookline

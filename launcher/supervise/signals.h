@@ -1,0 +1,38 @@
+// The launcher's own signals, as a descriptor to poll instead of handlers.
+#pragma once
+
+#include <csignal>
+#include <optional>
+
+#include "launcher/supervise/file_descriptor.h"
+
+namespace hookline {
+
+struct ReceivedSignal {
+  int number = 0;
+  pid_t child = 0;  // of SIGCHLD: whose end raised it. Of several ends before it is read, the first.
+};
+
+/// While it lives, SIGCHLD, SIGTSTP and the signals that ask to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) are
+/// read from descriptor(), and a closed pipe or a file that reached its limit is an errno. A signal that was
+/// ignored before (nohup) stays ignored. One at a time in a process.
+class Signals {
+ public:
+  Signals();
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  int descriptor() const { return descriptor_.get(); }
+  std::optional<ReceivedSignal> next();
+
+  /// Undoes it all; for a child between fork and exec too.
+  void restore() const;
+
+ private:
+  FileDescriptor descriptor_;
+  sigset_t former_mask_;
+  struct sigaction former_pipe_, former_file_limit_, former_child_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,19 @@
+// The socket on which rank 0 will serve the run's key-value store.
+#pragma once
+
+#include "launcher/supervise/file_descriptor.h"
+
+namespace hookline {
+
+struct StoreSocket {
+  FileDescriptor descriptor;
+  int port = 0;
+};
+
+/// Bound to a free port of the loopback address, so that no other run can take the port before rank 0 serves
+/// it. It does not listen: c10d's TCPStore does when it is handed the descriptor, and a Python rank 0, which
+/// knows only the port, can bind it as well (SO_REUSEADDR) as long as nobody listens. Throws
+/// std::system_error.
+StoreSocket bind_store_socket();
+
+}  // namespace hookline

@@ -1,0 +1,26 @@
+// The last lines of a stream, for the message about the rank that failed.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+
+namespace hookline {
+
+/// Keeps the last `most_lines` lines, the unfinished one included; of each, the first `longest_bytes`.
+class Tail {
+ public:
+  explicit Tail(std::size_t most_lines = 10, std::size_t longest_bytes = 1000);
+
+  void feed(std::string_view bytes);
+  const std::deque<std::string>& lines() const { return lines_; }
+
+ private:
+  std::size_t most_lines_;
+  std::size_t longest_bytes_;
+  std::deque<std::string> lines_;
+  bool last_is_open_ = false;
+};
+
+}  // namespace hookline

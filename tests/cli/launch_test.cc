@@ -1,0 +1,297 @@
+// `hookline launch`: what the ranks get, and what comes back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using testing::Sandbox;
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Launch, PrefixesEachLineWithItsRankAndKeepsLogs) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo one from $RANK; echo trouble $RANK >&2; printf 'no newline'\n");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.out),
+              UnorderedElementsAre("[0] one from 0", "[0] no newline", "[1] one from 1", "[1] no newline"));
+  EXPECT_THAT(lines_of(result.err),
+              UnorderedElementsAre("hookline: 2 ranks of './train'; logs in " + sandbox.run_folder(),
+                                   "[0] trouble 0", "[1] trouble 1"));
+  EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/1/stdout.log"), "one from 1\nno newline");
+  EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/0/stderr.log"), "trouble 0\n");
+}
+
+TEST(Launch, LeavesPrefixesOutWhenTold) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run({"launch", "--set", "logging.prefix=false", "echo", "plain"});
+  EXPECT_EQ(result.out, "plain\n");
+}
+
+TEST(Launch, KeepsItsOwnMessagesToTheLevelAskedFor) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run({"launch", "--set", "logging.level=warning", "true"}).err, "");
+}
+
+TEST(Launch, NeverMixesTheLinesOfRanks) {
+  const Sandbox sandbox;
+  sandbox.script("train", R"(line=$(printf "%0500d" $RANK); i=0
+while [ $i -lt 2000 ]; do echo $line; i=$((i+1)); done
+)");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node=2", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  const std::string zero = "[0] " + std::string(500, '0'), one = "[1] " + std::string(499, '0') + "1";
+  const std::vector<std::string> lines = lines_of(result.out);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), zero), 2000);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), one), 2000);
+  EXPECT_EQ(lines.size(), 4000u);
+}
+
+TEST(Launch, PassesTheProgramsArgumentsOnUntouched) {
+  const Sandbox sandbox;
+  sandbox.folder.write("a.toml", "[launch]\nprocesses_per_node = 1\n");
+  sandbox.script("train", "for argument; do echo \"<$argument>\"; done\n");
+  const ProcessResult result = sandbox.run({"launch", "--config", "a.toml", "./train", "--config", "b", "-x",
+                                            "--help", "", "two words", "--set", "--"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(lines_of(result.out), ElementsAre("[0] <--config>", "[0] <b>", "[0] <-x>", "[0] <--help>",
+                                                "[0] <>", "[0] <two words>", "[0] <--set>", "[0] <-->"));
+}
+
+TEST(Launch, WritesTheResolvedConfigForTheRanks) {
+  const Sandbox sandbox;
+  sandbox.folder.write("run.toml", "[ddp]\ncomm_hook = \"power_sgd\"\n");
+  sandbox.script("train", "cat $HOOKLINE_CONFIG; echo folder $HOOKLINE_RUN_DIR\n");
+  const ProcessResult result =
+      sandbox.run({"launch", "--config", "run.toml", "--comm-wrapper", "fp16", "--max-steps", "2000",
+                   "--state-option", "matrix_approximation_rank=4", "./train"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("comm_hook = \"power_sgd\""));
+  EXPECT_THAT(result.out, HasSubstr("comm_wrapper = \"fp16\""));
+  EXPECT_THAT(result.out, HasSubstr("matrix_approximation_rank = 4"));
+  EXPECT_THAT(result.out, HasSubstr("max_steps = 2000"));
+  EXPECT_THAT(result.out, HasSubstr("[0] folder " + sandbox.run_folder() + "\n"));
+}
+
+TEST(Launch, RunsAPythonScriptWrittenForTorchrun) {
+  const Sandbox sandbox;
+  sandbox.folder.write("train.py", R"(import os, socket, sys
+names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+         "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"]
+print(*[os.environ[name] for name in names], *sys.argv[1:])
+run = os.environ["HOOKLINE_RUN_DIR"]
+assert os.environ["TORCHELASTIC_RUN_ID"] == os.path.basename(run)
+assert os.environ["TORCHELASTIC_ERROR_FILE"] == os.path.join(run, os.environ["RANK"], "error.json")
+if os.environ["RANK"] == "0":  # as c10d's store does
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+    server.listen()
+    server.accept()
+else:
+    import time
+    for _ in range(1000):
+        try:
+            socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    else:
+        sys.exit("nobody listens")
+)");
+  const ProcessResult result =
+      sandbox.run({"launch", "--processes-per-node", "2", "train.py", "--epochs", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(lines_of(result.out),
+              UnorderedElementsAre("[0] 0 0 2 2 0 1 0 2 default 127.0.0.1 0 0 --epochs 1",
+                                   "[1] 1 1 2 2 0 1 1 2 default 127.0.0.1 0 0 --epochs 1"));
+}
+
+TEST(Launch, HandsTheBoundStoreToRankZeroAlone) {
+  const Sandbox sandbox;
+  sandbox.folder.write("look.py", R"(import os, socket, stat
+sockets = [fd for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{fd}")
+           and stat.S_ISSOCK(os.stat(f"/proc/self/fd/{fd}").st_mode)]
+given = os.environ.get("HOOKLINE_STORE_FD")
+if given is None:
+    print("none", sockets)
+else:
+    store = socket.socket(fileno=int(given))
+    address, port = store.getsockname()
+    print(address, port == int(os.environ["MASTER_PORT"]), sockets == [int(given)],
+          store.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+)");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "look.py"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(lines_of(result.out),
+              UnorderedElementsAre("[0] 127.0.0.1 True True 0", "[1] none []", "[2] none []"));
+}
+
+TEST(Launch, GivesTheRanksNothingToRead) {
+  const Sandbox sandbox;
+  ProcessOptions options = sandbox.options({"launch", "cat"});
+  options.input = "typed by the user\n";
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.exit_code, 0);
+}
+
+TEST(Launch, LeavesTheUsersOmpNumThreadsAlone) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo $OMP_NUM_THREADS\n");
+  ProcessOptions options = sandbox.options({"launch", "./train"});
+  options.environment["OMP_NUM_THREADS"] = "77";
+  EXPECT_EQ(testing::run_process(HOOKLINE_BINARY, options).out, "[0] 77\n");
+  EXPECT_EQ(sandbox.run({"launch", "--set", "launch.omp_num_threads=5", "./train"}).out, "[0] 5\n");
+}
+
+TEST(Launch, SpawnsNothingWhenTheConfigIsWrong) {
+  const Sandbox sandbox;
+  sandbox.script("train", "touch started\n");
+  sandbox.folder.write("run.toml", "[ddp]\ncomm_hok = \"fp16\"\n");
+  const ProcessResult result = sandbox.run({"launch", "--config", "run.toml", "./train"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, sandbox.run({"config", "validate", "run.toml"}).err);
+  EXPECT_THAT(result.err, HasSubstr("run.toml:2:1: error: unknown key 'comm_hok' in [ddp]\n"));
+  EXPECT_FALSE(sandbox.has("started"));
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST(Launch, SaysWhichFlagHoldsAWrongValue) {
+  const Sandbox sandbox;
+  const ProcessResult result =
+      sandbox.run({"launch", "--processes-per-node", "0", "--comm-hook", "power_sdg", "true"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--processes-per-node: error: "));
+  EXPECT_THAT(result.err, HasSubstr("--comm-hook: error: "));
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST(Launch, NamesAProgramThatIsNotThere) {
+  const Sandbox sandbox;
+  sandbox.folder.write("plain", "data");
+  sandbox.script("here", "true\n");
+  const std::vector<std::tuple<std::string, std::string, int>> cases = {
+      {"./nothing", "hookline: error: program './nothing' does not exist\n", 127},
+      {"hookline-no-such-program",
+       "hookline: error: program 'hookline-no-such-program' was not found in PATH\n", 127},
+      {"here", "hookline: error: program 'here' was not found in PATH; did you mean './here'?\n", 127},
+      {"./plain", "hookline: error: program './plain' is not executable; try: chmod +x ./plain\n", 126},
+      {"./", "hookline: error: program './' is a directory\n", 126}};
+  for (const auto& [program, message, code] : cases) {
+    const ProcessResult result = sandbox.run({"launch", program});
+    EXPECT_EQ(result.err, message);
+    EXPECT_EQ(result.exit_code, code);
+  }
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST(Launch, ExplainsAFileThatTheSystemCannotRun) {
+  const Sandbox sandbox;
+  sandbox.folder.write("bare", "echo no interpreter named\n", true);
+  sandbox.folder.write("lost", "#!/no/such/interpreter\n", true);
+  const ProcessResult bare = sandbox.run({"launch", "--set", "logging.level=error", "./bare"});
+  EXPECT_EQ(bare.err,
+            "hookline: error: can't run './bare': Exec format error\n"
+            "  a script needs a first line that names its interpreter, such as #!/bin/sh\n");
+  EXPECT_EQ(bare.exit_code, 126);
+  const ProcessResult lost = sandbox.run({"launch", "--set", "logging.level=error", "./lost"});
+  EXPECT_EQ(lost.err,
+            "hookline: error: can't run './lost': No such file or directory\n"
+            "  the file is there: the interpreter that it names is not\n");
+  EXPECT_EQ(lost.exit_code, 126);
+}
+
+TEST(Launch, NamesAFolderThatCannotHoldRuns) {
+  const Sandbox sandbox;
+  sandbox.folder.write("file", "");
+  sandbox.script("train", "touch started\n");
+  const ProcessResult result = sandbox.run({"launch", "--set", "logging.dir=file/runs", "./train"});
+  EXPECT_EQ(result.err,
+            "hookline: error: can't make a run folder in 'file/runs': Not a directory\n"
+            "  choose another with: --set logging.dir=DIR\n");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_FALSE(sandbox.has("started"));
+}
+
+TEST(Launch, TakesAHookThatTheProgramRegisters) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run(
+      {"launch", "--comm-hook", "sample_hook", "--state-option", "max_norm=2", PROGRAM_WITH_HOOK});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(testing::read_file(sandbox.run_folder() + "/resolved.toml"), HasSubstr("max_norm = 2"));
+  const ProcessResult without = sandbox.run({"launch", "--comm-hook", "sample_hook", "true"});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.err, HasSubstr("--comm-hook: error: "));
+}
+
+TEST(Launch, RunsMoreRanksThanItMayOpenFilesAndLeavesThemTheirLimit) {
+  const Sandbox sandbox;
+  sandbox.script("train", "[ $RANK != 39 ] || ulimit -n\n");
+  const ProcessResult result =
+      testing::run_process("sh", sandbox.options({"-c", "ulimit -S -n 64; exec " HOOKLINE_BINARY
+                                                        " launch --processes-per-node 40 ./train"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "[39] 64\n");
+}
+
+TEST(Launch, GoesOnWhenALogCannotGrow) {
+  const Sandbox sandbox;
+  sandbox.script("train", "i=0; while [ $i -lt 300 ]; do printf '%0999d\\n' 7; i=$((i+1)); done\n");
+  const ProcessResult result = testing::run_process(
+      "sh", sandbox.options({"-c", "ulimit -f 128; exec " HOOKLINE_BINARY " launch ./train"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(lines_of(result.out).size(), 300u);
+  EXPECT_THAT(
+      lines_of(result.err),
+      ElementsAre(::testing::_, "hookline: warning: can't write '" + sandbox.run_folder() +
+                                    "/0/stdout.log' any more (File too large); the run goes on without it"));
+}
+
+TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo ready; until [ -e go ]; do sleep 0.01; done; seq 1 20000; touch finished\n");
+  testing::Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  process.close_output();
+  sandbox.folder.write("go", "");
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(sandbox.has("finished"));
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: warning: can't write to standard output any more (Broken pipe); the run "
+                        "goes on, and its logs are complete\n"));
+  EXPECT_EQ(lines_of(testing::read_file(sandbox.run_folder() + "/0/stdout.log")).size(), 20001u);
+}
+
+TEST(Launch, KeepsItsExitCodeWhenNobodyReadsItAtAll) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo out; echo err >&2; touch finished; exit 5\n");
+  const ProcessResult result = testing::run_process(
+      "sh", sandbox.options(
+                {"-c", "{ " HOOKLINE_BINARY " launch ./train 2>&1; echo $? >code; } | true; cat code"}));
+  EXPECT_EQ(result.out, "5\n");
+  EXPECT_TRUE(sandbox.has("finished"));
+}
+
+}  // namespace
+}  // namespace hookline

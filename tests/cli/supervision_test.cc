@@ -1,0 +1,218 @@
+// `hookline launch` when ranks fail, and when it is told to stop.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using testing::eventually;
+using ::testing::HasSubstr;
+using testing::is_running;
+using ::testing::Not;
+using testing::Process;
+using testing::ProcessResult;
+using testing::Sandbox;
+
+/// The process ids that scripts write to files called NAME.pid.
+std::vector<pid_t> pids_in(const Sandbox& sandbox) {
+  std::vector<pid_t> pids;
+  for (const auto& entry : std::filesystem::directory_iterator(sandbox.folder.path()))
+    if (entry.path().extension() == ".pid") {
+      pid_t pid = 0;
+      if (std::ifstream(entry.path()) >> pid) pids.push_back(pid);
+    }
+  return pids;
+}
+
+bool all_are_gone(const std::vector<pid_t>& pids) {
+  return std::none_of(pids.begin(), pids.end(), is_running);
+}
+
+char state_of(pid_t pid) {
+  std::string text;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos ? '?' : text.at(name_end + 2);
+}
+
+/// A rank that has a process of its own and writes both ids down, then says so.
+constexpr const char* kSleepWithAChild =
+    "echo $$ >rank$RANK.pid\nsleep 600 & echo $! >child$RANK.pid\necho ready$RANK\nwait\n";
+
+TEST(Supervision, TakesTheCodeOfTheFirstRankThatFails) {
+  const Sandbox sandbox;
+  sandbox.script("train", "[ $RANK = 1 ] || exec sleep 600\necho loading >&2; echo boom >&2; exit 7\n");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "./train"});
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_THAT(result.err, EndsWith("hookline: error: rank 1 exited with code 7\n"
+                                   "  the end of its standard error:\n"
+                                   "    loading\n"
+                                   "    boom\n"
+                                   "  its logs: " +
+                                   sandbox.run_folder() + "/1/\n"));
+}
+
+TEST(Supervision, NamesTheSignalThatKilledARank) {
+  const Sandbox sandbox;
+  sandbox.script("train", "kill -SEGV $$\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
+  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 was killed by SIGSEGV (signal 11)\n"
+                                    "  it wrote nothing to standard error\n"));
+}
+
+TEST(Supervision, StopsTheOtherRanksAndWhatTheyStarted) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 std::string("if [ $RANK = 1 ]; then until [ -e go ]; do sleep 0.01; done; exit 3; fi\n") +
+                     kSleepWithAChild);
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready0"));
+  const std::vector<pid_t> pids = pids_in(sandbox);
+  ASSERT_EQ(pids.size(), 2u);
+  sandbox.folder.write("go", "");
+  EXPECT_EQ(process.wait().exit_code, 3);
+  EXPECT_TRUE(all_are_gone(pids));
+}
+
+TEST(Supervision, KillsARankThatIgnoresSigterm) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "if [ $RANK = 1 ]; then until [ -e go ]; do sleep 0.01; done; exit 4; fi\n"
+                 "trap '' TERM\necho $$ >rank.pid\necho ready\nwhile :; do sleep 1; done\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node=2", "--set",
+                                                    "launch.grace_period_seconds=0.2", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  const std::vector<pid_t> pids = pids_in(sandbox);
+  sandbox.folder.write("go", "");
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("hookline: warning: some ranks did not stop in time; killing them\n"));
+  EXPECT_TRUE(all_are_gone(pids));
+}
+
+TEST(Supervision, LeavesRanksTimeToEndInOrder) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "trap 'sleep 0.3; echo saved $RANK; exit 0' TERM\necho ready$RANK\n"
+                 "while :; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
+  process.signal(SIGTERM);
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("[0] saved 0\n"), HasSubstr("[1] saved 1\n")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("hookline: received SIGTERM\n"), EndsWith("hookline: stopped by SIGTERM\n")));
+}
+
+class StoppedBy : public ::testing::TestWithParam<int> {};
+
+TEST_P(StoppedBy, LeavesNothingBehind) {
+  const Sandbox sandbox;
+  // A shell's background processes ignore SIGINT and SIGQUIT: these outlive the signal and must still be
+  // gone.
+  sandbox.script("train", kSleepWithAChild);
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "--set",
+                                                    "launch.grace_period_seconds=0.5", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
+  const std::vector<pid_t> pids = pids_in(sandbox);
+  ASSERT_EQ(pids.size(), 4u);
+  process.signal(GetParam());
+  EXPECT_EQ(process.wait().exit_code, 128 + GetParam());
+  EXPECT_TRUE(all_are_gone(pids));
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, StoppedBy, ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST(Supervision, KillsAtOnceAtTheSecondInterrupt) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "trap 'echo asked' INT\necho $$ >rank.pid\necho ready\nwhile :; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY,
+                  sandbox.options({"launch", "--set", "launch.grace_period_seconds=600", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  const std::vector<pid_t> pids = pids_in(sandbox);
+  process.signal(SIGINT);
+  ASSERT_TRUE(process.wait_for("asked"));
+  process.signal(SIGINT);
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGINT);
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_TRUE(all_are_gone(pids));
+}
+
+TEST(Supervision, TakesItsRanksAlongWhenItIsKilled) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo $$ >rank$RANK.pid\necho ready$RANK\nexec sleep 600\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
+  const std::vector<pid_t> pids = pids_in(sandbox);
+  ASSERT_EQ(pids.size(), 2u);
+  process.signal(SIGKILL);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return all_are_gone(pids); }));
+}
+
+TEST(Supervision, StopsWhatRanksThatSucceededLeftBehind) {
+  const Sandbox sandbox;
+  sandbox.script("train", "sleep 600 & echo $! >child.pid\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_THAT(result.err, EndsWith("hookline: warning: the ranks left processes behind; stopping them\n"));
+  ASSERT_EQ(pids_in(sandbox).size(), 1u);
+  EXPECT_TRUE(all_are_gone(pids_in(sandbox)));
+}
+
+TEST(Supervision, LetsTheOthersFinishWhenARankEndsEarly) {
+  const Sandbox sandbox;
+  sandbox.script("train", "[ $RANK = 0 ] && exit 0\nsleep 0.3; echo finished\n");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "[1] finished\n");
+}
+
+TEST(Supervision, StopsAndContinuesTheRanksWithItself) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  const pid_t rank = pids_in(sandbox).at(0);
+  process.signal(SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return state_of(rank) == 'T' && state_of(process.pid()) == 'T'; }));
+  process.signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return state_of(rank) != 'T'; }));
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
+}
+
+TEST(Supervision, StaysAliveWithoutATerminalWhenHangupIsIgnored) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo ready\nuntil [ -e go ]; do sleep 0.01; done\necho finished\n");
+  Process process("sh", sandbox.options({"-c", "trap '' HUP; exec " HOOKLINE_BINARY " launch ./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  process.signal(SIGHUP);
+  sandbox.folder.write("go", "");
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("[0] finished\n"));
+}
+
+TEST(Supervision, StartsRanksWithTheSignalsOfAFreshProcess) {
+  const Sandbox sandbox;
+  sandbox.script("train", "grep -E 'SigBlk|SigIgn' /proc/self/status\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  EXPECT_EQ(result.out, "[0] SigBlk:\t0000000000000000\n[0] SigIgn:\t0000000000000000\n");
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,172 @@
+// What the command says to a command line, right or wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::ProcessResult;
+using testing::Sandbox;
+using ::testing::StartsWith;
+
+void expect_error(const std::vector<std::string>& arguments, const std::string& message, int code = 2) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run(arguments);
+  EXPECT_EQ(result.err, message);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.exit_code, code);
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST(Usage, PrintsTheVersion) {
+  const ProcessResult result = Sandbox().run({"--version"});
+  EXPECT_EQ(result.out, "hookline " HOOKLINE_VERSION "\n");
+  EXPECT_EQ(result.exit_code, 0);
+}
+
+TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
+  const Sandbox sandbox;
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"--help"}, "hookline launch --config run.toml ./train --epochs 5\n"},
+      {{"hooks", "--help"}, "hookline hooks describe power_sgd\n"},
+      {{"config", "-h"}, "hookline config show run.toml\n"},
+      {{"launch", "--help"}, "hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5\n"},
+      {{"hooks", "list", "--help"}, "hookline hooks list --program ./train\n"},
+      {{"hooks", "describe", "-h"}, "hookline hooks describe power_sgd\n"},
+      {{"config", "validate", "--help"}, "hookline config validate run.toml\n"},
+      {{"config", "show", "--help"}, "hookline config show run.toml --set ddp.comm_hook=fp16\n"}};
+  for (const auto& [arguments, example] : commands) {
+    const ProcessResult result = sandbox.run(arguments);
+    EXPECT_THAT(result.out, HasSubstr("Usage: hookline "));
+    EXPECT_THAT(result.out, HasSubstr("Example:\n  " + example));
+    EXPECT_EQ(result.err, "");
+    EXPECT_EQ(result.exit_code, 0);
+  }
+}
+
+TEST(Usage, ListsEveryFlagOfLaunch) {
+  EXPECT_EQ(Sandbox().run({"launch", "--help"}).out,
+            R"(Run a program on several ranks of this machine. What follows the program is the program's own.
+Usage: hookline launch [flags] program [arguments]
+
+Options:
+  -h,--help                         Print this and exit
+  --config FILE                     TOML file to read
+  --processes-per-node N            Number of ranks, or auto: one a GPU, else 1
+  --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
+  --comm-wrapper WRAPPER            Precision that the hook works in: no, fp16, bf16
+  --max-steps N                     Optimizer steps the run is meant to take
+  --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2
+  --set KEY=VALUE ...               Any value of the config, such as logging.level=debug
+
+Example:
+  hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5
+)");
+}
+
+TEST(Usage, ExplainsItselfWhenNothingIsAsked) {
+  const Sandbox sandbox;
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{}, {"hooks"}, {"config"}}) {
+    const ProcessResult result = sandbox.run(arguments);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("Verbs:\n"));
+    EXPECT_EQ(result.exit_code, 2);
+  }
+}
+
+TEST(Usage, NamesTheNearestVerb) {
+  expect_error({"lunch", "./train"},
+               "hookline: error: unknown verb 'lunch'; did you mean 'launch'?\n  see: hookline --help\n");
+  expect_error(
+      {"hooks", "lst"},
+      "hookline: error: unknown verb 'hooks lst'; did you mean 'list'?\n  see: hookline hooks --help\n");
+  expect_error({"config", "validat", "x"},
+               "hookline: error: unknown verb 'config validat'; did you mean 'validate'?\n"
+               "  see: hookline config --help\n");
+  expect_error({"frobnicate"}, "hookline: error: unknown verb 'frobnicate'\n  see: hookline --help\n");
+  expect_error(
+      {"--versoin"},
+      "hookline: error: unknown flag '--versoin'; did you mean '--version'?\n  see: hookline --help\n");
+}
+
+TEST(Usage, NamesTheNearestFlagBeforeTheProgram) {
+  expect_error(
+      {"launch", "--confg", "r.toml", "./train"},
+      "hookline: error: unknown flag '--confg'; did you mean '--config'?\n  see: hookline launch --help\n");
+  expect_error(
+      {"hooks", "list", "--jsn"},
+      "hookline: error: unknown flag '--jsn'; did you mean '--json'?\n  see: hookline hooks list --help\n");
+}
+
+TEST(Usage, SaysThatTheProgramIsMissing) {
+  const std::string message =
+      "hookline: error: the program to launch is missing; for example: hookline launch --config run.toml "
+      "./train\n"
+      "  see: hookline launch --help\n";
+  expect_error({"launch"}, message);
+  expect_error({"launch", "--comm-hook", "fp16"}, message);
+  expect_error({"launch", "--"}, message);
+}
+
+TEST(Usage, RefusesArgumentsThatNobodyReads) {
+  expect_error({"hooks", "list", "power_sgd"},
+               "hookline: error: unexpected argument 'power_sgd'\n  see: hookline hooks list --help\n");
+  expect_error({"hooks", "describe"},
+               "hookline: error: a hook's name is missing\n  see: hookline hooks describe --help\n");
+  expect_error({"config", "validate"},
+               "hookline: error: a config file is missing\n  see: hookline config validate --help\n");
+  expect_error({"config", "show", "a.toml", "b.toml"},
+               "hookline: error: unexpected argument 'b.toml'\n  see: hookline config show --help\n");
+}
+
+TEST(Usage, RefusesAValueGivenTwice) {
+  expect_error({"launch", "--comm-hook", "fp16", "--set", "ddp.comm_hook=bf16", "/bin/true"},
+               "hookline: error: ddp.comm_hook is given twice: by --comm-hook and by --set ddp.comm_hook\n"
+               "  see: hookline launch --help\n");
+  expect_error({"launch", "--set", "a.b=1", "--set", "a.b=2", "/bin/true"},
+               "hookline: error: a.b is given twice: by --set a.b\n  see: hookline launch --help\n");
+}
+
+TEST(Usage, ShowsHowASettingIsWritten) {
+  expect_error(
+      {"launch", "--set", "comm_hook", "/bin/true"},
+      "hookline: error: --set needs KEY=VALUE, not 'comm_hook'; for example: --set ddp.comm_hook=fp16\n"
+      "  see: hookline launch --help\n");
+  expect_error({"launch", "--state-option", "2", "/bin/true"},
+               "hookline: error: --state-option needs KEY=VALUE, not '2'; for example: --state-option "
+               "matrix_approximation_rank=2\n  see: hookline launch --help\n");
+}
+
+TEST(Usage, DoesNotTakeTheProgramsHelpForItsOwn) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo \"$@\"\n");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"launch", "--", "./train", "--help"}, {"launch", "./train", "--help"}}) {
+    const ProcessResult result = sandbox.run(arguments);
+    EXPECT_EQ(result.out, "[0] --help\n");
+    EXPECT_EQ(result.exit_code, 0);
+  }
+}
+
+TEST(Command, FailsWhenItsAnswerCannotBeWritten) {
+  const ProcessResult result =
+      testing::run_process("sh", Sandbox().options({"-c", HOOKLINE_BINARY " hooks list >/dev/full"}));
+  EXPECT_EQ(result.err, "hookline: error: can't write to standard output\n");
+  EXPECT_EQ(result.exit_code, 1);
+}
+
+TEST(Command, DoesNotLoadLibtorch) {
+  const ProcessResult result = testing::run_process("ldd", Sandbox().options({HOOKLINE_BINARY}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("libc.so"));
+  EXPECT_THAT(result.out, Not(HasSubstr("torch")));
+  EXPECT_THAT(result.out, Not(HasSubstr("libc10")));
+}
+
+}  // namespace
+}  // namespace hookline

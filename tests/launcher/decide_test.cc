@@ -1,0 +1,112 @@
+#include "launcher/supervise/decide.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <vector>
+
+namespace hookline {
+namespace {
+
+RunState state_of(int ranks) {
+  RunState state;
+  state.ranks_alive = ranks;
+  return state;
+}
+
+struct Told {
+  RunState state;
+  std::vector<Action> actions;
+};
+
+Told tell(RunState state, const std::vector<Event>& events) {
+  Told told{state, {}};
+  for (const Event& event : events) {
+    const Decision decision = decide(told.state, event);
+    told.state = decision.state;
+    told.actions.push_back(decision.action);
+  }
+  return told;
+}
+
+TEST(Decide, EndsWithZeroWhenEveryRankSucceeds) {
+  const Told told = tell(state_of(2), {RankEnded{1, Exited{0}}, RankEnded{0, Exited{0}}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Nothing{}, Nothing{}}));
+  EXPECT_TRUE(told.state.ended());
+  EXPECT_EQ(exit_code(told.state), 0);
+}
+
+TEST(Decide, StopsTheOthersWhenARankFails) {
+  const Told told = tell(state_of(3), {RankEnded{2, Exited{7}}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}}));
+  EXPECT_FALSE(told.state.ended());
+}
+
+TEST(Decide, NamesTheFirstFailureInTheOrderOfEnding) {
+  const Told told =
+      tell(state_of(3), {RankEnded{1, Signalled{SIGSEGV}}, RankEnded{0, Exited{1}}, RankEnded{2, Exited{0}}});
+  ASSERT_TRUE(told.state.root_cause);
+  EXPECT_EQ(told.state.root_cause->rank, 1);
+  EXPECT_EQ(exit_code(told.state), 128 + SIGSEGV);
+}
+
+TEST(Decide, DoesNotBlameARankThatSucceededEarly) {
+  const Told told = tell(state_of(2), {RankEnded{0, Exited{0}}, RankEnded{1, Exited{3}}});
+  ASSERT_TRUE(told.state.root_cause);
+  EXPECT_EQ(told.state.root_cause->rank, 1);
+  EXPECT_EQ(exit_code(told.state), 3);
+}
+
+TEST(Decide, KillsWhatIsLeftWhenTheGracePeriodIsOver) {
+  const Told told =
+      tell(state_of(2), {RankEnded{0, Exited{1}}, GraceOver{}, RankEnded{1, Signalled{SIGKILL}}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Kill{}, Nothing{}}));
+  EXPECT_EQ(exit_code(told.state), 1);
+}
+
+TEST(Decide, ForwardsASignalAndTakesItsCode) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    const Told told =
+        tell(state_of(2), {SignalReceived{signal}, RankEnded{0, Signalled{signal}}, RankEnded{1, Exited{0}}});
+    EXPECT_EQ(told.actions, (std::vector<Action>{Stop{signal}, Nothing{}, Nothing{}}));
+    EXPECT_FALSE(told.state.root_cause);
+    EXPECT_EQ(exit_code(told.state), 128 + signal);
+  }
+}
+
+TEST(Decide, KillsAtTheSecondInterrupt) {
+  const Told told =
+      tell(state_of(2), {SignalReceived{SIGINT}, SignalReceived{SIGINT}, SignalReceived{SIGINT}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGINT}, Kill{}, Nothing{}}));
+}
+
+TEST(Decide, LeavesTheGracePeriodAloneWhenAServiceManagerAsksAgain) {
+  const Told told =
+      tell(state_of(2), {SignalReceived{SIGTERM}, SignalReceived{SIGTERM}, SignalReceived{SIGHUP}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Nothing{}, Nothing{}}));
+}
+
+TEST(Decide, KeepsTheFailureWhenAnInterruptFollows) {
+  const Told told =
+      tell(state_of(2), {RankEnded{0, Exited{9}}, SignalReceived{SIGINT}, RankEnded{1, Signalled{SIGKILL}}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Kill{}, Nothing{}}));
+  EXPECT_EQ(exit_code(told.state), 9);
+}
+
+TEST(Decide, StopsWhatTheRanksLeftBehind) {
+  const Told told =
+      tell(state_of(1), {RankEnded{0, Exited{0}}, ProcessesLeft{}, ProcessesLeft{}, GraceOver{}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Nothing{}, Stop{SIGTERM}, Nothing{}, Kill{}}));
+  EXPECT_EQ(exit_code(told.state), 0);
+}
+
+TEST(Outcome, CountsAsAShellDoes) {
+  EXPECT_EQ(exit_code(Outcome(Exited{3})), 3);
+  EXPECT_EQ(exit_code(Outcome(Signalled{SIGKILL})), 137);
+  EXPECT_EQ(describe(Outcome(Exited{3})), "exited with code 3");
+  EXPECT_EQ(describe(Outcome(Signalled{SIGSEGV})), "was killed by SIGSEGV (signal 11)");
+  EXPECT_EQ(signal_name(SIGRTMIN + 3), "SIGRTMIN+3");
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,137 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <string>
+
+#include "launcher/supervise/line_prefixer.h"
+#include "launcher/supervise/output_queue.h"
+#include "launcher/supervise/rank_stream.h"
+#include "launcher/supervise/report.h"
+#include "launcher/supervise/tail.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::TemporaryFolder;
+
+TEST(LinePrefixer, PrefixesEachLine) {
+  LinePrefixer lines("[1] ");
+  EXPECT_EQ(lines.feed("a\n\nb\n"), "[1] a\n[1] \n[1] b\n");
+}
+
+TEST(LinePrefixer, HoldsAnUnfinishedLineUntilItIsComplete) {
+  LinePrefixer lines("[0] ");
+  EXPECT_EQ(lines.feed("al"), "");
+  EXPECT_EQ(lines.feed("pha\nbe"), "[0] alpha\n");
+  EXPECT_EQ(lines.flush(), "[0] be\n");
+  EXPECT_EQ(lines.flush(), "");
+}
+
+TEST(LinePrefixer, CutsALineWithoutEndIntoPieces) {
+  LinePrefixer lines("> ", 4);
+  EXPECT_EQ(lines.feed("abcdefghij"), "> abcd\n> efgh\n");
+  EXPECT_EQ(lines.feed("\n"), "> ij\n");
+}
+
+TEST(LinePrefixer, DoesNotAddAnEmptyLineAfterOneOfTheLongestLength) {
+  LinePrefixer lines("> ", 4);
+  EXPECT_EQ(lines.feed("abcd\nef\n"), "> abcd\n> ef\n");
+}
+
+TEST(Tail, KeepsTheLastLinesAndTheUnfinishedOne) {
+  Tail tail(3, 100);
+  tail.feed("one\ntwo\nthree\nfo");
+  tail.feed("ur");
+  EXPECT_THAT(tail.lines(), ElementsAre("two", "three", "four"));
+}
+
+TEST(Tail, CutsLongLines) {
+  Tail tail(2, 3);
+  tail.feed("abcdef");
+  tail.feed("ghi\nxyz\n");
+  EXPECT_THAT(tail.lines(), ElementsAre("abc", "xyz"));
+}
+
+TEST(OutputQueue, KeepsWhatTheReaderDoesNotTake) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor reader(ends[0]), writer(ends[1]);
+  OutputQueue queue(writer.get());
+  const std::string text = std::string(999, 'x') + "\n";
+  std::string expected;
+  for (int i = 0; i < 300; ++i) {
+    queue.write(text);
+    expected += text;
+  }
+  EXPECT_FALSE(queue.is_empty());
+
+  std::string received;
+  std::string buffer(65536, '\0');
+  while (received.size() < expected.size()) {
+    const ssize_t count = read(reader.get(), buffer.data(), buffer.size());
+    ASSERT_GT(count, 0);
+    received.append(buffer, 0, static_cast<std::size_t>(count));
+    queue.pump();
+  }
+  EXPECT_EQ(received, expected);
+  EXPECT_TRUE(queue.is_empty());
+}
+
+TEST(OutputQueue, RemembersWhyItStoppedWriting) {
+  const FileDescriptor full(open("/dev/full", O_WRONLY));
+  ASSERT_TRUE(full.is_open());
+  OutputQueue queue(full.get());
+  queue.write("lost\n");
+  EXPECT_EQ(queue.error_number(), ENOSPC);
+  EXPECT_TRUE(queue.is_empty());
+  queue.write("ignored\n");
+  EXPECT_TRUE(queue.is_empty());
+}
+
+TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
+  TemporaryFolder folder;
+  const FileDescriptor shown(open((folder.path() / "shown").c_str(), O_WRONLY | O_CREAT, 0644));
+  OutputQueue queue(shown.get());
+  std::vector<int> failures;
+  RankStream stream("/dev/full", "[0] ", queue,
+                    [&failures](const std::filesystem::path&, int error) { failures.push_back(error); });
+  {
+    const FileDescriptor rank = stream.open_pipe();
+    ASSERT_EQ(write(rank.get(), "one\ntwo", 7), 7);
+    EXPECT_TRUE(stream.take(1000));
+    ASSERT_EQ(write(rank.get(), "!\n", 2), 2);
+    EXPECT_TRUE(stream.take(1000));
+    EXPECT_FALSE(stream.take(1000));
+    EXPECT_TRUE(stream.is_open());
+  }
+  stream.take(1000);
+  EXPECT_FALSE(stream.is_open());
+  EXPECT_THAT(failures, ElementsAre(ENOSPC));
+  EXPECT_EQ(testing::read_file(folder.path() / "shown"), "[0] one\n[0] two!\n");
+}
+
+TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
+  EXPECT_EQ(failure_report({1, Exited{7}}, {"loading", "boom"}, "/runs/latest/1"),
+            "rank 1 exited with code 7\n"
+            "  the end of its standard error:\n"
+            "    loading\n"
+            "    boom\n"
+            "  its logs: /runs/latest/1/");
+}
+
+TEST(FailureReport, ExplainsAKillFromOutside) {
+  EXPECT_EQ(failure_report({0, Signalled{SIGKILL}}, {}, "/runs/latest/0"),
+            "rank 0 was killed by SIGKILL (signal 9); the kernel does that to a process when memory runs out "
+            "(see dmesg)\n"
+            "  it wrote nothing to standard error\n"
+            "  its logs: /runs/latest/0/");
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,196 @@
+// What a rank is given before it starts: program, environment, folder, store.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "launcher/supervise/environment.h"
+#include "launcher/supervise/machine.h"
+#include "launcher/supervise/program.h"
+#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/store_socket.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+using testing::TemporaryFolder;
+using ::testing::UnorderedElementsAre;
+
+TEST(VisibleGpus, ReadsCudaVisibleDevicesAsCudaDoes) {
+  EXPECT_EQ(visible_gpus(4, std::nullopt), 4);
+  EXPECT_EQ(visible_gpus(4, ""), 0);
+  EXPECT_EQ(visible_gpus(4, "0"), 1);
+  EXPECT_EQ(visible_gpus(4, "3, 1"), 2);
+  EXPECT_EQ(visible_gpus(4, "0,-1,1"), 1);
+  EXPECT_EQ(visible_gpus(4, "0,7,1"), 1);
+  EXPECT_EQ(visible_gpus(4, "NoDevFiles"), 0);
+  EXPECT_EQ(visible_gpus(4, "GPU-8932f937,GPU-1234"), 2);
+  EXPECT_EQ(visible_gpus(0, "0,1"), 0);
+}
+
+RunPlace some_place() {
+  RunPlace place;
+  place.ranks = 3;
+  place.store_port = 4321;
+  place.store_descriptor = 9;
+  place.run_folder = "/runs/today";
+  place.omp_num_threads = "2";
+  return place;
+}
+
+TEST(RankEnvironment, HoldsWhatTorchrunSetsAndWhereTheRunIs) {
+  EXPECT_THAT(
+      rank_environment({}, some_place(), 0),
+      UnorderedElementsAre("RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=3", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
+                           "GROUP_WORLD_SIZE=1", "ROLE_RANK=0", "ROLE_WORLD_SIZE=3", "ROLE_NAME=default",
+                           "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4321", "TORCHELASTIC_RESTART_COUNT=0",
+                           "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=today",
+                           "TORCHELASTIC_ERROR_FILE=/runs/today/0/error.json", "OMP_NUM_THREADS=2",
+                           "HOOKLINE_CONFIG=/runs/today/resolved.toml", "HOOKLINE_RUN_DIR=/runs/today",
+                           "HOOKLINE_STORE_FD=9"));
+}
+
+TEST(RankEnvironment, GivesTheStoreToRankZeroAlone) {
+  EXPECT_THAT(rank_environment({"HOOKLINE_STORE_FD=3"}, some_place(), 1),
+              Not(Contains(::testing::StartsWith("HOOKLINE_STORE_FD="))));
+}
+
+TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {
+  const auto variables =
+      rank_environment({"HOME=/root", "RANK=7", "RANKING=high", "TORCHELASTIC_USE_AGENT_STORE=True",
+                        "HOOKLINE_DDP__COMM_HOOK=fp16"},
+                       some_place(), 1);
+  EXPECT_THAT(variables, Contains("HOME=/root"));
+  EXPECT_THAT(variables, Contains("RANKING=high"));
+  EXPECT_THAT(variables, Contains("HOOKLINE_DDP__COMM_HOOK=fp16"));
+  EXPECT_THAT(variables, Contains("RANK=1"));
+  EXPECT_THAT(variables, Not(Contains("RANK=7")));
+  EXPECT_THAT(variables, Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
+}
+
+TEST(OmpNumThreads, DividesTheCoresUnlessSomebodySaysOtherwise) {
+  RunConfig config;
+  EXPECT_EQ(omp_num_threads(config, std::nullopt, 8, 2), "4");
+  EXPECT_EQ(omp_num_threads(config, std::nullopt, 2, 3), "1");
+  EXPECT_EQ(omp_num_threads(config, "6", 8, 2), "6");
+}
+
+TEST(OmpNumThreads, PrefersTheVariableToTheFileAndTheCommandLineToBoth) {
+  RunConfig config;
+  config.launch.omp_num_threads = 3;
+  config.origins["launch.omp_num_threads"] = {OriginKind::file, "run.toml:2:1"};
+  EXPECT_EQ(omp_num_threads(config, std::nullopt, 8, 2), "3");
+  EXPECT_EQ(omp_num_threads(config, "6", 8, 2), "6");
+  config.origins["launch.omp_num_threads"] = {OriginKind::command_line, "--set launch.omp_num_threads"};
+  EXPECT_EQ(omp_num_threads(config, "6", 8, 2), "3");
+}
+
+struct Caught {
+  std::string what;
+  int code = 0;
+};
+
+Caught catch_program_error(const std::vector<std::string>& command, const std::string& search_path) {
+  try {
+    find_program(command, search_path);
+  } catch (const ProgramError& error) {
+    return {error.what(), error.exit_code()};
+  }
+  return {};
+}
+
+TEST(FindProgram, SearchesThePathOnlyForNamesWithoutASlash) {
+  TemporaryFolder folder;
+  const fs::path first = folder.write("a/tool", "", false),
+                 second = folder.write("b/tool", "#!/bin/sh\n", true);
+  const std::string path = first.parent_path().string() + ":" + second.parent_path().string();
+  const Program program = find_program({"tool", "--help", "x"}, path);
+  EXPECT_EQ(program.file, second);
+  EXPECT_EQ(program.executable, second);
+  EXPECT_THAT(program.arguments, ElementsAre("tool", "--help", "x"));
+  EXPECT_EQ(find_program({second.string()}, "").file, second);
+}
+
+TEST(FindProgram, SaysWhatIsWrongWithTheCodeOfAShell) {
+  TemporaryFolder folder;
+  const std::string plain = folder.write("plain", "data");
+  const Caught missing = catch_program_error({folder.path() / "nothing"}, "");
+  EXPECT_EQ(missing.what, "program '" + (folder.path() / "nothing").string() + "' does not exist");
+  EXPECT_EQ(missing.code, 127);
+  const Caught not_in_path = catch_program_error({"hookline-no-such-program"}, "/bin:/usr/bin");
+  EXPECT_EQ(not_in_path.what, "program 'hookline-no-such-program' was not found in PATH");
+  EXPECT_EQ(not_in_path.code, 127);
+  const Caught not_executable = catch_program_error({plain}, "");
+  EXPECT_EQ(not_executable.what, "program '" + plain + "' is not executable; try: chmod +x " + plain);
+  EXPECT_EQ(not_executable.code, 126);
+  const Caught directory = catch_program_error({folder.path()}, "");
+  EXPECT_EQ(directory.what, "program '" + folder.path().string() + "' is a directory");
+  EXPECT_EQ(directory.code, 126);
+  EXPECT_EQ(catch_program_error({""}, "/bin").what, "the program's name is empty");
+}
+
+TEST(FindProgram, RunsAPythonScriptThatIsNoProgramByItselfWithPython) {
+  TemporaryFolder folder;
+  const fs::path python = folder.write("bin/python3", "#!/bin/sh\n", true);
+  const std::string path = python.parent_path();
+  for (const bool executable : {false, true}) {
+    const fs::path script = folder.write("train.py", "print('hi')\n", executable);
+    const Program program = find_program({script, "-x"}, path);
+    EXPECT_EQ(program.file, script);
+    EXPECT_EQ(program.executable, python);
+    EXPECT_THAT(program.arguments, ElementsAre("python3", "-u", script.string(), "-x"));
+  }
+  const fs::path runnable = folder.write("run.py", "#!/usr/bin/env python3\n", true);
+  EXPECT_EQ(find_program({runnable}, path).executable, runnable);
+  const Caught no_python = catch_program_error({folder.path() / "train.py"}, "/nowhere");
+  EXPECT_EQ(no_python.what, "'python3', which is to run '" + (folder.path() / "train.py").string() +
+                                "', was not found in PATH");
+  EXPECT_EQ(no_python.code, 127);
+}
+
+TEST(RunFolder, IsNewForEveryRunAndTheLatestIsLinked) {
+  TemporaryFolder folder;
+  const fs::path parent = folder.path() / "deep" / "runs";
+  const RunFolder first(parent, 2, "# one\n"), second(parent, 1, "# two\n");
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_EQ(testing::read_file(first.path() / "resolved.toml"), "# one\n");
+  EXPECT_TRUE(fs::is_directory(first.of_rank(1)));
+  EXPECT_EQ(fs::read_symlink(parent / "latest"), second.path().filename());
+}
+
+TEST(RunFolder, LeavesAFolderCalledLatestAlone) {
+  TemporaryFolder folder;
+  folder.write("latest/precious", "data");
+  const RunFolder run(folder.path(), 1, "");
+  EXPECT_EQ(testing::read_file(folder.path() / "latest" / "precious"), "data");
+}
+
+TEST(StoreSocket, HoldsItsPortWithoutListening) {
+  const StoreSocket store = bind_store_socket();
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(store.port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+  const FileDescriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_NE(connect(client.get(), raw, sizeof address), 0) << "nobody listens yet";
+
+  const FileDescriptor python_rank(socket(AF_INET, SOCK_STREAM, 0));
+  const int yes = 1;
+  setsockopt(python_rank.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  ASSERT_EQ(bind(python_rank.get(), raw, sizeof address), 0);
+  ASSERT_EQ(listen(python_rank.get(), 1), 0);
+  EXPECT_EQ(connect(client.get(), raw, sizeof address), 0);
+}
+
+}  // namespace
+}  // namespace hookline

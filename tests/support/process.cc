@@ -1,0 +1,184 @@
+#include "support/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+namespace hookline::testing {
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+// Appends what can be read without waiting; closes the descriptor at its end.
+void read_into(int& descriptor, std::string& text) {
+  std::array<char, 65536> buffer;
+  while (descriptor >= 0) {
+    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    if (count > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
+      close(descriptor);
+      descriptor = -1;
+    } else if (errno == EAGAIN) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = fs::temp_directory_path() / "hookline-test-XXXXXX";
+  if (!mkdtemp(pattern.data())) fail("mkdtemp");
+  path_ = fs::canonical(pattern);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+fs::path TemporaryFolder::write(const std::string& name, const std::string& text, bool executable) const {
+  const fs::path file = path_ / name;
+  fs::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << text;
+  fs::permissions(file, executable ? fs::perms(0755) : fs::perms(0644));
+  return file;
+}
+
+std::string read_file(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::runtime_error("can't read " + file.string());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+Process::Process(const std::string& program, const ProcessOptions& options)
+    : deadline_(std::chrono::steady_clock::now() + options.limit) {
+  int out[2], err[2];
+  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) fail("pipe2");
+  const int in = memfd_create("input", MFD_CLOEXEC);
+  if (in < 0 || write(in, options.input.data(), options.input.size()) < 0 || lseek(in, 0, SEEK_SET) < 0)
+    fail("memfd");
+
+  pid_ = fork();
+  if (pid_ < 0) fail("fork");
+  if (pid_ == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGTSTP}) ::signal(number, SIG_DFL);
+    dup2(in, 0);
+    dup2(out[1], 1);
+    dup2(err[1], 2);
+    if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(125);
+    for (const auto& [name, value] : options.environment)
+      if (value)
+        setenv(name.c_str(), value->c_str(), 1);
+      else
+        unsetenv(name.c_str());
+    std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
+    for (const std::string& argument : options.arguments)
+      arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.push_back(nullptr);
+    execvp(program.c_str(), arguments.data());
+    _exit(125);
+  }
+  setpgid(pid_, pid_);
+  close(in);
+  close(out[1]);
+  close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+  fcntl(out_, F_SETFL, O_NONBLOCK);
+  fcntl(err_, F_SETFL, O_NONBLOCK);
+}
+
+Process::~Process() {
+  kill(-pid_, SIGKILL);
+  if (!ended_) waitpid(pid_, nullptr, 0);
+  close_output();
+  if (err_ >= 0) close(err_);
+}
+
+void Process::signal(int number) const {
+  if (kill(pid_, number) != 0) fail("kill");
+}
+
+void Process::close_output() {
+  if (out_ >= 0) close(out_);
+  out_ = -1;
+}
+
+bool Process::is_over() {
+  int status;
+  if (ended_ || waitpid(pid_, &status, WNOHANG) == 0) return ended_;
+  ended_ = true;
+  result_.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return true;
+}
+
+void Process::read_available(int wait_ms) {
+  std::array<pollfd, 2> descriptors = {{{out_, POLLIN, 0}, {err_, POLLIN, 0}}};
+  poll(descriptors.data(), descriptors.size(), wait_ms);
+  read_into(out_, result_.out);
+  read_into(err_, result_.err);
+}
+
+bool Process::wait_for(const std::string& text) {
+  while (true) {
+    const bool over = is_over();
+    read_available(over ? 0 : 10);
+    if (result_.out.find(text) != std::string::npos || result_.err.find(text) != std::string::npos)
+      return true;
+    if (over || std::chrono::steady_clock::now() >= deadline_) return false;
+  }
+}
+
+ProcessResult Process::wait() {
+  while (!is_over()) {
+    read_available(10);
+    if (std::chrono::steady_clock::now() >= deadline_ && !result_.timed_out) {
+      result_.timed_out = true;
+      kill(-pid_, SIGKILL);
+    }
+  }
+  read_available(0);
+  return result_;
+}
+
+ProcessResult run_process(const std::string& program, const ProcessOptions& options) {
+  return Process(program, options).wait();
+}
+
+bool is_running(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(status, text)) return false;
+  const std::size_t name_end = text.rfind(')');  // the name before it may hold anything
+  return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
+}
+
+}  // namespace hookline::testing

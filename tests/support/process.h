@@ -1,0 +1,94 @@
+// Runs a program as a user would, and watches it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hookline::testing {
+
+/// A folder under the system's temporary one, removed with all it holds.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Writes a file, with the folders above it, and returns its path.
+  std::filesystem::path write(const std::string& name, const std::string& text,
+                              bool executable = false) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read_file(const std::filesystem::path& file);
+
+/// Calls `condition` until it holds; false if it does not within `limit`.
+bool eventually(const std::function<bool()>& condition,
+                std::chrono::milliseconds limit = std::chrono::seconds(30));
+
+struct ProcessOptions {
+  std::vector<std::string> arguments;                             // without argv[0]
+  std::map<std::string, std::optional<std::string>> environment;  // on top of the test's own; nullopt: unset
+  std::string input;                                              // standard input, at its end afterwards
+  std::filesystem::path folder;                                   // to run in; empty: the test's own
+  std::chrono::milliseconds limit = std::chrono::seconds(60);     // the whole is killed then
+};
+
+struct ProcessResult {
+  int exit_code = -1;  // 128 + n if killed by signal n
+  std::string out, err;
+  bool timed_out = false;
+};
+
+/// A running program, in a process group of its own. Killed, group and all, when it goes.
+class Process {
+ public:
+  Process(const std::string& program, const ProcessOptions& options);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+
+  /// Reads until `text` was written to standard output or error; false if the limit passes or the program
+  /// ends first.
+  bool wait_for(const std::string& text);
+
+  /// Closes our end of its standard output, as `head` does when it has enough.
+  void close_output();
+
+  /// Waits for the end, not for processes that hold on to its output.
+  ProcessResult wait();
+
+  const std::string& out() const { return result_.out; }
+  const std::string& err() const { return result_.err; }
+
+ private:
+  bool is_over();
+  void read_available(int wait_ms);
+
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int out_ = -1, err_ = -1;
+  std::chrono::steady_clock::time_point deadline_;
+  ProcessResult result_;
+};
+
+ProcessResult run_process(const std::string& program, const ProcessOptions& options);
+
+/// Is the process there, and not just waiting to be reaped?
+bool is_running(pid_t pid);
+
+}  // namespace hookline::testing

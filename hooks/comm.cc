@@ -1,0 +1,68 @@
+#include "hooks/comm.h"
+
+#include <utility>
+
+namespace hookline {
+
+Stage::Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> bytes)
+    : group_(std::move(group)), bytes_(std::move(bytes)) {}
+
+FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
+  FuturePtr result = make_future();
+  submit(turn, {std::move(tensor), result});
+  return result;
+}
+
+void Stage::skip(std::uint64_t turn) { submit(turn, {}); }
+
+void Stage::submit(std::uint64_t turn, Waiting waiting) {
+  std::unique_lock lock(mutex_);
+  waiting_.emplace(turn, std::move(waiting));
+  if (starting_) return;  // whoever is starting collectives takes this one along
+  starting_ = true;
+  for (auto next = waiting_.find(next_turn_); next != waiting_.end(); next = waiting_.find(next_turn_)) {
+    const Waiting ready = std::move(next->second);
+    waiting_.erase(next);
+    ++next_turn_;
+    lock.unlock();  // a callback may run inside start() and submit to this stage again
+    if (ready.result) start(ready);
+    lock.lock();
+  }
+  starting_ = false;
+}
+
+void Stage::start(const Waiting& waiting) {
+  try {
+    std::vector<at::Tensor> tensors{waiting.tensor};
+    bytes_->fetch_add(static_cast<std::int64_t>(waiting.tensor.nbytes()));
+    const c10::intrusive_ptr<c10d::Work> work = group_->allreduce(tensors);
+    // The work's own future may hold a list; ours holds the tensor, and keeps `work` until it is done.
+    work->getFuture()->addCallback(
+        [result = waiting.result, tensor = waiting.tensor, work](c10::ivalue::Future& done) {
+          if (done.hasError()) {
+            result->setError(done.exception_ptr());
+          } else {
+            result->markCompleted(tensor);
+          }
+        });
+  } catch (...) {
+    waiting.result->setError(std::current_exception());
+  }
+}
+
+Comm::Comm(int rank, int world_size, GroupFactory make_group)
+    : rank_(rank),
+      world_size_(world_size),
+      make_group_(std::move(make_group)),
+      bytes_(std::make_shared<std::atomic<std::int64_t>>(0)),
+      first_(open_stage("gradients")) {}
+
+FuturePtr Comm::all_reduce(at::Tensor tensor) {
+  return first_->all_reduce(first_turn_.fetch_add(1), std::move(tensor));
+}
+
+std::shared_ptr<Stage> Comm::open_stage(const std::string& name) {
+  return std::make_shared<Stage>(make_group_("hook-" + std::to_string(stages_++) + "-" + name), bytes_);
+}
+
+}  // namespace hookline

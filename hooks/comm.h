@@ -1,0 +1,87 @@
+// What a hook communicates with: ordered stages of collectives, and a count of what they put on the wire.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hooks/future.h"
+
+namespace hookline {
+
+using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// Makes a process group of all ranks; `name` keeps groups apart. A collective: every rank makes the same groups in
+/// the same order.
+using GroupFactory = std::function<ProcessGroupPtr(const std::string& name)>;
+
+/// One process group whose collectives start in the same order on every rank.
+///
+/// Gloo matches collectives by the order in which each rank starts them. A hook of several stages starts its later
+/// collectives from the callbacks of earlier ones, whose order differs from rank to rank. So each stage has a group
+/// of its own, each bucket has a turn (taken in CommHook::run, whose order is the same on all ranks), and a collective
+/// waits, without blocking a thread, until those of all earlier turns have started.
+///
+/// Thread-safe. Every turn must be used exactly once, by all_reduce or skip.
+class Stage {
+ public:
+  Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> bytes);
+
+  /// SUM over all ranks, in place. The future holds `tensor`, or the error of the collective.
+  FuturePtr all_reduce(std::uint64_t turn, at::Tensor tensor);
+
+  /// Gives `turn` up: the bucket has nothing to send in this stage.
+  void skip(std::uint64_t turn);
+
+ private:
+  struct Waiting {
+    at::Tensor tensor;  // undefined: skip
+    FuturePtr result;
+  };
+  void submit(std::uint64_t turn, Waiting waiting);
+  void start(const Waiting& waiting);
+
+  ProcessGroupPtr group_;
+  std::shared_ptr<std::atomic<std::int64_t>> bytes_;
+  std::mutex mutex_;  // guards the rest; never held while a collective is started
+  std::map<std::uint64_t, Waiting> waiting_;
+  std::uint64_t next_turn_ = 0;
+  bool starting_ = false;
+};
+
+/// A hook's access to the other ranks. Shared between a hook and the wrappers around it.
+class Comm {
+ public:
+  Comm(int rank, int world_size, GroupFactory make_group);
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+
+  /// SUM over all ranks, in place, started at once: to be called from CommHook::run, once a bucket or more, as long as
+  /// every rank does the same. The future holds `tensor`.
+  FuturePtr all_reduce(at::Tensor tensor);
+
+  /// Opens a further stage. A collective call: from a hook's constructor, in the same order on every rank.
+  std::shared_ptr<Stage> open_stage(const std::string& name);
+
+  /// Bytes that this rank has handed to collectives so far.
+  std::int64_t bytes_sent() const { return bytes_->load(); }
+
+ private:
+  int rank_;
+  int world_size_;
+  GroupFactory make_group_;
+  std::shared_ptr<std::atomic<std::int64_t>> bytes_;
+  int stages_ = 0;
+  std::shared_ptr<Stage> first_;
+  std::atomic<std::uint64_t> first_turn_{0};
+};
+
+}  // namespace hookline

@@ -1,0 +1,63 @@
+// The base of every gradient communication hook.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/comm.h"
+#include "hooks/error.h"
+#include "hooks/future.h"
+#include "hooks/grad_bucket.h"
+#include "hooks/option.h"
+
+namespace hookline {
+
+/// What a hook is built with.
+struct HookContext {
+  std::shared_ptr<Comm> comm;
+};
+
+/// The parameters of one bucket, by their shapes.
+using BucketShapes = std::vector<std::vector<std::int64_t>>;
+
+/// Communicates one bucket of gradients: pack, communicate, unpack.
+///
+/// `run` is called once a bucket and backward pass, in the same order of buckets on every rank, under a lock of the
+/// Reducer. It must not wait; what follows a collective goes into `then`, which may run on another thread and must
+/// capture tensors or shared state, never the bucket or `this`. The result's tensor has the bucket's size and dtype.
+class CommHook : public c10d::CommHookInterface {
+ public:
+  explicit CommHook(HookContext context) : comm_(std::move(context.comm)) {}
+
+  virtual FuturePtr run(GradBucket bucket) = 0;
+
+  /// "power_sgd(rank=2, start=10)": for the log.
+  virtual std::string describe() const = 0;
+
+  /// Bytes that a rank hands to collectives in a step from first_full_step() on, for buckets of these shapes whose
+  /// gradients have `dtype`. The default is what all-reducing them takes.
+  virtual std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const;
+
+  /// The step, counted from 0, from which the hook compresses.
+  virtual std::int64_t first_full_step() const { return 0; }
+
+  /// What the Reducer calls: `run`, with an exception turned into the future's error.
+  FuturePtr runHook(c10d::GradBucket& bucket) final;
+  at::Tensor parseHookResult(const c10::IValue& result) final;
+
+ protected:
+  Comm& comm() const { return *comm_; }
+  int world_size() const { return comm_->world_size(); }
+
+ private:
+  std::shared_ptr<Comm> comm_;
+};
+
+/// Number of elements of a shape.
+std::int64_t numel(const std::vector<std::int64_t>& shape);
+
+}  // namespace hookline

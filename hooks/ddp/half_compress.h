@@ -1,0 +1,26 @@
+// The average in half precision.
+#pragma once
+
+#include "hooks/comm_hook.h"
+
+namespace hookline {
+
+/// Averages gradients in float16 or bfloat16: casts, divides in low precision, sums, and copies back.
+/// Bucket  1-D floating, numel n           Wire    2n bytes a rank into the collective
+/// Result  the bucket's buffer and dtype   State   none
+/// Errors  none at step time               Parity  default_hooks.fp16_compress_hook, bf16_compress_hook
+/// Source  none
+class HalfCompress : public CommHook {
+ public:
+  HalfCompress(HookContext context, at::ScalarType dtype) : CommHook(std::move(context)), dtype_(dtype) {}
+  FuturePtr run(GradBucket bucket) override;
+  std::string describe() const override { return dtype_ == at::kHalf ? "fp16" : "bf16"; }
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType) const override {
+    return CommHook::bytes_per_step(buckets, dtype_);
+  }
+
+ private:
+  at::ScalarType dtype_;
+};
+
+}  // namespace hookline

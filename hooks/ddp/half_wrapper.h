@@ -1,0 +1,31 @@
+// Runs any hook in half precision.
+#pragma once
+
+#include <memory>
+
+#include "hooks/comm_hook.h"
+
+namespace hookline {
+
+/// Hands the inner hook a bucket cast to float16 or bfloat16 and casts its result back. Whatever state the inner
+/// hook keeps (PowerSGD's P, Q and error feedback) is then in low precision too.
+/// Bucket  1-D floating, numel n           Wire    what the inner hook sends for 2n bytes
+/// Result  the bucket's buffer and dtype   State   the inner hook's
+/// Errors  the inner hook's                Parity  default_hooks.fp16_compress_wrapper, bf16_compress_wrapper
+/// Source  none
+class HalfWrapper : public CommHook {
+ public:
+  HalfWrapper(std::unique_ptr<CommHook> inner, at::ScalarType dtype);
+  FuturePtr run(GradBucket bucket) override;
+  std::string describe() const override;
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType) const override {
+    return inner_->bytes_per_step(buckets, dtype_);
+  }
+  std::int64_t first_full_step() const override { return inner_->first_full_step(); }
+
+ private:
+  std::unique_ptr<CommHook> inner_;
+  at::ScalarType dtype_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,200 @@
+#include "hooks/ddp/power_sgd.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "hooks/log.h"
+#include "hooks/numerics/low_rank.h"
+
+namespace hookline {
+
+/// What is kept of a bucket between steps. Used by one step at a time: the Reducer waits for a bucket's future
+/// before the next step begins.
+struct PowerSgd::Bucket {
+  PowerSgdLayout layout;
+  at::Tensor error;   // [padded_numel]; undefined without error feedback, or before the first compressed step
+  at::Tensor padded;  // [padded_numel]; undefined if the bucket needs no padding
+  at::Tensor p;       // [p_numel]
+  at::Tensor q;       // [q_numel]
+  bool has_q = false;
+
+  at::Tensor matrix(const at::Tensor& flat, const CompressedMatrix& c) const {
+    return flat.narrow(0, c.offset, c.n * c.m).view({c.n, c.m});
+  }
+  at::Tensor p_of(const CompressedMatrix& c) const {
+    return p.narrow(0, c.p_offset, c.n * c.rank).view({c.rank, c.n});
+  }
+  at::Tensor q_of(const CompressedMatrix& c) const {
+    return q.narrow(0, c.q_offset, c.m * c.rank).view({c.rank, c.m});
+  }
+};
+
+/// Counts elements before and after compression and logs the rate now and then, the first time at once.
+class PowerSgd::Statistics {
+ public:
+  Statistics(std::int64_t frequency, bool reports) : frequency_(frequency), reports_(reports) {}
+
+  void count(const PowerSgdLayout& layout, bool is_last, std::int64_t iteration, const std::string& name) {
+    before_ += layout.numel;
+    after_ += layout.compressed_numel();
+    if (!is_last || iteration < next_report_) return;
+    next_report_ = iteration + frequency_;
+    if (!reports_) return;
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "%s: compression statistics after step %lld: %lld elements became %lld, rate %.2f",
+                  name.c_str(), static_cast<long long>(iteration), static_cast<long long>(before_),
+                  static_cast<long long>(after_), static_cast<double>(before_) / static_cast<double>(after_));
+    log::info(text);
+  }
+
+ private:
+  std::int64_t frequency_;
+  bool reports_;
+  std::int64_t before_ = 0, after_ = 0, next_report_ = 0;
+};
+
+namespace {
+
+BucketShapes shapes_of(const GradBucket& bucket) {
+  BucketShapes shapes;
+  for (const at::Tensor& gradient : bucket.gradients()) shapes.push_back(gradient.sizes().vec());
+  return shapes;
+}
+
+}  // namespace
+
+PowerSgd::PowerSgd(HookContext context, const OptionMap& options, std::string name, LayoutFunction layout)
+    : CommHook(std::move(context)),
+      name_(std::move(name)),
+      options_(PowerSgdOptions::from(options)),
+      layout_(layout),
+      seeds_(options_.random_seed) {
+  q_stage_ = comm().open_stage("q");
+  statistics_ =
+      std::make_unique<Statistics>(options_.compression_stats_logging_frequency, comm().rank() == 0);
+}
+
+PowerSgd::~PowerSgd() = default;
+
+std::string PowerSgd::describe() const {
+  return name_ + "(rank=" + std::to_string(options_.matrix_approximation_rank) +
+         ", start=" + std::to_string(options_.start_powerSGD_iter) + ")";
+}
+
+std::int64_t PowerSgd::bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const {
+  std::int64_t elements = 0;
+  for (const BucketShapes& shapes : buckets) elements += layout_(shapes, options_).compressed_numel();
+  return elements * static_cast<std::int64_t>(c10::elementSize(dtype));
+}
+
+std::shared_ptr<PowerSgd::Bucket> PowerSgd::bucket_of(const GradBucket& bucket) {
+  std::vector<const void*> key;
+  for (const at::Tensor& parameter : bucket.parameters()) key.push_back(parameter.unsafeGetTensorImpl());
+  std::shared_ptr<Bucket>& state = buckets_[key];
+  if (!state) {
+    state = std::make_shared<Bucket>();
+    state->layout = layout_(shapes_of(bucket), options_);
+    const at::TensorOptions like = bucket.buffer().options();
+    state->p = at::empty({state->layout.p_numel}, like);
+    state->q = at::empty({state->layout.q_numel}, like);
+    if (state->layout.padded_numel != state->layout.numel)
+      state->padded = at::zeros({state->layout.padded_numel}, like);
+    if (options_.use_error_feedback) state->error = at::zeros({state->layout.padded_numel}, like);
+  }
+  return state;
+}
+
+void PowerSgd::start_q(Bucket& state) {
+  const PowerSgdLayout& layout = state.layout;
+  if (!options_.warm_start || !state.has_q) {
+    NormalStream random(seeds_.next());
+    for (const DrawGroup& group : layout.draws) {
+      const auto first = static_cast<std::size_t>(group.first_matrix);
+      const CompressedMatrix& shape = layout.matrices[first];
+      const at::Tensor drawn = random.draw({group.count, shape.m, shape.rank}, state.q.scalar_type());
+      for (std::int64_t i = 0; i < group.count; ++i) {
+        state.q_of(layout.matrices[first + static_cast<std::size_t>(i)]).copy_(drawn[i].t());
+      }
+    }
+    state.has_q = true;
+  }
+  for (const CompressedMatrix& c : layout.matrices) {
+    // Any seed will do that is equal on all ranks and keeps clear of the stream that parity depends on.
+    const std::uint64_t redraw_seed =
+        0x9E3779B97F4A7C15u * ++redraws_ + static_cast<std::uint64_t>(options_.random_seed);
+    orthogonalize_start(state.q_of(c), options_.orthogonalization_epsilon, redraw_seed);
+  }
+}
+
+FuturePtr PowerSgd::run(GradBucket bucket) {
+  at::Tensor gradients = bucket.buffer();
+  if (!gradients.device().is_cpu()) {
+    throw HookError(name_ + ": the gradients are on " + gradients.device().str() +
+                    ", and this hook works on the CPU only");
+  }
+  const std::int64_t iteration = iteration_;
+  if (bucket.is_last()) ++iteration_;
+  if (iteration < options_.start_powerSGD_iter) return comm().all_reduce(gradients.div_(world_size()));
+
+  std::shared_ptr<Bucket> state = bucket_of(bucket);
+  const PowerSgdLayout& layout = state->layout;
+  statistics_->count(layout, bucket.is_last(), iteration, name_);
+
+  // `work` holds what this rank has to send; `out`, where the result is built, may be the same memory.
+  at::Tensor work = gradients, out = gradients;
+  if (state->padded.defined()) {
+    out = state->padded;
+    out.narrow(0, 0, layout.numel).copy_(gradients);
+    out.narrow(0, layout.numel, layout.padded_numel - layout.numel).zero_();
+    work = out;
+  }
+  if (options_.use_error_feedback) {
+    work = state->error.add_(out);
+  }
+
+  start_q(*state);
+  for (const CompressedMatrix& c : layout.matrices)
+    multiply(state->matrix(work, c), state->q_of(c), state->p_of(c));
+  for (const PlainSegment& s : layout.plain) {
+    state->p.narrow(0, s.p_offset, s.numel).copy_(work.narrow(0, s.offset, s.numel));
+  }
+
+  const std::uint64_t turn = next_turn_++;
+  const int world = world_size();
+  const double epsilon = options_.orthogonalization_epsilon;
+  const bool feedback = options_.use_error_feedback;
+
+  FuturePtr q_ready =
+      then_start(comm().all_reduce(state->p),
+                 [state, work, stage = q_stage_, turn, epsilon](const at::Tensor&) -> FuturePtr {
+                   for (const CompressedMatrix& c : state->layout.matrices) {
+                     const at::Tensor p = state->p_of(c);
+                     orthogonalize(p, epsilon);
+                     multiply_transposed(state->matrix(work, c), p, state->q_of(c));
+                   }
+                   if (state->layout.matrices.empty()) {
+                     stage->skip(turn);
+                     return completed(state->q);
+                   }
+                   return stage->all_reduce(turn, state->q);
+                 });
+
+  return then(q_ready, [state, work, out, gradients, world, feedback](const at::Tensor&) {
+    state->q.div_(world);
+    for (const CompressedMatrix& c : state->layout.matrices) {
+      reconstruct(state->p_of(c), state->q_of(c), state->matrix(out, c));
+    }
+    for (const PlainSegment& s : state->layout.plain) {
+      out.narrow(0, s.offset, s.numel).copy_(state->p.narrow(0, s.p_offset, s.numel).div_(world));
+    }
+    if (feedback) work.sub_(out);
+    if (!out.is_same(gradients)) gradients.copy_(out.narrow(0, 0, gradients.numel()));
+    return gradients;
+  });
+}
+
+}  // namespace hookline

@@ -1,0 +1,56 @@
+// PowerSGD: gradients as products of two thin matrices.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hooks/comm_hook.h"
+#include "hooks/ddp/power_sgd_layout.h"
+
+namespace hookline {
+
+/// How a bucket is cut into matrices: per_gradient_layout or whole_bucket_layout.
+using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOptions&);
+
+/// Averages gradients as rank-r products P·Qᵀ, after start_powerSGD_iter steps of plain averaging.
+/// Each matrix M [n, m] of the bucket goes through: M += error; P = M·Q, summed over ranks, orthogonalized;
+/// Q = Mᵀ·P, averaged over ranks; M ← P·Qᵀ; error = what was lost. What is not compressed is averaged with P.
+/// Bucket  1-D floating, numel n           Wire    Σ (n + m)·r elements, and the plain ones, in two collectives
+/// Result  the bucket's buffer, in place   State   per bucket: error (numel n), P and Q; kept by parameters, so that
+///                                                 it starts afresh if DDP rebuilds its buckets
+/// Errors  HookError at step time if the gradients are not on the CPU; options are checked by Registry::build
+/// Parity  powerSGD_hook.powerSGD_hook; batched_powerSGD_hook with whole_bucket_layout. They differ in rounding only,
+///         but for a zero matrix, which gives NaN there and zero here.
+/// Source  Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv 1905.13727, algorithms 1 and 2
+class PowerSgd : public CommHook {
+ public:
+  /// `name` is the catalog's; `options` are complete and checked, as Registry::build hands them on.
+  PowerSgd(HookContext context, const OptionMap& options, std::string name, LayoutFunction layout);
+  ~PowerSgd() override;
+
+  FuturePtr run(GradBucket bucket) override;
+  std::string describe() const override;
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const override;
+  std::int64_t first_full_step() const override { return options_.start_powerSGD_iter; }
+
+ private:
+  struct Bucket;
+  class Statistics;
+
+  std::shared_ptr<Bucket> bucket_of(const GradBucket& bucket);
+  void start_q(Bucket& state);
+
+  std::string name_;
+  PowerSgdOptions options_;
+  LayoutFunction layout_;
+  SeedStream seeds_;
+  std::shared_ptr<Stage> q_stage_;
+  std::uint64_t next_turn_ = 0;
+  std::int64_t iteration_ = 0;
+  std::uint64_t redraws_ = 0;
+  std::map<std::vector<const void*>, std::shared_ptr<Bucket>>
+      buckets_;  // by the identity of their parameters
+  std::unique_ptr<Statistics> statistics_;
+};
+
+}  // namespace hookline

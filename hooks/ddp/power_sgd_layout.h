@@ -1,0 +1,49 @@
+// Which parts of a bucket PowerSGD compresses, from shapes alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hooks/comm_hook.h"
+#include "hooks/ddp/power_sgd_options.h"
+
+namespace hookline {
+
+/// A part of the bucket that is compressed: the matrix M [n, m] that lies at `offset`, with factors of `rank`
+/// vectors at `p_offset` and `q_offset` of the bucket's buffers for P and Q. All in elements.
+struct CompressedMatrix {
+  std::int64_t offset, n, m, rank, p_offset, q_offset;
+};
+
+/// A part of the bucket that is sent as it is.
+struct PlainSegment {
+  std::int64_t offset, numel, p_offset;  // it travels behind the P factors, in the same collective
+};
+
+/// Matrices of one shape whose Q is drawn in one piece.
+struct DrawGroup {
+  std::int64_t first_matrix, count;
+};
+
+struct PowerSgdLayout {
+  std::int64_t numel = 0;         // of the bucket
+  std::int64_t padded_numel = 0;  // of the bucket with zeros behind it, where a matrix needs them
+  std::vector<CompressedMatrix> matrices;
+  std::vector<PlainSegment> plain;
+  std::vector<DrawGroup> draws;
+  std::int64_t p_numel = 0;  // all P factors and the plain segments
+  std::int64_t q_numel = 0;
+
+  /// Elements that stand for the bucket on the wire.
+  std::int64_t compressed_numel() const { return p_numel + q_numel; }
+};
+
+/// One matrix a gradient, viewed as (shape[0], −1): compressed where (n + m) · r · min_compression_rate < n · m with
+/// r = min(n, m, rank). Ordered by shape, in the order of each shape's first gradient, as powerSGD_hook orders them:
+/// the random start of Q depends on it.
+PowerSgdLayout per_gradient_layout(const BucketShapes& shapes, const PowerSgdOptions& options);
+
+/// The whole bucket as one square matrix, padded with zeros: batched_powerSGD_hook.
+PowerSgdLayout whole_bucket_layout(const BucketShapes& shapes, const PowerSgdOptions& options);
+
+}  // namespace hookline

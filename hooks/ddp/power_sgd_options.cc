@@ -1,0 +1,54 @@
+#include "hooks/ddp/power_sgd_options.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randn.h>
+
+#include "hooks/numerics/low_rank.h"
+
+namespace hookline {
+namespace {
+
+template <typename T>
+void take(const OptionMap& map, const char* name, T& value) {
+  const auto found = map.find(name);
+  if (found != map.end()) value = std::get<T>(found->second);
+}
+
+}  // namespace
+
+PowerSgdOptions PowerSgdOptions::from(const OptionMap& map) {
+  PowerSgdOptions options;
+  take(map, "matrix_approximation_rank", options.matrix_approximation_rank);
+  take(map, "start_powerSGD_iter", options.start_powerSGD_iter);
+  take(map, "min_compression_rate", options.min_compression_rate);
+  take(map, "use_error_feedback", options.use_error_feedback);
+  take(map, "warm_start", options.warm_start);
+  take(map, "orthogonalization_epsilon", options.orthogonalization_epsilon);
+  take(map, "random_seed", options.random_seed);
+  take(map, "compression_stats_logging_frequency", options.compression_stats_logging_frequency);
+  take(map, "batch_tensors_with_same_shape", options.batch_tensors_with_same_shape);
+  return options;
+}
+
+std::uint64_t SeedStream::next() {
+  constexpr std::uint32_t kMask = 0x3FFFFFFF, kLargest = 999'999'999;
+  std::uint32_t value = engine_() & kMask;
+  while (value > kLargest) value = engine_() & kMask;
+  return value;
+}
+
+NormalStream::NormalStream(std::uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+
+at::Tensor NormalStream::draw(at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::randn(shape, generator_, at::TensorOptions().dtype(dtype));
+}
+
+void orthogonalize_start(const at::Tensor& q, double epsilon, std::uint64_t redraw_seed) {
+  const std::vector<std::int64_t> dependent = orthogonalize(q, epsilon);
+  if (dependent.empty()) return;
+  NormalStream redraw(redraw_seed);
+  for (const std::int64_t k : dependent) q[k].copy_(redraw.draw({q.size(1)}, q.scalar_type()));
+  orthogonalize(q, epsilon);
+}
+
+}  // namespace hookline

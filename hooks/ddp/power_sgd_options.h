@@ -1,0 +1,55 @@
+// The options of both PowerSGD hooks, and the stream of random seeds that they draw from.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "hooks/option.h"
+
+namespace hookline {
+
+/// As PowerSGDState spells and means them.
+struct PowerSgdOptions {
+  std::int64_t matrix_approximation_rank = 1;
+  std::int64_t start_powerSGD_iter = 1000;
+  double min_compression_rate = 2;
+  bool use_error_feedback = true;
+  bool warm_start = true;
+  double orthogonalization_epsilon = 0;
+  std::int64_t random_seed = 0;
+  std::int64_t compression_stats_logging_frequency = 10000;
+  bool batch_tensors_with_same_shape = false;
+
+  /// From a checked map; options that `map` lacks keep their defaults.
+  static PowerSgdOptions from(const OptionMap& map);
+};
+
+/// The seeds that numpy.random.RandomState(seed).randint(1_000_000_000) draws, from which PyTorch seeds the random
+/// start of Q: the 32-bit Mersenne Twister, masked to 30 bits, values above 999,999,999 rejected.
+class SeedStream {
+ public:
+  explicit SeedStream(std::int64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
+  std::uint64_t next();
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// What torch.randn(shape) draws on the CPU after manual_seed: one generator serves several tensors.
+class NormalStream {
+ public:
+  explicit NormalStream(std::uint64_t seed);
+  at::Tensor draw(at::IntArrayRef shape, at::ScalarType dtype);
+
+ private:
+  at::Generator generator_;
+};
+
+/// Orthogonalizes `q` [r, m]. A vector that can't be one of a basis (a zero gradient leaves zeros behind) is drawn
+/// anew, the same on every rank, since a zero in Q would stay zero for good.
+void orthogonalize_start(const at::Tensor& q, double epsilon, std::uint64_t redraw_seed);
+
+}  // namespace hookline

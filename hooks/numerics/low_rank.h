@@ -1,0 +1,35 @@
+// The products and the orthogonalization of PowerSGD, for a few columns.
+//
+// A factor of rank r is kept as r contiguous vectors: P is [r, n], Q is [r, m] for a matrix M of [n, m].
+//
+// Every rank must end with the same bits. What runs after a collective (orthogonalize, reconstruct) is therefore
+// plain arithmetic in one fixed order, whatever the alignment, the number of threads or the CPU; this file's source
+// is compiled without fused multiply-add.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hookline {
+
+/// P = M·Q. matrix [n, m], q [r, m], p [r, n] (written); contiguous CPU tensors of one floating dtype.
+/// Sums in float, or in double for double.
+void multiply(const at::Tensor& matrix, const at::Tensor& q, const at::Tensor& p);
+
+/// Q = Mᵀ·P. matrix [n, m], p [r, n], q [r, m] (written).
+void multiply_transposed(const at::Tensor& matrix, const at::Tensor& p, const at::Tensor& q);
+
+/// M = P·Qᵀ. p [r, n], q [r, m], matrix [n, m] (written).
+void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix);
+
+/// Makes the vectors of `factor` [r, n] orthonormal, in place: Gram–Schmidt with each projection done twice, in
+/// double, so that it holds where columns are nearly parallel. `epsilon` is added to each norm.
+/// A vector that is zero, or that depends on the earlier ones to the precision of the dtype, becomes zero instead of
+/// NaN; the indices of these are returned.
+/// Source: Vogels et al. 2019, algorithm 1, "orthogonalize"; torch powerSGD_hook._orthogonalize, which divides by
+/// zero there and takes a QR decomposition above rank 2 (the same space, other signs).
+std::vector<std::int64_t> orthogonalize(const at::Tensor& factor, double epsilon);
+
+}  // namespace hookline

@@ -1,0 +1,161 @@
+#include "parallel/accelerator.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "config/resolve.h"
+#include "hooks/log.h"
+#include "hooks/registry.h"
+#include "parallel/model_signature.h"
+#include "parallel/wire_table.h"
+
+namespace hookline {
+namespace {
+
+RunConfig config_from_environment() {
+  const Catalog& catalog = Registry::instance().catalog();
+  if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) return read_resolved(file, catalog);
+  Sources sources;
+  sources.environment = hookline_environment();
+  Resolution resolution = resolve(sources, catalog);
+  if (!resolution.ok()) throw ConfigError(resolution.report());
+  return resolution.config;
+}
+
+}  // namespace
+
+struct Accelerator::State {
+  RunConfig config;
+  std::shared_ptr<World> world;
+  std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
+  std::vector<std::shared_ptr<Ddp>> models;
+  std::vector<std::function<bool()>> at_last_batch;  // of each prepared loader
+};
+
+Accelerator Accelerator::from_env() {
+  RunConfig config = config_from_environment();
+  log::set_level(config.logging.level);
+  return Accelerator(std::move(config), World::from_environment());
+}
+
+Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
+  state_->config = std::move(config);
+  state_->world = std::move(world);
+  if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
+}
+
+int Accelerator::local_process_index() const {
+  const char* local = std::getenv("LOCAL_RANK");
+  return local && *local ? std::atoi(local) : rank();
+}
+
+const RunConfig& Accelerator::config() const { return state_->config; }
+World& Accelerator::world() const { return *state_->world; }
+std::shared_ptr<World> Accelerator::world_ptr() const { return state_->world; }
+const std::shared_ptr<detail::TrainingProgress>& Accelerator::progress() const { return state_->progress; }
+bool Accelerator::sync_gradients() const { return progress()->sync_gradients; }
+std::int64_t Accelerator::steps_done() const { return progress()->steps; }
+
+DdpOptions Accelerator::ddp_options() const {
+  const DdpConfig& ddp = config().ddp;
+  DdpOptions options;
+  options.broadcast_buffers = ddp.broadcast_buffers;
+  options.bucket_limits = BucketLimits::from(ddp.bucket_cap_mb);
+  options.find_unused_parameters = ddp.find_unused_parameters;
+  options.gradient_as_bucket_view = ddp.gradient_as_bucket_view;
+  options.static_graph = ddp.static_graph;
+  return options;
+}
+
+void Accelerator::attach_hook(const std::shared_ptr<Ddp>& ddp) {
+  const DdpConfig& wanted = config().ddp;
+  if (wanted.comm_hook != "no" || wanted.comm_wrapper != "no") {
+    ddp->register_comm_hook(Registry::instance().build(wanted.comm_hook, wanted.comm_wrapper,
+                                                       wanted.comm_state_option, ddp->hook_context()));
+  }
+  state_->models.push_back(ddp);
+  if (is_main_process()) log::info(pipeline_line(ddp->wire_report()));
+}
+
+void Accelerator::backward(const at::Tensor& loss) {
+  const std::int64_t parts = config().training.gradient_accumulation_steps;
+  (parts > 1 ? loss / parts : loss).backward();
+  for (const auto& model : state_->models) model->release_gradient_views();
+}
+
+void Accelerator::next_micro_step() {
+  detail::TrainingProgress& now = *progress();
+  ++now.micro_steps;
+  const auto& loaders = state_->at_last_batch;
+  const bool epoch_ends =
+      std::any_of(loaders.begin(), loaders.end(), [](const auto& at_last) { return at_last(); });
+  now.sync_gradients = epoch_ends || now.micro_steps == config().training.gradient_accumulation_steps;
+  if (now.sync_gradients) now.micro_steps = 0;
+}
+
+void Accelerator::follow(std::function<bool()> at_last_batch) {
+  state_->at_last_batch.push_back(std::move(at_last_batch));
+}
+
+namespace {
+
+void agree_on_shape(World& world, const char* call, const at::Tensor& tensor) {
+  agree_on_signature(world, {signature_line(std::string("the tensor given to ") + call, tensor)});
+}
+
+}  // namespace
+
+at::Tensor Accelerator::gather(const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  at::Tensor own = tensor.detach().contiguous();
+  if (own.dim() == 0) own = own.reshape({1});
+  agree_on_shape(world(), "gather", own);
+  std::vector<std::vector<at::Tensor>> parts(1);
+  for (int rank = 0; rank < world_size(); ++rank) parts[0].push_back(at::empty_like(own));
+  std::vector<at::Tensor> inputs{own};
+  world().group()->allgather(parts, inputs)->wait();
+  return at::cat(parts[0]);
+}
+
+at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduction) {
+  if (reduction != "sum" && reduction != "mean") {
+    throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
+  }
+  const at::NoGradGuard no_grad;
+  agree_on_shape(world(), "reduce", tensor);
+  std::vector<at::Tensor> copy{tensor.detach().clone(at::MemoryFormat::Contiguous)};
+  world().group()->allreduce(copy)->wait();
+  return reduction == "mean" ? copy[0].div(world_size()) : copy[0];
+}
+
+void Accelerator::print(std::string_view text) const {
+  if (!is_main_process()) return;
+  std::printf("%.*s\n", static_cast<int>(text.size()), text.data());
+  std::fflush(stdout);
+}
+
+void Accelerator::wait_for_everyone() { world().group()->barrier()->wait(); }
+
+void Accelerator::set_seed(std::uint64_t seed) { torch::manual_seed(seed); }
+
+double Accelerator::clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                                   double norm_type) {
+  if (!sync_gradients()) return 0;
+  return torch::nn::utils::clip_grad_norm_(parameters, max_norm, norm_type);
+}
+
+std::string Accelerator::wire_summary() const {
+  std::vector<WireReport> reports;
+  for (const auto& model : state_->models) reports.push_back(model->wire_report());
+  return wire_table(reports);
+}
+
+}  // namespace hookline

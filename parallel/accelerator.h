@@ -1,0 +1,178 @@
+// The one object that a training program holds: who it is, and what prepare() makes of its model.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "config/run_config.h"
+#include "parallel/data_loader.h"
+#include "parallel/distributed_module.h"
+#include "parallel/prepared_optimizer.h"
+
+namespace hookline {
+
+/// Launches nothing and owns no model: it knows this rank, its config and its World, and prepares what it is given.
+///
+/// Copies share one state. Calls that communicate (prepare with a model, gather, reduce, wait_for_everyone) are made
+/// by every rank in the same order. Not synchronised.
+class Accelerator {
+ public:
+  /// Reads the config that `hookline launch` resolved (HOOKLINE_CONFIG), else HOOKLINE_* variables and defaults, and
+  /// joins the other ranks; without a launcher the program is a run of one rank. Seeds torch if [training] seed is set.
+  /// Throws ConfigError or Error.
+  static Accelerator from_env();
+
+  Accelerator(RunConfig config, std::shared_ptr<World> world);
+
+  int rank() const { return world().rank(); }
+  int process_index() const { return rank(); }
+  int world_size() const { return world().size(); }
+  int num_processes() const { return world_size(); }
+  int local_process_index() const;
+  bool is_main_process() const { return rank() == 0; }
+  bool is_local_main_process() const { return local_process_index() == 0; }
+  c10::Device device() const { return c10::Device(c10::kCPU); }
+  const RunConfig& config() const;
+  World& world() const;
+
+  /// Prepares a model (a torch module holder, or a std::shared_ptr to a module), an optimizer (by reference) and a
+  /// hookline::data_loader, in any number and order; returns what one argument became, or a std::tuple.
+  /// The model gets the hook of [ddp]. Throws Error as Ddp does, HookError as Registry::build does.
+  template <class... Things>
+  auto prepare(Things&&... things) {
+    static_assert(sizeof...(Things) > 0, "prepare() takes a model, an optimizer or a data loader");
+    if constexpr (sizeof...(Things) == 1) {
+      return prepare_one(std::forward<Things>(things)...);
+    } else {
+      // Braces keep the order of the arguments, on which collective calls depend.
+      return std::tuple{prepare_one(std::forward<Things>(things))...};
+    }
+  }
+
+  /// backward() on the loss divided by gradient_accumulation_steps.
+  void backward(const at::Tensor& loss);
+
+  /// Runs `body` as one of gradient_accumulation_steps: only the last of them communicates gradients, and only there
+  /// do the prepared optimizer's step and zero_grad act. The last batch of a prepared loader's epoch ends a group of
+  /// steps early, as in Accelerate, so that no gradient is carried into the next epoch.
+  template <class Module, class Body>
+  void accumulate(DistributedModule<Module>& model, Body&& body) {
+    next_micro_step();
+    if (sync_gradients()) {
+      std::forward<Body>(body)();
+    } else {
+      model.no_sync(std::forward<Body>(body));
+    }
+  }
+  bool sync_gradients() const;
+
+  /// Concatenates every rank's `tensor` along its first dimension, in the order of ranks; a scalar counts as [1].
+  /// Throws Error on every rank if shapes or dtypes differ.
+  at::Tensor gather(const at::Tensor& tensor);
+
+  /// The sum or the mean of every rank's `tensor`, as a new tensor. Throws Error for another `reduction`, and on
+  /// every rank if shapes or dtypes differ.
+  at::Tensor reduce(const at::Tensor& tensor, std::string_view reduction = "sum");
+
+  /// Prints a line on the main rank only.
+  void print(std::string_view text) const;
+
+  void wait_for_everyone();
+
+  /// Seeds torch on this rank; the same seed on every rank.
+  void set_seed(std::uint64_t seed);
+
+  /// torch's clip_grad_norm_ over averaged gradients; does nothing while gradients accumulate. Returns the norm.
+  double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0);
+
+  template <class Module>
+  std::shared_ptr<Module> unwrap(const DistributedModule<Module>& model) const {
+    return model.module();
+  }
+
+  /// Optimizer steps taken, and how many the run is meant to take, if [training] max_steps says so.
+  std::int64_t steps_done() const;
+  std::optional<std::int64_t> max_steps() const { return config().training.max_steps; }
+  bool should_stop() const { return max_steps() && steps_done() >= *max_steps(); }
+
+  /// What the prepared models have put on the wire, as a table; empty if there is none.
+  std::string wire_summary() const;
+
+ private:
+  struct State;
+
+  template <class Thing>
+  auto prepare_one(Thing&& thing);
+  template <class Module>
+  DistributedModule<Module> prepare_model(std::shared_ptr<Module> module);
+
+  std::shared_ptr<World> world_ptr() const;
+  DdpOptions ddp_options() const;
+  void attach_hook(const std::shared_ptr<Ddp>& ddp);
+  void follow(std::function<bool()> at_last_batch);
+  void next_micro_step();
+  const std::shared_ptr<detail::TrainingProgress>& progress() const;
+
+  std::shared_ptr<State> state_;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool is_module_pointer_v = false;
+template <class Module>
+inline constexpr bool is_module_pointer_v<std::shared_ptr<Module>> =
+    std::is_base_of_v<torch::nn::Module, Module>;
+template <class>
+inline constexpr bool always_false_v = false;
+}  // namespace detail
+
+template <class Module>
+DistributedModule<Module> Accelerator::prepare_model(std::shared_ptr<Module> module) {
+  DistributedModule<Module> model(world_ptr(), std::move(module), ddp_options());
+  attach_hook(model.ddp_ptr());
+  return model;
+}
+
+template <class Thing>
+auto Accelerator::prepare_one(Thing&& thing) {
+  using Bare = std::remove_cvref_t<Thing>;
+  if constexpr (is_torch_data_loader_v<Bare>) {
+    static_assert(
+        detail::always_false_v<Bare>,
+        "prepare() was given a torch data loader, whose private sampler can't be split between ranks: make "
+        "the loader with hookline::data_loader(dataset, options)");
+  } else if constexpr (is_data_loader_v<Bare>) {
+    Bare loader = std::forward<Thing>(thing);
+    loader.shard(rank(), world_size());
+    if (config().training.seed) loader.set_seed(static_cast<std::uint64_t>(*config().training.seed));
+    loader.set_device(device());
+    follow([loader] { return loader.at_last_batch(); });
+    return loader;
+  } else if constexpr (std::is_base_of_v<torch::optim::Optimizer, Bare>) {
+    static_assert(std::is_lvalue_reference_v<Thing>,
+                  "prepare() keeps a reference to the optimizer: give it a variable");
+    return PreparedOptimizer<Bare>(thing, progress());
+  } else if constexpr (detail::is_module_pointer_v<Bare>) {
+    return prepare_model(std::forward<Thing>(thing));
+  } else if constexpr (std::is_base_of_v<torch::detail::ModuleHolderIndicator, Bare>) {
+    return prepare_model(thing.ptr());
+  } else {
+    static_assert(
+        detail::always_false_v<Bare>,
+        "prepare() takes a torch module holder or std::shared_ptr to a module, a torch optimizer, or a "
+        "hookline::data_loader");
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,33 @@
+// How parameters are cut into buckets, as DistributedDataParallel cuts them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "hooks/comm_hook.h"
+
+namespace hookline {
+
+/// Bytes that a bucket may hold. Source: DistributedDataParallel.__init__ of torch 2.11.
+struct BucketLimits {
+  std::int64_t first_bytes;
+  std::int64_t cap_bytes;
+
+  /// Unset: the first bucket 1 MiB, so that communication starts early, the others 25 MiB. Set: all of that size.
+  static BucketLimits from(std::optional<std::int64_t> bucket_cap_mb);
+};
+
+/// Indices into `parameters`, bucket by bucket, in the order in which gradients are expected: the reverse of the
+/// parameters' own. `limits` in bytes: each but the last for one bucket, the last for all that follow.
+std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<at::Tensor>& parameters,
+                                                     const std::vector<std::size_t>& limits);
+
+/// The buckets' shapes once DDP has rebuilt them after its first step, if gradients come in reverse order.
+std::vector<BucketShapes> expected_buckets(const std::vector<at::Tensor>& parameters,
+                                           const BucketLimits& limits);
+
+}  // namespace hookline

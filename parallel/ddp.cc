@@ -1,0 +1,191 @@
+#include "parallel/ddp.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <limits>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <utility>
+
+#include "hooks/error.h"
+#include "parallel/bucketing.h"
+#include "parallel/model_signature.h"
+#include "parallel/reducer_factory.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
+
+/// Passes tensors through unchanged; its backward, the first to run, asks for `at_end` once backward is over.
+struct BackwardEnd : torch::autograd::Function<BackwardEnd> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                std::function<void()> at_end, at::TensorList outputs) {
+    context->saved_data["at_end"] =
+        c10::IValue::make_capsule(c10::make_intrusive<Capsule>(std::move(at_end)));
+    torch::autograd::variable_list passed;
+    for (const at::Tensor& output : outputs) passed.push_back(output.view_as(output));
+    return passed;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto capsule =
+        c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["at_end"].toCapsule());
+    torch::autograd::Engine::get_default_engine().queue_callback(capsule->at_end);
+    gradients.insert(gradients.begin(), at::Tensor());  // for `at_end`, which has no gradient
+    return gradients;
+  }
+
+ private:
+  struct Capsule : torch::CustomClassHolder {
+    explicit Capsule(std::function<void()> at_end_in) : at_end(std::move(at_end_in)) {}
+    std::function<void()> at_end;
+  };
+};
+
+}  // namespace
+
+Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
+    : world_(std::move(world)), module_(std::move(module)), options_(options) {
+  for (const auto& parameter : module_->named_parameters()) {
+    if (!parameter.value().requires_grad()) continue;
+    names_.push_back(parameter.key());
+    parameters_.push_back(parameter.value());
+  }
+  check_ranks_agree(*module_);
+  if (parameters_.empty()) {
+    throw Error("the model '" + module_->name() +
+                "' has no parameter that requires a gradient: there is nothing to "
+                "average between ranks; use it without preparing it");
+  }
+  std::vector<at::Tensor> state = module_->parameters();
+  for (const at::Tensor& buffer : module_->buffers()) state.push_back(buffer);
+  broadcast(state);
+  build_reducer();
+}
+
+Ddp::~Ddp() = default;
+
+void Ddp::check_ranks_agree(const torch::nn::Module& module) {
+  agree_on_signature(*world_, model_signature(module));
+}
+
+void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> detached;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined()) detached.push_back(tensor.detach());
+  }
+  if (!detached.empty()) c10d::broadcast_coalesced(world_->group(), detached, kBroadcastBytes, 0);
+}
+
+void Ddp::build_reducer() {
+  reducer_ = make_reducer(*world_, parameters_, names_, options_);
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
+  logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers, false,
+                                         options_.static_graph);
+  if (options_.static_graph) {
+    reducer_->set_static_graph();
+    logger_->set_static_graph();
+  }
+}
+
+HookContext Ddp::hook_context() {
+  if (!comm_) {
+    comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
+      return world->make_group(name);
+    });
+  }
+  return {comm_};
+}
+
+void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
+  if (hook_) {
+    throw Error(
+        "the model has a communication hook already, '" + hook_->describe() +
+        "': a second can't be registered; name one hook in [ddp] comm_hook, or register one by hand with "
+        "comm_hook = \"no\"");
+  }
+  if (forward_begun_) throw Error("a communication hook must be registered before the model's first forward");
+  hook_ = hook.get();
+  reducer_->register_comm_hook(std::move(hook));
+}
+
+void Ddp::before_forward() {
+  forward_begun_ = true;
+  const bool recording = at::GradMode::is_enabled();
+  if (recording && sync_) {
+    logger_->set_runtime_stats_and_log();
+    reducer_->prepare_for_forward();
+  }
+  if (recording) reducer_->rebuild_buckets();
+  if (options_.broadcast_buffers && buffers_may_differ_) {
+    const at::NoGradGuard no_grad;
+    broadcast(module_->buffers());
+  }
+}
+
+void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
+  if (!at::GradMode::is_enabled() || !sync_) {
+    buffers_may_differ_ = false;
+    return;
+  }
+  buffers_may_differ_ = true;
+  ++steps_;
+  std::vector<at::Tensor> searched;
+  if (options_.find_unused_parameters && !options_.static_graph) {
+    for (const at::Tensor* output : outputs) {
+      if (output->defined()) searched.push_back(*output);
+    }
+  }
+  reducer_->prepare_for_backward(searched);
+  if (!options_.static_graph || delay_enqueued_) return;
+
+  // In the first step of a static graph the Reducer only learns the graph; the reduction is to be asked for at the end.
+  std::vector<at::Tensor> passed;
+  std::vector<at::Tensor*> places;
+  for (at::Tensor* output : outputs) {
+    if (!output->defined() || !output->requires_grad()) continue;
+    passed.push_back(*output);
+    places.push_back(output);
+  }
+  if (passed.empty()) return;
+  delay_enqueued_ = true;
+  const auto through = BackwardEnd::apply(
+      std::function<void()>([reducer = reducer_] { reducer->delay_all_reduce(); }), at::TensorList(passed));
+  for (std::size_t i = 0; i < places.size(); ++i) *places[i] = through[i];
+}
+
+void Ddp::release_gradient_views() {
+  if (!options_.gradient_as_bucket_view) return;
+  for (const at::Tensor& parameter : parameters_) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (gradient.defined() && gradient.is_view()) gradient = gradient.variable_data();
+  }
+}
+
+WireReport Ddp::wire_report() const {
+  WireReport report;
+  const auto buckets = expected_buckets(parameters_, options_.bucket_limits);
+  for (const at::Tensor& parameter : parameters_) {
+    report.parameters += parameter.numel();
+    report.gradient_bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  report.steps = steps_;
+  if (hook_) {
+    report.pipeline = hook_->describe();
+    report.bytes_sent = comm_->bytes_sent();
+    report.bytes_per_step = hook_->bytes_per_step(buckets, parameters_[0].scalar_type());
+    report.first_full_step = hook_->first_full_step();
+  } else {
+    report.pipeline = "no hook";
+    report.bytes_sent = report.gradient_bytes * steps_;
+    report.bytes_per_step = report.gradient_bytes;
+  }
+  return report;
+}
+
+}  // namespace hookline

@@ -1,0 +1,105 @@
+// Distributed data parallel: the engine behind a wrapped module, over c10d::Reducer.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooks/comm_hook.h"
+#include "parallel/bucketing.h"
+#include "parallel/process_group.h"
+
+namespace c10d {
+class Logger;
+class Reducer;
+}  // namespace c10d
+
+namespace hookline {
+
+/// As DistributedDataParallel names and means them.
+struct DdpOptions {
+  bool broadcast_buffers = true;  // rank 0's buffers go to all before each forward
+  BucketLimits bucket_limits = BucketLimits::from(std::nullopt);
+  bool find_unused_parameters = false;   // some parameters take no part in some steps
+  bool gradient_as_bucket_view = false;  // gradients share the buckets' memory
+  bool static_graph = false;             // every step uses the same parameters the same number of times
+};
+
+/// What a model has sent so far.
+struct WireReport {
+  std::string pipeline;              // "power_sgd(rank=2, start=10) in fp16"
+  std::int64_t parameters = 0;       // elements that get a gradient
+  std::int64_t gradient_bytes = 0;   // of one step, uncompressed
+  std::int64_t steps = 0;            // backward passes that communicated
+  std::int64_t bytes_sent = 0;       // that this rank handed to collectives
+  std::int64_t bytes_per_step = 0;   // expected once the hook compresses
+  std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
+};
+
+/// Keeps the replicas of a module equal: broadcasts rank 0's parameters, and averages gradients during backward.
+///
+/// The calls around each forward are made by DistributedModule. Every rank makes the same calls in the same order.
+/// Keeps the module and the World alive. Not synchronised.
+/// Source: torch.nn.parallel.DistributedDataParallel of torch 2.11.
+class Ddp {
+ public:
+  /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
+  /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and the rank,
+  /// or if no parameter requires a gradient.
+  Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options);
+  ~Ddp();
+  Ddp(const Ddp&) = delete;
+  Ddp& operator=(const Ddp&) = delete;
+
+  /// Makes `hook` communicate the gradients. Before the first forward. Throws Error for a second hook.
+  void register_comm_hook(std::unique_ptr<CommHook> hook);
+
+  /// For hooks built by hand. The first call opens process groups: a collective call.
+  HookContext hook_context();
+
+  void before_forward();
+  /// `outputs`: what forward returned; replaced by tensors that tell the Reducer when backward is over, if it must
+  /// know. Undefined ones are passed over.
+  void after_forward(const std::vector<at::Tensor*>& outputs);
+  /// True if after_forward makes use of the outputs.
+  bool needs_outputs() const { return options_.find_unused_parameters || options_.static_graph; }
+
+  /// While false, backward adds up local gradients and communicates nothing.
+  void set_sync(bool sync) { sync_ = sync; }
+  bool sync() const { return sync_; }
+
+  /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet can be
+  /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise.
+  void release_gradient_views();
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const DdpOptions& options() const { return options_; }
+  WireReport wire_report() const;
+
+ private:
+  void check_ranks_agree(const torch::nn::Module& module);
+  void build_reducer();
+  void broadcast(const std::vector<at::Tensor>& tensors);
+
+  std::shared_ptr<World> world_;
+  std::shared_ptr<torch::nn::Module> module_;
+  DdpOptions options_;
+  std::vector<std::string> names_;      // of parameters_
+  std::vector<at::Tensor> parameters_;  // those that require a gradient
+  std::shared_ptr<Comm> comm_;          // of the hook; null before there is one
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;
+  CommHook* hook_ = nullptr;  // owned by the Reducer
+  bool sync_ = true;
+  bool forward_begun_ = false;
+  bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
+  bool delay_enqueued_ = false;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace hookline

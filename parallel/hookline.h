@@ -1,0 +1,6 @@
+// Everything that a training program needs.
+#pragma once
+
+#include "hooks/register.h"
+#include "parallel/accelerator.h"
+#include "parallel/data_loader.h"

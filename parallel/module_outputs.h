@@ -1,0 +1,74 @@
+// Finding the tensors in what a forward call returns.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace hookline {
+
+// visit_tensors(output, visit) calls visit(at::Tensor&) for each tensor in `output`. For a struct of your own, define
+//
+//   template <class Visit>
+//   void visit_tensors(MyOutput& output, Visit&& visit) { visit(output.logits); visit(output.hidden); }
+//
+// beside it, in its namespace; it is found by argument-dependent lookup. DDP needs it with find_unused_parameters
+// and static_graph.
+
+template <class Visit>
+void visit_tensors(at::Tensor& output, Visit&& visit) {
+  visit(output);
+}
+template <class T, class Visit>
+void visit_tensors(std::vector<T>& output, Visit&& visit);
+template <class T, class Visit>
+void visit_tensors(std::optional<T>& output, Visit&& visit);
+template <class Key, class T, class Visit>
+void visit_tensors(std::map<Key, T>& output, Visit&& visit);
+template <class A, class B, class Visit>
+void visit_tensors(std::pair<A, B>& output, Visit&& visit);
+template <class... T, class Visit>
+void visit_tensors(std::tuple<T...>& output, Visit&& visit);
+
+/// True where visit_tensors knows the type.
+template <class T>
+concept VisitableOutput = requires(T& output) {
+  visit_tensors(output, [](at::Tensor&) {});
+};
+
+namespace detail {
+/// Parts that hold no tensor (an int in a tuple) are passed over.
+template <class T, class Visit>
+void visit_part(T& part, Visit&& visit) {
+  if constexpr (VisitableOutput<T>) visit_tensors(part, visit);
+}
+}  // namespace detail
+
+template <class T, class Visit>
+void visit_tensors(std::vector<T>& output, Visit&& visit) {
+  for (T& part : output) detail::visit_part(part, visit);
+}
+template <class T, class Visit>
+void visit_tensors(std::optional<T>& output, Visit&& visit) {
+  if (output) detail::visit_part(*output, visit);
+}
+template <class Key, class T, class Visit>
+void visit_tensors(std::map<Key, T>& output, Visit&& visit) {
+  for (auto& [key, part] : output) detail::visit_part(part, visit);
+}
+template <class A, class B, class Visit>
+void visit_tensors(std::pair<A, B>& output, Visit&& visit) {
+  detail::visit_part(output.first, visit);
+  detail::visit_part(output.second, visit);
+}
+template <class... T, class Visit>
+void visit_tensors(std::tuple<T...>& output, Visit&& visit) {
+  std::apply([&](T&... part) { (detail::visit_part(part, visit), ...); }, output);
+}
+
+}  // namespace hookline

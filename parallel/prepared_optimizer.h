@@ -1,0 +1,50 @@
+// An optimizer as prepare() hands it out.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+
+namespace hookline {
+
+namespace detail {
+/// What an Accelerator and the things that it prepared share.
+struct TrainingProgress {
+  bool sync_gradients = true;    // false inside accumulate(), but for the last of its steps
+  std::int64_t steps = 0;        // optimizer steps taken
+  std::int64_t micro_steps = 0;  // bodies that accumulate() has run since gradients were last communicated
+};
+}  // namespace detail
+
+/// Steps and clears the user's optimizer; while gradients accumulate, both calls wait for the last of them.
+/// The user's own optimizer stays usable, and must outlive this one.
+template <class Optimizer>
+class PreparedOptimizer {
+ public:
+  PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress)
+      : optimizer_(&optimizer), progress_(std::move(progress)) {}
+
+  void step() {
+    if (!progress_->sync_gradients) return;
+    optimizer_->step();
+    ++progress_->steps;
+  }
+
+  /// Drops gradients (they are undefined afterwards); also right with gradient_as_bucket_view.
+  void zero_grad() {
+    if (!progress_->sync_gradients) return;
+    for (auto& group : optimizer_->param_groups()) {
+      for (at::Tensor& parameter : group.params()) parameter.mutable_grad().reset();
+    }
+  }
+
+  auto& param_groups() { return optimizer_->param_groups(); }
+  Optimizer& optimizer() { return *optimizer_; }
+  PreparedOptimizer* operator->() { return this; }
+
+ private:
+  Optimizer* optimizer_;
+  std::shared_ptr<detail::TrainingProgress> progress_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,138 @@
+#include "parallel/process_group.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "hooks/error.h"
+
+namespace hookline {
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return std::nullopt;
+  return value;
+}
+
+/// A required whole number in [least, most].
+int number(const char* name, int least, int most) {
+  const auto text = variable(name);
+  if (!text) {
+    throw Error(std::string(name) +
+                " is not set, though RANK or WORLD_SIZE is: start the program with "
+                "'hookline launch', or with neither variable to run it as one rank");
+  }
+  int value = 0;
+  const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (failure != std::errc() || end != text->data() + text->size() || value < least || value > most) {
+    throw Error(std::string(name) + " is '" + *text + "': it must be a whole number from " +
+                std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+/// This machine's address on the way to `host`: what the others can reach it at. Connecting a datagram socket
+/// chooses a route and sends nothing.
+std::string own_address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int failure = ::getaddrinfo(host.c_str(), "1", &hints, &found); failure != 0) {
+    throw Error("MASTER_ADDR is '" + host + "', which can't be resolved: " + ::gai_strerror(failure));
+  }
+  std::string address;
+  for (const addrinfo* candidate = found; candidate && address.empty(); candidate = candidate->ai_next) {
+    const int socket = ::socket(candidate->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    if (::connect(socket, candidate->ai_addr, candidate->ai_addrlen) == 0 &&
+        ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+      char text[NI_MAXHOST];
+      if (::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                        NI_NUMERICHOST) == 0) {
+        address = text;
+      }
+    }
+    ::close(socket);
+  }
+  ::freeaddrinfo(found);
+  if (address.empty())
+    throw Error("no network interface of this machine leads to MASTER_ADDR '" + host + "'");
+  return address;
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(int rank, int size) {
+  const std::string host = variable("MASTER_ADDR").value_or("127.0.0.1");
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
+  options.isServer = rank == 0 && !variable("TORCHELASTIC_USE_AGENT_STORE").has_value();
+  options.numWorkers = static_cast<std::size_t>(size);
+  options.timeout = std::chrono::minutes(5);
+  if (options.isServer && variable("HOOKLINE_STORE_FD"))
+    options.masterListenFd = number("HOOKLINE_STORE_FD", 0, 1 << 20);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const std::exception& error) {
+    throw Error("rank " + std::to_string(rank) + " can't reach the store at " + host + ":" +
+                std::to_string(options.port) + ": " + error.what());
+  }
+}
+
+c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
+                                                                 std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  // Gloo's own default is the address of the host's name, which is often a loopback address.
+  if (const auto interface = variable("GLOO_SOCKET_IFNAME")) {
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(*interface));
+  } else {
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+  }
+  return options;
+}
+
+}  // namespace
+
+std::shared_ptr<World> World::from_environment() {
+  if (!variable("RANK") && !variable("WORLD_SIZE")) {
+    return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1");
+  }
+  const int size = number("WORLD_SIZE", 1, 1 << 20);
+  const int rank = number("RANK", 0, size - 1);
+  const std::string address = own_address_towards(variable("MASTER_ADDR").value_or("127.0.0.1"));
+  return std::make_shared<World>(open_store(rank, size), rank, size, address);
+}
+
+World::World(c10::intrusive_ptr<c10d::Store> store, int rank, int size, const std::string& address,
+             std::chrono::milliseconds timeout)
+    : store_(std::move(store)), rank_(rank), size_(size), address_(address), timeout_(timeout) {
+  group_ = make_group("world");
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
+  auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
+  auto gloo =
+      c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, size_, gloo_options(address_, timeout_));
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
+  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  return group;
+}
+
+std::string World::unique_prefix(const std::string& name) {
+  return "hookline/" + name + "/" + std::to_string(uses_[name]++);
+}
+
+}  // namespace hookline

@@ -1,0 +1,16 @@
+// Makes a c10d::Reducer, whose constructor differs from one torch version to the next.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/ddp.h"
+
+namespace hookline {
+
+/// A Reducer over `parameters` with the buckets that DistributedDataParallel would give it.
+std::shared_ptr<c10d::Reducer> make_reducer(const World& world, const std::vector<at::Tensor>& parameters,
+                                            const std::vector<std::string>& names, const DdpOptions& options);
+
+}  // namespace hookline

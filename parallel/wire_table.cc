@@ -1,0 +1,54 @@
+#include "parallel/wire_table.h"
+
+#include <cstdio>
+
+namespace hookline {
+namespace {
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  const int length = std::snprintf(nullptr, 0, pattern, args...);
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), pattern, args...);
+  text.pop_back();
+  return text;
+}
+
+std::string count(std::int64_t elements) {
+  if (elements >= 100'000) return format("%.1f M", static_cast<double>(elements) / 1e6);
+  return std::to_string(elements);
+}
+
+}  // namespace
+
+std::string megabytes(std::int64_t bytes) {
+  const double mb = static_cast<double>(bytes) / 1e6;
+  return format(mb >= 1 ? "%.1f MB" : mb >= 0.01 ? "%.2f MB" : "%.4f MB", mb);
+}
+
+std::string pipeline_line(const WireReport& report) {
+  std::string line = report.pipeline + " · " + count(report.parameters) + " gradients · " +
+                     megabytes(report.gradient_bytes) + " -> " + megabytes(report.bytes_per_step) + " a step";
+  if (report.first_full_step > 0) line += " after step " + std::to_string(report.first_full_step);
+  return line;
+}
+
+std::string wire_table(const std::vector<WireReport>& reports) {
+  if (reports.empty()) return "";
+  std::string table =
+      format("%-44s %8s %14s %14s %8s\n", "hook", "steps", "uncompressed", "sent by a rank", "ratio");
+  for (const WireReport& report : reports) {
+    const std::int64_t plain = report.gradient_bytes * report.steps;
+    const std::string ratio =
+        report.bytes_sent > 0
+            ? format("%.1f", static_cast<double>(plain) / static_cast<double>(report.bytes_sent))
+            : "-";
+    table +=
+        format("%-44s %8lld %14s %14s %8s\n", report.pipeline.c_str(), static_cast<long long>(report.steps),
+               megabytes(plain).c_str(), megabytes(report.bytes_sent).c_str(), ratio.c_str());
+  }
+  table.pop_back();
+  return table;
+}
+
+}  // namespace hookline

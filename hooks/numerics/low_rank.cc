@@ -123,7 +123,8 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
       }
     }
     const double norm = std::sqrt(dot(vector, vector, n));
-    if (norm == 0 || norm <= precision * norm_before) {  // false for NaN, which is passed on to be seen
+    // False for NaN and infinity, which are passed on (as NaN) to be seen.
+    if (norm == 0 || (std::isfinite(norm) && norm <= precision * norm_before)) {
       std::fill(vector, vector + n, 0.0);
       dependent.push_back(k);
     } else {

@@ -130,8 +130,8 @@ at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduct
     throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
   }
   const at::NoGradGuard no_grad;
-  agree_on_shape(world(), "reduce", tensor);
   std::vector<at::Tensor> copy{tensor.detach().clone(at::MemoryFormat::Contiguous)};
+  agree_on_shape(world(), "reduce", copy[0]);
   world().group()->allreduce(copy)->wait();
   return reduction == "mean" ? copy[0].div(world_size()) : copy[0];
 }

@@ -1,0 +1,161 @@
+// A data loader that can be split between ranks after it was made, from any torch dataset with indices.
+#pragma once
+
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parallel/batch.h"
+#include "parallel/epoch_plan.h"
+
+namespace hookline {
+
+namespace detail {
+
+/// Has this type what data_loader needs: batches by a list of indices, and a size?
+template <class T>
+concept IndexedDataset = requires(T& dataset, c10::ArrayRef<std::size_t> indices) {
+  typename T::BatchType;
+  typename T::BatchRequestType;
+  requires std::is_same_v<typename T::BatchRequestType, c10::ArrayRef<std::size_t>>;
+  requires !torch::data::datasets::detail::is_optional<typename T::BatchType>::value;  // as a stateful one's
+                                                                                       // is
+  dataset.get_batch(indices);
+  { dataset.size() } -> std::convertible_to<std::optional<std::size_t>>;
+};
+
+}  // namespace detail
+
+/// Iterates over a dataset in batches, one epoch a loop:
+///
+///     for (auto& batch : loader) …
+///
+/// Batches  what the dataset's get_batch returns, except that a std::vector of torch::data::Example<> or
+///          TensorExample becomes one example of stacked tensors, as Python's default_collate makes it
+/// Order    distributed_sampler.h; each loop after the first is the next epoch, shuffled anew
+/// Copies   share one state, as torch's module holders do. Not synchronised.
+template <class Dataset>
+class DataLoader {
+ public:
+  using DatasetType = Dataset;
+  using BatchType = detail::CollatedBatch<typename Dataset::BatchType>;
+  class Iterator;
+
+  /// Throws Error: no samples, a dataset of unknown size, or options that leave no batch.
+  DataLoader(Dataset dataset, const DataLoaderOptions& options)
+      : state_(std::make_shared<State>(std::move(dataset), options)) {}
+
+  /// Starts an epoch: the first, the one given to set_epoch, or the one after the last.
+  Iterator begin() { return Iterator(state_, state_->plan.start_epoch()); }
+  std::default_sentinel_t end() const { return {}; }
+
+  /// Batches in one epoch of this rank.
+  std::int64_t size() const { return state_->plan.batches(); }
+  /// The epoch being iterated, or the one that the next loop will be if none has begun.
+  std::int64_t epoch() const { return state_->plan.epoch(); }
+  /// The epoch that the next loop will be; later loops count on from it.
+  void set_epoch(std::int64_t epoch) { state_->plan.set_epoch(epoch); }
+  /// Samples that this rank was handed, over all epochs, repeated ones of the padding included.
+  std::int64_t samples_consumed() const { return state_->plan.samples_consumed(); }
+
+  /// True while the batch in hand is the last of its epoch.
+  bool at_last_batch() const { return state_->plan.at_last_batch(); }
+
+  /// Leaves this rank its part of each epoch. Throws Error once iteration has begun, and for a rank outside
+  /// the world or a part without a batch.
+  void shard(std::int64_t rank, std::int64_t world_size) { state_->plan.shard(rank, world_size); }
+  /// The run's seed: holds from the next loop on unless the options name a seed. The same on every rank.
+  void set_seed(std::uint64_t seed) { state_->plan.set_seed(seed); }
+  /// Where batches go. Throws Error for batches that this loader can't move off the CPU.
+  void set_device(c10::Device device) {
+    if (!detail::kCanMoveBatch<BatchType> && device.type() != c10::kCPU)
+      detail::throw_cannot_move_batch(device);
+    state_->device = device;
+  }
+
+  const DataLoaderOptions& options() const { return state_->plan.options(); }
+  const Dataset& dataset() const { return state_->dataset; }
+
+ private:
+  struct State {
+    State(Dataset dataset_in, const DataLoaderOptions& options)
+        : dataset(std::move(dataset_in)), plan(dataset.size(), options) {}
+
+    Dataset dataset;
+    detail::EpochPlan plan;
+    std::optional<c10::Device> device;
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+/// One pass over an epoch; it loads a batch when it gets there. Keeps the loader's state alive.
+template <class Dataset>
+class DataLoader<Dataset>::Iterator {
+ public:
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = BatchType;
+  using difference_type = std::ptrdiff_t;
+
+  Iterator(std::shared_ptr<State> state, std::vector<std::size_t> indices)
+      : state_(std::move(state)), indices_(std::move(indices)) {
+    load();
+  }
+
+  BatchType& operator*() const { return *batch_; }
+  BatchType* operator->() const { return &*batch_; }
+  Iterator& operator++() {
+    load();
+    return *this;
+  }
+  void operator++(int) { load(); }
+  friend bool operator==(const Iterator& iterator, std::default_sentinel_t) { return !iterator.batch_; }
+
+ private:
+  void load() {
+    batch_.reset();
+    const c10::ArrayRef<std::size_t> batch = state_->plan.batch_at(indices_, next_);
+    if (batch.empty()) return;
+    next_ += batch.size();
+    batch_ = detail::collate(state_->dataset.get_batch(batch), batch);
+    if (state_->device) detail::move_batch(*batch_, *state_->device);
+    state_->plan.consumed(batch.size());
+  }
+
+  std::shared_ptr<State> state_;
+  std::vector<std::size_t> indices_;
+  std::size_t next_ = 0;
+  mutable std::optional<BatchType> batch_;
+};
+
+/// A loader over a copy of `dataset` (or the dataset itself, moved in):
+///
+///     hookline::data_loader(dataset, {.batch_size = 64})
+template <class Dataset>
+auto data_loader(Dataset dataset, const DataLoaderOptions& options = {}) {
+  static_assert(
+      !is_torch_data_loader_v<Dataset>,
+      "hookline::data_loader was given a torch data loader, which can't be split between ranks: give it the "
+      "dataset that the loader was made from");
+  static_assert(
+      detail::IndexedDataset<Dataset> || is_torch_data_loader_v<Dataset>,
+      "hookline::data_loader needs a torch dataset that is read by index (get_batch(ArrayRef<size_t>) and "
+      "size()): a stateful or stream dataset decides its own order and can't be split between ranks");
+  if constexpr (detail::IndexedDataset<Dataset>) return DataLoader<Dataset>(std::move(dataset), options);
+}
+
+template <class T>
+inline constexpr bool is_data_loader_v = false;
+template <class Dataset>
+inline constexpr bool is_data_loader_v<DataLoader<Dataset>> = true;
+
+}  // namespace hookline

@@ -1,0 +1,71 @@
+// The examples as a user runs them: through the launcher, on two ranks.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+
+#include "support/process.h"
+
+namespace hookline::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+ProcessResult launch(const TemporaryFolder& folder, const std::string& config, const std::string& program) {
+  ProcessOptions options;
+  options.arguments = {"launch", "--config", config, "--processes-per-node", "2", program};
+  options.folder = folder.path();
+  options.environment = {{"OMP_NUM_THREADS", "1"}};
+  options.limit = std::chrono::minutes(4);
+  return run_process(HOOKLINE_BINARY, options);
+}
+
+/// The accuracy, in per cent, that training with a file of examples/digits ends with.
+double accuracy_with(const std::string& file) {
+  const TemporaryFolder folder;
+  const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/" + file, DIGITS_PROGRAM);
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(result.out, found, std::regex(R"(test accuracy ([0-9.]+) % of 360 images)")))
+      << result.out << result.err;
+  return found.empty() ? 0 : std::stod(found[1]);
+}
+
+TEST(Digits, LearnsWithEveryHookAboutAsWellAsWithNone) {
+  const double without = accuracy_with("no.toml");
+  EXPECT_GT(without, 97);
+  for (const char* file :
+       {"fp16.toml", "bf16.toml", "power_sgd.toml", "power_sgd_fp16.toml", "batched_power_sgd.toml"}) {
+    EXPECT_GE(accuracy_with(file), without - 1) << file;
+  }
+}
+
+TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
+  const TemporaryFolder folder;
+  const ProcessResult result =
+      launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd_fp16.toml", DIGITS_PROGRAM);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("power_sgd(rank=2, start=10) in fp16"));
+  EXPECT_THAT(result.out, HasSubstr("logs and resolved config: "));
+  EXPECT_THAT(result.err, HasSubstr("1.1 MB -> 0.0085 MB a step after step 10"));
+}
+
+TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
+  const TemporaryFolder folder;
+  const ProcessResult good =
+      launch(folder, std::string(CUSTOM_HOOK_FOLDER) + "/clip.toml", CUSTOM_HOOK_PROGRAM);
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(good.err, HasSubstr("clip_allreduce"));
+
+  const auto config = folder.write(
+      "wrong.toml", "[ddp]\ncomm_hook = \"clip_allreduce\"\n[ddp.comm_state_option]\nmax_nrom = 1.0\n");
+  const ProcessResult wrong = launch(folder, config, CUSTOM_HOOK_PROGRAM);
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.out, "");
+  EXPECT_THAT(wrong.err, HasSubstr("not an option of clip_allreduce; did you mean 'max_norm'?"));
+}
+
+}  // namespace
+}  // namespace hookline::testing

@@ -1,0 +1,60 @@
+// A model whose gradients a test chooses, to see what a hook makes of them.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/distributed_module.h"
+#include "parallel/process_group.h"
+
+namespace hookline::testing {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// Parameters of the given shapes. The gradient of forward's result is what forward was given.
+struct GivenGradients : torch::nn::Module {
+  explicit GivenGradients(const std::vector<std::vector<std::int64_t>>& shapes,
+                          at::ScalarType dtype = at::kFloat) {
+    std::size_t count = 0;
+    for (const auto& shape : shapes) {
+      register_parameter(std::to_string(count++), torch::zeros(shape, dtype));
+    }
+  }
+  at::Tensor forward(const Tensors& gradients) {
+    at::Tensor sum = torch::zeros({}, gradients[0].options());
+    const Tensors own = parameters();
+    for (std::size_t i = 0; i < own.size(); ++i) sum = sum + (own[i] * gradients[i]).sum();
+    return sum;
+  }
+};
+using GivenGradientsModel = DistributedModule<GivenGradients>;
+
+/// One backward pass with `gradients`; what the hook made of them.
+inline Tensors communicate(GivenGradientsModel& model, const Tensors& gradients) {
+  model.zero_grad();
+  model.forward(gradients).backward();
+  Tensors result;
+  for (const at::Tensor& parameter : model.parameters()) result.push_back(parameter.grad().clone());
+  return result;
+}
+
+/// Every rank's `tensor`, in the order of ranks.
+inline Tensors from_all_ranks(World& world, const at::Tensor& tensor) {
+  std::vector<Tensors> parts(1);
+  for (int i = 0; i < world.size(); ++i) parts[0].push_back(torch::empty_like(tensor));
+  Tensors input{tensor.contiguous()};
+  world.group()->allgather(parts, input)->wait();
+  return parts[0];
+}
+
+inline bool same_on_all_ranks(World& world, const at::Tensor& tensor) {
+  bool same = true;
+  for (const at::Tensor& other : from_all_ranks(world, tensor)) same = same && torch::equal(other, tensor);
+  return same;
+}
+
+}  // namespace hookline::testing

@@ -1,0 +1,163 @@
+#include "hooks/numerics/low_rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Relative error of a sum in this dtype.
+double tolerance(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return 1e-13;
+    case at::kFloat:
+      return 1e-5;
+    case at::kHalf:
+      return 2e-3;
+    default:
+      return 1.6e-2;
+  }
+}
+
+at::Tensor random(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed = 11) {
+  return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kDouble).to(dtype);
+}
+
+// Relative to the largest element, if that is above 1.
+double worst_difference(const at::Tensor& actual, const at::Tensor& expected) {
+  const at::Tensor wide = expected.to(at::kDouble);
+  const double size = std::max(1.0, wide.abs().max().item<double>());
+  return (actual.to(at::kDouble) - wide).abs().max().item<double>() / size;
+}
+
+double distance_from_orthonormal(const at::Tensor& factor) {
+  const at::Tensor wide = factor.to(at::kDouble);
+  return worst_difference(wide.matmul(wide.t()), torch::eye(factor.size(0), torch::kDouble));
+}
+
+TEST(LowRank, MultipliesAsMatmulDoes) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const auto [n, m, rank] : std::vector<std::array<std::int64_t, 3>>{
+             {1, 1, 1}, {5, 3, 1}, {7, 16, 2}, {33, 17, 3}, {2, 67, 2}, {64, 31, 5}}) {
+      SCOPED_TRACE(std::string(c10::toString(dtype)) + " " + std::to_string(n) + "x" + std::to_string(m));
+      const at::Tensor matrix = random({n, m}, dtype);
+      const at::Tensor wide = matrix.to(at::kDouble);
+      const at::Tensor q_in = random({rank, m}, dtype, 12), p_in = random({rank, n}, dtype, 13);
+      at::Tensor p = torch::full({rank, n}, 9, dtype), q = torch::full({rank, m}, 9, dtype);
+      multiply(matrix, q_in, p);
+      EXPECT_LE(worst_difference(p, wide.matmul(q_in.to(at::kDouble).t()).t()), tolerance(dtype));
+      multiply_transposed(matrix, p_in, q);
+      EXPECT_LE(worst_difference(q, wide.t().matmul(p_in.to(at::kDouble).t()).t()), tolerance(dtype));
+      at::Tensor product = torch::full({n, m}, 9, dtype);
+      reconstruct(p_in, q_in, product);
+      EXPECT_LE(worst_difference(product, p_in.to(at::kDouble).t().matmul(q_in.to(at::kDouble))),
+                tolerance(dtype));
+    }
+  }
+}
+
+TEST(LowRank, MultipliesPartsOfABufferInPlace) {
+  at::Tensor buffer = random({3 + 4 * 5 + 2}, at::kFloat);
+  const at::Tensor before = buffer.clone(), p = random({2, 4}, at::kFloat), q = random({2, 5}, at::kFloat);
+  reconstruct(p, q, buffer.narrow(0, 3, 20).view({4, 5}));
+  EXPECT_TRUE(torch::allclose(buffer.narrow(0, 3, 20).view({4, 5}), p.t().matmul(q)));
+  EXPECT_TRUE(torch::equal(buffer.narrow(0, 0, 3), before.narrow(0, 0, 3)));
+  EXPECT_TRUE(torch::equal(buffer.narrow(0, 23, 2), before.narrow(0, 23, 2)));
+}
+
+TEST(LowRank, MakesVectorsOrthonormalAndKeepsTheirSpace) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    const at::Tensor before = random({3, 41}, dtype);
+    at::Tensor factor = before.clone();
+    EXPECT_THAT(orthogonalize(factor, 0), IsEmpty());
+    EXPECT_LE(distance_from_orthonormal(factor), tolerance(dtype)) << dtype;
+    const at::Tensor wide = factor.to(at::kDouble), original = before.to(at::kDouble);
+    EXPECT_LE(worst_difference(original.matmul(wide.t()).matmul(wide), original), 10 * tolerance(dtype))
+        << dtype;
+    EXPECT_GT(factor[0].dot(before[0]).item<double>(), 0) << "the first vector keeps its direction";
+  }
+}
+
+TEST(LowRank, MakesNearlyParallelVectorsOrthogonal) {
+  at::Tensor factor = random({3, 50}, at::kFloat);
+  factor[1].copy_(factor[0] + 1e-5 * factor[1]);
+  factor[2].copy_(factor[0] * 3 + 1e-5 * factor[2]);
+  EXPECT_THAT(orthogonalize(factor, 0), IsEmpty());
+  EXPECT_LE(distance_from_orthonormal(factor), 1e-5);
+}
+
+TEST(LowRank, MakesVeryLongAndVeryShortVectorsUnitVectors) {
+  at::Tensor factor = random({2, 30}, at::kFloat);
+  factor[0] *= 1e-30;
+  factor[1] *= 1e30;
+  EXPECT_THAT(orthogonalize(factor, 0), IsEmpty());
+  EXPECT_LE(distance_from_orthonormal(factor), 1e-5);
+}
+
+TEST(LowRank, LeavesAZeroVectorZeroAndReportsIt) {
+  at::Tensor factor = random({3, 20}, at::kFloat);
+  factor[1].zero_();
+  EXPECT_THAT(orthogonalize(factor, 0), ElementsAre(1));
+  EXPECT_TRUE(factor[1].eq(0).all().item<bool>());
+  EXPECT_LE(distance_from_orthonormal(torch::stack({factor[0], factor[2]})), 1e-5);
+}
+
+TEST(LowRank, MakesADependentVectorZeroAndReportsIt) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    at::Tensor factor = random({3, 20}, dtype);
+    factor[2].copy_(factor[0] * 2);
+    EXPECT_THAT(orthogonalize(factor, 0), ElementsAre(2)) << dtype;
+    EXPECT_TRUE(factor[2].eq(0).all().item<bool>()) << dtype;
+  }
+}
+
+TEST(LowRank, ReportsTheVectorsThatAreTooManyForTheirLength) {
+  at::Tensor factor = random({4, 2}, at::kFloat);
+  EXPECT_THAT(orthogonalize(factor, 0), ElementsAre(2, 3));
+  EXPECT_LE(distance_from_orthonormal(factor.narrow(0, 0, 2)), 1e-5);
+}
+
+TEST(LowRank, PassesNaNAndInfinityOnToBeSeen) {
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    at::Tensor factor = random({2, 20}, at::kFloat);
+    factor[0][3] = bad;
+    EXPECT_THAT(orthogonalize(factor, 0), IsEmpty());
+    EXPECT_TRUE(factor.isnan().any().item<bool>());
+  }
+}
+
+TEST(LowRank, AddsEpsilonToEachNorm) {
+  at::Tensor factor = torch::tensor({{3.0f, 4.0f}, {-4.0f, 3.0f}});
+  EXPECT_THAT(orthogonalize(factor, 5), IsEmpty());
+  EXPECT_TRUE(torch::allclose(factor, torch::tensor({{0.3f, 0.4f}, {-0.4f, 0.3f}})));
+}
+
+TEST(LowRank, GivesTheSameBitsWhateverTheAlignment) {
+  const at::Tensor p = random({2, 19}, at::kFloat), q = random({2, 23}, at::kFloat);
+  at::Tensor aligned = torch::empty({19, 23}),
+             shifted = torch::empty({19 * 23 + 1}).narrow(0, 1, 19 * 23).view({19, 23});
+  reconstruct(p, q, aligned);
+  const at::Tensor p_shifted =
+      torch::cat({torch::zeros({1}), p.flatten()}).narrow(0, 1, p.numel()).view_as(p);
+  reconstruct(p_shifted, q, shifted);
+  EXPECT_TRUE(torch::equal(aligned, shifted));
+  at::Tensor basis = p.clone(), basis_shifted = p_shifted.clone();
+  orthogonalize(basis, 0);
+  orthogonalize(p_shifted, 0);
+  EXPECT_TRUE(torch::equal(basis, p_shifted));
+}
+
+}  // namespace
+}  // namespace hookline

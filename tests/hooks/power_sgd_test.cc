@@ -1,0 +1,313 @@
+#include "hooks/ddp/power_sgd.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "hooks/registry.h"
+#include "tests/hooks/given_gradients.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline {
+namespace {
+
+using testing::communicate;
+using ::testing::ElementsAre;
+using testing::GivenGradients;
+using testing::GivenGradientsModel;
+using testing::run_ranks;
+using testing::same_on_all_ranks;
+using testing::Tensors;
+
+using Shapes = std::vector<std::vector<std::int64_t>>;
+
+OptionMap options(std::int64_t rank, OptionMap others = {}) {
+  others.emplace("matrix_approximation_rank", rank);
+  others.emplace("start_powerSGD_iter", std::int64_t{2});
+  return others;
+}
+
+GivenGradientsModel make_model(const std::shared_ptr<World>& world, const Shapes& shapes,
+                               const std::string& hook, const OptionMap& hook_options,
+                               std::int64_t bucket_bytes = 1 << 24) {
+  DdpOptions ddp;
+  ddp.bucket_limits = {bucket_bytes, bucket_bytes};
+  GivenGradientsModel model(world, std::make_shared<GivenGradients>(shapes), ddp);
+  model.register_comm_hook(Registry::instance().build(hook, "no", hook_options, model.ddp().hook_context()));
+  return model;
+}
+
+Tensors random_gradients(const Shapes& shapes, std::uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  Tensors gradients;
+  for (const auto& shape : shapes) gradients.push_back(torch::randn(shape, generator));
+  return gradients;
+}
+
+at::Tensor mean_of_ranks(World& world, const at::Tensor& tensor) {
+  Tensors sum{tensor.clone()};
+  world.group()->allreduce(sum)->wait();
+  return sum[0] / world.size();
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).norm().item<double>() / std::max(b.norm().item<double>(), 1e-30);
+}
+
+// Keeps a rank waiting now and then before it communicates a bucket.
+class Lagging : public CommHook {
+ public:
+  Lagging(HookContext context, unsigned seed, std::unique_ptr<CommHook> inner)
+      : CommHook(std::move(context)), random_(seed), inner_(std::move(inner)) {}
+  FuturePtr run(GradBucket bucket) override {
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 4 == 0 ? random_() % 2000 : 0));
+    return inner_->run(bucket);
+  }
+  std::string describe() const override { return inner_->describe(); }
+
+ private:
+  std::mt19937 random_;
+  std::unique_ptr<CommHook> inner_;
+};
+
+TEST(PowerSgd, KeepsRanksEqualInManyBucketsWhenRanksLag) {
+  const Shapes shapes{{40, 40}, {40},     {64, 20}, {48, 33}, {3},     {40, 40},
+                      {40},     {64, 20}, {48, 33}, {7, 5},   {40, 40}};
+  for (const std::string hook : {"power_sgd", "batched_power_sgd"}) {
+    run_ranks(3, [&](const std::shared_ptr<World>& world) {
+      DdpOptions ddp;
+      ddp.bucket_limits = {8 * 1024, 8 * 1024};
+      GivenGradientsModel model(world, std::make_shared<GivenGradients>(shapes), ddp);
+      const auto rank = static_cast<unsigned>(world->rank());
+      const HookContext context = model.ddp().hook_context();
+      model.register_comm_hook(std::make_unique<Lagging>(
+          context, rank, Registry::instance().build(hook, "no", options(2), context)));
+      for (unsigned step = 0; step < 30; ++step) {
+        const Tensors applied = communicate(model, random_gradients(shapes, 100 * step + rank));
+        for (const at::Tensor& gradient : applied)
+          ASSERT_TRUE(gradient.isfinite().all().item<bool>()) << "step " << step;
+        for (const at::Tensor& gradient : applied)
+          ASSERT_TRUE(same_on_all_ranks(*world, gradient)) << "step " << step;
+      }
+    });
+  }
+}
+
+TEST(PowerSgd, ReproducesAMeanOfLowRank) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    const Shapes shapes{{48, 40}, {5}};
+    auto model = make_model(world, shapes, "power_sgd", options(2));
+    auto generator = at::detail::createCPUGenerator(3);
+    const at::Tensor u = torch::randn({48, 2}, generator), v = torch::randn({2, 40}, generator);
+    const double own = 1 + 2 * world->rank();
+    for (int step = 0; step < 5; ++step) {
+      // The same space on both ranks, in other proportions; the short vector is not compressed.
+      const at::Tensor weights = torch::tensor({{own, 0.0}, {0.0, 1 / own}}, torch::kFloat);
+      const at::Tensor gradient = u.matmul(weights).matmul(v) * (step + 1);
+      const Tensors applied = communicate(model, {gradient, torch::full({5}, own)});
+      EXPECT_LE(distance(applied[0], mean_of_ranks(*world, gradient)), 1e-4) << "step " << step;
+      EXPECT_TRUE(applied[1].eq(2).all().item<bool>()) << "step " << step;
+    }
+  });
+}
+
+TEST(PowerSgd, RecoversAfterStepsWithZeroGradients) {
+  for (const std::string hook : {"power_sgd", "batched_power_sgd"}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      const Shapes shapes{{36, 36}};
+      auto model = make_model(world, shapes, hook, options(2));
+      for (int step = 0; step < 6; ++step) {
+        EXPECT_TRUE(communicate(model, {torch::zeros({36, 36})})[0].eq(0).all().item<bool>())
+            << "step " << step;
+      }
+      auto generator = at::detail::createCPUGenerator(3);
+      const at::Tensor gradient = torch::randn({36, 2}, generator).matmul(torch::randn({2, 36}, generator));
+      const at::Tensor applied = communicate(model, {gradient})[0];
+      EXPECT_LE(distance(applied, gradient), 1e-4);
+      EXPECT_TRUE(same_on_all_ranks(*world, applied));
+    });
+  }
+}
+
+TEST(PowerSgd, ReproducesMatricesOfWhichOneIsZero) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto model = make_model(world, {{32, 32}, {32, 32}}, "power_sgd", options(1));
+    for (int step = 0; step < 6; ++step) {
+      const at::Tensor outer = torch::arange(32).to(torch::kFloat).outer(torch::ones({32}));
+      const Tensors applied = communicate(model, {outer * (step % 2), outer * (1 - step % 2)});
+      EXPECT_LE((applied[0] - outer * (step % 2)).abs().max().item<double>(), 1e-3) << "step " << step;
+      EXPECT_LE((applied[1] - outer * (1 - step % 2)).abs().max().item<double>(), 1e-3) << "step " << step;
+    }
+  });
+}
+
+// The distance between the sum of what was applied and the sum of true means, after `steps` compressed steps.
+double lost_over(int steps, bool error_feedback) {
+  double lost = 0;
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    const Shapes shapes{{32, 32}};
+    auto model = make_model(world, shapes, "power_sgd", options(2, {{"use_error_feedback", error_feedback}}));
+    const Tensors own = random_gradients(shapes, 5 + static_cast<std::uint64_t>(world->rank()));
+    const at::Tensor mean = mean_of_ranks(*world, own[0]);
+    at::Tensor sum = torch::zeros({32, 32});
+    for (int step = 0; step < 2 + steps; ++step) {
+      const at::Tensor applied = communicate(model, own)[0];
+      if (step >= 2) sum += applied;
+    }
+    if (world->rank() == 0) lost = distance(sum, mean * steps);
+  });
+  return lost;
+}
+
+TEST(PowerSgd, MakesUpForWhatItLeftOutByErrorFeedback) {
+  const double soon = lost_over(20, true), later = lost_over(200, true);
+  EXPECT_LT(later, soon / 4);
+  EXPECT_LT(later, 0.15);
+  EXPECT_GT(lost_over(200, false), 0.5) << "without it, the same part of the gradient is lost for good";
+}
+
+TEST(PowerSgd, ConvergesToTheBestLowRankMatrixByWarmStartOnly) {
+  for (const bool warm : {true, false}) {
+    run_ranks(2, [warm](const std::shared_ptr<World>& world) {
+      const Shapes shapes{{32, 32}};
+      auto model = make_model(world, shapes, "power_sgd",
+                              options(2, {{"use_error_feedback", false}, {"warm_start", warm}}));
+      const at::Tensor decay = torch::pow(0.7, torch::arange(32)).to(torch::kFloat);
+      const at::Tensor left = std::get<0>(torch::linalg_qr(random_gradients(shapes, 1)[0]));
+      const at::Tensor right = std::get<0>(torch::linalg_qr(random_gradients(shapes, 2)[0]));
+      const at::Tensor gradient = left.matmul(torch::diag(decay)).matmul(right.t());
+      const double least = decay.slice(0, 2).norm().item<double>();
+      at::Tensor before, applied;
+      for (int step = 0; step < 30; ++step) {
+        before = applied;
+        applied = communicate(model, {gradient})[0];
+      }
+      EXPECT_EQ(distance(applied, before) < 1e-3, warm);
+      EXPECT_EQ((applied - gradient).norm().item<double>() < 1.001 * least, warm);
+      EXPECT_TRUE(same_on_all_ranks(*world, applied));
+    });
+  }
+}
+
+TEST(PowerSgd, CompressesFromTheFirstStepIfItKeepsNoState) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto model = make_model(
+        world, {{32, 32}}, "power_sgd",
+        {{"start_powerSGD_iter", std::int64_t{0}}, {"use_error_feedback", false}, {"warm_start", false}});
+    const at::Tensor outer =
+        torch::arange(32).to(torch::kFloat).outer(torch::ones({32})) * (1 + world->rank());
+    EXPECT_LE(distance(communicate(model, {outer})[0], mean_of_ranks(*world, outer)), 1e-5);
+    EXPECT_EQ(model.ddp().wire_report().bytes_sent, 4 * (32 + 32));
+  });
+}
+
+TEST(PowerSgd, GivesTheSameWithShapesBatched) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    // Sizes of Q that fill whole blocks of the random generator, so that both ways start from the same Q.
+    const Shapes shapes{{40, 32}, {24, 48}, {40, 32}, {9}, {24, 48}};
+    auto apart = make_model(world, shapes, "power_sgd", options(2));
+    auto batched =
+        make_model(world, shapes, "power_sgd", options(2, {{"batch_tensors_with_same_shape", true}}));
+    for (unsigned step = 0; step < 8; ++step) {
+      const Tensors gradients = random_gradients(shapes, 10 * step + static_cast<unsigned>(world->rank()));
+      const Tensors a = communicate(apart, gradients), b = communicate(batched, gradients);
+      for (std::size_t i = 0; i < shapes.size(); ++i)
+        EXPECT_LE(distance(a[i], b[i]), 1e-5) << step << ", " << i;
+    }
+  });
+}
+
+TEST(PowerSgd, SendsAsManyBytesAsItSaysItWill) {
+  const Shapes shapes{{48, 40}, {40}, {6, 5, 4, 4}, {64, 64}, {}, {101}};
+  for (const auto& [hook, wrapper] :
+       std::vector<std::pair<std::string, std::string>>{{"power_sgd", "no"},
+                                                        {"power_sgd", "fp16"},
+                                                        {"batched_power_sgd", "no"},
+                                                        {"batched_power_sgd", "bf16"}}) {
+    for (const std::int64_t bucket_bytes : {std::int64_t{1} << 24, std::int64_t{4096}}) {
+      run_ranks(2, [&](const std::shared_ptr<World>& world) {
+        DdpOptions ddp;
+        ddp.bucket_limits = {bucket_bytes, bucket_bytes};
+        GivenGradientsModel model(world, std::make_shared<GivenGradients>(shapes), ddp);
+        model.register_comm_hook(
+            Registry::instance().build(hook, wrapper, options(2), model.ddp().hook_context()));
+        for (unsigned step = 0; step < 5; ++step) {
+          const std::int64_t before = model.ddp().wire_report().bytes_sent;
+          communicate(model, random_gradients(shapes, step));
+          const WireReport report = model.ddp().wire_report();
+          const std::int64_t plain = wrapper == "no" ? report.gradient_bytes : report.gradient_bytes / 2;
+          EXPECT_EQ(report.first_full_step, 2);
+          EXPECT_EQ(report.bytes_sent - before, step < 2 ? plain : report.bytes_per_step)
+              << hook << ", step " << step;
+          EXPECT_EQ(report.pipeline, hook + "(rank=2, start=2)" + (wrapper == "no" ? "" : " in " + wrapper));
+        }
+      });
+    }
+  }
+}
+
+TEST(PowerSgd, PadsABucketThatIsNoSquare) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    const Shapes shapes{{7, 13}, {10}};  // 101 elements in an 11 by 11 matrix, which rank 11 holds whole
+    auto model = make_model(world, shapes, "batched_power_sgd", options(11));
+    for (unsigned step = 0; step < 6; ++step) {
+      const Tensors own = random_gradients(shapes, 10 * step + static_cast<unsigned>(world->rank()));
+      const Tensors applied = communicate(model, own);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        EXPECT_LE(distance(applied[i], mean_of_ranks(*world, own[i])), 1e-4) << "step " << step;
+      }
+    }
+    EXPECT_EQ(model.ddp().wire_report().bytes_per_step, 4 * 2 * 11 * 11);
+  });
+}
+
+TEST(PowerSgdLayout, CompressesWhatShrinksByMoreThanTheLeastRate) {
+  PowerSgdOptions wanted;
+  wanted.matrix_approximation_rank = 1;
+  // (8 + 8) · 1 · 2 < 64 holds by far; (4 + 4) · 1 · 2 < 16 fails by nothing; a vector never pays.
+  const PowerSgdLayout layout = per_gradient_layout({{4, 4}, {8, 8}, {100}, {8, 2, 4}, {}}, wanted);
+  ASSERT_EQ(layout.matrices.size(), 2u);
+  EXPECT_EQ(layout.matrices[0].offset, 16);
+  EXPECT_EQ(layout.matrices[1].offset, 16 + 64 + 100);
+  EXPECT_EQ(layout.matrices[1].n, 8);
+  EXPECT_EQ(layout.matrices[1].m, 8);
+  ASSERT_EQ(layout.plain.size(), 3u);
+  EXPECT_EQ(layout.plain[2].numel, 1);
+  EXPECT_EQ(layout.p_numel, 2 * 8 + 16 + 100 + 1);
+  EXPECT_EQ(layout.q_numel, 2 * 8);
+  EXPECT_EQ(layout.numel, 16 + 64 + 100 + 64 + 1);
+}
+
+TEST(SeedStream, DrawsWhatNumpysRandomStateDraws) {
+  const auto first = [](std::int64_t seed, std::size_t count) {
+    SeedStream stream(seed);
+    std::vector<std::uint64_t> drawn;
+    while (drawn.size() < count) drawn.push_back(stream.next());
+    return drawn;
+  };
+  // [numpy.random.RandomState(seed).randint(1_000_000_000) …]
+  EXPECT_THAT(first(0, 8), ElementsAre(209652396, 398764591, 924231285, 404868288, 441365315, 463622907,
+                                       192771779, 417693031));
+  EXPECT_THAT(first(7, 4), ElementsAre(327741615, 976413892, 128500249, 296233462));
+  EXPECT_THAT(first(4294967295, 4), ElementsAre(419326371, 479346978, 697429004, 269265991));
+  EXPECT_EQ(first(0, 1000).back(), 36556993u);
+}
+
+TEST(NormalStream, DrawsWhatTorchDrawsAfterManualSeed) {
+  torch::manual_seed(12);
+  NormalStream stream(12);
+  EXPECT_TRUE(torch::equal(stream.draw({3, 7}, at::kFloat), torch::randn({3, 7})));
+  EXPECT_TRUE(torch::equal(stream.draw({5}, at::kDouble), torch::randn({5}, torch::kDouble)));
+  EXPECT_TRUE(torch::equal(stream.draw({4, 9}, at::kHalf), torch::randn({4, 9}, torch::kHalf)));
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,22 @@
+# Builds the project in consumer/ and trains it under the installed launcher.
+include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} ${CCACHE})
+endif()
+configure_consumer(consumer)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${output}")
+endif()
+run(${CMAKE_COMMAND} --build ${WORK}/consumer)
+run(${WORK}/moved/${BINDIR}/hookline launch --processes-per-node 2 --set ddp.comm_hook=fp16 ${WORK}/consumer/train)
+
+string(REGEX MATCHALL "epoch 4: loss 0\\.[0-9]+" last_epoch "${output}")
+list(LENGTH last_epoch lines)
+if(NOT lines EQUAL 1)
+  message(FATAL_ERROR "wanted one line of the fifth epoch, of rank 0, and got ${lines}:\n${output}")
+endif()
+string(REGEX REPLACE ".* " "" loss "${last_epoch}")
+if(NOT loss LESS 0.3)  # it starts near ln 2 = 0.69
+  message(FATAL_ERROR "the loss stayed at ${loss}:\n${output}")
+endif()

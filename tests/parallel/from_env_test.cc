@@ -1,0 +1,109 @@
+// How a training program finds its place and its config: Accelerator::from_env.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "config/resolve.h"
+#include "hooks/error.h"
+#include "parallel/accelerator.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <class Failure>
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Failure& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Sets a variable (or unsets it, for nullptr) and puts it back.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    if (value) {
+      ::setenv(name, value, 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  ~Variable() {
+    if (before_) {
+      ::setenv(name_, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+// No launcher: none of its variables is set.
+struct NoLauncher {
+  Variable rank{"RANK", nullptr}, size{"WORLD_SIZE", nullptr}, local{"LOCAL_RANK", nullptr},
+      address{"MASTER_ADDR", nullptr}, port{"MASTER_PORT", nullptr}, config{"HOOKLINE_CONFIG", nullptr};
+};
+
+TEST(FromEnv, IsOneRankWithoutALauncher) {
+  const NoLauncher no_launcher;
+  const Variable hook("HOOKLINE_DDP__COMM_HOOK", "fp16");
+  Accelerator accelerator = Accelerator::from_env();
+  EXPECT_EQ(accelerator.world_size(), 1);
+  EXPECT_TRUE(accelerator.is_local_main_process());
+  auto model = accelerator.prepare(torch::nn::Linear(4, 2));
+  accelerator.backward(model->forward(torch::ones({3, 4})).sum());
+  EXPECT_EQ(model.ddp().wire_report().pipeline, "fp16");
+  EXPECT_TRUE(torch::equal(accelerator.gather(torch::tensor(3)), torch::tensor({3})));
+}
+
+TEST(FromEnv, NamesAVariableThatIsWrong) {
+  const NoLauncher no_launcher;
+  const auto failure = [] { return failure_of<Error>([] { Accelerator::from_env(); }); };
+  const Variable size("WORLD_SIZE", "2");
+  EXPECT_EQ(failure(),
+            "RANK is not set, though RANK or WORLD_SIZE is: start the program with 'hookline launch', or "
+            "with neither "
+            "variable to run it as one rank");
+  {
+    const Variable rank("RANK", "x");
+    EXPECT_EQ(failure(), "RANK is 'x': it must be a whole number from 0 to 1");
+  }
+  {
+    const Variable rank("RANK", "2");
+    EXPECT_EQ(failure(), "RANK is '2': it must be a whole number from 0 to 1");
+  }
+  const Variable rank("RANK", "0");
+  EXPECT_EQ(failure(),
+            "MASTER_PORT is not set, though RANK or WORLD_SIZE is: start the program with 'hookline launch', "
+            "or with "
+            "neither variable to run it as one rank");
+  const Variable port("MASTER_PORT", "70000");
+  EXPECT_EQ(failure(), "MASTER_PORT is '70000': it must be a whole number from 1 to 65535");
+  const Variable address("MASTER_ADDR", "no such host");
+  EXPECT_THAT(failure(), HasSubstr("MASTER_ADDR is 'no such host', which can't be resolved: "));
+}
+
+TEST(FromEnv, ReportsAConfigThatIsWrong) {
+  const NoLauncher no_launcher;
+  const Variable hook("HOOKLINE_DDP__COMM_HOOK", "power_sdg");
+  EXPECT_THAT(failure_of<ConfigError>([] { Accelerator::from_env(); }), HasSubstr("power_sgd"));
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,52 @@
+#include "parallel/wire_table.h"
+
+#include <gtest/gtest.h>
+
+namespace hookline {
+namespace {
+
+WireReport power_sgd_report() {
+  WireReport report;
+  report.pipeline = "power_sgd(rank=2, start=10) in fp16";
+  report.parameters = 6'300'000;
+  report.gradient_bytes = 25'200'000;
+  report.steps = 100;
+  report.bytes_sent = 252'000'000;
+  report.bytes_per_step = 50'000;
+  report.first_full_step = 10;
+  return report;
+}
+
+TEST(WireTable, WritesMegabytesWithTheDigitsThatMatter) {
+  EXPECT_EQ(megabytes(25'200'000), "25.2 MB");
+  EXPECT_EQ(megabytes(1'000'000), "1.0 MB");
+  EXPECT_EQ(megabytes(50'000), "0.05 MB");
+  EXPECT_EQ(megabytes(1'234), "0.0012 MB");
+  EXPECT_EQ(megabytes(0), "0.0000 MB");
+}
+
+TEST(WireTable, DescribesAModelsPipelineInOneLine) {
+  EXPECT_EQ(
+      pipeline_line(power_sgd_report()),
+      "power_sgd(rank=2, start=10) in fp16 · 6.3 M gradients · 25.2 MB -> 0.05 MB a step after step 10");
+  WireReport plain;
+  plain.pipeline = "no hook";
+  plain.parameters = 99'999;
+  plain.gradient_bytes = plain.bytes_per_step = 399'996;
+  EXPECT_EQ(pipeline_line(plain), "no hook · 99999 gradients · 0.40 MB -> 0.40 MB a step");
+}
+
+TEST(WireTable, HasARowForEachModel) {
+  WireReport silent = power_sgd_report();
+  silent.pipeline = "noop";
+  silent.bytes_sent = 0;
+  EXPECT_EQ(wire_table({power_sgd_report(), silent}),
+            "hook                                            steps   uncompressed sent by a rank    ratio\n"
+            "power_sgd(rank=2, start=10) in fp16               100      2520.0 MB       252.0 MB     10.0\n"
+            "noop                                              100      2520.0 MB      0.0000 MB        -");
+}
+
+TEST(WireTable, IsEmptyWithoutModels) { EXPECT_EQ(wire_table({}), ""); }
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,130 @@
+"""Holds training with hookline's gradient hooks against training with PyTorch's, live.
+
+Usage: training_parity.py HOOKLINE TRAINING_PARITY    (the launcher, and the program built from training_parity.cc)
+
+Both start from the same weights and see the same batches, on two ranks over Gloo; the weights that come out must
+agree to within rounding, and each must have sent the same number of bytes.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy
+
+from training_cases import BATCH_SIZE, CASES, LEARNING_RATE, RANKS, SIZES, START_POWER_SGD, STEPS
+
+TIMEOUT_SECONDS = 120
+
+
+def write_data(folder):
+    random = numpy.random.default_rng(1)
+
+    def write(name, values):
+        values.astype(numpy.float32).tofile(folder / name)
+
+    weights = []
+    for fan_in, fan_out in zip(SIZES, SIZES[1:]):
+        weights += [random.standard_normal(fan_in * fan_out) / fan_in**0.5, 0.1 * random.standard_normal(fan_out)]
+    write("initial.bin", numpy.concatenate(weights))
+    teacher = random.standard_normal((SIZES[0], SIZES[-1])) / 4
+    for rank in range(RANKS):
+        inputs = random.standard_normal((STEPS * BATCH_SIZE, SIZES[0]))
+        write(f"inputs{rank}.bin", inputs)
+        write(f"targets{rank}.bin", numpy.sin(inputs @ teacher))
+
+
+def start_python(folder):
+    script = pathlib.Path(__file__).with_name("training_python_rank.py")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return [
+        subprocess.Popen([sys.executable, script, folder, str(rank)], env=environment) for rank in range(RANKS)
+    ]
+
+
+def wait_for(processes):
+    try:
+        for process in processes:
+            if process.wait(TIMEOUT_SECONDS):
+                sys.exit(f"Python's half failed with exit code {process.returncode}")
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def toml(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def run_ours(hookline, program, folder, case):
+    command = [hookline, "launch", "--processes-per-node", str(RANKS), "--set", "launch.omp_num_threads=1"]
+    command += ["--set", f"logging.dir={folder}/runs", "--comm-hook", case.hook, "--comm-wrapper", case.wrapper]
+    options = dict(case.options)
+    if case.hook == "power_sgd":
+        options["start_powerSGD_iter"] = START_POWER_SGD
+    for key, value in options.items():
+        command += ["--state-option", f"{key}={toml(value)}"]
+    command += [program, folder, str(case.steps), str(BATCH_SIZE), str(LEARNING_RATE), *map(str, SIZES)]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SECONDS
+    )
+    if done.returncode:
+        sys.exit(f"{case.name}: hookline launch failed with exit code {done.returncode}\n{done.stdout}")
+
+
+def read(path):
+    return numpy.fromfile(path, dtype=numpy.float32)
+
+
+def largest(difference):
+    return float(numpy.abs(difference).max())
+
+
+def check(folder, index, case):
+    """Prints the case's row; returns what is wrong with it."""
+    faults = []
+    ours = [read(folder / f"ours{rank}.bin") for rank in range(RANKS)]
+    python = [read(folder / f"python{index}.{rank}.bin") for rank in range(RANKS)]
+    sent = [int((folder / f"wire{rank}.txt").read_text()) for rank in range(RANKS)]
+    python_sent = [int((folder / f"python{index}.{rank}.txt").read_text()) for rank in range(RANKS)]
+
+    difference = max(largest(mine - its) for mine, its in zip(ours, python))
+    moved = largest(python[0] - read(folder / "initial.bin"))
+    plain = next(i for i, other in enumerate(CASES) if other.hook == "no" and other.steps == case.steps)
+    effect = largest(python[0] - read(folder / f"python{plain}.0.bin"))
+    row = f"{case.name:54} {case.steps:5} {difference:12.2e} {case.tolerance:10.1e}"
+    print(row, f"{effect:10.2e} {moved:10.2e} {sent[0]:10}", flush=True)
+
+    if not difference <= case.tolerance:  # so that NaN is a fault
+        faults.append(f"the weights differ by {difference:.2e}, more than {case.tolerance:.1e}")
+    if case.hook != "no" and not effect > 3 * case.tolerance:
+        faults.append(f"the hook changes the weights by no more than {effect:.2e}: this test can't see it")
+    if ours[0].tobytes() != ours[1].tobytes():
+        faults.append("our ranks ended with different weights")
+    if sent != python_sent:
+        faults.append(f"our ranks sent {sent} bytes, Python's {python_sent}")
+    return [f"{case.name}: {fault}" for fault in faults]
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    faults = []
+    with tempfile.TemporaryDirectory(prefix="training_parity.") as name:
+        folder = pathlib.Path(name)
+        write_data(folder)
+        wait_for(start_python(folder))
+        print(f"{RANKS} ranks; differences are the largest of any weight")
+        head = f"{'hook':54} {'steps':>5} {'ours-Python':>12} {'tolerance':>10}"
+        print(head, f"{'hook-no':>10} {'end-start':>10} {'bytes sent':>10}")
+        for index, case in enumerate(CASES):
+            run_ours(sys.argv[1], sys.argv[2], folder, case)
+            faults += check(folder, index, case)
+    if faults:
+        sys.exit("\n".join(faults))
+
+
+if __name__ == "__main__":
+    main()

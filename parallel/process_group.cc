@@ -20,6 +20,12 @@
 namespace hookline {
 namespace {
 
+// c10d's flight recorder notes each collective of the process in one map, and adds a group's first one to it before it
+// takes its lock (FlightRecorder::recordWithResetEnabled, torch 2.11). A hook's second stage starts its collectives from
+// Gloo's threads, so two groups may get there at once, which crashes. Without room for entries it records nothing; set
+// before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
+[[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   if (!value || !*value) return std::nullopt;

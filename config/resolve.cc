@@ -20,6 +20,8 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
   };
   if (config.ddp.dim != 0)
     warn("ddp.dim", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
+  if (config.ddp.find_unused_parameters && config.ddp.static_graph)
+    warn("ddp.find_unused_parameters", "static_graph finds unused parameters by itself, in the first step");
   if (config.ddp.check_reduction)
     warn("ddp.check_reduction", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
 }

@@ -53,6 +53,12 @@ OptionRow count(const char* name, const char* unit, double at_least, const char*
   return row;
 }
 
+OptionRow count_up_to(double at_most, const char* name, const char* unit, const char* help) {
+  OptionRow row = count(name, unit, 1, help);
+  row.at_most = at_most;
+  return row;
+}
+
 OptionRow flag(const char* name, const char* help) { return option(name, OptionType::boolean, "", help); }
 OptionRow text(const char* name, const char* help) { return option(name, OptionType::text, "", help); }
 
@@ -82,8 +88,8 @@ void add_ddp(std::vector<KeyRow>& rows) {
   rows.push_back(key<ddp, &DdpConfig::broadcast_buffers>(
       "ddp", flag("broadcast_buffers", "Send rank 0's buffers to all ranks before each forward pass.")));
   rows.push_back(open_key<ddp, &DdpConfig::bucket_cap_mb, kAuto>(
-      "ddp", count("bucket_cap_mb", "MiB", 1,
-                   "Gradients go out in buckets of about this size; auto: 25, the first one 1.")));
+      "ddp", count_up_to(1 << 20, "bucket_cap_mb", "MiB",
+                         "Gradients go out in buckets of about this size; auto: 25, the first one 1.")));
   rows.push_back(key<ddp, &DdpConfig::find_unused_parameters>(
       "ddp", flag("find_unused_parameters", "Allow parameters that take no part in a step's loss.")));
   rows.push_back(key<ddp, &DdpConfig::check_reduction>(
@@ -106,8 +112,8 @@ std::vector<KeyRow> make_schema() {
   std::vector<KeyRow> rows;
   rows.push_back(open_key<launch, &LaunchConfig::processes_per_node, kAuto>("launch", processes_per_node()));
   rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
-      "launch",
-      count("omp_num_threads", "threads", 1, "Threads a rank; auto: the cores divided by the ranks.")));
+      "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
+                            "Threads a rank; auto: the cores divided by the ranks.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
   add_ddp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(

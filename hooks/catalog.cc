@@ -43,7 +43,9 @@ OptionRow boolean_option(std::string name, bool value, std::string help) {
 }
 
 OptionRow seed_option() {
-  OptionRow row = integer_option("random_seed", 0, 0, "", "Seeds the first Q of each bucket.");
+  OptionRow row =
+      integer_option("random_seed", 0, 0, "",
+                     "Seeds the random Qs: the first of each bucket, or every one without warm_start.");
   row.at_most = kLargestSeed;
   return row;
 }
@@ -71,7 +73,7 @@ std::vector<OptionRow> power_sgd_options() {
                  number_option("min_compression_rate", 2, 0,
                                "Compress a gradient only if it shrinks by more than this factor."));
   options.push_back(boolean_option("batch_tensors_with_same_shape", false,
-                                   "Multiply gradients of the same shape as one batch."));
+                                   "Draw the random Qs of equal shapes as one batch, as PyTorch does."));
   return options;
 }
 

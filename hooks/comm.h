@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooks/future.h"
@@ -54,6 +55,26 @@ class Stage {
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t next_turn_ = 0;
   bool starting_ = false;
+};
+
+/// A bucket's turn in a stage: used once, or given up when it goes, so that a bucket that fails holds up no other.
+class Turn {
+ public:
+  Turn(std::shared_ptr<Stage> stage, std::uint64_t number) : stage_(std::move(stage)), number_(number) {}
+  ~Turn() {
+    if (stage_) stage_->skip(number_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  FuturePtr all_reduce(at::Tensor tensor) {
+    const std::shared_ptr<Stage> stage = std::move(stage_);
+    return stage->all_reduce(number_, std::move(tensor));
+  }
+
+ private:
+  std::shared_ptr<Stage> stage_;  // null once used
+  std::uint64_t number_;
 };
 
 /// A hook's access to the other ranks. Shared between a hook and the wrappers around it.

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "hooks/log.h"
@@ -40,8 +41,8 @@ class PowerSgd::Statistics {
   void count(const PowerSgdLayout& layout, bool is_last, std::int64_t iteration, const std::string& name) {
     before_ += layout.numel;
     after_ += layout.compressed_numel();
-    if (!is_last || iteration < next_report_) return;
-    next_report_ = iteration + frequency_;
+    if (!is_last || (last_report_ && iteration - *last_report_ < frequency_)) return;
+    last_report_ = iteration;
     if (!reports_) return;
     char text[200];
     std::snprintf(text, sizeof text,
@@ -54,7 +55,8 @@ class PowerSgd::Statistics {
  private:
   std::int64_t frequency_;
   bool reports_;
-  std::int64_t before_ = 0, after_ = 0, next_report_ = 0;
+  std::int64_t before_ = 0, after_ = 0;
+  std::optional<std::int64_t> last_report_;
 };
 
 namespace {
@@ -163,24 +165,21 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
     state->p.narrow(0, s.p_offset, s.numel).copy_(work.narrow(0, s.offset, s.numel));
   }
 
-  const std::uint64_t turn = next_turn_++;
+  auto turn = std::make_shared<Turn>(q_stage_, next_turn_++);
   const int world = world_size();
   const double epsilon = options_.orthogonalization_epsilon;
   const bool feedback = options_.use_error_feedback;
 
   FuturePtr q_ready =
       then_start(comm().all_reduce(state->p),
-                 [state, work, stage = q_stage_, turn, epsilon](const at::Tensor&) -> FuturePtr {
+                 [state, work, turn = std::move(turn), epsilon](const at::Tensor&) -> FuturePtr {
                    for (const CompressedMatrix& c : state->layout.matrices) {
                      const at::Tensor p = state->p_of(c);
                      orthogonalize(p, epsilon);
                      multiply_transposed(state->matrix(work, c), p, state->q_of(c));
                    }
-                   if (state->layout.matrices.empty()) {
-                     stage->skip(turn);
-                     return completed(state->q);
-                   }
-                   return stage->all_reduce(turn, state->q);
+                   if (state->layout.matrices.empty()) return completed(state->q);
+                   return turn->all_reduce(state->q);
                  });
 
   return then(q_ready, [state, work, out, gradients, world, feedback](const at::Tensor&) {

@@ -20,7 +20,7 @@ using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOpt
 ///                                                 it starts afresh if DDP rebuilds its buckets
 /// Errors  HookError at step time if the gradients are not on the CPU; options are checked by Registry::build
 /// Parity  powerSGD_hook.powerSGD_hook; batched_powerSGD_hook with whole_bucket_layout. They differ in rounding only,
-///         but for a zero matrix, which gives NaN there and zero here.
+///         but for a zero matrix (NaN there, zero here) and a non-zero orthogonalization_epsilon.
 /// Source  Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv 1905.13727, algorithms 1 and 2
 class PowerSgd : public CommHook {
  public:

@@ -31,7 +31,7 @@ PowerSgdLayout per_gradient_layout(const BucketShapes& shapes, const PowerSgdOpt
     layout.numel += count;
     const std::int64_t rank = std::min({gradient.n, gradient.m, options.matrix_approximation_rank});
     const auto sent = static_cast<double>((gradient.n + gradient.m) * rank);
-    if (sent * options.min_compression_rate >= static_cast<double>(count)) {
+    if (shape.size() < 2 || sent * options.min_compression_rate >= static_cast<double>(count)) {
       plain.emplace_back(gradient.offset, count);
       continue;
     }

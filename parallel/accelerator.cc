@@ -82,7 +82,6 @@ void Accelerator::attach_hook(const std::shared_ptr<Ddp>& ddp) {
                                                        wanted.comm_state_option, ddp->hook_context()));
   }
   state_->models.push_back(ddp);
-  if (is_main_process()) log::info(pipeline_line(ddp->wire_report()));
 }
 
 void Accelerator::backward(const at::Tensor& loss) {

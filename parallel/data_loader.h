@@ -124,7 +124,10 @@ class DataLoader<Dataset>::Iterator {
   void load() {
     batch_.reset();
     const c10::ArrayRef<std::size_t> batch = state_->plan.batch_at(indices_, next_);
-    if (batch.empty()) return;
+    if (batch.empty()) {
+      state_->plan.end_epoch();
+      return;
+    }
     next_ += batch.size();
     batch_ = detail::collate(state_->dataset.get_batch(batch), batch);
     if (state_->device) detail::move_batch(*batch_, *state_->device);

@@ -1,7 +1,6 @@
 #include "parallel/ddp.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 
 #include <limits>
@@ -11,40 +10,16 @@
 #include <utility>
 
 #include "hooks/error.h"
+#include "hooks/log.h"
 #include "parallel/bucketing.h"
 #include "parallel/model_signature.h"
 #include "parallel/reducer_factory.h"
+#include "parallel/wire_table.h"
 
 namespace hookline {
 namespace {
 
 constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
-
-/// Passes tensors through unchanged; its backward, the first to run, asks for `at_end` once backward is over.
-struct BackwardEnd : torch::autograd::Function<BackwardEnd> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
-                                                std::function<void()> at_end, at::TensorList outputs) {
-    context->saved_data["at_end"] =
-        c10::IValue::make_capsule(c10::make_intrusive<Capsule>(std::move(at_end)));
-    torch::autograd::variable_list passed;
-    for (const at::Tensor& output : outputs) passed.push_back(output.view_as(output));
-    return passed;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    const auto capsule =
-        c10::static_intrusive_pointer_cast<Capsule>(context->saved_data["at_end"].toCapsule());
-    torch::autograd::Engine::get_default_engine().queue_callback(capsule->at_end);
-    gradients.insert(gradients.begin(), at::Tensor());  // for `at_end`, which has no gradient
-    return gradients;
-  }
-
- private:
-  struct Capsule : torch::CustomClassHolder {
-    explicit Capsule(std::function<void()> at_end_in) : at_end(std::move(at_end_in)) {}
-    std::function<void()> at_end;
-  };
-};
 
 }  // namespace
 
@@ -115,13 +90,14 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
 }
 
 void Ddp::before_forward() {
+  if (!forward_begun_ && world_->rank() == 0) log::info(pipeline_line(wire_report()));
   forward_begun_ = true;
   const bool recording = at::GradMode::is_enabled();
   if (recording && sync_) {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
   }
-  if (recording) reducer_->rebuild_buckets();
+  if (recording && reducer_->rebuild_buckets()) release_gradient_views();
   if (options_.broadcast_buffers && buffers_may_differ_) {
     const at::NoGradGuard no_grad;
     broadcast(module_->buffers());
@@ -144,19 +120,18 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
   reducer_->prepare_for_backward(searched);
   if (!options_.static_graph || delay_enqueued_) return;
 
-  // In the first step of a static graph the Reducer only learns the graph; the reduction is to be asked for at the end.
-  std::vector<at::Tensor> passed;
-  std::vector<at::Tensor*> places;
+  // In the first step of a static graph the Reducer only learns the graph; the reduction is asked for when backward,
+  // which begins at the outputs that the loss uses, is over.
+  auto asked = std::make_shared<bool>(false);
   for (at::Tensor* output : outputs) {
     if (!output->defined() || !output->requires_grad()) continue;
-    passed.push_back(*output);
-    places.push_back(output);
+    delay_enqueued_ = true;
+    output->register_hook([asked, reducer = reducer_](const at::Tensor&) {
+      if (std::exchange(*asked, true)) return;
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [reducer] { reducer->delay_all_reduce(); });
+    });
   }
-  if (passed.empty()) return;
-  delay_enqueued_ = true;
-  const auto through = BackwardEnd::apply(
-      std::function<void()>([reducer = reducer_] { reducer->delay_all_reduce(); }), at::TensorList(passed));
-  for (std::size_t i = 0; i < places.size(); ++i) *places[i] = through[i];
 }
 
 void Ddp::release_gradient_views() {
@@ -177,7 +152,7 @@ WireReport Ddp::wire_report() const {
   report.steps = steps_;
   if (hook_) {
     report.pipeline = hook_->describe();
-    report.bytes_sent = comm_->bytes_sent();
+    report.bytes_sent = comm_ ? comm_->bytes_sent() : 0;
     report.bytes_per_step = hook_->bytes_per_step(buckets, parameters_[0].scalar_type());
     report.first_full_step = hook_->first_full_step();
   } else {

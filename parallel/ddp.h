@@ -35,7 +35,7 @@ struct WireReport {
   std::string pipeline;              // "power_sgd(rank=2, start=10) in fp16"
   std::int64_t parameters = 0;       // elements that get a gradient
   std::int64_t gradient_bytes = 0;   // of one step, uncompressed
-  std::int64_t steps = 0;            // backward passes that communicated
+  std::int64_t steps = 0;            // forward passes whose backward communicates
   std::int64_t bytes_sent = 0;       // that this rank handed to collectives
   std::int64_t bytes_per_step = 0;   // expected once the hook compresses
   std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
@@ -56,15 +56,15 @@ class Ddp {
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
-  /// Makes `hook` communicate the gradients. Before the first forward. Throws Error for a second hook.
+  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. Throws Error for a second hook.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
   /// For hooks built by hand. The first call opens process groups: a collective call.
   HookContext hook_context();
 
   void before_forward();
-  /// `outputs`: what forward returned; replaced by tensors that tell the Reducer when backward is over, if it must
-  /// know. Undefined ones are passed over.
+  /// `outputs`: the tensors that forward returned, which tell the Reducer what takes part in the step and when
+  /// backward is over. Undefined ones are passed over.
   void after_forward(const std::vector<at::Tensor*>& outputs);
   /// True if after_forward makes use of the outputs.
   bool needs_outputs() const { return options_.find_unused_parameters || options_.static_graph; }

@@ -33,8 +33,8 @@ class DistributedModule {
     ddp_->before_forward();
     auto output = module_->forward(std::forward<Args>(args)...);
     std::vector<at::Tensor*> tensors;
-    if constexpr (VisitableOutput<decltype(output)>) {
-      visit_tensors(output, [&](at::Tensor& tensor) { tensors.push_back(&tensor); });
+    if constexpr (KnownOutput<decltype(output)>) {
+      detail::visit_part(output, [&](at::Tensor& tensor) { tensors.push_back(&tensor); });
     } else if (ddp_->needs_outputs()) {
       detail::throw_outputs_unknown(module_->name());
     }

@@ -46,6 +46,8 @@ class EpochPlan {
   std::int64_t epoch() const { return shard_.epoch; }
   std::int64_t samples_consumed() const { return samples_consumed_; }
   bool at_last_batch() const { return batches_consumed_ == batches(); }
+  /// Called when an epoch has been left behind: no batch is in hand then.
+  void end_epoch() { batches_consumed_ = 0; }
   const DataLoaderOptions& options() const { return options_; }
 
  private:

@@ -1,4 +1,4 @@
-// Do all ranks hold the same model? Asked through the store, before any collective could hang over it.
+// Do all ranks hold the same? Asked before a collective of unequal tensors could hang or fail without a word.
 #pragma once
 
 #include <torch/nn/module.h>

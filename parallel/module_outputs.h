@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,12 +43,30 @@ concept VisitableOutput = requires(T& output) {
 };
 
 namespace detail {
+template <class T>
+struct IsKnown : std::bool_constant<VisitableOutput<T> || std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                                    std::is_same_v<T, std::string>> {};
+template <class T>
+struct IsKnown<std::vector<T>> : IsKnown<T> {};
+template <class T>
+struct IsKnown<std::optional<T>> : IsKnown<T> {};
+template <class Key, class T>
+struct IsKnown<std::map<Key, T>> : IsKnown<T> {};
+template <class A, class B>
+struct IsKnown<std::pair<A, B>> : std::conjunction<IsKnown<A>, IsKnown<B>> {};
+template <class... T>
+struct IsKnown<std::tuple<T...>> : std::conjunction<IsKnown<T>...> {};
+
 /// Parts that hold no tensor (an int in a tuple) are passed over.
 template <class T, class Visit>
 void visit_part(T& part, Visit&& visit) {
   if constexpr (VisitableOutput<T>) visit_tensors(part, visit);
 }
 }  // namespace detail
+
+/// True where every tensor in a T is found: nowhere in it is a struct without visit_tensors.
+template <class T>
+concept KnownOutput = detail::IsKnown<T>::value;
 
 template <class T, class Visit>
 void visit_tensors(std::vector<T>& output, Visit&& visit) {

@@ -5,17 +5,18 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "hooks/error.h"
+#include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
 namespace {
 
+using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
@@ -54,16 +55,6 @@ at::Tensor inputs_of(int rank, int step) {
   return torch::sin(torch::arange(12).to(torch::kFloat) * (1 + rank) + step).view({3, 4});
 }
 at::Tensor loss_of(const at::Tensor& output) { return (output - 1).pow(2).mean(); }
-
-template <class Failure>
-std::string failure_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Failure& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Accelerator, ReturnsWhatOneArgumentBecame) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
@@ -181,6 +172,25 @@ TEST(Accelerator, CommunicatesInTheLastBatchOfAnEpochToo) {
       EXPECT_THAT(communicates, ::testing::ElementsAre(false, false, true, false, true)) << "epoch " << epoch;
     }
     EXPECT_EQ(model.ddp().wire_report().steps, 4);
+  });
+}
+
+TEST(Accelerator, GoesOnAccumulatingAfterALoopOverAnotherLoader) {
+  run_ranks(1, [](const std::shared_ptr<World>& world) {
+    RunConfig config;
+    config.training.gradient_accumulation_steps = 2;
+    Accelerator accelerator(config, world);
+    auto [model, training, validation] =
+        accelerator.prepare(linear(), hookline::data_loader(Rows(8), {.batch_size = 2}),
+                            hookline::data_loader(Rows(4), {.batch_size = 2}));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<bool> communicates;
+      for ([[maybe_unused]] auto& batch : training) {
+        accelerator.accumulate(model, [&] { communicates.push_back(accelerator.sync_gradients()); });
+      }
+      EXPECT_THAT(communicates, ::testing::ElementsAre(false, true, false, true)) << "epoch " << epoch;
+      for ([[maybe_unused]] auto& batch : validation) EXPECT_FALSE(training.at_last_batch());
+    }
   });
 }
 

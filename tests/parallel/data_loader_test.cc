@@ -10,17 +10,18 @@
 #include <torch/data/transforms/stack.h>
 
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "hooks/error.h"
+#include "tests/support/failure.h"
 
 namespace hookline {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
+using testing::failure_of;
 
 /// Sample i is the pair ([i, i], i).
 struct Numbers : torch::data::datasets::Dataset<Numbers> {
@@ -73,15 +74,6 @@ std::vector<std::int64_t> targets(Loader& loader) {
     for (std::int64_t i = 0; i < batch.target.size(0); ++i)
       all.push_back(batch.target[i].template item<std::int64_t>());
   return all;
-}
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(DataLoader, StacksSamplesAsDefaultCollateDoes) {
@@ -222,7 +214,7 @@ TEST(DataLoader, RefusesToMoveBatchesItDoesNotKnow) {
   auto loader = data_loader(Words());
   loader.set_device(c10::kCPU);
   EXPECT_EQ(
-      message_of([&] { loader.set_device(c10::Device("meta")); }),
+      failure_of([&] { loader.set_device(c10::Device("meta")); }),
       "hookline::data_loader: batches of this dataset can't be moved to meta: give the batch type a member "
       "function `Batch to(torch::Device) const`");
 }
@@ -231,29 +223,29 @@ TEST(DataLoader, RefusesToBeShardedOnceIterationHasBegun) {
   auto loader = data_loader(Numbers(4));
   loader.begin();
   EXPECT_EQ(
-      message_of([&] { loader.shard(0, 2); }),
+      failure_of([&] { loader.shard(0, 2); }),
       "hookline::data_loader: the loader can't be split between ranks once iteration has begun: prepare it "
       "before its first loop");
 }
 
 TEST(DataLoader, RefusesOptionsAndDatasetsThatLeaveNoBatch) {
-  EXPECT_EQ(message_of([] { data_loader(Numbers(4), {.batch_size = 0}); }),
+  EXPECT_EQ(failure_of([] { data_loader(Numbers(4), {.batch_size = 0}); }),
             "hookline::data_loader: batch_size is 0: it must be at least 1");
-  EXPECT_EQ(message_of([] { data_loader(Numbers(0)); }),
+  EXPECT_EQ(failure_of([] { data_loader(Numbers(0)); }),
             "hookline::data_loader: the dataset is empty (size() is 0): check what it was loaded from");
   EXPECT_EQ(
-      message_of([] { data_loader(Unsized()); }),
+      failure_of([] { data_loader(Unsized()); }),
       "hookline::data_loader: the dataset does not know its size (size() is empty), so it can't be split "
       "between ranks: return the number of samples from size()");
   EXPECT_EQ(
-      message_of([] { data_loader(Numbers(3), {.drop_last = true}).shard(0, 4); }),
+      failure_of([] { data_loader(Numbers(3), {.drop_last = true}).shard(0, 4); }),
       "hookline::data_loader: drop_last leaves no sample of a dataset of 3 on 4 ranks: start fewer ranks, or "
       "set drop_last = false");
   EXPECT_EQ(
-      message_of([] { data_loader(Numbers(40), {.drop_last_batch = true}).shard(0, 2); }),
+      failure_of([] { data_loader(Numbers(40), {.drop_last_batch = true}).shard(0, 2); }),
       "hookline::data_loader: drop_last_batch leaves no batch: a rank has 20 samples an epoch and batch_size "
       "is 32: make batch_size smaller, or set drop_last_batch = false");
-  EXPECT_EQ(message_of([] { data_loader(Numbers(3)).set_epoch(-1); }),
+  EXPECT_EQ(failure_of([] { data_loader(Numbers(3)).set_epoch(-1); }),
             "hookline::data_loader: epoch is -1: it must be at least 0");
 }
 
@@ -261,7 +253,7 @@ TEST(DataLoader, NamesTheSamplesThatCannotBeStacked) {
   auto loader = data_loader(Growing(6), {.batch_size = 2, .shuffle = false});
   loader.shard(1, 2);
   EXPECT_EQ(
-      message_of([&] { loader.begin(); }),
+      failure_of([&] { loader.begin(); }),
       "hookline::data_loader: samples 1 and 3 of the dataset can't be stacked: the shape of their data is "
       "[2, 2] and [4, 2]; make the shapes equal, or give the dataset a collation of its own "
       "(dataset.map(…))");

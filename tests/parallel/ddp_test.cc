@@ -11,6 +11,7 @@
 #include "hooks/error.h"
 #include "hooks/registry.h"
 #include "parallel/distributed_module.h"
+#include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -30,6 +31,7 @@ struct Opaque {
 
 namespace {
 
+using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
@@ -46,15 +48,6 @@ struct TwoLayersImpl : torch::nn::Module {
 using Model = DistributedModule<TwoLayersImpl>;
 
 at::Tensor of_rank(const World& world) { return torch::full({3, 4}, 1.0 + world.rank()); }
-
-std::string failure_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Ddp, BroadcastsTheParametersAndBuffersOfRankZero) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
@@ -246,6 +239,8 @@ TEST(Ddp, SaysHowToShowItTheTensorsOfAnUnknownStruct) {
     plain.forward(of_rank(*world)).logits.sum().backward();
     EXPECT_TRUE(net->layer->bias.grad().defined());
     DistributedModule<ReturnsImpl<Opaque>> searching(world, net, {.find_unused_parameters = true});
+    static_assert(!KnownOutput<std::tuple<Opaque, int>> && !KnownOutput<std::vector<Opaque>>);
+    static_assert(KnownOutput<std::map<std::string, std::vector<std::tuple<at::Tensor, int, Scores>>>>);
     EXPECT_THAT(failure_of([&] { searching.forward(of_rank(*world)); }),
                 HasSubstr("define visit_tensors(Output&, visit) for it, as parallel/module_outputs.h shows"));
   });
@@ -278,6 +273,44 @@ TEST(Ddp, LetsTorchsOptimizerClearGradientsThatAreBucketViews) {
       EXPECT_TRUE(net->second->bias.grad().eq(3).all().item<bool>()) << "step " << step;
       sgd.step();
       sgd.zero_grad(/*set_to_none=*/step % 2 == 0);
+    }
+  });
+}
+
+TEST(Ddp, LetsTorchsOptimizerClearBucketViewsBetweenForwardAndBackward) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto net = std::make_shared<TwoLayersImpl>();
+    Model model(world, net, {.gradient_as_bucket_view = true});
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor loss = model.forward(of_rank(*world)).sum();
+      sgd.zero_grad(/*set_to_none=*/step % 2 == 0);
+      loss.backward();
+      model.ddp().release_gradient_views();
+      EXPECT_TRUE(net->second->bias.grad().eq(3).all().item<bool>()) << "step " << step;
+      sgd.step();
+    }
+  });
+}
+
+struct TwoHeadsImpl : torch::nn::Module {
+  TwoHeadsImpl() {
+    left = register_module("left", torch::nn::Linear(4, 2));
+    right = register_module("right", torch::nn::Linear(4, 2));
+  }
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) { return {left(x), right(x)}; }
+  torch::nn::Linear left{nullptr}, right{nullptr};
+};
+
+TEST(Ddp, TrainsAStaticGraphWithAnOutputThatTheLossDoesNotUse) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto net = std::make_shared<TwoHeadsImpl>();
+    DistributedModule<TwoHeadsImpl> model(world, net, {.static_graph = true});
+    for (int step = 0; step < 4; ++step) {
+      model.zero_grad();
+      at::Tensor used = model.forward(of_rank(*world)).first;
+      used.mul_(2).sum().backward();
+      EXPECT_TRUE(net->left->bias.grad().eq(6).all().item<bool>()) << "step " << step;
     }
   });
 }

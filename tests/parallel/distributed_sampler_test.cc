@@ -5,28 +5,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "hooks/error.h"
+#include "tests/support/failure.h"
 
 namespace hookline {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using testing::failure_of;
+using ::testing::IsEmpty;
 using Indices = std::vector<std::int64_t>;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(DistributedSampler, GivesEachRankEveryNthSample) {
   EXPECT_THAT(shard_indices(6, {.rank = 0, .world_size = 2, .shuffle = false}), ElementsAre(0, 2, 4));
@@ -103,13 +95,13 @@ TEST(DistributedSampler, TheSizeIsThatOfTheIndices) {
 }
 
 TEST(DistributedSampler, RefusesARankOutsideTheWorld) {
-  EXPECT_EQ(message_of([] { shard_indices(5, {.rank = 2, .world_size = 2}); }),
+  EXPECT_EQ(failure_of([] { shard_indices(5, {.rank = 2, .world_size = 2}); }),
             "rank is 2: it must be at least 0 and below 2, the world size");
-  EXPECT_EQ(message_of([] { shard_indices(5, {.rank = -1, .world_size = 2}); }),
+  EXPECT_EQ(failure_of([] { shard_indices(5, {.rank = -1, .world_size = 2}); }),
             "rank is -1: it must be at least 0 and below 2, the world size");
-  EXPECT_EQ(message_of([] { shard_indices(5, {.rank = 0, .world_size = 0}); }),
+  EXPECT_EQ(failure_of([] { shard_indices(5, {.rank = 0, .world_size = 0}); }),
             "world_size is 0: it must be at least 1");
-  EXPECT_EQ(message_of([] { shard_size(-1, {}); }), "a dataset can't have -1 samples");
+  EXPECT_EQ(failure_of([] { shard_size(-1, {}); }), "a dataset can't have -1 samples");
 }
 
 }  // namespace

@@ -5,28 +5,19 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "config/resolve.h"
 #include "hooks/error.h"
 #include "parallel/accelerator.h"
+#include "tests/support/failure.h"
 
 namespace hookline {
 namespace {
 
+using testing::failure_of;
 using ::testing::HasSubstr;
-
-template <class Failure>
-std::string failure_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Failure& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Sets a variable (or unsets it, for nullptr) and puts it back.
 class Variable {

@@ -19,9 +19,11 @@
 
 namespace {
 
-/// Clips this rank's gradients in each bucket to a norm, then averages: one bad batch can't carry all ranks
-/// away. Bucket  1-D floating, numel n           Wire    the bucket itself Result  the bucket's buffer State
-/// none Errors  HookError for a max_norm of 0   Parity  none Source  none
+/// Clips this rank's gradients in each bucket to a norm, then averages: one bad batch can't carry all ranks away.
+/// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
+/// Result  the bucket's buffer, in place   State   none
+/// Errors  HookError for a max_norm of 0   Parity  none
+/// Source  none
 class ClipAllreduce : public hookline::CommHook {
  public:
   ClipAllreduce(hookline::HookContext context, const hookline::OptionMap& options)

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
 
-#include <limits>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -144,7 +143,6 @@ void Ddp::release_gradient_views() {
 
 WireReport Ddp::wire_report() const {
   WireReport report;
-  const auto buckets = expected_buckets(parameters_, options_.bucket_limits);
   for (const at::Tensor& parameter : parameters_) {
     report.parameters += parameter.numel();
     report.gradient_bytes += static_cast<std::int64_t>(parameter.nbytes());
@@ -153,7 +151,8 @@ WireReport Ddp::wire_report() const {
   if (hook_) {
     report.pipeline = hook_->describe();
     report.bytes_sent = comm_ ? comm_->bytes_sent() : 0;
-    report.bytes_per_step = hook_->bytes_per_step(buckets, parameters_[0].scalar_type());
+    report.bytes_per_step = hook_->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
+                                                  parameters_[0].scalar_type());
     report.first_full_step = hook_->first_full_step();
   } else {
     report.pipeline = "no hook";

@@ -94,9 +94,4 @@ class DistributedModule {
   std::shared_ptr<Ddp> ddp_;
 };
 
-template <class T>
-inline constexpr bool is_distributed_module_v = false;
-template <class Module>
-inline constexpr bool is_distributed_module_v<DistributedModule<Module>> = true;
-
 }  // namespace hookline

@@ -14,7 +14,7 @@ namespace hookline {
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
 ///
 /// Collective calls (make_group, and whatever communicates) must be made by every rank in the same order, from one
-/// thread at a time. Groups live as long as the World; destroy it after the models that use it.
+/// thread at a time. A group lives as long as whoever holds it.
 class World {
  public:
   /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT

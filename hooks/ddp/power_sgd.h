@@ -20,7 +20,7 @@ using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOpt
 ///                                                 it starts afresh if DDP rebuilds its buckets
 /// Errors  HookError at step time if the gradients are not on the CPU; options are checked by Registry::build
 /// Parity  powerSGD_hook.powerSGD_hook; batched_powerSGD_hook with whole_bucket_layout. They differ in rounding only,
-///         but for a zero matrix (NaN there, zero here) and a non-zero orthogonalization_epsilon.
+///         but for a zero matrix (NaN there, zero here).
 /// Source  Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv 1905.13727, algorithms 1 and 2
 class PowerSgd : public CommHook {
  public:
@@ -45,7 +45,6 @@ class PowerSgd : public CommHook {
   LayoutFunction layout_;
   SeedStream seeds_;
   std::shared_ptr<Stage> q_stage_;
-  std::uint64_t next_turn_ = 0;
   std::int64_t iteration_ = 0;
   std::uint64_t redraws_ = 0;
   std::map<std::vector<const void*>, std::shared_ptr<Bucket>>

@@ -111,12 +111,16 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
   T* data = factor.mutable_data_ptr<T>();
   std::transform(data, data + rank * n, basis.begin(), [](T value) { return static_cast<double>(value); });
 
+  // PyTorch takes a QR decomposition here, which knows no epsilon.
+  if (rank > 2 && sizeof(T) >= sizeof(float)) epsilon = 0;
+  // With an epsilon a direction is shorter than 1 and what is projected out is less than all; twice would be too much.
+  const int passes = epsilon == 0 ? 2 : 1;
+
   std::vector<std::int64_t> dependent;
-  std::vector<double> shrink(static_cast<std::size_t>(rank), 1.0);
   for (std::int64_t k = 0; k < rank; ++k) {
     double* vector = basis.data() + k * n;
     const double norm_before = std::sqrt(dot(vector, vector, n));
-    for (int pass = 0; pass < 2; ++pass) {
+    for (int pass = 0; pass < passes; ++pass) {
       for (std::int64_t earlier = 0; earlier < k; ++earlier) {
         const double* direction = basis.data() + earlier * n;
         add_scaled(vector, direction, -dot(direction, vector, n), n);
@@ -128,14 +132,8 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
       std::fill(vector, vector + n, 0.0);
       dependent.push_back(k);
     } else {
-      for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm;
-      shrink[static_cast<std::size_t>(k)] = norm / (norm + epsilon);
+      for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm + epsilon;
     }
-  }
-  // Applied last, epsilon leaves the projections exact.
-  for (std::int64_t k = 0; epsilon != 0 && k < rank; ++k) {
-    for (std::int64_t i = 0; i < n; ++i)
-      basis[static_cast<std::size_t>(k * n + i)] *= shrink[static_cast<std::size_t>(k)];
   }
   std::transform(basis.begin(), basis.end(), data, [](double value) { return static_cast<T>(value); });
   return dependent;

@@ -25,7 +25,9 @@ void multiply_transposed(const at::Tensor& matrix, const at::Tensor& p, const at
 void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix);
 
 /// Makes the vectors of `factor` [r, n] orthonormal, in place: Gram–Schmidt with each projection done twice, in
-/// double, so that it holds where columns are nearly parallel. `epsilon` is added to each norm.
+/// double, so that it holds where columns are nearly parallel.
+/// An `epsilon` above 0 is added to each norm, and the projections, done once, use the shorter vectors; float and double
+/// factors of more than 2 vectors have none.
 /// A vector that is zero, or that depends on the earlier ones to the precision of the dtype, becomes zero instead of
 /// NaN; the indices of these are returned.
 /// Source: Vogels et al. 2019, algorithm 1, "orthogonalize"; torch powerSGD_hook._orthogonalize, which divides by

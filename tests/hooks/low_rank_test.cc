@@ -138,10 +138,20 @@ TEST(LowRank, PassesNaNAndInfinityOnToBeSeen) {
   }
 }
 
-TEST(LowRank, AddsEpsilonToEachNorm) {
-  at::Tensor factor = torch::tensor({{3.0f, 4.0f}, {-4.0f, 3.0f}});
+TEST(LowRank, AddsEpsilonToEachNormBeforeItProjects) {
+  at::Tensor factor = torch::tensor({{3.0f, 4.0f}, {6.0f, 8.0f}});
   EXPECT_THAT(orthogonalize(factor, 5), IsEmpty());
-  EXPECT_TRUE(torch::allclose(factor, torch::tensor({{0.3f, 0.4f}, {-0.4f, 0.3f}})));
+  // The first becomes (0.3, 0.4); of (6, 8) · (0.3, 0.4) = 5 the projection is (1.5, 2), which leaves (4.5, 6).
+  EXPECT_TRUE(torch::allclose(factor, torch::tensor({{0.3f, 0.4f}, {4.5f / 12.5f, 6.0f / 12.5f}})));
+}
+
+TEST(LowRank, HasNoEpsilonAboveTwoVectorsInFullPrecision) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    at::Tensor factor = random({3, 41}, dtype);
+    orthogonalize(factor, 0.5);
+    const bool unit = dtype == at::kFloat || dtype == at::kDouble;
+    EXPECT_EQ(distance_from_orthonormal(factor) <= tolerance(dtype), unit) << dtype;
+  }
 }
 
 TEST(LowRank, GivesTheSameBitsWhateverTheAlignment) {

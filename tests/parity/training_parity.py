@@ -94,7 +94,7 @@ def check(folder, index, case):
     moved = largest(python[0] - read(folder / "initial.bin"))
     plain = next(i for i, other in enumerate(CASES) if other.hook == "no" and other.steps == case.steps)
     effect = largest(python[0] - read(folder / f"python{plain}.0.bin"))
-    row = f"{case.name:54} {case.steps:5} {difference:12.2e} {case.tolerance:10.1e}"
+    row = f"{case.name:74} {case.steps:5} {difference:12.2e} {case.tolerance:10.1e}"
     print(row, f"{effect:10.2e} {moved:10.2e} {sent[0]:10}", flush=True)
 
     if not difference <= case.tolerance:  # so that NaN is a fault
@@ -117,7 +117,7 @@ def main():
         write_data(folder)
         wait_for(start_python(folder))
         print(f"{RANKS} ranks; differences are the largest of any weight")
-        head = f"{'hook':54} {'steps':>5} {'ours-Python':>12} {'tolerance':>10}"
+        head = f"{'hook':74} {'steps':>5} {'ours-Python':>12} {'tolerance':>10}"
         print(head, f"{'hook-no':>10} {'end-start':>10} {'bytes sent':>10}")
         for index, case in enumerate(CASES):
             run_ours(sys.argv[1], sys.argv[2], folder, case)

@@ -115,7 +115,8 @@ std::optional<OptionValue> check_value(const OptionRow& row, const OptionValue& 
         return value;
       break;
   }
-  problem = "must be " + allowed_text(row);
+  problem =
+      std::string("must be ") + (number && !std::isfinite(*number) ? "finite: " : "") + allowed_text(row);
   return std::nullopt;
 }
 

@@ -105,7 +105,8 @@ std::unique_ptr<CommHook> Registry::build(const std::string& hook, const std::st
   }
   const bool wrapped = !wrapper_row->dtype.empty();
   if (wrapped && !row->wrappable) {
-    throw HookError("the hook '" + row->name + "' can't run inside the wrapper '" + wrapper_row->name + "'");
+    throw HookError("the hook '" + row->name + "' needs the gradients as they are: leave the wrapper '" +
+                    wrapper_row->name + "' out");
   }
   if (wrapped && row->half_precision) {
     throw HookError("the hook '" + row->name + "' sends half precision itself: inside the wrapper '" +

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 
 #include "hooks/option_rules.h"
+#include "tests/support/failure.h"
 
 namespace hookline {
 namespace {
+
+using testing::failure_of;
 
 using ::testing::ElementsAre;
 
@@ -29,16 +32,6 @@ OptionRow integer(const std::string& name, std::int64_t value) {
   row.name = name;
   row.default_value = value;
   return row;
-}
-
-template <typename Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const CatalogError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string problem_of(const OptionRow& row, const OptionValue& value) {
@@ -103,30 +96,31 @@ TEST(Catalog, AddsAHookOfAProgram) {
 
 TEST(Catalog, RefusesNamesThatAreTakenOrMalformed) {
   Catalog catalog = Catalog::built_in();
-  EXPECT_EQ(error_of([&] { catalog.add(hook("fp16")); }), "hook 'fp16' is there already");
-  EXPECT_EQ(error_of([&] { catalog.add(hook("powerSGD")); }), "hook 'powerSGD' is there already");
-  EXPECT_EQ(error_of([&] { catalog.add(hook("")); }),
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("fp16")); }), "hook 'fp16' is there already");
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("powerSGD")); }),
+            "hook 'powerSGD' is there already");
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("")); }),
             "hook '': a hook's name is a letter, then letters, digits, _, - and .");
-  EXPECT_EQ(error_of([&] { catalog.add(hook("program:x")); }),
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("program:x")); }),
             "hook 'program:x': a hook's name is a letter, then letters, digits, _, - and .");
   HookRow twice = hook("mine");
   twice.aliases = {"mine"};
-  EXPECT_EQ(error_of([&] { catalog.add(twice); }), "hook 'mine' has the name 'mine' twice");
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(twice); }), "hook 'mine' has the name 'mine' twice");
   EXPECT_EQ(catalog.hooks().size(), 7U);
 }
 
 TEST(Catalog, RefusesOptionsThatCannotBeSet) {
   Catalog catalog = Catalog::built_in();
-  EXPECT_EQ(error_of([&] { catalog.add(hook("mine", {integer("a b", 1)})); }),
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("mine", {integer("a b", 1)})); }),
             "hook 'mine', option 'a b': an option's name is a letter, then letters, digits and _");
   EXPECT_EQ(
-      error_of([&] {
+      failure_of<CatalogError>([&] {
         catalog.add(hook("mine", {integer("k", 1), integer("K", 1)}));
       }),
       "hook 'mine', option 'K': given twice (upper and lower case do not differ in environment variables)");
   OptionRow wrong = integer("k", 0);
   wrong.at_least = 1;
-  EXPECT_EQ(error_of([&] { catalog.add(hook("mine", {wrong})); }),
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("mine", {wrong})); }),
             "hook 'mine', option 'k': its default 0 must be an integer, at least 1");
 }
 
@@ -162,7 +156,9 @@ TEST(CatalogJson, FillsInWhatAProgramLeavesOut) {
 }
 
 TEST(CatalogJson, NamesTheFieldThatIsWrong) {
-  const auto error = [](const std::string& json) { return error_of([&] { hook_row_from_json(json); }); };
+  const auto error = [](const std::string& json) {
+    return failure_of<CatalogError>([&] { hook_row_from_json(json); });
+  };
   const std::string start = R"({"name": "clip", "summary": "Clips.")";
   EXPECT_THAT(error("{"), ::testing::StartsWith("a hook's row is not JSON: "));
   EXPECT_THAT(error("\xff"), ::testing::StartsWith("a hook's row is not JSON: "));
@@ -225,8 +221,8 @@ TEST(Option, TakesAnIntegerForANumberAndRefusesWhatIsNotFinite) {
   row.type = OptionType::number;
   std::string problem;
   EXPECT_EQ(check_value(row, std::int64_t{2}, problem), OptionValue(2.0));
-  EXPECT_EQ(problem_of(row, std::stod("nan")), "must be a number");
-  EXPECT_EQ(problem_of(row, std::stod("inf")), "must be a number");
+  EXPECT_EQ(problem_of(row, std::stod("nan")), "must be finite: a number");
+  EXPECT_EQ(problem_of(row, std::stod("inf")), "must be finite: a number");
 }
 
 TEST(Option, WritesValuesAsTomlDoes) {

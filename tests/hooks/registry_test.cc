@@ -114,7 +114,8 @@ TEST(Registry, RefusesHalfPrecisionInsideAWrapper) {
 }
 
 TEST(Registry, RefusesAHookThatCannotBeWrapped) {
-  EXPECT_EQ(failure_of("noop", "bf16"), "the hook 'noop' can't run inside the wrapper 'bf16'");
+  EXPECT_EQ(failure_of("noop", "bf16"),
+            "the hook 'noop' needs the gradients as they are: leave the wrapper 'bf16' out");
 }
 
 TEST(Registry, RefusesAnEarlyStartThatWouldLoseState) {

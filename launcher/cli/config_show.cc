@@ -21,9 +21,7 @@ int config_show(const Arguments& arguments) {
       "file or default.",
       "hookline config show run.toml --set ddp.comm_hook=fp16");
   parser.app().add_flag("--json", json, "Print JSON");
-  parser.app()
-      .add_option("--program", program, "Include the hooks that this program registers")
-      ->type_name("PROG");
+  parser.add_program(program);
   parser.add_assignments("--set", sets, "Any value of the config, such as logging.level=debug");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 0, 1);

@@ -16,9 +16,7 @@ int config_validate(const Arguments& arguments) {
   VerbParser parser("hookline config validate FILE... [flags]",
                     "Check config files, each by itself: environment and command line are left out.",
                     "hookline config validate run.toml");
-  parser.app()
-      .add_option("--program", program, "Include the hooks that this program registers")
-      ->type_name("PROG");
+  parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 1, std::numeric_limits<std::size_t>::max());
 

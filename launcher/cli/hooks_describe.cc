@@ -58,9 +58,7 @@ int hooks_describe(const Arguments& arguments) {
   VerbParser parser("hookline hooks describe NAME [flags]", "Describe a communication hook and its options.",
                     "hookline hooks describe power_sgd");
   parser.app().add_flag("--json", json, "Print JSON");
-  parser.app()
-      .add_option("--program", program, "Include the hooks that this program registers")
-      ->type_name("PROG");
+  parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("hook's name", 1, 1);
 

@@ -50,9 +50,7 @@ int hooks_list(const Arguments& arguments) {
   VerbParser parser("hookline hooks list [flags]", "List the communication hooks and wrappers.",
                     "hookline hooks list --program ./train");
   parser.app().add_flag("--json", json, "Print JSON");
-  parser.app()
-      .add_option("--program", program, "Include the hooks that this program registers")
-      ->type_name("PROG");
+  parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 

@@ -32,6 +32,10 @@ void VerbParser::add_assignments(const std::string& flag, std::vector<std::strin
   repeated_.push_back(flag);
 }
 
+void VerbParser::add_program(std::string& program) {
+  app_.add_option("--program", program, "Include the hooks that this program registers")->type_name("PROG");
+}
+
 std::vector<Flag> VerbParser::flags() const {
   std::vector<Flag> result;
   for (const CLI::Option* option : app_.get_options()) {

@@ -22,6 +22,9 @@ class VerbParser {
   /// A flag that may be given several times, each time with KEY=VALUE.
   void add_assignments(const std::string& flag, std::vector<std::string>& values, const std::string& help);
 
+  /// --program PROG, for verbs that look at hooks without launching.
+  void add_program(std::string& program);
+
   /// False if help was asked for; it is printed then. Throws UsageError.
   bool parse(const std::vector<std::string>& arguments,
              PlainArguments plain_arguments = PlainArguments::may_mix);

@@ -58,7 +58,7 @@ Comm::Comm(int rank, int world_size, GroupFactory make_group)
       first_(open_stage("gradients")) {}
 
 FuturePtr Comm::all_reduce(at::Tensor tensor) {
-  return first_->all_reduce(first_turn_.fetch_add(1), std::move(tensor));
+  return first_->all_reduce(first_->take_turn(), std::move(tensor));
 }
 
 std::shared_ptr<Stage> Comm::open_stage(const std::string& name) {

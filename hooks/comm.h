@@ -30,10 +30,13 @@ using GroupFactory = std::function<ProcessGroupPtr(const std::string& name)>;
 /// of its own, each bucket has a turn (taken in CommHook::run, whose order is the same on all ranks), and a collective
 /// waits, without blocking a thread, until those of all earlier turns have started.
 ///
-/// Thread-safe. Every turn must be used exactly once, by all_reduce or skip.
+/// Thread-safe. Every turn that is taken must be used exactly once, by all_reduce or skip.
 class Stage {
  public:
   Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> bytes);
+
+  /// The next turn; to be taken in the same order on every rank.
+  std::uint64_t take_turn() { return turns_taken_.fetch_add(1); }
 
   /// SUM over all ranks, in place. The future holds `tensor`, or the error of the collective.
   FuturePtr all_reduce(std::uint64_t turn, at::Tensor tensor);
@@ -51,6 +54,7 @@ class Stage {
 
   ProcessGroupPtr group_;
   std::shared_ptr<std::atomic<std::int64_t>> bytes_;
+  std::atomic<std::uint64_t> turns_taken_{0};
   std::mutex mutex_;  // guards the rest; never held while a collective is started
   std::map<std::uint64_t, Waiting> waiting_;
   std::uint64_t next_turn_ = 0;
@@ -60,7 +64,7 @@ class Stage {
 /// A bucket's turn in a stage: used once, or given up when it goes, so that a bucket that fails holds up no other.
 class Turn {
  public:
-  Turn(std::shared_ptr<Stage> stage, std::uint64_t number) : stage_(std::move(stage)), number_(number) {}
+  explicit Turn(std::shared_ptr<Stage> stage) : stage_(std::move(stage)), number_(stage_->take_turn()) {}
   ~Turn() {
     if (stage_) stage_->skip(number_);
   }
@@ -102,7 +106,6 @@ class Comm {
   std::shared_ptr<std::atomic<std::int64_t>> bytes_;
   int stages_ = 0;
   std::shared_ptr<Stage> first_;
-  std::atomic<std::uint64_t> first_turn_{0};
 };
 
 }  // namespace hookline

@@ -1,6 +1,7 @@
 #include "hooks/comm_hook.h"
 
 #include <functional>
+#include <limits>
 #include <numeric>
 
 namespace hookline {
@@ -15,6 +16,20 @@ std::int64_t CommHook::bytes_per_step(const std::vector<BucketShapes>& buckets, 
     for (const auto& shape : bucket) elements += numel(shape);
   }
   return elements * static_cast<std::int64_t>(c10::elementSize(dtype));
+}
+
+double tolerance_of_average(at::ScalarType dtype) {
+  // Each of a sum's terms is rounded once; the factor leaves room for some tens of ranks.
+  switch (dtype) {
+    case at::kDouble:
+      return 32 * std::numeric_limits<double>::epsilon();
+    case at::kFloat:
+      return 32 * std::numeric_limits<float>::epsilon();
+    case at::kHalf:
+      return 8 * static_cast<double>(std::numeric_limits<at::Half>::epsilon());
+    default:
+      return 8 * static_cast<double>(std::numeric_limits<at::BFloat16>::epsilon());
+  }
 }
 
 FuturePtr CommHook::runHook(c10d::GradBucket& bucket) {

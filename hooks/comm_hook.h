@@ -24,6 +24,9 @@ struct HookContext {
 /// The parameters of one bucket, by their shapes.
 using BucketShapes = std::vector<std::vector<std::int64_t>>;
 
+/// Largest relative error, in the 2-norm, that rounding may cause when vectors of `dtype` are averaged.
+double tolerance_of_average(at::ScalarType dtype);
+
 /// Communicates one bucket of gradients: pack, communicate, unpack.
 ///
 /// `run` is called once a bucket and backward pass, in the same order of buckets on every rank, under a lock of the
@@ -44,6 +47,13 @@ class CommHook : public c10d::CommHookInterface {
 
   /// The step, counted from 0, from which the hook compresses.
   virtual std::int64_t first_full_step() const { return 0; }
+
+  /// Largest relative error, in the 2-norm over a bucket of `dtype`, that rounding may cause: of the average, or, in a
+  /// hook that compresses, of gradients that its compression keeps whole. The default is that of an all-reduce.
+  virtual double tolerance(at::ScalarType dtype) const { return tolerance_of_average(dtype); }
+
+  /// What the hook was built with, for a wrapper around it.
+  HookContext context() const { return {comm_}; }
 
   /// What the Reducer calls: `run`, with an exception turned into the future's error.
   FuturePtr runHook(c10d::GradBucket& bucket) final;

@@ -1,6 +1,8 @@
 // The average in half precision.
 #pragma once
 
+#include <algorithm>
+
 #include "hooks/comm_hook.h"
 
 namespace hookline {
@@ -17,6 +19,9 @@ class HalfCompress : public CommHook {
   std::string describe() const override { return dtype_ == at::kHalf ? "fp16" : "bf16"; }
   std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType) const override {
     return CommHook::bytes_per_step(buckets, dtype_);
+  }
+  double tolerance(at::ScalarType dtype) const override {
+    return std::max(tolerance_of_average(dtype_), tolerance_of_average(dtype));
   }
 
  private:

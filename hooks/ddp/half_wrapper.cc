@@ -5,7 +5,7 @@
 namespace hookline {
 
 HalfWrapper::HalfWrapper(std::unique_ptr<CommHook> inner, at::ScalarType dtype)
-    : CommHook(HookContext{}), inner_(std::move(inner)), dtype_(dtype) {}
+    : CommHook(inner->context()), inner_(std::move(inner)), dtype_(dtype) {}
 
 FuturePtr HalfWrapper::run(GradBucket bucket) {
   at::Tensor full = bucket.buffer();

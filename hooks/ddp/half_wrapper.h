@@ -1,6 +1,7 @@
 // Runs any hook in half precision.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "hooks/comm_hook.h"
@@ -20,6 +21,9 @@ class HalfWrapper : public CommHook {
   std::string describe() const override;
   std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType) const override {
     return inner_->bytes_per_step(buckets, dtype_);
+  }
+  double tolerance(at::ScalarType dtype) const override {
+    return std::max(inner_->tolerance(dtype_), tolerance_of_average(dtype));
   }
   std::int64_t first_full_step() const override { return inner_->first_full_step(); }
 

@@ -165,7 +165,7 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
     state->p.narrow(0, s.p_offset, s.numel).copy_(work.narrow(0, s.offset, s.numel));
   }
 
-  auto turn = std::make_shared<Turn>(q_stage_, next_turn_++);
+  auto turn = std::make_shared<Turn>(q_stage_);
   const int world = world_size();
   const double epsilon = options_.orthogonalization_epsilon;
   const bool feedback = options_.use_error_feedback;

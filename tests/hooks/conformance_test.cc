@@ -3,18 +3,43 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "hooks/registry.h"
+#include "hooks/register.h"
 #include "parallel/distributed_module.h"
+#include "tests/hooks/given_gradients.h"
+#include "tests/hooks/lagging_hook.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
 namespace {
 
 using testing::run_ranks;
+
+// A hook as a program brings one: averages in two stages, the second of which begins when the first is over.
+class TwoHalves : public CommHook {
+ public:
+  TwoHalves(HookContext context, const OptionMap&)
+      : CommHook(std::move(context)), second_(comm().open_stage("second")) {}
+  FuturePtr run(GradBucket bucket) override {
+    const at::Tensor whole = bucket.buffer().div_(world_size());
+    const std::int64_t middle = whole.numel() / 2;
+    auto turn = std::make_shared<Turn>(second_);
+    const FuturePtr sent = then_start(comm().all_reduce(whole.narrow(0, 0, middle)),
+                                      [turn, rest = whole.narrow(0, middle, whole.numel() - middle)](
+                                          const at::Tensor&) { return turn->all_reduce(rest); });
+    return then(sent, [whole](const at::Tensor&) { return whole; });
+  }
+  std::string describe() const override { return "two_halves"; }
+
+ private:
+  std::shared_ptr<Stage> second_;
+};
+HOOKLINE_REGISTER_HOOK(
+    TwoHalves, R"json({"name": "two_halves", "summary": "Averages in two stages.", "options": []})json");
 
 // Big enough for its middle layer to be compressed at rank 2, with an odd width and a bias, and a scalar parameter.
 struct NetImpl : torch::nn::Module {
@@ -46,9 +71,9 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  const Registry registry = Registry::built_in();
-  for (const HookRow& hook : registry.catalog().hooks()) {
-    for (const WrapperRow& wrapper : registry.catalog().wrappers()) {
+  const Catalog& catalog = Registry::instance().catalog();
+  for (const HookRow& hook : catalog.hooks()) {
+    for (const WrapperRow& wrapper : catalog.wrappers()) {
       const bool wrapped = !wrapper.dtype.empty();
       if (wrapped && (!hook.wrappable || hook.half_precision)) continue;
       for (const int ranks : {1, 2, 3, 4}) {
@@ -64,24 +89,8 @@ std::vector<Case> all_cases() {
 }
 
 OptionMap options_of(const std::string& hook) {
-  if (hook == "power_sgd") {
-    return {{"matrix_approximation_rank", std::int64_t{2}}, {"start_powerSGD_iter", std::int64_t{2}}};
-  }
-  if (hook == "batched_power_sgd") {
-    return {{"matrix_approximation_rank", std::int64_t{1}}, {"start_powerSGD_iter", std::int64_t{2}}};
-  }
-  return {};
-}
-
-// Relative error of an averaged gradient that comes from rounding alone.
-double rounding(const Case& c) {
-  const auto of = [](at::ScalarType dtype) {
-    return dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 1e-5 : dtype == at::kHalf ? 4e-3 : 3e-2;
-  };
-  double worst = of(c.dtype);
-  if (c.hook == "fp16" || c.wrapper == "fp16") worst = std::max(worst, of(at::kHalf));
-  if (c.hook == "bf16" || c.wrapper == "bf16") worst = std::max(worst, of(at::kBFloat16));
-  return worst;
+  if (hook.find("power_sgd") == std::string::npos) return {};
+  return {{"matrix_approximation_rank", std::int64_t{2}}, {"start_powerSGD_iter", std::int64_t{2}}};
 }
 
 at::Tensor flat(const std::vector<at::Tensor>& tensors) {
@@ -96,40 +105,58 @@ at::Tensor gradients_of(const torch::nn::Module& module) {
   return flat(gradients);
 }
 
-std::vector<at::Tensor> from_all_ranks(World& world, const at::Tensor& tensor) {
-  std::vector<std::vector<at::Tensor>> parts(1);
-  for (int i = 0; i < world.size(); ++i) parts[0].push_back(torch::empty_like(tensor));
-  std::vector<at::Tensor> input{tensor};
-  world.group()->allgather(parts, input)->wait();
-  return parts[0];
+double length(const at::Tensor& tensor) { return tensor.norm().item<double>(); }
+
+at::Tensor mean_of_ranks(World& world, const at::Tensor& tensor) {
+  at::Tensor mean = torch::zeros_like(tensor);
+  for (const at::Tensor& one : world.all_gather(tensor)) mean += one / world.size();
+  return mean;
 }
 
-bool same_on_all_ranks(World& world, const at::Tensor& tensor) {
-  for (const at::Tensor& other : from_all_ranks(world, tensor)) {
-    if (!torch::equal(other, tensor)) return false;
+// What a hook declares of itself.
+struct Declared {
+  bool averages;
+  double tolerance = 0;
+  std::int64_t first_compressed_step = 0;  // none: no step of this test
+
+  bool compresses(int step) const { return first_compressed_step > 0 && step >= first_compressed_step; }
+};
+
+constexpr std::int64_t kWholeModel = 1 << 24, kOneOrTwoTensors = 8 * 1024;
+
+template <class Module>
+DistributedModule<Module> make_model(const std::shared_ptr<World>& world, std::shared_ptr<Module> module,
+                                     const Case& c, Declared& declared) {
+  DdpOptions ddp_options;
+  const std::int64_t bucket_bytes = c.many_buckets ? kOneOrTwoTensors : kWholeModel;
+  ddp_options.bucket_limits = {bucket_bytes, bucket_bytes};
+  DistributedModule<Module> model(world, std::move(module), ddp_options);
+  const Registry& registry = Registry::instance();
+  declared.averages = registry.catalog().find_hook(c.hook)->averages;
+  declared.tolerance = tolerance_of_average(c.dtype);
+  if (auto hook = registry.build(c.hook, c.wrapper, options_of(c.hook), model.ddp().hook_context())) {
+    declared.tolerance = hook->tolerance(c.dtype);
+    declared.first_compressed_step = hook->first_full_step();
+    model.register_comm_hook(
+        std::make_unique<testing::LaggingHook>(std::move(hook), static_cast<unsigned>(world->rank())));
   }
-  return true;
+  return model;
 }
 
 class Conformance : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Conformance, KeepsRanksEqualAndAveragesWhatItShould) {
+TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
   const Case& c = GetParam();
-  const bool averages = Registry::built_in().catalog().find_hook(c.hook)->averages;
-  const bool low_rank = c.hook.find("power_sgd") != std::string::npos;
   run_ranks(c.ranks, [&](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<NetImpl>(c.dtype);
-    DdpOptions ddp_options;
-    constexpr std::int64_t kWholeModel = 1 << 24, kOneOrTwoTensors = 8 * 1024;
-    const std::int64_t bucket_bytes = c.many_buckets ? kOneOrTwoTensors : kWholeModel;
-    ddp_options.bucket_limits = {bucket_bytes, bucket_bytes};
-    DistributedModule<NetImpl> model(world, net, ddp_options);
-    auto hook = Registry::instance().build(c.hook, c.wrapper, options_of(c.hook), model.ddp().hook_context());
-    if (hook) model.register_comm_hook(std::move(hook));
-
+    Declared declared{};
+    auto model = make_model(world, net, c, declared);
     auto reference = std::make_shared<NetImpl>(c.dtype);
     auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(world->rank()));
+    at::Tensor left_out;  // by compression, so far; hooks that compress add it to the next step's gradients
+    std::int64_t sent_before = 0;
     for (int step = 0; step < 6; ++step) {
+      SCOPED_TRACE("step " + std::to_string(step));
       // Step 4 gives equal inputs to all ranks; step 5 gives gradients that are zero.
       if (step == 4) generator = at::detail::createCPUGenerator(99);
       const at::Tensor input = torch::randn({8, 17}, generator).to(c.dtype);
@@ -144,34 +171,66 @@ TEST_P(Conformance, KeepsRanksEqualAndAveragesWhatItShould) {
         }
       }
       loss_of(reference->forward(input)).backward();
-      const std::vector<at::Tensor> local = from_all_ranks(*world, gradients_of(*reference));
-      at::Tensor mean = torch::zeros_like(local[0]);
-      for (const at::Tensor& one : local) mean += one / c.ranks;
+      const at::Tensor local = gradients_of(*reference);
+      const at::Tensor mean = mean_of_ranks(*world, local);
 
       model.zero_grad();
+      sent_before = model.ddp().wire_report().bytes_sent;
       loss_of(model.forward(input)).backward();
       const at::Tensor gradients = gradients_of(*net);
-      ASSERT_TRUE(gradients.isfinite().all().item<bool>()) << "step " << step;
-      const bool compresses = low_rank && step >= 2;
-      if (!averages) {
-        EXPECT_TRUE(torch::equal(gradients, local[static_cast<std::size_t>(world->rank())]))
-            << "step " << step;
-      } else if (!compresses) {
-        const double error = (gradients - mean).norm().item<double>();
-        EXPECT_LE(error, rounding(c) * std::max(mean.norm().item<double>(), 1e-12)) << "step " << step;
-      } else if (step < 5) {
-        // A projection: nearer to the (error-corrected) mean than nothing is.
-        EXPECT_GT(gradients.norm().item<double>(), 0) << "step " << step;
+      ASSERT_TRUE(gradients.isfinite().all().item<bool>());
+      if (!declared.averages) {
+        EXPECT_TRUE(torch::equal(gradients, local));
+      } else if (!declared.compresses(step)) {
+        EXPECT_LE(length(gradients - mean), declared.tolerance * length(mean));
+      } else {
+        // A projection takes something of what it is given, and nothing that is not there.
+        const at::Tensor wanted = left_out.defined() ? left_out + mean : mean;
+        left_out = wanted - gradients;
+        EXPECT_LE(length(left_out), (1 + declared.tolerance) * length(wanted));
+        EXPECT_GT(length(gradients), 0.1 * length(wanted));
       }
-      EXPECT_TRUE(!averages || same_on_all_ranks(*world, gradients)) << "step " << step;
+      EXPECT_TRUE(!declared.averages || testing::same_on_all_ranks(*world, gradients));
       torch::NoGradGuard no_grad;
       for (at::Tensor& parameter : net->parameters()) parameter.sub_(0.05 * parameter.grad());
-      EXPECT_TRUE(!averages || same_on_all_ranks(*world, flat(net->parameters()))) << "step " << step;
+      EXPECT_TRUE(!declared.averages || testing::same_on_all_ranks(*world, flat(net->parameters())));
     }
     const WireReport report = model.ddp().wire_report();
     EXPECT_EQ(report.steps, 6);
-    EXPECT_EQ(report.bytes_sent == 0, c.hook == "noop");
-    EXPECT_TRUE(!low_rank || report.bytes_per_step < report.gradient_bytes / 2);
+    // Exact where gradients become ready in the reverse order of their registration; `scale` does not.
+    EXPECT_NEAR(static_cast<double>(report.bytes_sent - sent_before),
+                static_cast<double>(report.bytes_per_step),
+                0.01 * static_cast<double>(report.bytes_per_step));
+    EXPECT_EQ(report.bytes_per_step == 0, !declared.averages);
+    EXPECT_TRUE(!declared.compresses(5) || report.bytes_per_step < report.gradient_bytes / 2);
+  });
+}
+
+// Gradients without any detail, which every compression is to keep whole, after steps without any gradient.
+TEST_P(Conformance, GivesZeroForZeroAndTheMeanOfWhatItsCompressionKeeps) {
+  const Case& c = GetParam();
+  run_ranks(c.ranks, [&](const std::shared_ptr<World>& world) {
+    const std::vector<std::vector<std::int64_t>> shapes{{131, 57}, {131},      {33, 65}, {},
+                                                        {65, 3},   {5, 4, 31}, {1}};
+    Declared declared{};
+    auto model = make_model(world, std::make_shared<testing::GivenGradients>(shapes, c.dtype), c, declared);
+    for (int step = 0; step < 7; ++step) {
+      SCOPED_TRACE("step " + std::to_string(step));
+      const auto all = [&](double value) {
+        testing::Tensors gradients;
+        for (const auto& shape : shapes) gradients.push_back(torch::full(shape, value, c.dtype));
+        return gradients;
+      };
+      const double own = step < 4 ? 0 : step * (world->rank() + 1) / 4.0;
+      const double mean = step < 4 ? 0 : step * (world->size() + 1) / 8.0;
+      const at::Tensor applied = flat(testing::communicate(model, all(own)));
+      if (!declared.averages) {
+        EXPECT_TRUE(torch::equal(applied, flat(all(own))));
+      } else {
+        EXPECT_LE(length(applied - mean), declared.tolerance * length(torch::full_like(applied, mean)));
+        EXPECT_TRUE(testing::same_on_all_ranks(*world, applied));
+      }
+    }
   });
 }
 

@@ -42,18 +42,10 @@ inline Tensors communicate(GivenGradientsModel& model, const Tensors& gradients)
   return result;
 }
 
-/// Every rank's `tensor`, in the order of ranks.
-inline Tensors from_all_ranks(World& world, const at::Tensor& tensor) {
-  std::vector<Tensors> parts(1);
-  for (int i = 0; i < world.size(); ++i) parts[0].push_back(torch::empty_like(tensor));
-  Tensors input{tensor.contiguous()};
-  world.group()->allgather(parts, input)->wait();
-  return parts[0];
-}
-
 inline bool same_on_all_ranks(World& world, const at::Tensor& tensor) {
   bool same = true;
-  for (const at::Tensor& other : from_all_ranks(world, tensor)) same = same && torch::equal(other, tensor);
+  for (const at::Tensor& other : world.all_gather(tensor.contiguous()))
+    same = same && torch::equal(other, tensor);
   return same;
 }
 

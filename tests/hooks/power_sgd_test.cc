@@ -4,16 +4,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cmath>
-#include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "hooks/registry.h"
 #include "tests/hooks/given_gradients.h"
+#include "tests/hooks/lagging_hook.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -62,22 +60,6 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).norm().item<double>() / std::max(b.norm().item<double>(), 1e-30);
 }
 
-// Keeps a rank waiting now and then before it communicates a bucket.
-class Lagging : public CommHook {
- public:
-  Lagging(HookContext context, unsigned seed, std::unique_ptr<CommHook> inner)
-      : CommHook(std::move(context)), random_(seed), inner_(std::move(inner)) {}
-  FuturePtr run(GradBucket bucket) override {
-    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 4 == 0 ? random_() % 2000 : 0));
-    return inner_->run(bucket);
-  }
-  std::string describe() const override { return inner_->describe(); }
-
- private:
-  std::mt19937 random_;
-  std::unique_ptr<CommHook> inner_;
-};
-
 TEST(PowerSgd, KeepsRanksEqualInManyBucketsWhenRanksLag) {
   const Shapes shapes{{40, 40}, {40},     {64, 20}, {48, 33}, {3},     {40, 40},
                       {40},     {64, 20}, {48, 33}, {7, 5},   {40, 40}};
@@ -87,9 +69,8 @@ TEST(PowerSgd, KeepsRanksEqualInManyBucketsWhenRanksLag) {
       ddp.bucket_limits = {8 * 1024, 8 * 1024};
       GivenGradientsModel model(world, std::make_shared<GivenGradients>(shapes), ddp);
       const auto rank = static_cast<unsigned>(world->rank());
-      const HookContext context = model.ddp().hook_context();
-      model.register_comm_hook(std::make_unique<Lagging>(
-          context, rank, Registry::instance().build(hook, "no", options(2), context)));
+      model.register_comm_hook(std::make_unique<testing::LaggingHook>(
+          Registry::instance().build(hook, "no", options(2), model.ddp().hook_context()), rank));
       for (unsigned step = 0; step < 30; ++step) {
         const Tensors applied = communicate(model, random_gradients(shapes, 100 * step + rank));
         for (const at::Tensor& gradient : applied)

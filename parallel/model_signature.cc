@@ -1,6 +1,5 @@
 #include "parallel/model_signature.h"
 
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -46,13 +45,9 @@ std::string difference(const Signature& zero, const Signature& other, int rank) 
 }
 
 bool all_equal(World& world, std::int64_t value) {
-  at::Tensor own = at::full({1}, value, at::kLong);
-  std::vector<std::vector<at::Tensor>> values(1);
-  for (int rank = 0; rank < world.size(); ++rank) values[0].push_back(at::empty_like(own));
-  std::vector<at::Tensor> input{own};
-  world.group()->allgather(values, input)->wait();
-  return std::all_of(values[0].begin(), values[0].end(),
-                     [&](const at::Tensor& other) { return other.equal(own); });
+  const at::Tensor own = at::full({1}, value, at::kLong);
+  const std::vector<at::Tensor> values = world.all_gather(own);
+  return std::all_of(values.begin(), values.end(), [&](const at::Tensor& other) { return other.equal(own); });
 }
 
 /// Keeps the store, which lives in rank 0's process, until every rank has read why it must end.

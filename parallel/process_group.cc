@@ -1,5 +1,6 @@
 #include "parallel/process_group.h"
 
+#include <ATen/ops/empty_like.h>
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -135,6 +136,14 @@ c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
   return group;
+}
+
+std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
+  std::vector<std::vector<at::Tensor>> parts(1);
+  for (int rank = 0; rank < size_; ++rank) parts[0].push_back(at::empty_like(tensor));
+  std::vector<at::Tensor> input{tensor};
+  group_->allgather(parts, input)->wait();
+  return parts[0];
 }
 
 std::string World::unique_prefix(const std::string& name) {

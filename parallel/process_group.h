@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hookline {
 
@@ -37,6 +38,9 @@ class World {
 
   /// A new group of all ranks; a collective call. Groups of one name are told apart by their order.
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name);
+
+  /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks. A collective call.
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 
   /// A prefix for the store that no other call of this World returns, the same on every rank.
   std::string unique_prefix(const std::string& name);

@@ -21,14 +21,17 @@ std::string count(std::int64_t elements) {
 
 }  // namespace
 
-std::string megabytes(std::int64_t bytes) {
-  const double mb = static_cast<double>(bytes) / 1e6;
-  return format(mb >= 1 ? "%.1f MB" : mb >= 0.01 ? "%.2f MB" : "%.4f MB", mb);
+std::string bytes_text(std::int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  if (bytes < 10'000) return format("%.1f kB", size / 1e3);
+  return format(bytes >= 1'000'000 ? "%.1f MB" : "%.2f MB", size / 1e6);
 }
 
 std::string pipeline_line(const WireReport& report) {
   std::string line = report.pipeline + " · " + count(report.parameters) + " gradients · " +
-                     megabytes(report.gradient_bytes) + " -> " + megabytes(report.bytes_per_step) + " a step";
+                     bytes_text(report.gradient_bytes) + " -> " + bytes_text(report.bytes_per_step) +
+                     " a step";
   if (report.first_full_step > 0) line += " after step " + std::to_string(report.first_full_step);
   return line;
 }
@@ -45,7 +48,7 @@ std::string wire_table(const std::vector<WireReport>& reports) {
             : "-";
     table +=
         format("%-44s %8lld %14s %14s %8s\n", report.pipeline.c_str(), static_cast<long long>(report.steps),
-               megabytes(plain).c_str(), megabytes(report.bytes_sent).c_str(), ratio.c_str());
+               bytes_text(plain).c_str(), bytes_text(report.bytes_sent).c_str(), ratio.c_str());
   }
   table.pop_back();
   return table;

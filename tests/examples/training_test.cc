@@ -49,7 +49,7 @@ TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("power_sgd(rank=2, start=10) in fp16"));
   EXPECT_THAT(result.out, HasSubstr("logs and resolved config: "));
-  EXPECT_THAT(result.err, HasSubstr("1.1 MB -> 0.0085 MB a step after step 10"));
+  EXPECT_THAT(result.err, HasSubstr("1.1 MB -> 8.5 kB a step after step 10"));
 }
 
 TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {

@@ -18,11 +18,13 @@ WireReport power_sgd_report() {
 }
 
 TEST(WireTable, WritesMegabytesWithTheDigitsThatMatter) {
-  EXPECT_EQ(megabytes(25'200'000), "25.2 MB");
-  EXPECT_EQ(megabytes(1'000'000), "1.0 MB");
-  EXPECT_EQ(megabytes(50'000), "0.05 MB");
-  EXPECT_EQ(megabytes(1'234), "0.0012 MB");
-  EXPECT_EQ(megabytes(0), "0.0000 MB");
+  EXPECT_EQ(bytes_text(25'200'000), "25.2 MB");
+  EXPECT_EQ(bytes_text(1'000'000), "1.0 MB");
+  EXPECT_EQ(bytes_text(50'000), "0.05 MB");
+  EXPECT_EQ(bytes_text(9'999), "10.0 kB");
+  EXPECT_EQ(bytes_text(1'234), "1.2 kB");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(0), "0 B");
 }
 
 TEST(WireTable, DescribesAModelsPipelineInOneLine) {
@@ -43,7 +45,7 @@ TEST(WireTable, HasARowForEachModel) {
   EXPECT_EQ(wire_table({power_sgd_report(), silent}),
             "hook                                            steps   uncompressed sent by a rank    ratio\n"
             "power_sgd(rank=2, start=10) in fp16               100      2520.0 MB       252.0 MB     10.0\n"
-            "noop                                              100      2520.0 MB      0.0000 MB        -");
+            "noop                                              100      2520.0 MB            0 B        -");
 }
 
 TEST(WireTable, IsEmptyWithoutModels) { EXPECT_EQ(wire_table({}), ""); }

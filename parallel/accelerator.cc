@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/utils.h>
 
@@ -117,11 +116,7 @@ at::Tensor Accelerator::gather(const at::Tensor& tensor) {
   at::Tensor own = tensor.detach().contiguous();
   if (own.dim() == 0) own = own.reshape({1});
   agree_on_shape(world(), "gather", own);
-  std::vector<std::vector<at::Tensor>> parts(1);
-  for (int rank = 0; rank < world_size(); ++rank) parts[0].push_back(at::empty_like(own));
-  std::vector<at::Tensor> inputs{own};
-  world().group()->allgather(parts, inputs)->wait();
-  return at::cat(parts[0]);
+  return at::cat(world().all_gather(own));
 }
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduction) {

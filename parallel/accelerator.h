@@ -66,14 +66,12 @@ class Accelerator {
   /// Runs `body` as one of gradient_accumulation_steps: only the last of them communicates gradients, and only there
   /// do the prepared optimizer's step and zero_grad act. The last batch of a prepared loader's epoch ends a group of
   /// steps early, as in Accelerate, so that no gradient is carried into the next epoch.
-  template <class Module, class Body>
-  void accumulate(DistributedModule<Module>& model, Body&& body) {
+  /// Takes the models that `body` trains, then `body`: accumulate(generator, critic, [&] { … }).
+  template <class Module, class... ModelsThenBody>
+  void accumulate(DistributedModule<Module>& model, ModelsThenBody&&... rest) {
+    static_assert(sizeof...(rest) > 0, "accumulate() takes models, then the body to run");
     next_micro_step();
-    if (sync_gradients()) {
-      std::forward<Body>(body)();
-    } else {
-      model.no_sync(std::forward<Body>(body));
-    }
+    accumulate_in(model, std::forward<ModelsThenBody>(rest)...);
   }
   bool sync_gradients() const;
 
@@ -122,6 +120,19 @@ class Accelerator {
   void attach_hook(const std::shared_ptr<Ddp>& ddp);
   void follow(std::function<bool()> at_last_batch);
   void next_micro_step();
+  template <class Body>
+  void accumulate_in(Body&& body) {
+    std::forward<Body>(body)();
+  }
+  template <class Module, class... ModelsThenBody>
+  void accumulate_in(DistributedModule<Module>& model, ModelsThenBody&&... rest) {
+    const auto run = [&] { accumulate_in(std::forward<ModelsThenBody>(rest)...); };
+    if (sync_gradients()) {
+      run();
+    } else {
+      model.no_sync(run);
+    }
+  }
   const std::shared_ptr<detail::TrainingProgress>& progress() const;
 
   std::shared_ptr<State> state_;

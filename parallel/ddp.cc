@@ -20,6 +20,21 @@ namespace {
 
 constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
 
+void release(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (gradient.defined() && gradient.is_view()) gradient = gradient.variable_data();
+  }
+}
+
+/// Runs `action` when the backward pass that calls this is over, and with it the Reducer, which ends its work in such
+/// a callback too: one that the engine is given while it runs the callbacks comes after all that it has.
+void at_end_of_backward(std::function<void()> action) {
+  auto& engine = torch::autograd::Engine::get_default_engine();
+  engine.queue_callback(
+      [&engine, action = std::move(action)]() mutable { engine.queue_callback(std::move(action)); });
+}
+
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
@@ -29,7 +44,7 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
     names_.push_back(parameter.key());
     parameters_.push_back(parameter.value());
   }
-  check_ranks_agree(*module_);
+  agree_on_signature(*world_, model_signature(*module_));
   if (parameters_.empty()) {
     throw Error("the model '" + module_->name() +
                 "' has no parameter that requires a gradient: there is nothing to "
@@ -42,10 +57,6 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
 }
 
 Ddp::~Ddp() = default;
-
-void Ddp::check_ranks_agree(const torch::nn::Module& module) {
-  agree_on_signature(*world_, model_signature(module));
-}
 
 void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> detached;
@@ -84,6 +95,10 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
         "comm_hook = \"no\"");
   }
   if (forward_begun_) throw Error("a communication hook must be registered before the model's first forward");
+  if (!hook->context().comm) {
+    throw Error("the communication hook '" + hook->describe() +
+                "' was built without a context: build it with the model's ddp().hook_context()");
+  }
   hook_ = hook.get();
   reducer_->register_comm_hook(std::move(hook));
 }
@@ -117,6 +132,14 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
     }
   }
   reducer_->prepare_for_backward(searched);
+  if (options_.gradient_as_bucket_view) {
+    for (const at::Tensor* output : outputs) {
+      if (!output->defined() || !output->requires_grad()) continue;
+      output->register_hook([parameters = parameters_](const at::Tensor&) {
+        at_end_of_backward([parameters] { release(parameters); });
+      });
+    }
+  }
   if (!options_.static_graph || delay_enqueued_) return;
 
   // In the first step of a static graph the Reducer only learns the graph; the reduction is asked for when backward,
@@ -134,11 +157,7 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
 }
 
 void Ddp::release_gradient_views() {
-  if (!options_.gradient_as_bucket_view) return;
-  for (const at::Tensor& parameter : parameters_) {
-    at::Tensor& gradient = parameter.mutable_grad();
-    if (gradient.defined() && gradient.is_view()) gradient = gradient.variable_data();
-  }
+  if (options_.gradient_as_bucket_view) release(parameters_);
 }
 
 WireReport Ddp::wire_report() const {
@@ -150,7 +169,7 @@ WireReport Ddp::wire_report() const {
   report.steps = steps_;
   if (hook_) {
     report.pipeline = hook_->describe();
-    report.bytes_sent = comm_ ? comm_->bytes_sent() : 0;
+    report.bytes_sent = hook_->context().comm->bytes_sent();
     report.bytes_per_step = hook_->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                   parameters_[0].scalar_type());
     report.first_full_step = hook_->first_full_step();

@@ -56,7 +56,8 @@ class Ddp {
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
-  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. Throws Error for a second hook.
+  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward.
+  /// Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
   /// For hooks built by hand. The first call opens process groups: a collective call.
@@ -74,7 +75,8 @@ class Ddp {
   bool sync() const { return sync_; }
 
   /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet can be
-  /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise.
+  /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by itself at the end
+  /// of a backward that begins at an output which after_forward was given.
   void release_gradient_views();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
@@ -82,7 +84,6 @@ class Ddp {
   WireReport wire_report() const;
 
  private:
-  void check_ranks_agree(const torch::nn::Module& module);
   void build_reducer();
   void broadcast(const std::vector<at::Tensor>& tensors);
 

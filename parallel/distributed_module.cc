@@ -11,4 +11,10 @@ void throw_outputs_unknown(const std::string& module) {
               "parallel/module_outputs.h shows");
 }
 
+void throw_no_outputs(const std::string& module) {
+  throw Error("the forward of '" + module +
+              "' returns nothing, and find_unused_parameters and static_graph need its outputs: return the "
+              "tensors that the loss is made of");
+}
+
 }  // namespace hookline::detail

@@ -15,7 +15,8 @@ namespace hookline {
 
 namespace detail {
 [[noreturn]] void throw_outputs_unknown(const std::string& module);
-}
+[[noreturn]] void throw_no_outputs(const std::string& module);
+}  // namespace detail
 
 /// `Module`, a torch::nn::Module with a forward of any signature, kept equal on all ranks.
 ///
@@ -31,15 +32,21 @@ class DistributedModule {
   template <class... Args>
   auto forward(Args&&... args) {
     ddp_->before_forward();
-    auto output = module_->forward(std::forward<Args>(args)...);
-    std::vector<at::Tensor*> tensors;
-    if constexpr (KnownOutput<decltype(output)>) {
-      detail::visit_part(output, [&](at::Tensor& tensor) { tensors.push_back(&tensor); });
-    } else if (ddp_->needs_outputs()) {
-      detail::throw_outputs_unknown(module_->name());
+    if constexpr (std::is_void_v<decltype(module_->forward(std::forward<Args>(args)...))>) {
+      if (ddp_->needs_outputs()) detail::throw_no_outputs(module_->name());
+      module_->forward(std::forward<Args>(args)...);
+      ddp_->after_forward({});
+    } else {
+      auto output = module_->forward(std::forward<Args>(args)...);
+      std::vector<at::Tensor*> tensors;
+      if constexpr (KnownOutput<decltype(output)>) {
+        detail::visit_part(output, [&](at::Tensor& tensor) { tensors.push_back(&tensor); });
+      } else if (ddp_->needs_outputs()) {
+        detail::throw_outputs_unknown(module_->name());
+      }
+      ddp_->after_forward(tensors);
+      return output;
     }
-    ddp_->after_forward(tensors);
-    return output;
   }
   template <class... Args>
   auto operator()(Args&&... args) {

@@ -155,6 +155,27 @@ TEST(Accelerator, CommunicatesOnlyInTheLastStepOfAnAccumulation) {
   });
 }
 
+TEST(Accelerator, AccumulatesForSeveralModelsAtOnce) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    RunConfig config;
+    config.training.gradient_accumulation_steps = 2;
+    Accelerator accelerator(config, world);
+    auto [first, second] = accelerator.prepare(linear(), linear());
+    for (int step = 0; step < 4; ++step) {
+      accelerator.accumulate(first, second, [&, &first = first, &second = second] {
+        accelerator.backward(loss_of(first->forward(inputs_of(world->rank(), step))));
+        accelerator.backward(loss_of(second->forward(inputs_of(world->rank(), step))));
+      });
+      for (const auto& model : {first, second}) {
+        const at::Tensor gradient = model.parameters()[0].grad();
+        EXPECT_EQ(same_on_all_ranks(accelerator, gradient), step % 2 == 1) << "step " << step;
+      }
+    }
+    EXPECT_EQ(first.ddp().wire_report().steps, 2);
+    EXPECT_EQ(second.ddp().wire_report().steps, 2);
+  });
+}
+
 TEST(Accelerator, CommunicatesInTheLastBatchOfAnEpochToo) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     RunConfig config;

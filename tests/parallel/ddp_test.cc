@@ -168,6 +168,27 @@ TEST(Ddp, RunsAHookThatIsRegisteredByHandWithItsState) {
   });
 }
 
+TEST(Ddp, CountsTheBytesOfAHookThatBroughtItsOwnContext) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Model model(world, std::make_shared<TwoLayersImpl>(), {});
+    auto own = std::make_shared<Comm>(world->rank(), world->size(),
+                                      [world](const std::string& name) { return world->make_group(name); });
+    model.register_comm_hook(Registry::instance().build("allreduce", "fp16", {}, {own}));
+    model.forward(of_rank(*world)).sum().backward();
+    const WireReport report = model.ddp().wire_report();
+    EXPECT_EQ(report.bytes_sent, report.gradient_bytes / 2);
+  });
+}
+
+TEST(Ddp, RefusesAHookWithoutAContext) {
+  run_ranks(1, [](const std::shared_ptr<World>& world) {
+    Model model(world, std::make_shared<TwoLayersImpl>(), {});
+    EXPECT_EQ(failure_of([&] { model.register_comm_hook(Registry::instance().build("fp16", "no", {}, {})); }),
+              "the communication hook 'fp16' was built without a context: build it with the model's "
+              "ddp().hook_context()");
+  });
+}
+
 TEST(Ddp, KeepsGradientsLocalInsideNoSync) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<TwoLayersImpl>();
@@ -246,6 +267,29 @@ TEST(Ddp, SaysHowToShowItTheTensorsOfAnUnknownStruct) {
   });
 }
 
+// Keeps what it computes to itself.
+struct SilentImpl : torch::nn::Module {
+  SilentImpl() { layer = register_module("layer", torch::nn::Linear(4, 2)); }
+  void forward(const at::Tensor& x, double scale) { loss = layer(x).sum() * scale; }
+  torch::nn::Linear layer{nullptr};
+  at::Tensor loss;
+};
+
+TEST(Ddp, TrainsAModuleWhoseForwardReturnsNothing) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto net = std::make_shared<SilentImpl>();
+    DistributedModule<SilentImpl> model(world, net, {});
+    model.forward(of_rank(*world), 1.0 + world->rank());
+    net->loss.backward();
+    EXPECT_TRUE(net->layer->bias.grad().eq(3 * 1.5).all().item<bool>());
+    DistributedModule<SilentImpl> searching(world, std::make_shared<SilentImpl>(),
+                                            {.find_unused_parameters = true});
+    EXPECT_THAT(failure_of([&] { searching.forward(of_rank(*world), 1.0); }),
+                HasSubstr("returns nothing, and find_unused_parameters and static_graph need its outputs: "
+                          "return the tensors that the loss is made of"));
+  });
+}
+
 TEST(Ddp, TrainsAStaticGraphWithAParameterUsedTwice) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<TwoLayersImpl>();
@@ -269,7 +313,6 @@ TEST(Ddp, LetsTorchsOptimizerClearGradientsThatAreBucketViews) {
     torch::optim::SGD sgd(net->parameters(), 0.1);
     for (int step = 0; step < 4; ++step) {
       model.forward(of_rank(*world)).sum().backward();
-      model.ddp().release_gradient_views();
       EXPECT_TRUE(net->second->bias.grad().eq(3).all().item<bool>()) << "step " << step;
       sgd.step();
       sgd.zero_grad(/*set_to_none=*/step % 2 == 0);
@@ -286,9 +329,22 @@ TEST(Ddp, LetsTorchsOptimizerClearBucketViewsBetweenForwardAndBackward) {
       const at::Tensor loss = model.forward(of_rank(*world)).sum();
       sgd.zero_grad(/*set_to_none=*/step % 2 == 0);
       loss.backward();
-      model.ddp().release_gradient_views();
       EXPECT_TRUE(net->second->bias.grad().eq(3).all().item<bool>()) << "step " << step;
       sgd.step();
+    }
+  });
+}
+
+TEST(Ddp, ReleasesBucketViewsByHandIfItDoesNotKnowTheOutputs) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto net = std::make_shared<ReturnsImpl<Opaque>>();
+    DistributedModule<ReturnsImpl<Opaque>> model(world, net, {.gradient_as_bucket_view = true});
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    for (int step = 0; step < 4; ++step) {
+      model.forward(of_rank(*world)).logits.sum().backward();
+      model.ddp().release_gradient_views();
+      EXPECT_TRUE(net->layer->bias.grad().eq(3).all().item<bool>()) << "step " << step;
+      sgd.zero_grad(/*set_to_none=*/step % 2 == 0);
     }
   });
 }

@@ -17,7 +17,11 @@ ProcessResult launch(const TemporaryFolder& folder, const std::string& config, c
   ProcessOptions options;
   options.arguments = {"launch", "--config", config, "--processes-per-node", "2", program};
   options.folder = folder.path();
-  options.environment = {{"OMP_NUM_THREADS", "1"}};
+  // The others keep the arithmetic the same on every CPU, and with it the accuracies.
+  options.environment = {{"OMP_NUM_THREADS", "1"},
+                         {"ATEN_CPU_CAPABILITY", "default"},
+                         {"MKL_CBWR", "COMPATIBLE"},
+                         {"ONEDNN_MAX_CPU_ISA", "SSE41"}};
   options.limit = std::chrono::minutes(4);
   return run_process(HOOKLINE_BINARY, options);
 }

@@ -23,6 +23,7 @@ struct LaunchConfig {
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
   double grace_period_seconds = 10;                // between SIGTERM and SIGKILL
+  double peer_timeout_seconds = 10;  // without a sign of life of a rank that others wait for; 0: for ever
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.

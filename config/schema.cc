@@ -75,6 +75,14 @@ OptionRow grace_period() {
   return row;
 }
 
+OptionRow peer_timeout() {
+  OptionRow row = option("peer_timeout_seconds", OptionType::number, "seconds",
+                         "Silence of a rank that others wait for, after which the run fails; 0: never.");
+  row.at_least = 0;
+  row.at_most = 86400;
+  return row;
+}
+
 OptionRow level() {
   OptionRow row = text("level", "The least severe message to log.");
   row.allowed = {"debug", "info", "warning", "error"};
@@ -115,6 +123,7 @@ std::vector<KeyRow> make_schema() {
       "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
                             "Threads a rank; auto: the cores divided by the ranks.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
+  rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>("launch", peer_timeout()));
   add_ddp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
       "training",

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "hooks/error.h"
+
 namespace hookline {
 
 Stage::Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> bytes)
@@ -40,7 +42,7 @@ void Stage::start(const Waiting& waiting) {
     work->getFuture()->addCallback(
         [result = waiting.result, tensor = waiting.tensor, work](c10::ivalue::Future& done) {
           if (done.hasError()) {
-            result->setError(done.exception_ptr());
+            result->setError(std::make_exception_ptr(PeerError(done.tryRetrieveErrorMessage())));
           } else {
             result->markCompleted(tensor);
           }

@@ -17,4 +17,17 @@ class HookError : public Error {
   using Error::Error;
 };
 
+/// A collective that failed: another rank is gone or can't be reached.
+class PeerError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The run has failed, on this rank or on another: what a wait for the others ends with, on every rank. The ranks may
+/// form a new World and train on; models and process groups of the old one are of no use.
+class RunFailed : public Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace hookline

@@ -42,7 +42,10 @@ struct Accelerator::State {
 Accelerator Accelerator::from_env() {
   RunConfig config = config_from_environment();
   log::set_level(config.logging.level);
-  return Accelerator(std::move(config), World::from_environment());
+  const std::chrono::duration<double> peer_timeout(config.launch.peer_timeout_seconds);
+  return Accelerator(
+      std::move(config),
+      World::from_environment(std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout)));
 }
 
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
@@ -124,10 +127,10 @@ at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduct
     throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
   }
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> copy{tensor.detach().clone(at::MemoryFormat::Contiguous)};
-  agree_on_shape(world(), "reduce", copy[0]);
-  world().group()->allreduce(copy)->wait();
-  return reduction == "mean" ? copy[0].div(world_size()) : copy[0];
+  const at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
+  agree_on_shape(world(), "reduce", copy);
+  world().all_reduce(copy);
+  return reduction == "mean" ? copy.div(world_size()) : copy;
 }
 
 void Accelerator::print(std::string_view text) const {
@@ -136,7 +139,7 @@ void Accelerator::print(std::string_view text) const {
   std::fflush(stdout);
 }
 
-void Accelerator::wait_for_everyone() { world().group()->barrier()->wait(); }
+void Accelerator::wait_for_everyone() { world().barrier("wait_for_everyone"); }
 
 void Accelerator::set_seed(std::uint64_t seed) { torch::manual_seed(seed); }
 

@@ -11,14 +11,13 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/bucketing.h"
+#include "parallel/guarded_hook.h"
 #include "parallel/model_signature.h"
 #include "parallel/reducer_factory.h"
 #include "parallel/wire_table.h"
 
 namespace hookline {
 namespace {
-
-constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
 
 void release(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
@@ -59,11 +58,11 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
 Ddp::~Ddp() = default;
 
 void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> detached;
+  std::vector<at::Tensor> defined;
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.defined()) detached.push_back(tensor.detach());
+    if (tensor.defined()) defined.push_back(tensor);
   }
-  if (!detached.empty()) c10d::broadcast_coalesced(world_->group(), detached, kBroadcastBytes, 0);
+  world_->broadcast(defined);
 }
 
 void Ddp::build_reducer() {
@@ -99,11 +98,18 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
     throw Error("the communication hook '" + hook->describe() +
                 "' was built without a context: build it with the model's ddp().hook_context()");
   }
-  hook_ = hook.get();
-  reducer_->register_comm_hook(std::move(hook));
+  attach(std::move(hook));
+}
+
+void Ddp::attach(std::unique_ptr<CommHook> hook) {
+  auto guarded = std::make_unique<GuardedHook>(world_, std::move(hook));
+  hook_ = &guarded->hook();
+  reducer_->register_comm_hook(std::move(guarded));
 }
 
 void Ddp::before_forward() {
+  if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+  if (!hook_) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0) log::info(pipeline_line(wire_report()));
   forward_begun_ = true;
   const bool recording = at::GradMode::is_enabled();
@@ -111,9 +117,12 @@ void Ddp::before_forward() {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
   }
-  if (recording && reducer_->rebuild_buckets()) release_gradient_views();
+  if (recording && reducer_->should_rebuild_buckets()) {
+    // The Reducer waits for the others without looking after them; so let all be there first.
+    world_->barrier("the rebuilding of buckets");
+    if (reducer_->rebuild_buckets()) release_gradient_views();
+  }
   if (options_.broadcast_buffers && buffers_may_differ_) {
-    const at::NoGradGuard no_grad;
     broadcast(module_->buffers());
   }
 }

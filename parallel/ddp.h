@@ -85,6 +85,7 @@ class Ddp {
 
  private:
   void build_reducer();
+  void attach(std::unique_ptr<CommHook> hook);
   void broadcast(const std::vector<at::Tensor>& tensors);
 
   std::shared_ptr<World> world_;
@@ -95,7 +96,7 @@ class Ddp {
   std::shared_ptr<Comm> comm_;          // of the hook; null before there is one
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
-  CommHook* hook_ = nullptr;  // owned by the Reducer
+  const CommHook* hook_ = nullptr;  // owned by the Reducer; from the first forward on there is one
   bool sync_ = true;
   bool forward_begun_ = false;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication

@@ -1,5 +1,7 @@
 #include "parallel/process_group.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -9,14 +11,15 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
 #include "hooks/error.h"
+#include "parallel/gloo_group.h"
 
 namespace hookline {
 namespace {
@@ -98,6 +101,25 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size) {
   }
 }
 
+/// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:
+/// the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still read from it.
+c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size) {
+  static std::mutex mutex;
+  static c10::intrusive_ptr<c10d::Store> store;
+  static std::string opened_for;
+  static int parts = 0;
+  const std::lock_guard lock(mutex);
+  const std::string wanted = variable("MASTER_ADDR").value_or("") + ":" +
+                             variable("MASTER_PORT").value_or("") + ", " + std::to_string(rank) + " of " +
+                             std::to_string(size);
+  if (!store || opened_for != wanted) {
+    store = open_store(rank, size);
+    opened_for = wanted;
+    parts = 0;
+  }
+  return c10::make_intrusive<c10d::PrefixStore>("hookline-" + std::to_string(parts++), store);
+}
+
 c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
                                                                  std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
@@ -112,39 +134,96 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
 
 }  // namespace
 
-std::shared_ptr<World> World::from_environment() {
+std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout) {
   if (!variable("RANK") && !variable("WORLD_SIZE")) {
     return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1");
   }
   const int size = number("WORLD_SIZE", 1, 1 << 20);
   const int rank = number("RANK", 0, size - 1);
   const std::string address = own_address_towards(variable("MASTER_ADDR").value_or("127.0.0.1"));
-  return std::make_shared<World>(open_store(rank, size), rank, size, address);
+  return std::make_shared<World>(open_part_of_store(rank, size), rank, size, address, kDefaultTimeout,
+                                 peer_timeout);
 }
 
-World::World(c10::intrusive_ptr<c10d::Store> store, int rank, int size, const std::string& address,
-             std::chrono::milliseconds timeout)
-    : store_(std::move(store)), rank_(rank), size_(size), address_(address), timeout_(timeout) {
+World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
+             std::chrono::milliseconds timeout, std::chrono::milliseconds peer_timeout)
+    : store_(store), rank_(rank), size_(size), address_(address), timeout_(timeout) {
+  // A connection of its own: a call that waits for the store on this one must not hold the watch up.
+  watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
+                                          rank_, size_, peer_timeout);
   group_ = make_group("world");
 }
 
+World::~World() {
+  group_.reset();
+  watch_.reset();  // tells the others that this rank has left
+  constexpr std::chrono::seconds kPatience(1);
+  for (auto& backend : backends_) {
+    if (!backend->idle_within(kPatience)) GlooGroup::abandon(std::move(backend));
+  }
+}
+
 c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
+  std::erase_if(backends_, [](const auto& backend) { return backend.use_count() == 1; });
   auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
-  auto gloo =
-      c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, size_, gloo_options(address_, timeout_));
+  auto gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
+  backends_.push_back(gloo);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
   return group;
 }
 
+void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {
+  // The watch is to know a broken connection from a mistake of this rank's own.
+  FuturePtr done = make_future();
+  work->getFuture()->addCallback([done, work](c10::ivalue::Future& finished) {
+    if (finished.hasError()) {
+      done->setError(std::make_exception_ptr(PeerError(finished.tryRetrieveErrorMessage())));
+    } else {
+      done->markCompleted(at::Tensor());
+    }
+  });
+  const FuturePtr result = watch_->guard(done, what);
+  result->waitAndThrow();
+}
+
 std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
   std::vector<std::vector<at::Tensor>> parts(1);
   for (int rank = 0; rank < size_; ++rank) parts[0].push_back(at::empty_like(tensor));
   std::vector<at::Tensor> input{tensor};
-  group_->allgather(parts, input)->wait();
+  wait(group_->allgather(parts, input), "an all-gather");
   return parts[0];
 }
+
+void World::all_reduce(const at::Tensor& tensor) {
+  std::vector<at::Tensor> in_place{tensor};
+  wait(group_->allreduce(in_place), "an all-reduce");
+}
+
+void World::broadcast(const std::vector<at::Tensor>& tensors) {
+  constexpr std::size_t kLargestBytes = 250 * 1024 * 1024;
+  const at::NoGradGuard no_grad;
+  for (std::size_t first = 0; first < tensors.size();) {
+    std::vector<at::Tensor> flat;
+    std::size_t bytes = 0, next = first;
+    while (next < tensors.size() && tensors[next].scalar_type() == tensors[first].scalar_type() &&
+           (next == first || bytes + tensors[next].nbytes() <= kLargestBytes)) {
+      bytes += tensors[next].nbytes();
+      flat.push_back(tensors[next++].detach().reshape({-1}));
+    }
+    std::vector<at::Tensor> whole{at::cat(flat)};
+    wait(group_->broadcast(whole), "a broadcast from rank 0");
+    std::int64_t offset = 0;
+    for (; first < next; ++first) {
+      const at::Tensor& tensor = tensors[first];
+      if (rank_ != 0) tensor.detach().copy_(whole[0].narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+      offset += tensor.numel();
+    }
+  }
+}
+
+void World::barrier(const std::string& what) { wait(group_->barrier(), what); }
 
 std::string World::unique_prefix(const std::string& name) {
   return "hookline/" + name + "/" + std::to_string(uses_[name]++);

@@ -1,4 +1,4 @@
-// The ranks of a run and how they reach each other. The only place that knows Gloo.
+// The ranks of a run and how they reach each other.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -10,22 +10,34 @@
 #include <string>
 #include <vector>
 
+#include "parallel/failure_watch.h"
+
 namespace hookline {
+
+class GlooGroup;
 
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
 ///
 /// Collective calls (make_group, and whatever communicates) must be made by every rank in the same order, from one
-/// thread at a time. A group lives as long as whoever holds it.
+/// thread at a time. Each waits for the others no longer than until one of them fails or vanishes, and then throws
+/// RunFailed, on every rank, with the same text. A group is of no use once the World is gone.
 class World {
  public:
   /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
   /// (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0). Without RANK and WORLD_SIZE: one rank alone.
   /// Throws Error naming the variable that is missing or wrong, or the address that doesn't answer.
-  static std::shared_ptr<World> from_environment();
+  /// May be called again when the World before is gone: by every rank, as often.
+  static std::shared_ptr<World> from_environment(
+      std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout);
 
-  /// Ranks that share `store`; `address` is this rank's own, under which the others reach it.
-  World(c10::intrusive_ptr<c10d::Store> store, int rank, int size, const std::string& address,
-        std::chrono::milliseconds timeout = kDefaultTimeout);
+  /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the others
+  /// reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may show no sign of life.
+  World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
+        std::chrono::milliseconds timeout = kDefaultTimeout,
+        std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -36,16 +48,32 @@ class World {
   /// The group for everything that is not a hook's.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
 
+  /// What ends a wait when a rank fails.
+  FailureWatch& watch() const { return *watch_; }
+
+  /// Waits for a collective that was started by hand; `what` names it in an error.
+  void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
+
   /// A new group of all ranks; a collective call. Groups of one name are told apart by their order.
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name);
 
-  /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks. A collective call.
+  /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks.
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
+
+  /// Sums `tensor`, contiguous, over all ranks, in place.
+  void all_reduce(const at::Tensor& tensor);
+
+  /// Puts rank 0's values into the `tensors` of all ranks, up to 250 MiB of one dtype in a collective.
+  void broadcast(const std::vector<at::Tensor>& tensors);
+
+  /// Returns when every rank has called this; `what` names the occasion in an error.
+  void barrier(const std::string& what);
 
   /// A prefix for the store that no other call of this World returns, the same on every rank.
   std::string unique_prefix(const std::string& name);
 
   static constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(30);
+  static constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::seconds(10);
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;
@@ -53,7 +81,9 @@ class World {
   int size_;
   std::string address_;
   std::chrono::milliseconds timeout_;
-  std::map<std::string, int> uses_;  // of each name
+  std::map<std::string, int> uses_;                      // of each name
+  std::vector<c10::intrusive_ptr<GlooGroup>> backends_;  // of the groups that are in use
+  std::unique_ptr<FailureWatch> watch_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
 

@@ -165,6 +165,16 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
     state->p.narrow(0, s.p_offset, s.numel).copy_(work.narrow(0, s.offset, s.numel));
   }
 
+  // Each value of the matrices is part of a value of P.
+  if (!state->p.isfinite().all().item<bool>()) {
+    throw HookError(
+        name_ +
+        " can't carry NaN or infinity, which its state would keep for good, and the gradients hold "
+        "some" +
+        (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
+        ": lower the learning rate, or clip or scale the loss");
+  }
+
   auto turn = std::make_shared<Turn>(q_stage_);
   const int world = world_size();
   const double epsilon = options_.orthogonalization_epsilon;

@@ -18,7 +18,7 @@ using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOpt
 /// Bucket  1-D floating, numel n           Wire    Σ (n + m)·r elements, and the plain ones, in two collectives
 /// Result  the bucket's buffer, in place   State   per bucket: error (numel n), P and Q; kept by parameters, so that
 ///                                                 it starts afresh if DDP rebuilds its buckets
-/// Errors  HookError at step time if the gradients are not on the CPU; options are checked by Registry::build
+/// Errors  HookError at step time if the gradients are not on the CPU, or not finite; options are checked by Registry::build
 /// Parity  powerSGD_hook.powerSGD_hook; batched_powerSGD_hook with whole_bucket_layout. They differ in rounding only,
 ///         but for a zero matrix (NaN there, zero here).
 /// Source  Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv 1905.13727, algorithms 1 and 2

@@ -157,6 +157,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "processes_per_node = \"auto\"      # default\n"
             "omp_num_threads = \"auto\"         # default\n"
             "grace_period_seconds = 10.0      # default\n"
+            "peer_timeout_seconds = 10.0      # default\n"
             "\n"
             "[ddp]\n"
             "dim = 0                          # default\n"

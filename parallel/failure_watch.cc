@@ -1,0 +1,319 @@
+#include "parallel/failure_watch.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "hooks/error.h"
+
+namespace hookline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{100};  // between two looks at the store
+constexpr milliseconds kSignOfLife{
+    500};  // between two signs of life, and between two looks for those of others
+constexpr milliseconds kPatience{1000};  // for which nobody asks after the others
+constexpr milliseconds kTimeToSayWhy{
+    3000};                                // for the rank that broke a collective to say why, or to be missed
+constexpr milliseconds kTimeToEnd{2000};  // for a thread that a dead store may hold up
+
+std::string seconds_text(milliseconds time) {
+  const auto tenths = time.count() / 100;
+  return std::to_string(tenths / 10) + (tenths % 10 ? "." + std::to_string(tenths % 10) : "") + " s";
+}
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+const char* const kLeft = "left";
+
+}  // namespace
+
+/// What the threads and the callbacks share. The threads keep it alive, since one that the store holds up outlives
+/// the watch.
+struct FailureWatch::State {
+  struct Wait {
+    FuturePtr result;
+    std::string what;
+    Clock::time_point since;
+  };
+  struct OwnFailure {
+    std::string text;
+    bool may_have_a_cause;  // on another rank, which may say more
+    Clock::time_point since;
+  };
+
+  std::mutex mutex;  // guards all below; never held while a future is completed
+  std::condition_variable changed;
+  std::map<std::uint64_t, Wait> waits;  // oldest first
+  std::uint64_t waits_so_far = 0;
+  std::optional<OwnFailure> own_failure;  // not yet agreed on
+  std::string failure;
+  Clock::time_point store_answered = Clock::now();
+  bool closing = false;
+  bool talker_ended = false;
+
+  /// Ends every wait with `text`; the first call counts.
+  void fail(const std::string& text) {
+    std::map<std::uint64_t, Wait> ended;
+    {
+      const std::lock_guard lock(mutex);
+      if (failure.empty()) failure = text;
+      ended.swap(waits);
+      own_failure.reset();
+    }
+    changed.notify_all();
+    for (const auto& [id, wait] : ended) wait.result->setError(std::make_exception_ptr(RunFailed(text)));
+  }
+
+  void report(const std::string& text, bool may_have_a_cause) {
+    const std::lock_guard lock(mutex);
+    if (!own_failure && failure.empty()) own_failure = OwnFailure{text, may_have_a_cause, Clock::now()};
+    changed.notify_all();
+  }
+
+  std::string waits_for() {
+    const std::lock_guard lock(mutex);
+    return waits.empty() ? "a collective" : waits.begin()->second.what;
+  }
+};
+
+/// Talks to the store, on a thread of its own.
+class FailureWatch::Talker {
+ public:
+  Talker(std::shared_ptr<State> state, c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+         milliseconds peer_timeout)
+      : state_(std::move(state)),
+        store_(std::move(store)),
+        rank_(rank),
+        size_(size),
+        peer_timeout_(peer_timeout),
+        last_change_(static_cast<std::size_t>(size)),
+        last_sign_of_(static_cast<std::size_t>(size)) {
+    give_sign();
+  }
+
+  void run() {
+    std::unique_lock lock(state_->mutex);
+    while (!state_->closing && state_->failure.empty()) {
+      const bool waiting = !state_->waits.empty();
+      const auto since = waiting ? state_->waits.begin()->second.since : Clock::now();
+      const auto own = state_->own_failure;
+      lock.unlock();
+      try {
+        look(waiting, since, own);
+      } catch (const std::exception& error) {
+        lose_store(error.what(), own);
+      }
+      lock.lock();
+      state_->store_answered = Clock::now();
+      state_->changed.wait_for(lock, kTick, [&] {
+        return state_->closing || !state_->failure.empty() || (state_->own_failure && !own);
+      });
+    }
+    const bool failed = !state_->failure.empty();
+    lock.unlock();
+    if (!failed) leave();
+    lock.lock();
+    state_->talker_ended = true;
+    state_->changed.notify_all();
+  }
+
+ private:
+  static std::string life_key(int rank) { return "life/" + std::to_string(rank); }
+
+  void give_sign() {
+    store_->set(life_key(rank_), bytes_of(std::to_string(++signs_)));
+    last_sign_ = Clock::now();
+  }
+
+  void leave() {
+    try {
+      store_->set(life_key(rank_), bytes_of(kLeft));
+    } catch (const std::exception&) {
+      // The store is in rank 0's process, which may have ended first: then nobody is left to be told.
+    }
+  }
+
+  void look(bool waiting, Clock::time_point since, const std::optional<State::OwnFailure>& own) {
+    if (Clock::now() - last_sign_ >= kSignOfLife) give_sign();
+    if (own && !own->may_have_a_cause) return agree_on(own->text);
+    if (!waiting) {
+      last_look_.reset();
+      return;
+    }
+    if (store_->check({"failure"})) return state_->fail(text_of(store_->get("failure")));
+    if (own || Clock::now() - since >= kPatience) look_for_life(own.has_value());
+    if (own && Clock::now() - own->since >= kTimeToSayWhy) agree_on(own->text);
+  }
+
+  /// Makes `text` the run's failure, unless another rank was first.
+  void agree_on(const std::string& text) {
+    state_->fail(text_of(store_->compareSet("failure", {}, bytes_of(text))));
+  }
+
+  /// Fails the run if another rank has shown no sign of life. `suspicious`: a collective has failed already, so that
+  /// a shorter silence tells enough.
+  void look_for_life(bool suspicious) {
+    const auto now = Clock::now();
+    if (last_look_ && now - *last_look_ < kSignOfLife) return;
+    const bool first = !last_look_;
+    last_look_ = now;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      const auto index = static_cast<std::size_t>(peer);
+      const std::string sign = text_of(store_->get(life_key(peer)));
+      if (first || sign != last_sign_of_[index]) {
+        last_sign_of_[index] = sign;
+        last_change_[index] = now;
+        continue;
+      }
+      const auto silence = std::chrono::duration_cast<milliseconds>(now - last_change_[index]);
+      const milliseconds limit = suspicious ? std::min(peer_timeout_, 3 * kSignOfLife) : peer_timeout_;
+      const std::string waits = "; rank " + std::to_string(rank_) + " waits for it: " + state_->waits_for();
+      if (sign == kLeft && silence >= kPatience) {
+        return agree_on("rank " + std::to_string(peer) + " has left the run" + waits);
+      }
+      if (sign != kLeft && peer_timeout_.count() > 0 && silence >= limit) {
+        return agree_on("rank " + std::to_string(peer) + " has shown no sign of life for " +
+                        seconds_text(silence) + ", and is dead, stopped or cut off" + waits);
+      }
+    }
+  }
+
+  /// The store is gone, and with it rank 0. It matters to who waits; a rank that has done its work may go on to end.
+  void lose_store(const std::string& why, const std::optional<State::OwnFailure>& own) {
+    bool waiting = false;
+    {
+      const std::lock_guard lock(state_->mutex);
+      waiting = !state_->waits.empty();
+    }
+    if (own && !own->may_have_a_cause) {
+      state_->fail(own->text);
+    } else if (waiting) {
+      state_->fail("rank 0, which holds the store, is gone; rank " + std::to_string(rank_) +
+                   " waits for it: " + state_->waits_for() + " (" + why.substr(0, why.find('\n')) + ")");
+    }
+  }
+
+  std::shared_ptr<State> state_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  const int rank_, size_;
+  const milliseconds peer_timeout_;
+  std::uint64_t signs_ = 0;
+  Clock::time_point last_sign_;
+  std::optional<Clock::time_point> last_look_;  // for life, since this rank began to wait
+  std::vector<Clock::time_point> last_change_;  // of each rank's sign of life
+  std::vector<std::string> last_sign_of_;
+};
+
+namespace {
+
+/// Minds the talker, which a store that doesn't answer holds up.
+template <class State>
+void mind(const std::shared_ptr<State>& state, int rank, milliseconds peer_timeout) {
+  std::unique_lock lock(state->mutex);
+  while (!state->closing && state->failure.empty()) {
+    state->changed.wait_for(lock, kSignOfLife);
+    const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - state->store_answered);
+    if (peer_timeout.count() == 0 || silence < peer_timeout + kPatience) continue;
+    if (state->waits.empty()) continue;
+    const auto own = state->own_failure;
+    lock.unlock();
+    state->fail(own && !own->may_have_a_cause
+                    ? own->text
+                    : "rank 0, which holds the store, has not answered for " + seconds_text(silence) +
+                          ", and is stopped or cut off; rank " + std::to_string(rank) +
+                          " waits for it: " + state->waits_for());
+    lock.lock();
+  }
+}
+
+}  // namespace
+
+FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                           milliseconds peer_timeout)
+    : state_(std::make_shared<State>()), rank_(rank), alone_(size == 1) {
+  if (alone_) return;
+  auto talker = std::make_shared<Talker>(state_, std::move(store), rank, size, peer_timeout);
+  talker_ = std::thread([talker] { talker->run(); });
+  minder_ = std::thread([state = state_, rank, peer_timeout] { mind(state, rank, peer_timeout); });
+}
+
+FailureWatch::~FailureWatch() {
+  if (alone_) return;
+  bool ended = false;
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->closing = true;
+    state_->changed.notify_all();
+    ended = state_->changed.wait_for(lock, kTimeToEnd, [&] { return state_->talker_ended; });
+  }
+  minder_.join();
+  if (ended) {
+    talker_.join();
+  } else {
+    talker_.detach();  // it waits for a store that doesn't answer, and holds all that it needs
+  }
+}
+
+FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
+  auto result = c10::make_intrusive<c10::ivalue::Future>(inner->elementType(), inner->devices());
+  std::uint64_t id = 0;
+  {
+    std::unique_lock lock(state_->mutex);
+    if (!state_->failure.empty()) {
+      const auto error = std::make_exception_ptr(RunFailed(state_->failure));
+      lock.unlock();
+      result->setError(error);
+      return result;
+    }
+    id = state_->waits_so_far++;
+    state_->waits.emplace(id, State::Wait{result, what, Clock::now()});
+  }
+  inner->addCallback(
+      [state = state_, id, result, what, rank = rank_, alone = alone_](c10::ivalue::Future& done) {
+        if (!done.hasError()) {
+          {
+            const std::lock_guard lock(state->mutex);
+            if (state->waits.erase(id) == 0) return;  // failed meanwhile
+          }
+          result->markCompleted(done.value());
+          return;
+        }
+        bool may_have_a_cause = false;
+        std::string why = "an exception of unknown type";
+        try {
+          std::rethrow_exception(done.exception_ptr());
+        } catch (const PeerError& error) {
+          may_have_a_cause = true;
+          why = error.what();
+        } catch (const std::exception& error) {
+          why = error.what();
+        } catch (...) {
+        }
+        const std::string text = what + " failed on rank " + std::to_string(rank) + ": " + why;
+        if (alone) {
+          state->fail(text);
+        } else {
+          state->report(text, may_have_a_cause);
+        }
+      });
+  return result;
+}
+
+std::string FailureWatch::failure() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failure;
+}
+
+}  // namespace hookline

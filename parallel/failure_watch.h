@@ -1,0 +1,50 @@
+// Ends every rank's waiting when one rank fails, dies or stops.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "hooks/future.h"
+
+namespace hookline {
+
+/// Watches the ranks of a World while one waits for another.
+///
+/// Gloo has no abort: a rank that throws, or is stopped, leaves the others in a collective until its timeout. So what
+/// a rank waits for is a future of its own, which this class completes: with the collective's result, or with
+/// RunFailed as soon as any rank has failed. The first failure is written to the store and is what every rank ends
+/// with. Each rank also writes a sign of life to the store, twice a second, from a thread of its own; a rank without
+/// one for `peer_timeout` while others wait has failed too, be it dead, stopped or cut off.
+///
+/// Thread-safe. Its destructor, on any thread, tells the others that this rank has left.
+class FailureWatch {
+ public:
+  /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report themselves.
+  FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+               std::chrono::milliseconds peer_timeout);
+  ~FailureWatch();
+  FailureWatch(const FailureWatch&) = delete;
+  FailureWatch& operator=(const FailureWatch&) = delete;
+
+  /// A future that completes as `inner` does, or with RunFailed. An error of `inner` fails the run, as
+  /// "`what` failed on rank 1: …"; a PeerError does so only after the rank that caused it had time to say why.
+  FuturePtr guard(const FuturePtr& inner, const std::string& what);
+
+  /// What the run failed with; empty while it has not.
+  std::string failure() const;
+
+ private:
+  struct State;
+  class Talker;
+
+  std::shared_ptr<State> state_;
+  int rank_;
+  bool alone_;
+  std::thread talker_, minder_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,41 @@
+// A hook as the Reducer sees it: one whose waiting ends when any rank fails.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hooks/comm_hook.h"
+#include "parallel/process_group.h"
+
+namespace hookline {
+
+/// Runs `hook`, and hands the Reducer futures that the World's FailureWatch completes. An error names step, hook and
+/// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …". Steps count from 0.
+class GuardedHook : public c10d::CommHookInterface {
+ public:
+  GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook);
+
+  FuturePtr runHook(c10d::GradBucket& bucket) override;
+  at::Tensor parseHookResult(const c10::IValue& result) override;
+
+  const CommHook& hook() const { return *hook_; }
+
+ private:
+  std::shared_ptr<World> world_;
+  std::unique_ptr<CommHook> hook_;
+  std::int64_t step_ = 0;
+};
+
+/// What the Reducer does without a hook: scales by 1 / world size, then sums.
+/// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
+/// Result  the bucket's buffer, in place   State   none
+/// Errors  none at step time               Parity  DistributedDataParallel without a hook, bit for bit
+/// Source  none
+class NoHook : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override;
+  std::string describe() const override { return "no hook"; }
+};
+
+}  // namespace hookline

@@ -1,0 +1,77 @@
+// A rank that fails in the middle of its training, or whose peers do, for failure_processes_test.cc:
+//
+//     failing_rank MODE RANK
+//
+// Each step averages a gradient of 40,000 elements. In step 3, rank RANK does as MODE says: "kill" and "stop" send it
+// that signal, "exit" ends it with code 0, "throw" throws between forward and backward. A rank whose step fails prints
+// what it failed with and how long that took, and ends with code 3; with MODE "throw" all ranks first join again, and
+// train a second model.
+#include <ATen/ops/full.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include "hooks/error.h"
+#include "parallel/hookline.h"
+
+namespace {
+
+constexpr int kFailingStep = 3;
+
+void fail(const std::string& mode) {
+  if (mode == "kill") std::raise(SIGKILL);
+  if (mode == "stop") std::raise(SIGSTOP);
+  if (mode == "exit") std::exit(0);
+  if (mode == "throw") throw std::runtime_error("no more memory");
+}
+
+void train(const std::string& mode, int failing_rank, int steps) {
+  auto accelerator = hookline::Accelerator::from_env();
+  torch::nn::Linear net(200, 200);
+  torch::optim::SGD sgd(net->parameters(), 0.01);
+  auto [model, optimizer] = accelerator.prepare(net, sgd);
+  auto last = std::chrono::steady_clock::now();
+  try {
+    for (int step = 0; step < steps; ++step) {
+      last = std::chrono::steady_clock::now();
+      const at::Tensor loss =
+          model->forward(at::full({4, 200}, 0.1 * (1 + accelerator.rank()))).pow(2).mean();
+      if (step == kFailingStep && accelerator.rank() == failing_rank) fail(mode);
+      accelerator.backward(loss);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  } catch (const hookline::RunFailed& failure) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - last;
+    std::printf("failed after %.1f s: %s\n", seconds.count(), failure.what());
+    std::fflush(stdout);
+    throw;
+  }
+  accelerator.wait_for_everyone();
+  std::printf("trained %d steps to %.6f\n", steps, net->weight.sum().item<double>());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: failing_rank MODE RANK\n");
+    return 2;
+  }
+  const std::string mode = argv[1];
+  try {
+    train(mode, std::atoi(argv[2]), 200);
+  } catch (const std::exception&) {
+    if (mode != "throw") return 3;
+    train("none", -1, 10);
+  }
+  return 0;
+}

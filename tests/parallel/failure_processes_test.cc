@@ -1,0 +1,140 @@
+// Ranks as processes, one of which dies, stops or is cut off in the middle of a step.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "support/process.h"
+
+namespace hookline::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+/// Three ranks of failing_rank, without a launcher that would end them.
+class Ranks {
+ public:
+  static constexpr int kSize = 3;
+
+  Ranks(const std::string& mode, int failing, const std::string& hook) {
+    const std::string port = std::to_string(free_port());
+    for (int rank = 0; rank < kSize; ++rank) {
+      ProcessOptions options;
+      options.arguments = {mode, std::to_string(failing)};
+      options.environment = {{"RANK", std::to_string(rank)},
+                             {"WORLD_SIZE", std::to_string(kSize)},
+                             {"LOCAL_RANK", std::to_string(rank)},
+                             {"MASTER_ADDR", "127.0.0.1"},
+                             {"MASTER_PORT", port},
+                             {"OMP_NUM_THREADS", "1"},
+                             {"HOOKLINE_LAUNCH__PEER_TIMEOUT_SECONDS", "2"},
+                             {"HOOKLINE_DDP__COMM_HOOK", hook},
+                             {"HOOKLINE_CONFIG", std::nullopt}};
+      if (hook == "power_sgd")
+        options.environment["HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER"] = "2";
+      processes_.push_back(std::make_unique<Process>(FAILING_RANK_PROGRAM, options));
+    }
+  }
+  Process& operator[](int rank) { return *processes_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::vector<std::unique_ptr<Process>> processes_;
+};
+
+/// What a rank says that it failed with, and checks that it took seconds and no more.
+std::string failure_in(const ProcessResult& result) {
+  std::smatch found;
+  if (!std::regex_search(result.out, found, std::regex("failed after ([0-9.]+) s: (.*)"))) {
+    return "no failure in: " + result.out + result.err;
+  }
+  EXPECT_LT(std::stod(found[1]), 30) << "a wait for Gloo's timeout takes 1,800 s";
+  return found[2];
+}
+
+struct FailureCase {
+  std::string mode;
+  int failing;
+  std::string hook;
+};
+
+class MidStep : public ::testing::TestWithParam<FailureCase> {};
+
+TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
+  const FailureCase& c = GetParam();
+  Ranks ranks(c.mode, c.failing, c.hook);
+  const std::string gone = std::to_string(c.failing);
+  const std::string hook = c.hook == "no"          ? "no hook"
+                           : c.hook == "power_sgd" ? "power_sgd\\(rank=1, start=2\\)"
+                                                   : c.hook;
+  for (int rank = 0; rank < Ranks::kSize; ++rank) {
+    if (rank == c.failing) continue;
+    const ProcessResult result = ranks[rank].wait();
+    EXPECT_FALSE(result.timed_out);
+    EXPECT_EQ(result.exit_code, 3) << "rank " << rank << ": " << result.err;
+    const std::string failure = failure_in(result);
+    EXPECT_TRUE(std::regex_search(
+        failure, std::regex("^rank " + gone + ".*(is gone|no sign of life|has not answered|has left)")))
+        << failure;
+    EXPECT_TRUE(std::regex_search(failure, std::regex("waits for it: step 3 of " + hook))) << failure;
+  }
+  if (c.mode == "stop") ranks[c.failing].signal(SIGKILL);
+  const ProcessResult failed = ranks[c.failing].wait();
+  EXPECT_EQ(failed.exit_code, c.mode == "exit" ? 0 : 128 + SIGKILL) << failed.err;
+}
+
+std::vector<FailureCase> cases() {
+  std::vector<FailureCase> all;
+  for (const std::string mode : {"kill", "stop", "exit"}) {
+    for (const int failing : {0, 2}) {
+      for (const std::string hook : {"no", "power_sgd"}) all.push_back({mode, failing, hook});
+    }
+  }
+  return all;
+}
+
+std::string name_of(const ::testing::TestParamInfo<FailureCase>& info) {
+  return info.param.mode + "_of_rank_" + std::to_string(info.param.failing) + "_" + info.param.hook;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, MidStep, ::testing::ValuesIn(cases()), name_of);
+
+TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
+  for (const int failing : {0, 1}) {
+    Ranks ranks("throw", failing, "power_sgd");
+    for (int rank = 0; rank < Ranks::kSize; ++rank) {
+      const ProcessResult result = ranks[rank].wait();
+      EXPECT_EQ(result.exit_code, 0) << "rank " << rank << ": " << result.out << result.err;
+      EXPECT_THAT(result.out, HasSubstr("trained 10 steps to "));
+      if (rank == failing) continue;
+      EXPECT_THAT(failure_in(result), MatchesRegex("rank " + std::to_string(failing) +
+                                                   " has left the run; rank [0-2] waits for it: .*"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hookline::testing

@@ -9,7 +9,6 @@ if(HOOKLINE_TORCH_HALF)
   add_library(hookline::hookline ALIAS hookline_hookline)
   set_target_properties(hookline_hookline PROPERTIES EXPORT_NAME hookline)
   target_link_libraries(hookline_hookline INTERFACE hookline_parallel)
-  target_compile_features(hookline_hookline INTERFACE cxx_std_20)
   # <hookline/hookline.h>, in the build tree as well as installed.
   set(_umbrella ${PROJECT_BINARY_DIR}/include/hookline/hookline.h)
   file(CONFIGURE OUTPUT ${_umbrella} CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
@@ -26,4 +25,4 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hooklineConfig.cmake.in 
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/hooklineConfig.cmake ${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake
   DESTINATION ${_package_folder})
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

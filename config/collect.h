@@ -37,7 +37,7 @@ struct Collected {
   bool incomplete = false;  // the file has syntax errors, so that keys may be missing here
 };
 
-void collect_file(const SourceText& source, Collected& collected);
+void collect_file(const SourceText& source, const Catalog& catalog, Collected& collected);
 void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,
                          const Catalog& catalog, Collected& collected);
 void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected);

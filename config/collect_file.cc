@@ -29,7 +29,8 @@ std::string shown_node(const TomlNode& node) {
 
 class FileCollector {
  public:
-  FileCollector(const SourceText& source, Collected& collected) : source_(source), collected_(collected) {}
+  FileCollector(const SourceText& source, const Catalog& catalog, Collected& collected)
+      : source_(source), catalog_(catalog), collected_(collected) {}
 
   void root(const TomlNode& node) {
     for (const auto& [name, child] : node.children) {
@@ -81,11 +82,22 @@ class FileCollector {
     }
   }
 
+  /// The table of the options of hooks is where people forget to put them.
+  static bool is_hook_option(const std::string& table, const std::string& key, const Catalog& catalog) {
+    if (table != "ddp") return false;
+    for (const HookRow& hook : catalog.hooks())
+      for (const OptionRow& option : hook.options)
+        if (option.name == key) return true;
+    return false;
+  }
+
   void unknown_key(const std::string& table, const std::string& key, const TomlNode& node) {
     std::vector<std::string> names = key_names(table);
     if (table == "ddp") names.push_back("comm_state_option");
     std::string note = "[" + table + "] has " + joined(names, "", "");
-    if (const auto near = nearest(key, names)) {
+    if (is_hook_option(table, key, catalog_)) {
+      note = "it belongs in [" + std::string(kHookOptionTable) + "]";
+    } else if (const auto near = nearest(key, names)) {
       note = "did you mean '" + *near + "'?";
     } else {
       for (const std::string& other : table_names())
@@ -95,7 +107,9 @@ class FileCollector {
   }
 
   void unknown_table(const std::string& name, const TomlNode& node) {
-    const auto near = nearest(name, table_names());
+    std::vector<std::string> names = table_names();
+    const auto near =
+        name == "comm_state_option" ? std::optional<std::string>(kHookOptionTable) : nearest(name, names);
     error(node.key, "unknown table [" + name + "]",
           near ? "did you mean [" + *near + "]?" : "the tables are " + joined(table_names(), "[", "]"));
   }
@@ -108,14 +122,15 @@ class FileCollector {
   }
 
   const SourceText& source_;
+  const Catalog& catalog_;
   Collected& collected_;
 };
 
 }  // namespace
 
-void collect_file(const SourceText& source, Collected& collected) {
+void collect_file(const SourceText& source, const Catalog& catalog, Collected& collected) {
   TomlDocument document = parse_toml(source);
-  FileCollector collector(source, collected);
+  FileCollector collector(source, catalog, collected);
   for (const TomlNode& root : document.roots) collector.root(root);
   collected.incomplete = !document.problems.empty();
   for (Diagnostic& problem : document.problems) collected.problems.push_back(std::move(problem));

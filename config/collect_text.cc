@@ -89,6 +89,12 @@ std::vector<std::string> all_keys(const Catalog& catalog) {
   return keys;
 }
 
+/// "DDP_COMM_HOOK" and "ddp.comm_hook" are the same.
+std::string without_separators(std::string name) {
+  std::erase_if(name, [](char c) { return c == '_' || c == '.'; });
+  return lower_case(std::move(name));
+}
+
 std::string variable_of(std::string key) {
   std::string name(kPrefix);
   for (const char c : key) {
@@ -130,10 +136,14 @@ void report_unknown_variable(const std::string& name, const Catalog& catalog, Co
   if (rest.find("__") == rest.npos) {
     // Not in the form of a key. Other programs may own such variables; one that is called like a key is a
     // mistake.
+    const auto warn = [&](const std::string& key) {
+      collected.problems.push_back(diagnostic_at(place, Severity::warning, "this variable has no effect",
+                                                 "did you mean " + variable_of(key) + "?"));
+    };
     for (const KeyRow& row : schema())
-      if (lower_case(rest) == row.option.name)
-        collected.problems.push_back(diagnostic_at(place, Severity::warning, "this variable has no effect",
-                                                   "did you mean " + variable_of(row.key()) + "?"));
+      if (lower_case(rest) == row.option.name) return warn(row.key());
+    for (const std::string& key : all_keys(catalog))
+      if (without_separators(rest) == without_separators(key)) return warn(key);
     return;
   }
   std::vector<std::string> variables;

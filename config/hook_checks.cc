@@ -64,14 +64,17 @@ class HookResolver {
     diagnostics_.push_back(diagnostic_at(place, severity, std::move(message), std::move(note)));
   }
 
-  std::optional<std::string> text_of(const Given& given, const std::string& name) {
+  std::optional<std::string> text_of(const Given& given, const std::string& name,
+                                     const std::vector<std::string>& names) {
     const KeyRow* row = find_key("ddp", name);
-    const auto value = checked_value(given, row->option, row->table, diagnostics_);
+    OptionRow option = row->option;
+    if (given.value && !std::holds_alternative<std::string>(*given.value)) option.allowed = names;
+    const auto value = checked_value(given, option, row->table, diagnostics_);
     return value ? std::optional(std::get<std::string>(*value)) : std::nullopt;
   }
 
   Choice choose(const Given& given) {
-    const auto text = text_of(given, "comm_hook");
+    const auto text = text_of(given, "comm_hook", names_of(catalog_.hooks()));
     if (!text) return {"no", nullptr, &given, false};
     const bool of_program = text->compare(0, kProgramPrefix.size(), kProgramPrefix) == 0;
     const std::string name = of_program ? text->substr(kProgramPrefix.size()) : *text;
@@ -105,23 +108,30 @@ class HookResolver {
     const bool hook_came_later = hook.given && hook.given->layer > last_given->layer;
     const Place& place = hook_came_later ? hook.given->place : last_given->place;
     const std::string what = "comm_wrapper " + to_text(last->name) + " over comm_hook " + to_text(hook.name);
+    // The other one may come from elsewhere, which the reader does not see here.
+    const Given* other = hook_came_later ? last_given : hook.given;
+    std::string from;
+    if (other && hook.given->layer != last_given->layer) {
+      from = std::string("; ") + (hook_came_later ? "comm_wrapper" : "comm_hook") + " is set at " +
+             other->key.text();
+    }
     if (!hook.row->averages) {
       report(place, Severity::error, what + " would only round the gradients",
-             hook.name + " does not average them: leave the wrapper out");
+             hook.name + " does not average them: leave the wrapper out" + from);
     } else if (hook.row->half_precision) {
       report(place, Severity::error, what + " would cast the gradients twice",
-             hook.name + " sends half precision by itself: leave one of the two out");
+             hook.name + " sends half precision by itself: leave one of the two out" + from);
     } else if (!hook.row->wrappable) {
       report(place, Severity::error, what + " does not work",
-             hook.name + " needs the gradients as they are: leave the wrapper out");
+             hook.name + " needs the gradients as they are: leave the wrapper out" + from);
     }
   }
 
   const WrapperRow* find_wrapper(const Given& given) {
-    const auto name = text_of(given, "comm_wrapper");
+    const std::vector<std::string> names = names_of(catalog_.wrappers());
+    const auto name = text_of(given, "comm_wrapper", names);
     if (!name) return nullptr;
     if (const WrapperRow* row = catalog_.find_wrapper(*name)) return row;
-    const std::vector<std::string> names = names_of(catalog_.wrappers());
     if (const HookRow* hook = catalog_.find_hook(*name)) {
       report(given.place, Severity::error, to_text(*name) + " is a hook, not a wrapper",
              "set comm_hook = " + to_text(hook->name) + "; comm_wrapper " + one_of(names));
@@ -142,7 +152,7 @@ class HookResolver {
       } else if (const OptionRow* row = find_option(*hook.row, given)) {
         keep(given, row->name, checked_value(given, *row, kHookOptionTable, diagnostics_));
       } else if (hook.row->options.empty()) {
-        without_effect(given, hook);
+        if (hook.known) without_effect(given, hook);
       } else {
         unknown_option(given, hook);
       }

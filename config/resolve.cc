@@ -73,7 +73,7 @@ Resolution resolve(const Sources& sources, const Catalog& catalog) {
   if (sources.file) {
     auto source = read_source(*sources.file);
     if (const auto* text = std::get_if<SourceText>(&source)) {
-      collect_file(*text, collected);
+      collect_file(*text, catalog, collected);
     } else {
       collected.problems.push_back(std::get<Diagnostic>(source));
     }

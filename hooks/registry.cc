@@ -115,7 +115,14 @@ std::unique_ptr<CommHook> Registry::build(const std::string& hook, const std::st
   const OptionMap complete = complete_options(*row, options);
   if (row->name == "no" && !wrapped) return nullptr;
   const auto factory = hooks_.find(row->name == "no" ? "allreduce" : row->name);
-  std::unique_ptr<CommHook> built = factory->second(context, complete);
+  std::unique_ptr<CommHook> built;
+  try {
+    built = factory->second(context, complete);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw HookError("the hook '" + row->name + "' can't be built: " + error.what());
+  }
   return wrapped ? wrappers_.at(wrapper_row->name)(std::move(built)) : std::move(built);
 }
 

@@ -50,6 +50,11 @@ class PowerSgd::Statistics {
                   name.c_str(), static_cast<long long>(iteration), static_cast<long long>(before_),
                   static_cast<long long>(after_), static_cast<double>(before_) / static_cast<double>(after_));
     log::info(text);
+    if (after_ >= before_) {
+      log::warning(name +
+                   ": no gradient of this model is compressed: an n by m matrix is if (n + m) * rank * "
+                   "min_compression_rate < n * m; make the model larger or the rank smaller");
+    }
   }
 
  private:

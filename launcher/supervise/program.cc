@@ -48,10 +48,10 @@ fs::path locate(const std::string& name, const std::string& search_path) {
   if (name.find('/') == std::string::npos) {
     if (name.ends_with(".py") && is_file(name)) return "./" + name;
     if (const auto found = search(name, search_path)) return *found;
-    const bool is_here = is_file(name);
-    throw ProgramError(
-        "program '" + name + "' was not found in PATH" + (is_here ? "; did you mean './" + name + "'?" : ""),
-        kNotFound);
+    std::string hint;
+    if (is_file(name))
+      hint = "; did you mean '" + std::string(name.ends_with(".toml") ? "--config " : "./") + name + "'?";
+    throw ProgramError("program '" + name + "' was not found in PATH" + hint, kNotFound);
   }
   std::error_code error;
   const fs::file_status status = fs::status(name, error);

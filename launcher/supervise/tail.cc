@@ -17,6 +17,7 @@ void Tail::feed(std::string_view bytes) {
     line.append(bytes.substr(0, newline).substr(0, longest_bytes_ - line.size()));
     if (newline == std::string_view::npos) return;
     last_is_open_ = false;
+    if (line.empty() || line.starts_with("frame #")) lines_.pop_back();
     bytes.remove_prefix(newline + 1);
   }
 }

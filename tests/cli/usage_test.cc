@@ -79,6 +79,22 @@ TEST(Usage, ExplainsItselfWhenNothingIsAsked) {
   }
 }
 
+TEST(Usage, SeesWhatWasTakenForSomethingElse) {
+  const Sandbox sandbox;
+  sandbox.script("train", "");
+  sandbox.folder.write("run.toml", "[ddp]\n");
+  const auto error_of = [&](const std::vector<std::string>& arguments) { return sandbox.run(arguments).err; };
+  EXPECT_EQ(error_of({"launch", "--processes-per-node", "./train"}),
+            "hookline: error: the program to launch is missing: './train' was taken for the value of "
+            "--processes-per-node\n  see: hookline launch --help\n");
+  EXPECT_EQ(
+      error_of({"launch", "--set", "ddp.comm_hook", "fp16", "./train"}),
+      "hookline: error: --set needs KEY=VALUE, not 'ddp.comm_hook'; for example: --set ddp.comm_hook=fp16\n"
+      "  see: hookline launch --help\n");
+  EXPECT_EQ(error_of({"launch", "run.toml", "./train"}),
+            "hookline: error: program 'run.toml' was not found in PATH; did you mean '--config run.toml'?\n");
+}
+
 TEST(Usage, NamesTheNearestVerb) {
   expect_error({"lunch", "./train"},
                "hookline: error: unknown verb 'lunch'; did you mean 'launch'?\n  see: hookline --help\n");

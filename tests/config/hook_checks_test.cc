@@ -42,10 +42,11 @@ TEST_F(HookChoice, OfAnotherTypeIsAnError) {
   EXPECT_EQ(report_of(ddp("comm_hook = true\ncomm_wrapper = 16\n")),
             "run.toml:2:13: error: bad value true for 'comm_hook' in [ddp]\n"
             "  2 | comm_hook = true\n"
-            "    |             ^~~~ must be text; write it in quotes\n"
+            "    |             ^~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
+            "\"batched_power_sgd\", \"noop\"\n"
             "run.toml:3:16: error: bad value 16 for 'comm_wrapper' in [ddp]\n"
             "  3 | comm_wrapper = 16\n"
-            "    |                ^~ must be text; write it in quotes\n");
+            "    |                ^~ must be one of \"no\", \"fp16\", \"bf16\"\n");
 }
 
 TEST_F(HookChoice, RefusesAHookAsAWrapper) {
@@ -65,6 +66,14 @@ TEST_F(HookChoice, NamesTheNearestWrapper) {
       "    |                ^~~~~~~ must be one of \"no\", \"fp16\", \"bf16\"; did you mean \"fp16\"?\n");
 }
 
+TEST_F(HookChoice, DoesNotJudgeOptionsByAHookThatItOnlyGuesses) {
+  EXPECT_EQ(
+      report_of("[ddp.comm_state_option]\nmatrix_approximation_rank = 2\n", {}, {{"ddp.comm_hook", "fp17"}}),
+      "--set ddp.comm_hook: error: unknown hook \"fp17\"\n"
+      "  must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", \"batched_power_sgd\", "
+      "\"noop\"; did you mean \"fp16\"?\n");
+}
+
 TEST_F(HookChoice, RefusesHalfPrecisionInsideHalfPrecision) {
   EXPECT_EQ(
       report_of(ddp("comm_wrapper = \"bf16\"\ncomm_hook = \"fp16\"\n")),
@@ -74,7 +83,8 @@ TEST_F(HookChoice, RefusesHalfPrecisionInsideHalfPrecision) {
   EXPECT_EQ(report_of(ddp("comm_wrapper = \"bf16\"\n"), {}, {{"ddp.comm_hook", "fp16"}}),
             "--set ddp.comm_hook: error: comm_wrapper \"bf16\" over comm_hook \"fp16\" would cast the "
             "gradients twice\n"
-            "  fp16 sends half precision by itself: leave one of the two out\n");
+            "  fp16 sends half precision by itself: leave one of the two out; comm_wrapper is set at "
+            "run.toml:2:1\n");
 }
 
 TEST_F(HookChoice, RefusesToWrapWhatDoesNotAverage) {

@@ -111,6 +111,17 @@ TEST_F(Messages, SayWhatAValueMustBe) {
       "     |          ^~~~~ must be true or false\n");
 }
 
+TEST_F(Messages, SayWhereTheOptionsOfAHookBelong) {
+  EXPECT_EQ(
+      report_of("[ddp]\ncomm_hook = \"power_sgd\"\nmatrix_approximation_rank = 2\n[comm_state_option]\n"),
+      "run.toml:3:1: error: unknown key 'matrix_approximation_rank' in [ddp]\n"
+      "  3 | matrix_approximation_rank = 2\n"
+      "    | ^~~~~~~~~~~~~~~~~~~~~~~~~ it belongs in [ddp.comm_state_option]\n"
+      "run.toml:4:2: error: unknown table [comm_state_option]\n"
+      "  4 | [comm_state_option]\n"
+      "    |  ^~~~~~~~~~~~~~~~~ did you mean [ddp.comm_state_option]?\n");
+}
+
 TEST_F(Messages, SayThatATableIsMissing) {
   EXPECT_EQ(report_of("ddp = 1\nlaunch = [1]\n[training.seed]\n"),
             "run.toml:1:1: error: 'ddp' is 1, not a table\n"

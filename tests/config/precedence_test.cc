@@ -81,6 +81,18 @@ TEST_F(Precedence, LetsAStrongerSourceOpenAValueAgain) {
   EXPECT_EQ(resolution.config.training.seed, std::nullopt);
 }
 
+TEST_F(Precedence, WarnsOfAVariableWithOneUnderscoreTooFew) {
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_DDP_COMM_HOOK", "fp16"},
+                                  {"HOOKLINE_TRAINING_SEED", "3"},
+                                  {"HOOKLINE_DDP_COMM_STATE_OPTION_START_POWERSGD_ITER", "3"}}),
+            "HOOKLINE_DDP_COMM_HOOK: warning: this variable has no effect\n"
+            "  did you mean HOOKLINE_DDP__COMM_HOOK?\n"
+            "HOOKLINE_TRAINING_SEED: warning: this variable has no effect\n"
+            "  did you mean HOOKLINE_TRAINING__SEED?\n"
+            "HOOKLINE_DDP_COMM_STATE_OPTION_START_POWERSGD_ITER: warning: this variable has no effect\n"
+            "  did you mean HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER?\n");
+}
+
 TEST_F(Precedence, KeepsToItsOwnVariables) {
   EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_CONFIG", "x"},
                                   {"HOOKLINE_RUN_DIR", "x"},

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hooks/ddp/allreduce.h"
+#include "tests/support/failure.h"
 
 namespace hookline {
 namespace {
@@ -111,6 +112,19 @@ TEST(Registry, RefusesHalfPrecisionInsideAWrapper) {
   EXPECT_EQ(
       failure_of("bf16", "fp16"),
       "the hook 'bf16' sends half precision itself: inside the wrapper 'fp16' gradients would be cast twice");
+}
+
+TEST(Registry, NamesTheHookWhoseConstructorFails) {
+  Registry registry = Registry::built_in();
+  HookRow row;
+  row.name = "careless";
+  row.summary = "Asks for an option that it does not declare.";
+  registry.add(row, [](HookContext, const OptionMap& options) -> std::unique_ptr<CommHook> {
+    std::get<double>(options.at("max_norm"));
+    return nullptr;
+  });
+  EXPECT_THAT(testing::failure_of<HookError>([&] { registry.build("careless", "no", {}, {}); }),
+              ::testing::StartsWith("the hook 'careless' can't be built: "));
 }
 
 TEST(Registry, RefusesAHookThatCannotBeWrapped) {

@@ -51,6 +51,15 @@ TEST(Tail, KeepsTheLastLinesAndTheUnfinishedOne) {
   EXPECT_THAT(tail.lines(), ElementsAre("two", "three", "four"));
 }
 
+TEST(Tail, LeavesOutLibtorchsFramesAndEmptyLines) {
+  Tail tail(3, 100);
+  tail.feed(
+      "  what():  shapes cannot be multiplied\nException raised from here:\nframe #0: a (0x1)\n\nframe");
+  tail.feed(" #1: b (0x2)\n\n");
+  EXPECT_THAT(tail.lines(),
+              ElementsAre("  what():  shapes cannot be multiplied", "Exception raised from here:"));
+}
+
 TEST(Tail, CutsLongLines) {
   Tail tail(2, 3);
   tail.feed("abcdef");

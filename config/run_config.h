@@ -45,7 +45,9 @@ struct TrainingConfig {
   std::optional<std::int64_t>
       max_steps;  // optimizer steps the run is meant to take; unset: the program decides
   std::int64_t gradient_accumulation_steps = 1;
-  std::optional<std::int64_t> seed;  // unset: not seeded
+  std::optional<std::int64_t> seed;          // unset: not seeded
+  std::string record_gradients;              // the folder to record gradients in; empty: don't
+  std::int64_t record_gradients_steps = 10;  // how many steps of them
 };
 
 /// [logging]

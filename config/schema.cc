@@ -132,6 +132,12 @@ std::vector<KeyRow> make_schema() {
       "training", count("gradient_accumulation_steps", "batches", 1, "Batches to one optimizer step.")));
   rows.push_back(open_key<training, &TrainingConfig::seed, kNone>(
       "training", count("seed", "", 0, "Seeds every rank's random numbers; none: not seeded.")));
+  rows.push_back(key<training, &TrainingConfig::record_gradients>(
+      "training",
+      text("record_gradients", "Folder to record gradients in, for `hookline replay`; empty: none.")));
+  rows.push_back(key<training, &TrainingConfig::record_gradients_steps>(
+      "training",
+      count("record_gradients_steps", "steps", 1, "How many steps to record, from the first on.")));
   rows.push_back(key<logging, &LoggingConfig::level>("logging", level()));
   rows.push_back(
       key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")));

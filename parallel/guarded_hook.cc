@@ -5,18 +5,22 @@
 
 namespace hookline {
 
-GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook)
-    : world_(std::move(world)), hook_(std::move(hook)) {}
+GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
+                         std::unique_ptr<GradientRecorder> recorder)
+    : world_(std::move(world)), hook_(std::move(hook)), recorder_(std::move(recorder)) {}
 
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   const std::string what = "step " + std::to_string(step_) + " of " + hook_->describe();
   if (bucket.isLast()) ++step_;
-  if (const std::string failure = world_->watch().failure(); !failure.empty()) {
-    FuturePtr failed = make_future();
-    failed->setError(std::make_exception_ptr(RunFailed(failure)));
-    return failed;
+  FuturePtr result = make_future();
+  try {
+    if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+    if (recorder_) recorder_->take(GradBucket(bucket));
+    result = hook_->runHook(bucket);
+  } catch (...) {
+    result->setError(std::current_exception());
   }
-  return world_->watch().guard(hook_->runHook(bucket), what);
+  return world_->watch().guard(result, what);
 }
 
 at::Tensor GuardedHook::parseHookResult(const c10::IValue& result) { return hook_->parseHookResult(result); }

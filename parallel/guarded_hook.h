@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "hooks/comm_hook.h"
+#include "parallel/gradient_recorder.h"
 #include "parallel/process_group.h"
 
 namespace hookline {
@@ -13,7 +14,9 @@ namespace hookline {
 /// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …". Steps count from 0.
 class GuardedHook : public c10d::CommHookInterface {
  public:
-  GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook);
+  /// `recorder`, if there is one, gets each bucket before the hook does.
+  GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
+              std::unique_ptr<GradientRecorder> recorder);
 
   FuturePtr runHook(c10d::GradBucket& bucket) override;
   at::Tensor parseHookResult(const c10::IValue& result) override;
@@ -23,6 +26,7 @@ class GuardedHook : public c10d::CommHookInterface {
  private:
   std::shared_ptr<World> world_;
   std::unique_ptr<CommHook> hook_;
+  std::unique_ptr<GradientRecorder> recorder_;
   std::int64_t step_ = 0;
 };
 

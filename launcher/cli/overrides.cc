@@ -15,6 +15,16 @@ std::vector<Override> overrides_from_sets(const std::vector<std::string>& sets) 
   return overrides;
 }
 
+std::vector<Override> overrides_from_state_options(const std::vector<std::string>& state_options) {
+  std::vector<Override> overrides;
+  for (const std::string& text : state_options) {
+    const Assignment option = split_assignment(text, "--state-option", "matrix_approximation_rank=2");
+    overrides.push_back(
+        {"ddp.comm_state_option." + option.key, option.value, "--state-option " + option.key});
+  }
+  return overrides;
+}
+
 void expect_each_key_once(const std::vector<Override>& overrides) {
   std::map<std::string, std::string> where;
   for (const Override& each : overrides) {

@@ -13,6 +13,7 @@ int launch(const Arguments& arguments);
 int hooks_list(const Arguments& arguments);
 int hooks_describe(const Arguments& arguments);
 int config_validate(const Arguments& arguments);
+int replay(const Arguments& arguments);
 int config_show(const Arguments& arguments);
 
 }  // namespace hookline

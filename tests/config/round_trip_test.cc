@@ -174,6 +174,8 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "max_steps = 5                    # from command line --set training.max_steps\n"
             "gradient_accumulation_steps = 1  # default\n"
             "seed = \"none\"                    # default\n"
+            "record_gradients = \"\"            # default\n"
+            "record_gradients_steps = 10      # default\n"
             "\n"
             "[logging]\n"
             "level = \"info\"                   # default\n"

@@ -1,0 +1,166 @@
+// hookline replay: puts recorded gradients through a hook.
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "config/resolve.h"
+#include "hooks/log.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/start_ranks.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::string input, output, comm_hook, comm_wrapper, bucket_cap_mb;
+  std::vector<std::string> state_options, sets;
+  bool json = false;
+};
+
+/// How many steps and ranks a folder of recorded gradients holds.
+struct Recording {
+  int steps = 0, ranks = 0;
+};
+
+/// Takes `prefix` and the number behind it off the front of `text`.
+std::optional<int> take_number(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  text.remove_prefix(prefix.size());
+  int number = 0;
+  std::size_t digits = 0;
+  for (; digits < text.size() && digits < 8 && std::isdigit(static_cast<unsigned char>(text[digits]));
+       ++digits)
+    number = 10 * number + (text[digits] - '0');
+  if (digits == 0) return std::nullopt;
+  text.remove_prefix(digits);
+  return number;
+}
+
+std::string file_name(int step, int rank) {
+  std::string number = std::to_string(step);
+  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
+  return "step" + number + ".rank" + std::to_string(rank) + ".safetensors";
+}
+
+Recording recording_in(const fs::path& folder) {
+  std::error_code error;
+  Recording recording;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::string_view rest = name;
+    const auto step = take_number(rest, "step");
+    const auto rank = step ? take_number(rest, ".rank") : std::nullopt;
+    if (!rank || rest != ".safetensors") continue;
+    recording.steps = std::max(recording.steps, *step + 1);
+    recording.ranks = std::max(recording.ranks, *rank + 1);
+  }
+  const std::string where = "--input '" + folder.string() + "'";
+  if (error) throw UsageError(where + " can't be read: " + error.message());
+  if (recording.steps == 0)
+    throw UsageError(where + " holds no recorded gradients, which are called " + file_name(0, 0) +
+                     "; record some with: hookline launch --set training.record_gradients=DIR ./train");
+  for (int step = 0; step < recording.steps; ++step)
+    for (int rank = 0; rank < recording.ranks; ++rank)
+      if (!fs::exists(folder / file_name(step, rank), error))
+        throw UsageError(where + " lacks " + file_name(step, rank) + ": its steps go from 0 to " +
+                         std::to_string(recording.steps - 1) + ", its ranks from 0 to " +
+                         std::to_string(recording.ranks - 1));
+  return recording;
+}
+
+std::vector<Override> overrides_of(const Flags& flags, const Recording& recording) {
+  std::vector<Override> overrides;
+  const auto add = [&](const char* key, const std::string& value, const char* flag) {
+    if (!value.empty()) overrides.push_back({key, value, flag});
+  };
+  add("launch.processes_per_node", std::to_string(recording.ranks), "--input");
+  add("logging.prefix", "false", "replay");
+  add("logging.dir", (fs::path(flags.output) / "hookline-runs").string(), "--output");
+  add("ddp.comm_hook", flags.comm_hook, "--comm-hook");
+  add("ddp.comm_wrapper", flags.comm_wrapper, "--comm-wrapper");
+  add("ddp.bucket_cap_mb", flags.bucket_cap_mb, "--bucket-cap-mb");
+  for (Override& option : overrides_from_state_options(flags.state_options))
+    overrides.push_back(std::move(option));
+  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
+  expect_each_key_once(overrides);
+  return overrides;
+}
+
+/// The program that each rank runs; it lies where the launcher was built or installed.
+Program rank_program() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  Program program;
+  program.file = (self.parent_path() / HOOKLINE_LIBEXEC / "replay_rank").lexically_normal();
+  program.executable = program.file;
+  if (error || !fs::exists(program.file, error))
+    throw ProgramError("'" + program.file.string() +
+                           "', which replays on each rank, is not there: this hookline was "
+                           "built without libtorch, or moved without it",
+                       127);
+  return program;
+}
+
+}  // namespace
+
+int replay(const Arguments& arguments) {
+  Flags flags;
+  VerbParser parser(
+      "hookline replay --input DIR --output DIR [flags]",
+      "Put recorded gradients through a hook: how near it comes to their mean, what it sends, how long "
+      "it takes.",
+      "hookline replay --input gradients --output replayed --comm-hook power_sgd --state-option "
+      "matrix_approximation_rank=2 --state-option start_powerSGD_iter=2");
+  parser.app()
+      .add_option("--input", flags.input, "Recorded gradients, one file a step and rank")
+      ->type_name("DIR");
+  parser.app()
+      .add_option("--output", flags.output, "Folder for what the hook makes of them")
+      ->type_name("DIR");
+  parser.app().add_option("--comm-hook", flags.comm_hook, "Gradient communication hook")->type_name("HOOK");
+  parser.app()
+      .add_option("--comm-wrapper", flags.comm_wrapper, "Precision that the hook works in: no, fp16, bf16")
+      ->type_name("WRAPPER");
+  parser.app()
+      .add_option("--bucket-cap-mb", flags.bucket_cap_mb, "Size of the buckets in MiB, or auto")
+      ->type_name("N");
+  parser.add_assignments("--state-option", flags.state_options,
+                         "An option of the hook, such as matrix_approximation_rank=2");
+  parser.add_assignments("--set", flags.sets,
+                         "Any value of the config, such as ddp.gradient_as_bucket_view=true");
+  parser.app().add_flag("--json", flags.json, "Print a JSON object a step");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("", 0, 0);
+  if (flags.input.empty()) throw UsageError("--input is missing: the folder of the recorded gradients");
+  if (flags.output.empty())
+    throw UsageError("--output is missing: the folder for what the hook makes of them");
+
+  const Recording recording = recording_in(flags.input);
+  Sources sources;
+  sources.environment = hookline_environment();
+  sources.overrides = overrides_of(flags, recording);
+  sources.allow_program_hooks = false;
+  const Resolution resolution = resolve(sources, Catalog::built_in());
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  Program program = rank_program();
+
+  std::error_code error;
+  fs::create_directories(flags.output, error);
+  if (error) throw UsageError("--output '" + flags.output + "' can't be made: " + error.message());
+  log::set_level(resolution.config.logging.level);
+  program.arguments = {program.file.string(), flags.input, flags.output, std::to_string(recording.steps)};
+  if (flags.json) program.arguments.push_back("--json");
+  return start_ranks(resolution.config, program);
+}
+
+}  // namespace hookline

@@ -1,0 +1,92 @@
+#include "launcher/cli/start_ranks.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "config/print.h"
+#include "hooks/log.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/supervise/child.h"
+#include "launcher/supervise/environment.h"
+#include "launcher/supervise/machine.h"
+#include "launcher/supervise/report.h"
+#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/store_socket.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace hookline {
+namespace {
+
+int ranks_of(const LaunchConfig& config) {
+  if (config.processes_per_node) return static_cast<int>(*config.processes_per_node);
+  return std::max(1, visible_gpus());
+}
+
+std::optional<RunFolder> make_run_folder(const RunConfig& config, int ranks) {
+  std::string reason;
+  try {
+    return RunFolder(config.logging.dir, ranks, to_toml(config));
+  } catch (const std::system_error& error) {
+    reason = error.code().message();
+  }
+  log::error("can't make a run folder in '" + config.logging.dir + "': " + reason +
+             "\n  choose another with: --set logging.dir=DIR");
+  return std::nullopt;
+}
+
+int report_spawn_error(const SpawnError& error) {
+  std::string hint;
+  if (error.in_exec() && error.error_number() == ENOEXEC)
+    hint = "\n  a script needs a first line that names its interpreter, such as #!/bin/sh";
+  if (error.in_exec() && error.error_number() == ENOENT)
+    hint = "\n  the file is there: the interpreter that it names is not";
+  log::error(error.what() + hint);
+  return error.in_exec() ? kNotExecutable : kFailure;
+}
+
+}  // namespace
+
+int start_ranks(const RunConfig& config, const Program& program) {
+  const int ranks = ranks_of(config.launch);
+  const std::optional<RunFolder> folder = make_run_folder(config, ranks);
+  if (!folder) return kBadInput;
+
+  StoreSocket store = bind_store_socket();
+  RunPlace place;
+  place.ranks = ranks;
+  place.store_port = store.port;
+  place.store_descriptor = store.descriptor.get();
+  place.run_folder = folder->path();
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  place.omp_num_threads = omp_num_threads(
+      config, threads ? std::optional<std::string>(threads) : std::nullopt, usable_cores(), ranks);
+  JobSpec job;
+  job.program = program.executable;
+  job.arguments = program.arguments;
+  for (int rank = 0; rank < ranks; ++rank)
+    job.ranks.push_back({rank_environment(own_environment(), place, rank), folder->of_rank(rank)});
+  job.store = std::move(store.descriptor);
+  job.prefix = config.logging.prefix;
+  job.grace_period = std::chrono::duration<double>(config.launch.grace_period_seconds);
+
+  try {
+    // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
+    Supervisor supervisor(std::move(job));
+    log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
+              "'; logs in " + folder->path().string());
+    const RunResult result = supervisor.run();
+    if (const auto& cause = result.state.root_cause)
+      log::error(failure_report(*cause, result.last_error_lines, folder->of_rank(cause->rank)));
+    else if (result.state.stopped_by)
+      log::info("stopped by " + signal_name(*result.state.stopped_by));
+    return exit_code(result.state);
+  } catch (const SpawnError& error) {
+    return report_spawn_error(error);
+  }
+}
+
+}  // namespace hookline

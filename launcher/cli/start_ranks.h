@@ -1,0 +1,13 @@
+// Starts the ranks of a checked run and sees them to their end.
+#pragma once
+
+#include "config/run_config.h"
+#include "launcher/supervise/program.h"
+
+namespace hookline {
+
+/// Makes the run folder, starts `program` on as many ranks as `config` says, and returns the exit code of the run.
+/// Says by itself what goes wrong.
+int start_ranks(const RunConfig& config, const Program& program);
+
+}  // namespace hookline

@@ -1,0 +1,203 @@
+// One rank of hookline replay: puts recorded gradients through the hook of the config.
+//
+//     replay_rank INPUT OUTPUT STEPS [--json]
+//
+// Started by the launcher, as many times as the input has ranks.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/nn/module.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooks/error.h"
+#include "hooks/registry.h"
+#include "parallel/gradient_recorder.h"
+#include "parallel/hookline.h"
+#include "parallel/safetensors.h"
+
+namespace hookline {
+namespace {
+
+/// Parameters of the shapes of the recorded gradients. The gradient of forward's result is what forward was given.
+struct Recorded : torch::nn::Module {
+  explicit Recorded(const NamedTensors& gradients) : torch::nn::Module("recorded gradients") {
+    for (const auto& [name, gradient] : gradients) {
+      // A parameter's name must not hold a dot; in a message it may be read with one.
+      std::string plain = name;
+      for (char& c : plain) c = c == '.' ? '/' : c;
+      register_parameter(plain, at::zeros_like(gradient));
+    }
+  }
+  at::Tensor forward(const NamedTensors& gradients) {
+    at::Tensor sum;
+    const std::vector<at::Tensor> own = parameters();
+    std::size_t next = 0;
+    for (const auto& [name, gradient] : gradients) {
+      const at::Tensor term = (own[next++] * gradient).sum();
+      sum = sum.defined() ? sum + term : term;
+    }
+    return sum;
+  }
+};
+
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.detach().reshape({-1}).to(at::kDouble));
+  return at::cat(parts);
+}
+
+/// Throws Error unless `gradients` have the names, shapes and dtypes of the first step.
+void expect_same_tensors(const NamedTensors& first, const NamedTensors& gradients,
+                         const std::filesystem::path& file) {
+  for (const auto& [name, tensor] : first) {
+    const auto found = gradients.find(name);
+    if (found == gradients.end())
+      throw Error("'" + file.string() + "' lacks '" + name + "', which the first step has");
+    if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
+      throw Error("'" + file.string() + "' holds '" + name +
+                  "' in another shape or dtype than the first step");
+    }
+  }
+  if (gradients.size() != first.size())
+    throw Error("'" + file.string() + "' holds tensors that the first step lacks");
+}
+
+struct Row {
+  std::int64_t step;
+  double relative_error;
+  std::int64_t bytes_sent;
+  double milliseconds;
+};
+
+void print(const Row& row, bool json) {
+  if (json) {
+    std::printf("%s\n", nlohmann::ordered_json{{"step", row.step},
+                                               {"relative_error", row.relative_error},
+                                               {"bytes_sent", row.bytes_sent},
+                                               {"milliseconds", row.milliseconds}}
+                            .dump()
+                            .c_str());
+  } else {
+    if (row.step == 0) std::printf("%6s %14s %14s %12s\n", "step", "relative error", "bytes sent", "ms");
+    std::printf("%6lld %14.3e %14lld %12.3f\n", static_cast<long long>(row.step), row.relative_error,
+                static_cast<long long>(row.bytes_sent), row.milliseconds);
+  }
+  std::fflush(stdout);
+}
+
+class Replay {
+ public:
+  Replay(std::filesystem::path input, std::filesystem::path output, bool json)
+      : accelerator_(Accelerator::from_env()),
+        input_(std::move(input)),
+        output_(std::move(output)),
+        json_(json) {}
+
+  void run(std::int64_t steps) {
+    const NamedTensors first = read(0);
+    if (first.empty()) throw Error("'" + file(0).string() + "' holds no tensor");
+    auto model = accelerator_.prepare(std::make_shared<Recorded>(first));
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const NamedTensors gradients = read(step);
+      expect_same_tensors(first, gradients, file(step));
+      replay(model, gradients, step);
+    }
+  }
+
+ private:
+  std::filesystem::path file(std::int64_t step) const {
+    return input_ / gradient_file_name(step, accelerator_.rank());
+  }
+  NamedTensors read(std::int64_t step) const { return read_safetensors(file(step)); }
+
+  void replay(DistributedModule<Recorded>& model, const NamedTensors& gradients, std::int64_t step) {
+    std::vector<at::Tensor> own;
+    for (const auto& [name, gradient] : gradients) own.push_back(gradient);
+    at::Tensor mean = flat(own);
+    accelerator_.world().all_reduce(mean);
+    mean.div_(accelerator_.world_size());
+
+    model.zero_grad();
+    const at::Tensor loss = model.forward(gradients);
+    const std::int64_t sent_before = model.ddp().wire_report().bytes_sent;
+    accelerator_.wait_for_everyone();
+    const auto start = std::chrono::steady_clock::now();
+    loss.backward();
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+
+    NamedTensors results;
+    own.clear();
+    const std::vector<at::Tensor> parameters = model.parameters();
+    for (const auto& [name, gradient] : gradients) {
+      own.push_back(parameters[results.size()].grad());
+      results.emplace(name, own.back());
+    }
+    expect_equal_on_all_ranks(own, step);
+    if (!accelerator_.is_main_process()) return;
+    write_safetensors(output_ / result_file_name(step), results);
+    const double length = mean.norm().item<double>(), distance = (flat(own) - mean).norm().item<double>();
+    print({step, distance == 0 ? 0 : distance / length, model.ddp().wire_report().bytes_sent - sent_before,
+           time.count()},
+          json_);
+  }
+
+  static std::string result_file_name(std::int64_t step) {
+    char name[40];
+    std::snprintf(name, sizeof name, "step%04lld.safetensors", static_cast<long long>(step));
+    return name;
+  }
+
+  /// Throws Error on every rank if a hook that averages left different bits behind.
+  void expect_equal_on_all_ranks(const std::vector<at::Tensor>& results, std::int64_t step) {
+    std::string bytes;
+    for (const at::Tensor& result : results) {
+      const at::Tensor whole = result.contiguous();
+      bytes.append(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes());
+    }
+    const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(bytes));
+    const at::Tensor all = accelerator_.gather(at::tensor(hash, at::kLong));
+    const std::string& hook = accelerator_.config().ddp.comm_hook;
+    if (!Registry::instance().catalog().find_hook(hook)->averages) return;
+    for (int rank = 1; rank < accelerator_.world_size(); ++rank) {
+      if (all[rank].item<std::int64_t>() != all[0].item<std::int64_t>()) {
+        throw Error("step " + std::to_string(step) + ": " + hook + " left other gradients on rank " +
+                    std::to_string(rank) + " than on rank 0, and the ranks would drift apart");
+      }
+    }
+  }
+
+  Accelerator accelerator_;
+  std::filesystem::path input_, output_;
+  bool json_;
+};
+
+}  // namespace
+}  // namespace hookline
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: replay_rank INPUT OUTPUT STEPS [--json]; hookline replay starts it\n");
+    return 2;
+  }
+  const bool json = argc > 4 && std::string_view(argv[4]) == "--json";
+  try {
+    hookline::Replay(argv[1], argv[2], json).run(std::atoll(argv[3]));
+  } catch (const hookline::RunFailed& error) {
+    std::fprintf(stderr, "hookline replay: error: %s\n", error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "hookline replay: error: %s\n", error.what());
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,66 @@
+// What `hookline replay` says to a command line and a folder that are wrong; nothing is replayed here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using testing::ProcessResult;
+using testing::Sandbox;
+
+void expect_error(const Sandbox& sandbox, const std::vector<std::string>& flags, const std::string& message) {
+  std::vector<std::string> arguments{"replay"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const ProcessResult result = sandbox.run(arguments);
+  EXPECT_EQ(result.err, message);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_FALSE(sandbox.has("out"));
+}
+
+const std::string kSee = "\n  see: hookline replay --help\n";
+
+TEST(Replay, NamesAFlagThatIsMissing) {
+  const Sandbox sandbox;
+  expect_error(sandbox, {},
+               "hookline: error: --input is missing: the folder of the recorded gradients" + kSee);
+  expect_error(sandbox, {"--input", "in"},
+               "hookline: error: --output is missing: the folder for what the hook makes of them" + kSee);
+}
+
+TEST(Replay, SaysWhatIsWrongWithTheFolderOfGradients) {
+  const Sandbox sandbox;
+  const std::vector<std::string> flags{"--input", "in", "--output", "out"};
+  expect_error(sandbox, flags,
+               "hookline: error: --input 'in' can't be read: No such file or directory" + kSee);
+  sandbox.folder.write("in/notes.txt", "");
+  sandbox.folder.write("in/step0000.safetensors", "");
+  expect_error(
+      sandbox, flags,
+      "hookline: error: --input 'in' holds no recorded gradients, which are called "
+      "step0000.rank0.safetensors; record some with: hookline launch --set training.record_gradients=DIR "
+      "./train" +
+          kSee);
+  sandbox.folder.write("in/step0000.rank0.safetensors", "");
+  sandbox.folder.write("in/step0001.rank1.safetensors", "");
+  expect_error(
+      sandbox, flags,
+      "hookline: error: --input 'in' lacks step0000.rank1.safetensors: its steps go from 0 to 1, its ranks "
+      "from 0 to 1" +
+          kSee);
+}
+
+TEST(Replay, ChecksTheHookBeforeItStartsAnything) {
+  const Sandbox sandbox;
+  sandbox.folder.write("in/step0000.rank0.safetensors", "");
+  expect_error(
+      sandbox, {"--input", "in", "--output", "out", "--comm-hook", "power_sdg"},
+      "--comm-hook: error: unknown hook \"power_sdg\"\n"
+      "  must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", \"batched_power_sgd\", "
+      "\"noop\"; did you mean \"power_sgd\"?\n");
+}
+
+}  // namespace
+}  // namespace hookline

@@ -14,6 +14,7 @@
 #include "hooks/log.h"
 #include "hooks/registry.h"
 #include "parallel/model_signature.h"
+#include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
 
 namespace hookline {
@@ -39,7 +40,16 @@ struct Accelerator::State {
   std::vector<std::function<bool()>> at_last_batch;  // of each prepared loader
 };
 
+void detail::check_first_step(const TrainingProgress& progress) {
+  if (progress.averages && !progress.averages()) {
+    log::warning(
+        "optimizer.step() before the forward of any prepared model: nothing averages its gradients between "
+        "ranks, which will drift apart; call the forward of what prepare() returned for the model");
+  }
+}
+
 Accelerator Accelerator::from_env() {
+  end_uncaught_errors_with_a_message();
   RunConfig config = config_from_environment();
   log::set_level(config.logging.level);
   const std::chrono::duration<double> peer_timeout(config.launch.peer_timeout_seconds);
@@ -51,6 +61,12 @@ Accelerator Accelerator::from_env() {
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
   state_->config = std::move(config);
   state_->world = std::move(world);
+  state_->progress->averages = [state = std::weak_ptr<State>(state_)] {
+    const auto now = state.lock();
+    if (!now || now->world->size() == 1) return true;
+    return std::any_of(now->models.begin(), now->models.end(),
+                       [](const auto& model) { return model->wire_report().steps > 0; });
+  };
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
 
@@ -74,6 +90,12 @@ DdpOptions Accelerator::ddp_options() const {
   options.find_unused_parameters = ddp.find_unused_parameters;
   options.gradient_as_bucket_view = ddp.gradient_as_bucket_view;
   options.static_graph = ddp.static_graph;
+  options.record_gradients = config().training.record_gradients;
+  options.record_gradients_steps = config().training.record_gradients_steps;
+  // A second model's files would take the names of the first one's.
+  if (!options.record_gradients.empty() && !state_->models.empty()) {
+    options.record_gradients /= "model" + std::to_string(state_->models.size());
+  }
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <sstream>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -102,7 +103,12 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
 }
 
 void Ddp::attach(std::unique_ptr<CommHook> hook) {
-  auto guarded = std::make_unique<GuardedHook>(world_, std::move(hook));
+  std::unique_ptr<GradientRecorder> recorder;
+  if (!options_.record_gradients.empty()) {
+    recorder = std::make_unique<GradientRecorder>(options_.record_gradients, options_.record_gradients_steps,
+                                                  world_->rank(), names_, parameters_);
+  }
+  auto guarded = std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder));
   hook_ = &guarded->hook();
   reducer_->register_comm_hook(std::move(guarded));
 }
@@ -117,13 +123,39 @@ void Ddp::before_forward() {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
   }
-  if (recording && reducer_->should_rebuild_buckets()) {
-    // The Reducer waits for the others without looking after them; so let all be there first.
-    world_->barrier("the rebuilding of buckets");
-    if (reducer_->rebuild_buckets()) release_gradient_views();
-  }
+  explain_unused_parameters([&] { rebuild_buckets(recording); });
   if (options_.broadcast_buffers && buffers_may_differ_) {
     broadcast(module_->buffers());
+  }
+}
+
+void Ddp::rebuild_buckets(bool recording) {
+  if (!recording || !reducer_->should_rebuild_buckets()) return;
+  // The Reducer waits for the others without looking after them; so let all be there first.
+  world_->barrier("the rebuilding of buckets");
+  if (reducer_->rebuild_buckets()) release_gradient_views();
+}
+
+/// The Reducer's own text speaks of Python, and of parameters by number.
+void Ddp::explain_unused_parameters(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const std::string mark = "did not receive grad for rank " + std::to_string(world_->rank()) + ": ";
+    if (text.find("Expected to have finished reduction") == std::string::npos) throw;
+    std::string unused;
+    if (const auto at = text.find(mark); at != std::string::npos) {
+      std::istringstream numbers(text.substr(at + mark.size()));
+      for (std::size_t index = 0; numbers >> index;) {
+        if (index < names_.size()) unused += (unused.empty() ? "" : ", ") + ("'" + names_[index] + "'");
+      }
+    }
+    throw Error("the backward before did not reach " +
+                (unused.empty() ? "all parameters of the model" : "the parameters " + unused) + " on rank " +
+                std::to_string(world_->rank()) +
+                ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
+                "find_unused_parameters = true");
   }
 }
 
@@ -140,7 +172,7 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
       if (output->defined()) searched.push_back(*output);
     }
   }
-  reducer_->prepare_for_backward(searched);
+  explain_unused_parameters([&] { reducer_->prepare_for_backward(searched); });
   if (options_.gradient_as_bucket_view) {
     for (const at::Tensor* output : outputs) {
       if (!output->defined() || !output->requires_grad()) continue;

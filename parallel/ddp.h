@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,7 +28,10 @@ struct DdpOptions {
   BucketLimits bucket_limits = BucketLimits::from(std::nullopt);
   bool find_unused_parameters = false;   // some parameters take no part in some steps
   bool gradient_as_bucket_view = false;  // gradients share the buckets' memory
-  bool static_graph = false;             // every step uses the same parameters the same number of times
+  std::filesystem::path record_gradients =
+      {};  // folder for this rank's gradients of the first steps; empty: none
+  std::int64_t record_gradients_steps = 0;
+  bool static_graph = false;  // every step uses the same parameters the same number of times
 };
 
 /// What a model has sent so far.
@@ -86,6 +90,8 @@ class Ddp {
  private:
   void build_reducer();
   void attach(std::unique_ptr<CommHook> hook);
+  void rebuild_buckets(bool recording);
+  void explain_unused_parameters(const std::function<void()>& call);
   void broadcast(const std::vector<at::Tensor>& tensors);
 
   std::shared_ptr<World> world_;

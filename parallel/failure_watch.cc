@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hooks/error.h"
+#include "hooks/log.h"
 
 namespace hookline {
 namespace {
@@ -24,6 +25,7 @@ constexpr milliseconds kSignOfLife{
 constexpr milliseconds kPatience{1000};  // for which nobody asks after the others
 constexpr milliseconds kTimeToSayWhy{
     3000};                                // for the rank that broke a collective to say why, or to be missed
+constexpr milliseconds kLongWait{30000};  // after which a rank says what it waits for
 constexpr milliseconds kTimeToEnd{2000};  // for a thread that a dead store may hold up
 
 std::string seconds_text(milliseconds time) {
@@ -154,6 +156,11 @@ class FailureWatch::Talker {
     if (store_->check({"failure"})) return state_->fail(text_of(store_->get("failure")));
     if (own || Clock::now() - since >= kPatience) look_for_life(own.has_value());
     if (own && Clock::now() - own->since >= kTimeToSayWhy) agree_on(own->text);
+    if (since != warned_of_ && Clock::now() - since >= kLongWait) {
+      warned_of_ = since;
+      log::warning("rank " + std::to_string(rank_) + " has waited " + seconds_text(kLongWait) +
+                   " for the others, in " + state_->waits_for() + ": every rank has to make the same calls");
+    }
   }
 
   /// Makes `text` the run's failure, unless another rank was first.
@@ -211,6 +218,7 @@ class FailureWatch::Talker {
   const milliseconds peer_timeout_;
   std::uint64_t signs_ = 0;
   Clock::time_point last_sign_;
+  Clock::time_point warned_of_{};               // the wait that was called long
   std::optional<Clock::time_point> last_look_;  // for life, since this rank began to wait
   std::vector<Clock::time_point> last_change_;  // of each rank's sign of life
   std::vector<std::string> last_sign_of_;

@@ -3,6 +3,8 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace hookline {
@@ -10,10 +12,14 @@ namespace hookline {
 namespace detail {
 /// What an Accelerator and the things that it prepared share.
 struct TrainingProgress {
-  bool sync_gradients = true;    // false inside accumulate(), but for the last of its steps
-  std::int64_t steps = 0;        // optimizer steps taken
-  std::int64_t micro_steps = 0;  // bodies that accumulate() has run since gradients were last communicated
+  bool sync_gradients = true;      // false inside accumulate(), but for the last of its steps
+  std::int64_t steps = 0;          // optimizer steps taken
+  std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
+  std::function<bool()> averages;  // has any backward between ranks been prepared for?
 };
+
+/// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
+void check_first_step(const TrainingProgress& progress);
 }  // namespace detail
 
 /// Steps and clears the user's optimizer; while gradients accumulate, both calls wait for the last of them.
@@ -26,6 +32,7 @@ class PreparedOptimizer {
 
   void step() {
     if (!progress_->sync_gradients) return;
+    if (progress_->steps == 0) detail::check_first_step(*progress_);
     optimizer_->step();
     ++progress_->steps;
   }

@@ -5,11 +5,14 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "hooks/error.h"
+#include "hooks/log.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
@@ -379,6 +382,27 @@ TEST(Accelerator, SumsUpThePreparedModels) {
     accelerator.backward(loss_of(model->forward(inputs_of(0, 0))));
     EXPECT_THAT(accelerator.wire_summary(), HasSubstr("\nno hook "));
   });
+}
+
+TEST(Accelerator, WarnsOfAStepThatNothingAverages) {
+  for (const bool bare : {true, false}) {
+    std::mutex mutex;
+    std::string messages;
+    const log::Redirect redirect([&](std::string_view text) {
+      const std::lock_guard lock(mutex);
+      messages += text;
+    });
+    run_ranks(2, [bare](const std::shared_ptr<World>& world) {
+      Accelerator accelerator({}, world);
+      auto net = linear();
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      auto [model, optimizer] = accelerator.prepare(net, sgd);
+      accelerator.backward(loss_of(bare ? net->forward(inputs_of(0, 0)) : model->forward(inputs_of(0, 0))));
+      optimizer.step();
+    });
+    EXPECT_EQ(messages.find("call the forward of what prepare() returned for the model") != std::string::npos,
+              bare);
+  }
 }
 
 TEST(Accelerator, SeedsTorch) {

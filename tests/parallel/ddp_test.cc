@@ -227,6 +227,18 @@ TEST(Ddp, FindsParametersThatAStepDoesNotUse) {
   });
 }
 
+TEST(Ddp, NamesTheParametersThatAStepLeftOut) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    DistributedModule<BranchesImpl> model(world, std::make_shared<BranchesImpl>(), {});
+    std::get<0>(model.forward(of_rank(*world), true)).sum().backward();
+    EXPECT_EQ(failure_of([&] { model.forward(of_rank(*world), true); }),
+              "the backward before did not reach the parameters 'right.weight', 'right.bias' on rank " +
+                  std::to_string(world->rank()) +
+                  ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
+                  "find_unused_parameters = true");
+  });
+}
+
 TEST(Ddp, AveragesAParameterThatOnlyOneRankUses) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<BranchesImpl>();

@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "config/resolve.h"
 #include "hooks/error.h"
 #include "parallel/accelerator.h"
+#include "parallel/uncaught.h"
 #include "tests/support/failure.h"
 
 namespace hookline {
@@ -88,6 +92,25 @@ TEST(FromEnv, NamesAVariableThatIsWrong) {
   EXPECT_EQ(failure(), "MASTER_PORT is '70000': it must be a whole number from 1 to 65535");
   const Variable address("MASTER_ADDR", "no such host");
   EXPECT_THAT(failure(), HasSubstr("MASTER_ADDR is 'no such host', which can't be resolved: "));
+}
+
+template <class Failure>
+[[noreturn]] void end_with(const char* text) {
+  end_uncaught_errors_with_a_message();
+  std::thread([text] { throw Failure(text); }).join();  // a death test would catch what its own thread throws
+  std::abort();
+}
+
+TEST(UncaughtDeathTest, EndsWithTheMessageAndACode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  using ::testing::ExitedWithCode;
+  EXPECT_EXIT(end_with<ConfigError>("run.toml:1:1: error"), ExitedWithCode(2),
+              "^hookline: error: run.toml:1:1: error\n$");
+  EXPECT_EXIT(end_with<HookError>("no such hook"), ExitedWithCode(2), "^hookline: error: no such hook\n$");
+  EXPECT_EXIT(end_with<Error>("the ranks differ"), ExitedWithCode(1),
+              "^hookline: error: the ranks differ\n$");
+  EXPECT_EXIT(end_with<std::runtime_error>("of the program"), ::testing::KilledBySignal(SIGABRT),
+              "of the program");
 }
 
 TEST(FromEnv, ReportsAConfigThatIsWrong) {

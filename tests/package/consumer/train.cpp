@@ -10,18 +10,19 @@ struct Points : torch::data::datasets::Dataset<Points> {
 
 int main() {
   auto accelerator = hookline::Accelerator::from_env();
-  torch::nn::Sequential net(torch::nn::Linear(2, 32), torch::nn::ReLU(), torch::nn::Linear(32, 2),
-                            torch::nn::LogSoftmax(1));
+  torch::nn::Sequential net(torch::nn::Linear(2, 128), torch::nn::ReLU(), torch::nn::Linear(128, 128),
+                            torch::nn::ReLU(), torch::nn::Linear(128, 2), torch::nn::LogSoftmax(1));
   torch::optim::SGD sgd(net->parameters(), 0.5);
   auto [model, optimizer, loader] =
       accelerator.prepare(net, sgd, hookline::data_loader(Points(), {.batch_size = 32}));
-  for (int epoch = 0; epoch < 5; ++epoch) {
+  for (int epoch = 0; epoch < 5 && !accelerator.should_stop(); ++epoch) {
     torch::Tensor loss;
     for (auto& batch : loader) {
       loss = torch::nll_loss(model->forward(batch.data), batch.target);
       accelerator.backward(loss);
       optimizer.step();
       optimizer.zero_grad();
+      if (accelerator.should_stop()) break;
     }
     accelerator.print("epoch " + std::to_string(epoch) + ": loss " + std::to_string(loss.item<float>()));
   }

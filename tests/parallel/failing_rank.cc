@@ -5,7 +5,7 @@
 // Each step averages a gradient of 40,000 elements. In step 3, rank RANK does as MODE says: "kill" and "stop" send it
 // that signal, "exit" ends it with code 0, "throw" throws between forward and backward. A rank whose step fails prints
 // what it failed with and how long that took, and ends with code 3; with MODE "throw" all ranks first join again, and
-// train a second model.
+// train a second model. With MODE "pace" all ranks say that they are in step 3, and take half a minute for the rest.
 #include <ATen/ops/full.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -17,6 +17,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "hooks/error.h"
 #include "parallel/hookline.h"
@@ -44,6 +45,11 @@ void train(const std::string& mode, int failing_rank, int steps) {
       const at::Tensor loss =
           model->forward(at::full({4, 200}, 0.1 * (1 + accelerator.rank()))).pow(2).mean();
       if (step == kFailingStep && accelerator.rank() == failing_rank) fail(mode);
+      if (mode == "pace" && step >= kFailingStep) {
+        if (step == kFailingStep) std::puts("in step 3");
+        std::fflush(stdout);
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      }
       accelerator.backward(loss);
       optimizer.step();
       optimizer.zero_grad();

@@ -13,6 +13,7 @@
 #include <optional>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/process.h"
@@ -35,7 +36,23 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Three ranks of failing_rank, without a launcher that would end them.
+/// For one rank of failing_rank without a launcher, which would end it when another fails.
+ProcessOptions rank_options(const std::string& mode, int failing, const std::string& hook, int rank,
+                            int size) {
+  ProcessOptions options;
+  options.arguments = {mode, std::to_string(failing)};
+  options.environment = {{"RANK", std::to_string(rank)},
+                         {"WORLD_SIZE", std::to_string(size)},
+                         {"LOCAL_RANK", std::to_string(rank)},
+                         {"OMP_NUM_THREADS", "1"},
+                         {"HOOKLINE_LAUNCH__PEER_TIMEOUT_SECONDS", "2"},
+                         {"HOOKLINE_DDP__COMM_HOOK", hook},
+                         {"HOOKLINE_CONFIG", std::nullopt}};
+  if (hook == "power_sgd") options.environment["HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER"] = "2";
+  return options;
+}
+
+/// Three ranks of failing_rank.
 class Ranks {
  public:
   static constexpr int kSize = 3;
@@ -43,19 +60,9 @@ class Ranks {
   Ranks(const std::string& mode, int failing, const std::string& hook) {
     const std::string port = std::to_string(free_port());
     for (int rank = 0; rank < kSize; ++rank) {
-      ProcessOptions options;
-      options.arguments = {mode, std::to_string(failing)};
-      options.environment = {{"RANK", std::to_string(rank)},
-                             {"WORLD_SIZE", std::to_string(kSize)},
-                             {"LOCAL_RANK", std::to_string(rank)},
-                             {"MASTER_ADDR", "127.0.0.1"},
-                             {"MASTER_PORT", port},
-                             {"OMP_NUM_THREADS", "1"},
-                             {"HOOKLINE_LAUNCH__PEER_TIMEOUT_SECONDS", "2"},
-                             {"HOOKLINE_DDP__COMM_HOOK", hook},
-                             {"HOOKLINE_CONFIG", std::nullopt}};
-      if (hook == "power_sgd")
-        options.environment["HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER"] = "2";
+      ProcessOptions options = rank_options(mode, failing, hook, rank, kSize);
+      options.environment["MASTER_ADDR"] = "127.0.0.1";
+      options.environment["MASTER_PORT"] = port;
       processes_.push_back(std::make_unique<Process>(FAILING_RANK_PROGRAM, options));
     }
   }
@@ -133,6 +140,77 @@ TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
       EXPECT_THAT(failure_in(result), MatchesRegex("rank " + std::to_string(failing) +
                                                    " has left the run; rank [0-2] waits for it: .*"));
     }
+  }
+}
+
+/// Two hosts on a switch: network namespaces of their own, gone when this goes.
+class TwoHosts {
+ public:
+  TwoHosts() {
+    ok_ = ip({"netns", "add", name("s")}) &&
+          ip({"-n", name("s"), "link", "add", "switch", "type", "bridge"}) &&
+          ip({"-n", name("s"), "link", "set", "switch", "up"});
+    for (int host = 0; ok_ && host < 2; ++host) {
+      const std::string ns = name(std::to_string(host)), port = "port" + std::to_string(host);
+      ok_ = ip({"netns", "add", ns}) &&
+            ip({"-n", name("s"), "link", "add", port, "type", "veth", "peer", "name", "e0", "netns", ns}) &&
+            ip({"-n", name("s"), "link", "set", port, "master", "switch", "up"}) &&
+            ip({"-n", ns, "addr", "add", "10.99.0." + std::to_string(host + 1) + "/24", "dev", "e0"}) &&
+            ip({"-n", ns, "link", "set", "e0", "up"}) && ip({"-n", ns, "link", "set", "lo", "up"});
+    }
+  }
+  ~TwoHosts() {
+    for (const char* part : {"0", "1", "s"}) ip({"netns", "del", name(part)});
+  }
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+
+  bool ok() const { return ok_; }
+
+  std::unique_ptr<Process> start(int host, ProcessOptions options) const {
+    options.arguments.insert(options.arguments.begin(),
+                             {"netns", "exec", name(std::to_string(host)), FAILING_RANK_PROGRAM});
+    return std::make_unique<Process>(IP_PROGRAM, options);
+  }
+
+  /// Packets to and from host 1 vanish; its interface stays up.
+  void cut() const { EXPECT_TRUE(ip({"-n", name("s"), "link", "set", "port1", "nomaster"})); }
+
+ private:
+  static std::string name(const std::string& part) {
+    return "hookline-" + std::to_string(::getpid()) + "-" + part;
+  }
+  static bool ip(std::vector<std::string> arguments) {
+    ProcessOptions options;
+    options.arguments = std::move(arguments);
+    return run_process(IP_PROGRAM, options).exit_code == 0;
+  }
+
+  bool ok_ = false;
+};
+
+TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {
+  const TwoHosts hosts;
+  if (!hosts.ok()) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ProcessOptions options = rank_options("pace", -1, "power_sgd", rank, 2);
+    options.environment["MASTER_ADDR"] = "10.99.0.1";
+    options.environment["MASTER_PORT"] = "29400";
+    ranks.push_back(hosts.start(rank, options));
+  }
+  for (const auto& rank : ranks) ASSERT_TRUE(rank->wait_for("in step 3")) << rank->out() << rank->err();
+  hosts.cut();
+  for (int rank = 0; rank < 2; ++rank) {
+    const ProcessResult result = ranks[static_cast<std::size_t>(rank)]->wait();
+    EXPECT_EQ(result.exit_code, 3) << result.err;
+    EXPECT_THAT(
+        failure_in(result),
+        MatchesRegex(
+            "rank " + std::to_string(1 - rank) +
+            "(, which holds the store, has not answered for .*, and is stopped or cut off; rank 1 waits "
+            "for it| has shown no sign of life for .*, and is dead, stopped or cut off; rank 0 waits "
+            "for it): step [0-9]+ of power_sgd\\(rank=1, start=2\\)"));
   }
 }
 

@@ -8,100 +8,42 @@
 #include <limits>
 #include <type_traits>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 namespace hookline {
 namespace {
-
-// Independent partial sums, so that the compiler may use vector registers without reordering a sum.
-constexpr std::int64_t kLanes = 16;
 
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-template <typename T>
-void widen(const T* from, Sum<T>* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Sum<T>>(from[i]);
-}
+namespace plain {
+#include "hooks/numerics/low_rank_kernels.inc"
+}  // namespace plain
 
-// One row of the matrix in the type of the sums: the row itself, or a converted copy in `scratch`.
-template <typename T>
-const Sum<T>* widened(const T* row, std::vector<Sum<T>>& scratch, std::int64_t count) {
-  if constexpr (std::is_same_v<T, Sum<T>>) {
-    return row;
-  } else {
-    widen(row, scratch.data(), count);
-    return scratch.data();
-  }
-}
+#ifdef __x86_64__
+// Twice as wide, and with the CPU's own conversions of half precision. Chosen at run time.
+#pragma GCC push_options
+#pragma GCC target("avx2,f16c")
+#define HOOKLINE_KERNELS_HAVE_F16C
+namespace wide {
+#include "hooks/numerics/low_rank_kernels.inc"
+}  // namespace wide
+#undef HOOKLINE_KERNELS_HAVE_F16C
+#pragma GCC pop_options
 
-template <typename S>
-S dot(const S* a, const S* b, std::int64_t count) {
-  S lanes[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
-  }
-  S sum = 0;
-  for (; i < count; ++i) sum += a[i] * b[i];
-  for (const S lane : lanes) sum += lane;
-  return sum;
+bool is_wide(Kernels kernels) {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return has && kernels == Kernels::best;
 }
+#else
+namespace wide = plain;
+bool is_wide(Kernels) { return false; }
+#endif
 
-// to += factor * from
-template <typename S>
-void add_scaled(S* to, const S* from, S factor, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
-}
-
-template <typename T>
-std::vector<Sum<T>> widened_copy(const at::Tensor& tensor) {
-  std::vector<Sum<T>> copy(static_cast<std::size_t>(tensor.numel()));
-  widen(tensor.const_data_ptr<T>(), copy.data(), tensor.numel());
-  return copy;
-}
-
-template <typename T>
-void multiply_typed(const at::Tensor& matrix, const at::Tensor& q, const at::Tensor& p) {
-  const std::int64_t n = matrix.size(0), m = matrix.size(1), rank = q.size(0);
-  const std::vector<Sum<T>> columns = widened_copy<T>(q);
-  std::vector<Sum<T>> scratch(static_cast<std::size_t>(m));
-  T* out = p.mutable_data_ptr<T>();
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Sum<T>* row = widened(matrix.const_data_ptr<T>() + i * m, scratch, m);
-    for (std::int64_t k = 0; k < rank; ++k)
-      out[k * n + i] = static_cast<T>(dot(row, columns.data() + k * m, m));
-  }
-}
-
-template <typename T>
-void multiply_transposed_typed(const at::Tensor& matrix, const at::Tensor& p, const at::Tensor& q) {
-  const std::int64_t n = matrix.size(0), m = matrix.size(1), rank = q.size(0);
-  const std::vector<Sum<T>> columns = widened_copy<T>(p);
-  std::vector<Sum<T>> sums(static_cast<std::size_t>(rank * m));
-  std::vector<Sum<T>> scratch(static_cast<std::size_t>(m));
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Sum<T>* row = widened(matrix.const_data_ptr<T>() + i * m, scratch, m);
-    for (std::int64_t k = 0; k < rank; ++k) {
-      add_scaled(sums.data() + k * m, row, columns[static_cast<std::size_t>(k * n + i)], m);
-    }
-  }
-  std::transform(sums.begin(), sums.end(), q.mutable_data_ptr<T>(),
-                 [](Sum<T> sum) { return static_cast<T>(sum); });
-}
-
-template <typename T>
-void reconstruct_typed(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix) {
-  const std::int64_t n = matrix.size(0), m = matrix.size(1), rank = q.size(0);
-  const std::vector<Sum<T>> rows = widened_copy<T>(p), columns = widened_copy<T>(q);
-  std::vector<Sum<T>> sums(static_cast<std::size_t>(m));
-  T* out = matrix.mutable_data_ptr<T>();
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::fill(sums.begin(), sums.end(), Sum<T>{0});
-    for (std::int64_t k = 0; k < rank; ++k) {
-      add_scaled(sums.data(), columns.data() + k * m, rows[static_cast<std::size_t>(k * n + i)], m);
-    }
-    std::transform(sums.begin(), sums.end(), out + i * m, [](Sum<T> sum) { return static_cast<T>(sum); });
-  }
-}
+using plain::add_scaled;
+using plain::dot;
 
 template <typename T>
 std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double epsilon) {
@@ -141,20 +83,30 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
 
 }  // namespace
 
-void multiply(const at::Tensor& matrix, const at::Tensor& q, const at::Tensor& p) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd multiply",
-                                  [&] { multiply_typed<scalar_t>(matrix, q, p); });
+void multiply(const at::Tensor& matrix, const at::Tensor& q, const at::Tensor& p, Kernels kernels) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd multiply", [&] {
+    const auto run = is_wide(kernels) ? wide::multiply_typed<scalar_t> : plain::multiply_typed<scalar_t>;
+    run(matrix, q, p);
+  });
 }
 
-void multiply_transposed(const at::Tensor& matrix, const at::Tensor& p, const at::Tensor& q) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, matrix.scalar_type(),
-                                  "power_sgd multiply_transposed",
-                                  [&] { multiply_transposed_typed<scalar_t>(matrix, p, q); });
+void multiply_transposed(const at::Tensor& matrix, const at::Tensor& p, const at::Tensor& q,
+                         Kernels kernels) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd multiply_transposed", [&] {
+        const auto run = is_wide(kernels) ? wide::multiply_transposed_typed<scalar_t>
+                                          : plain::multiply_transposed_typed<scalar_t>;
+        run(matrix, p, q);
+      });
 }
 
-void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd reconstruct",
-                                  [&] { reconstruct_typed<scalar_t>(p, q, matrix); });
+void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix, Kernels kernels) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd reconstruct", [&] {
+        const auto run =
+            is_wide(kernels) ? wide::reconstruct_typed<scalar_t> : plain::reconstruct_typed<scalar_t>;
+        run(p, q, matrix);
+      });
 }
 
 std::vector<std::int64_t> orthogonalize(const at::Tensor& factor, double epsilon) {

@@ -154,6 +154,31 @@ TEST(LowRank, HasNoEpsilonAboveTwoVectorsInFullPrecision) {
   }
 }
 
+TEST(LowRank, GivesTheSameBitsWhateverTheCpu) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const std::int64_t m : {1, 7, 8, 67, 256}) {
+      const at::Tensor matrix = random({19, m}, dtype), p_in = random({3, 19}, dtype, 12),
+                       q_in = random({3, m}, dtype, 13);
+      matrix[3].mul_(1e-5);  // below the least normal number of float16
+      matrix[4].mul_(5e4);   // near its largest, and in products beyond it
+      const auto same = [&](const at::Tensor& a, const at::Tensor& b) {
+        const auto whole = dtype == at::kDouble ? at::kLong : dtype == at::kFloat ? at::kInt : at::kShort;
+        return torch::equal(a.view(whole), b.view(whole));
+      };
+      std::vector<at::Tensor> p, q, product;
+      for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
+        p.push_back(torch::empty({3, 19}, dtype));
+        multiply(matrix, q_in, p.back(), kernels);
+        q.push_back(torch::empty({3, m}, dtype));
+        multiply_transposed(matrix, p_in, q.back(), kernels);
+        product.push_back(torch::empty({19, m}, dtype));
+        reconstruct(p_in, q_in, product.back(), kernels);
+      }
+      EXPECT_TRUE(same(p[0], p[1]) && same(q[0], q[1]) && same(product[0], product[1])) << dtype << ", " << m;
+    }
+  }
+}
+
 TEST(LowRank, GivesTheSameBitsWhateverTheAlignment) {
   const at::Tensor p = random({2, 19}, at::kFloat), q = random({2, 23}, at::kFloat);
   at::Tensor aligned = torch::empty({19, 23}),

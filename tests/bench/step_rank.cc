@@ -1,0 +1,64 @@
+// One rank of the step benchmark: trains an MLP of 6.3 million parameters on random data. Run by hookline launch:
+//
+//     hookline launch --processes-per-node 2 step_rank STEPS
+//
+// Rank 0 prints the median time of a step in ms, without the first five, and the peak memory of the process in MB.
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/randn.h>
+#include <sys/resource.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "parallel/hookline.h"
+
+namespace {
+
+constexpr std::int64_t kInputs = 1024, kHidden = 2048, kOutputs = 10, kBatch = 32;
+constexpr int kWarmUpSteps = 5;
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    first = register_module("first", torch::nn::Linear(kInputs, kHidden));
+    second = register_module("second", torch::nn::Linear(kHidden, kHidden));
+    last = register_module("last", torch::nn::Linear(kHidden, kOutputs));
+  }
+  at::Tensor forward(const at::Tensor& x) { return last(second(first(x).relu()).relu()); }
+  torch::nn::Linear first{nullptr}, second{nullptr}, last{nullptr};
+};
+TORCH_MODULE(Net);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int steps = argc > 1 ? std::atoi(argv[1]) : 30;
+  auto accelerator = hookline::Accelerator::from_env();
+  Net net;
+  torch::optim::SGD sgd(net->parameters(), 0.01);
+  auto [model, optimizer] = accelerator.prepare(net, sgd);
+  const at::Tensor inputs = at::randn({kBatch, kInputs}), targets = at::randn({kBatch, kOutputs});
+  std::vector<double> times;
+  for (int step = 0; step < kWarmUpSteps + steps; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    optimizer.zero_grad();
+    accelerator.backward(at::mse_loss(model->forward(inputs), targets));
+    optimizer.step();
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    if (step >= kWarmUpSteps) times.push_back(time.count());
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  if (accelerator.is_main_process()) {
+    std::printf("median %.3f ms, peak %.1f MB\n", times[times.size() / 2],
+                static_cast<double>(usage.ru_maxrss) / 1024);
+  }
+  return 0;
+}

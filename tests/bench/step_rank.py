@@ -1,0 +1,59 @@
+"""Python's side of the step benchmark: the model and the steps of step_rank.cc in torch's DistributedDataParallel.
+
+Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HOOK WRAPPER RANK_OF_POWER_SGD
+"""
+
+import os
+import resource
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+INPUTS, HIDDEN, OUTPUTS, BATCH, WARM_UP_STEPS = 1024, 2048, 10, 32, 5
+
+
+def main():
+    steps, hook, wrapper, rank = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    dist.init_process_group("gloo")
+    net = torch.nn.Sequential(
+        torch.nn.Linear(INPUTS, HIDDEN),
+        torch.nn.ReLU(),
+        torch.nn.Linear(HIDDEN, HIDDEN),
+        torch.nn.ReLU(),
+        torch.nn.Linear(HIDDEN, OUTPUTS),
+    )
+    one_bucket = hook == "power_sgd"  # with more, PyTorch's hook crashes or hangs over Gloo
+    if one_bucket:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = sys.maxsize
+    ddp = DistributedDataParallel(net, bucket_cap_mb=1000 if one_bucket else None)
+    if hook in ("fp16", "bf16"):
+        ddp.register_comm_hook(None, getattr(default_hooks, f"{hook}_compress_hook"))
+    elif hook == "power_sgd":
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2)
+        run = powerSGD_hook.powerSGD_hook
+        ddp.register_comm_hook(state, run if wrapper == "no" else default_hooks.fp16_compress_wrapper(run))
+    sgd = torch.optim.SGD(net.parameters(), 0.01)
+    inputs, targets = torch.randn(BATCH, INPUTS), torch.randn(BATCH, OUTPUTS)
+    times = []
+    for step in range(WARM_UP_STEPS + steps):
+        start = time.perf_counter()
+        sgd.zero_grad()
+        torch.nn.functional.mse_loss(ddp(inputs), targets).backward()
+        sgd.step()
+        if step >= WARM_UP_STEPS:
+            times.append(time.perf_counter() - start)
+    if dist.get_rank() == 0:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"median {1000 * sorted(times)[len(times) // 2]:.3f} ms, peak {peak:.1f} MB", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    os._exit(0)  # skips the finalization in which a Gloo thread that releases a hook's callback may abort
+
+
+if __name__ == "__main__":
+    main()

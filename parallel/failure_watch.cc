@@ -19,14 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{100};  // between two looks at the store
-constexpr milliseconds kSignOfLife{
-    500};  // between two signs of life, and between two looks for those of others
-constexpr milliseconds kPatience{1000};  // for which nobody asks after the others
-constexpr milliseconds kTimeToSayWhy{
-    3000};                                // for the rank that broke a collective to say why, or to be missed
-constexpr milliseconds kLongWait{30000};  // after which a rank says what it waits for
-constexpr milliseconds kTimeToEnd{2000};  // for a thread that a dead store may hold up
+constexpr milliseconds kTick{100};        // between two looks at the store
+constexpr milliseconds kSignOfLife{500};  // between two signs of life, and two looks for those of others
+constexpr milliseconds kPatience{1000};   // for which nobody asks after the others
+constexpr milliseconds kSuspiciousSilence{2500};  // that tells enough once a collective has broken
+constexpr milliseconds kTimeToSayWhy{4500};       // for the rank that broke it to say why, or to be missed
+constexpr milliseconds kLongWait{30000};          // after which a rank says what it waits for
+constexpr milliseconds kTimeToEnd{2000};          // for a thread that a dead store may hold up
 
 std::string seconds_text(milliseconds time) {
   const auto tenths = time.count() / 100;
@@ -168,13 +167,15 @@ class FailureWatch::Talker {
     state_->fail(text_of(store_->compareSet("failure", {}, bytes_of(text))));
   }
 
-  /// Fails the run if another rank has shown no sign of life. `suspicious`: a collective has failed already, so that
+  /// Fails the run if the rank that has been quiet for the longest shows no sign of life. `suspicious`: a collective has failed already, so that
   /// a shorter silence tells enough.
   void look_for_life(bool suspicious) {
     const auto now = Clock::now();
     if (last_look_ && now - *last_look_ < kSignOfLife) return;
     const bool first = !last_look_;
     last_look_ = now;
+    int quietest = -1;
+    milliseconds longest{-1};
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       const auto index = static_cast<std::size_t>(peer);
@@ -185,15 +186,20 @@ class FailureWatch::Talker {
         continue;
       }
       const auto silence = std::chrono::duration_cast<milliseconds>(now - last_change_[index]);
-      const milliseconds limit = suspicious ? std::min(peer_timeout_, 3 * kSignOfLife) : peer_timeout_;
-      const std::string waits = "; rank " + std::to_string(rank_) + " waits for it: " + state_->waits_for();
-      if (sign == kLeft && silence >= kPatience) {
-        return agree_on("rank " + std::to_string(peer) + " has left the run" + waits);
+      if (silence > longest) {
+        longest = silence;
+        quietest = peer;
       }
-      if (sign != kLeft && peer_timeout_.count() > 0 && silence >= limit) {
-        return agree_on("rank " + std::to_string(peer) + " has shown no sign of life for " +
-                        seconds_text(silence) + ", and is dead, stopped or cut off" + waits);
-      }
+    }
+    if (quietest < 0) return;
+    const std::string who = "rank " + std::to_string(quietest);
+    const std::string waits = "; rank " + std::to_string(rank_) + " waits for it: " + state_->waits_for();
+    const milliseconds limit = suspicious ? std::min(peer_timeout_, kSuspiciousSilence) : peer_timeout_;
+    if (last_sign_of_[static_cast<std::size_t>(quietest)] == kLeft) {
+      if (longest >= kPatience) agree_on(who + " has left the run" + waits);
+    } else if (peer_timeout_.count() > 0 && longest >= limit) {
+      agree_on(who + " has shown no sign of life for " + seconds_text(longest) +
+               ", and is dead, stopped or cut off" + waits);
     }
   }
 

@@ -45,7 +45,7 @@ ProcessOptions rank_options(const std::string& mode, int failing, const std::str
                          {"WORLD_SIZE", std::to_string(size)},
                          {"LOCAL_RANK", std::to_string(rank)},
                          {"OMP_NUM_THREADS", "1"},
-                         {"HOOKLINE_LAUNCH__PEER_TIMEOUT_SECONDS", "2"},
+                         {"HOOKLINE_LAUNCH__PEER_TIMEOUT_SECONDS", "4"},
                          {"HOOKLINE_DDP__COMM_HOOK", hook},
                          {"HOOKLINE_CONFIG", std::nullopt}};
   if (hook == "power_sgd") options.environment["HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER"] = "2";

@@ -1,18 +1,11 @@
 #include "parallel/gradient_recorder.h"
 
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include "hooks/error.h"
 
 namespace hookline {
-
-std::string gradient_file_name(std::int64_t step, int rank) {
-  char name[80];
-  std::snprintf(name, sizeof name, "step%04lld.rank%d.safetensors", static_cast<long long>(step), rank);
-  return name;
-}
 
 GradientRecorder::GradientRecorder(std::filesystem::path folder, std::int64_t steps, int rank,
                                    const std::vector<std::string>& names,

@@ -7,13 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "config/recording.h"
 #include "hooks/grad_bucket.h"
 #include "parallel/safetensors.h"
 
 namespace hookline {
-
-/// step0007.rank1.safetensors
-std::string gradient_file_name(std::int64_t step, int rank);
 
 /// Writes this rank's own gradients, as they are before the hook, to a file a step: FOLDER/step0000.rank0.safetensors,
 /// and so on, for the first `steps` steps. Tensors are named as the parameters.

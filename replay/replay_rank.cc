@@ -3,7 +3,6 @@
 //     replay_rank INPUT OUTPUT STEPS [--json]
 //
 // Started by the launcher, as many times as the input has ranks.
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
@@ -19,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "config/recording.h"
 #include "hooks/error.h"
 #include "hooks/registry.h"
-#include "parallel/gradient_recorder.h"
 #include "parallel/hookline.h"
 #include "parallel/safetensors.h"
 
@@ -107,7 +106,8 @@ class Replay {
     const NamedTensors first = read(0);
     if (first.empty()) throw Error("'" + file(0).string() + "' holds no tensor");
     auto model = accelerator_.prepare(std::make_shared<Recorded>(first));
-    for (std::int64_t step = 0; step < steps; ++step) {
+    replay(model, first, 0);
+    for (std::int64_t step = 1; step < steps; ++step) {
       const NamedTensors gradients = read(step);
       expect_same_tensors(first, gradients, file(step));
       replay(model, gradients, step);
@@ -144,17 +144,11 @@ class Replay {
     }
     expect_equal_on_all_ranks(own, step);
     if (!accelerator_.is_main_process()) return;
-    write_safetensors(output_ / result_file_name(step), results);
+    write_safetensors(output_ / replayed_file_name(step), results);
     const double length = mean.norm().item<double>(), distance = (flat(own) - mean).norm().item<double>();
     print({step, distance == 0 ? 0 : distance / length, model.ddp().wire_report().bytes_sent - sent_before,
            time.count()},
           json_);
-  }
-
-  static std::string result_file_name(std::int64_t step) {
-    char name[40];
-    std::snprintf(name, sizeof name, "step%04lld.safetensors", static_cast<long long>(step));
-    return name;
   }
 
   /// Throws Error on every rank if a hook that averages left different bits behind.

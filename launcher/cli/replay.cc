@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/recording.h"
 #include "config/resolve.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
@@ -45,12 +46,6 @@ std::optional<int> take_number(std::string_view& text, std::string_view prefix) 
   return number;
 }
 
-std::string file_name(int step, int rank) {
-  std::string number = std::to_string(step);
-  number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
-  return "step" + number + ".rank" + std::to_string(rank) + ".safetensors";
-}
-
 Recording recording_in(const fs::path& folder) {
   std::error_code error;
   Recording recording;
@@ -66,12 +61,12 @@ Recording recording_in(const fs::path& folder) {
   const std::string where = "--input '" + folder.string() + "'";
   if (error) throw UsageError(where + " can't be read: " + error.message());
   if (recording.steps == 0)
-    throw UsageError(where + " holds no recorded gradients, which are called " + file_name(0, 0) +
+    throw UsageError(where + " holds no recorded gradients, which are called " + gradient_file_name(0, 0) +
                      "; record some with: hookline launch --set training.record_gradients=DIR ./train");
   for (int step = 0; step < recording.steps; ++step)
     for (int rank = 0; rank < recording.ranks; ++rank)
-      if (!fs::exists(folder / file_name(step, rank), error))
-        throw UsageError(where + " lacks " + file_name(step, rank) + ": its steps go from 0 to " +
+      if (!fs::exists(folder / gradient_file_name(step, rank), error))
+        throw UsageError(where + " lacks " + gradient_file_name(step, rank) + ": its steps go from 0 to " +
                          std::to_string(recording.steps - 1) + ", its ranks from 0 to " +
                          std::to_string(recording.ranks - 1));
   return recording;

@@ -82,6 +82,33 @@ struct FailureWatch::State {
     changed.notify_all();
   }
 
+  /// Ends every wait because of the store, which is in rank 0's process: with this rank's own failure, if that has no
+  /// cause elsewhere. A rank that waits for nobody may go on to its end.
+  void lose_rank_zero(int rank, const std::string& how, const std::string& detail = "") {
+    std::string text =
+        "rank 0, which holds the store, " + how + "; rank " + std::to_string(rank) + " waits for it: ";
+    {
+      const std::lock_guard lock(mutex);
+      if (waits.empty()) return;
+      text += waits.begin()->second.what + detail;
+      if (own_failure && !own_failure->may_have_a_cause) text = own_failure->text;
+    }
+    fail(text);
+  }
+
+  /// Minds the talker, which a store that doesn't answer holds up; on a thread of its own.
+  void mind(int rank, milliseconds peer_timeout) {
+    std::unique_lock lock(mutex);
+    while (!closing && failure.empty()) {
+      changed.wait_for(lock, kSignOfLife);
+      const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - store_answered);
+      if (peer_timeout.count() == 0 || silence < peer_timeout + kPatience) continue;
+      lock.unlock();
+      lose_rank_zero(rank, "has not answered for " + seconds_text(silence) + ", and is stopped or cut off");
+      lock.lock();
+    }
+  }
+
   std::string waits_for() {
     const std::lock_guard lock(mutex);
     return waits.empty() ? "a collective" : waits.begin()->second.what;
@@ -113,7 +140,8 @@ class FailureWatch::Talker {
       try {
         look(waiting, since, own);
       } catch (const std::exception& error) {
-        lose_store(error.what(), own);
+        const std::string why = error.what();
+        state_->lose_rank_zero(rank_, "is gone", " (" + why.substr(0, why.find('\n')) + ")");
       }
       lock.lock();
       state_->store_answered = Clock::now();
@@ -167,8 +195,8 @@ class FailureWatch::Talker {
     state_->fail(text_of(store_->compareSet("failure", {}, bytes_of(text))));
   }
 
-  /// Fails the run if the rank that has been quiet for the longest shows no sign of life. `suspicious`: a collective has failed already, so that
-  /// a shorter silence tells enough.
+  /// Fails the run if the rank that has been quiet for the longest shows no sign of life. `suspicious`: a collective
+  /// has failed already, so that a shorter silence tells enough.
   void look_for_life(bool suspicious) {
     const auto now = Clock::now();
     if (last_look_ && now - *last_look_ < kSignOfLife) return;
@@ -203,21 +231,6 @@ class FailureWatch::Talker {
     }
   }
 
-  /// The store is gone, and with it rank 0. It matters to who waits; a rank that has done its work may go on to end.
-  void lose_store(const std::string& why, const std::optional<State::OwnFailure>& own) {
-    bool waiting = false;
-    {
-      const std::lock_guard lock(state_->mutex);
-      waiting = !state_->waits.empty();
-    }
-    if (own && !own->may_have_a_cause) {
-      state_->fail(own->text);
-    } else if (waiting) {
-      state_->fail("rank 0, which holds the store, is gone; rank " + std::to_string(rank_) +
-                   " waits for it: " + state_->waits_for() + " (" + why.substr(0, why.find('\n')) + ")");
-    }
-  }
-
   std::shared_ptr<State> state_;
   c10::intrusive_ptr<c10d::Store> store_;
   const int rank_, size_;
@@ -230,37 +243,13 @@ class FailureWatch::Talker {
   std::vector<std::string> last_sign_of_;
 };
 
-namespace {
-
-/// Minds the talker, which a store that doesn't answer holds up.
-template <class State>
-void mind(const std::shared_ptr<State>& state, int rank, milliseconds peer_timeout) {
-  std::unique_lock lock(state->mutex);
-  while (!state->closing && state->failure.empty()) {
-    state->changed.wait_for(lock, kSignOfLife);
-    const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - state->store_answered);
-    if (peer_timeout.count() == 0 || silence < peer_timeout + kPatience) continue;
-    if (state->waits.empty()) continue;
-    const auto own = state->own_failure;
-    lock.unlock();
-    state->fail(own && !own->may_have_a_cause
-                    ? own->text
-                    : "rank 0, which holds the store, has not answered for " + seconds_text(silence) +
-                          ", and is stopped or cut off; rank " + std::to_string(rank) +
-                          " waits for it: " + state->waits_for());
-    lock.lock();
-  }
-}
-
-}  // namespace
-
 FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                            milliseconds peer_timeout)
     : state_(std::make_shared<State>()), rank_(rank), alone_(size == 1) {
   if (alone_) return;
   auto talker = std::make_shared<Talker>(state_, std::move(store), rank, size, peer_timeout);
   talker_ = std::thread([talker] { talker->run(); });
-  minder_ = std::thread([state = state_, rank, peer_timeout] { mind(state, rank, peer_timeout); });
+  minder_ = std::thread([state = state_, rank, peer_timeout] { state->mind(rank, peer_timeout); });
 }
 
 FailureWatch::~FailureWatch() {

@@ -7,10 +7,13 @@ namespace hookline {
 
 GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
                          std::unique_ptr<GradientRecorder> recorder)
-    : world_(std::move(world)), hook_(std::move(hook)), recorder_(std::move(recorder)) {}
+    : world_(std::move(world)),
+      hook_(std::move(hook)),
+      recorder_(std::move(recorder)),
+      name_(hook_->describe()) {}
 
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
-  const std::string what = "step " + std::to_string(step_) + " of " + hook_->describe();
+  const std::string what = "step " + std::to_string(step_) + " of " + name_;
   if (bucket.isLast()) ++step_;
   FuturePtr result = make_future();
   try {

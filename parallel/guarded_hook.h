@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "hooks/comm_hook.h"
 #include "parallel/gradient_recorder.h"
@@ -27,6 +28,7 @@ class GuardedHook : public c10d::CommHookInterface {
   std::shared_ptr<World> world_;
   std::unique_ptr<CommHook> hook_;
   std::unique_ptr<GradientRecorder> recorder_;
+  std::string name_;  // as the hook describes itself
   std::int64_t step_ = 0;
 };
 

@@ -107,12 +107,6 @@ at::Tensor gradients_of(const torch::nn::Module& module) {
 
 double length(const at::Tensor& tensor) { return tensor.norm().item<double>(); }
 
-at::Tensor mean_of_ranks(World& world, const at::Tensor& tensor) {
-  at::Tensor mean = torch::zeros_like(tensor);
-  for (const at::Tensor& one : world.all_gather(tensor)) mean += one / world.size();
-  return mean;
-}
-
 // What a hook declares of itself.
 struct Declared {
   bool averages;
@@ -172,7 +166,7 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
       }
       loss_of(reference->forward(input)).backward();
       const at::Tensor local = gradients_of(*reference);
-      const at::Tensor mean = mean_of_ranks(*world, local);
+      const at::Tensor mean = testing::mean_of_ranks(*world, local);
 
       model.zero_grad();
       sent_before = model.ddp().wire_report().bytes_sent;

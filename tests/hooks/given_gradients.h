@@ -42,6 +42,12 @@ inline Tensors communicate(GivenGradientsModel& model, const Tensors& gradients)
   return result;
 }
 
+inline at::Tensor mean_of_ranks(World& world, const at::Tensor& tensor) {
+  at::Tensor mean = torch::zeros_like(tensor);
+  for (const at::Tensor& one : world.all_gather(tensor)) mean += one / world.size();
+  return mean;
+}
+
 inline bool same_on_all_ranks(World& world, const at::Tensor& tensor) {
   bool same = true;
   for (const at::Tensor& other : world.all_gather(tensor.contiguous()))

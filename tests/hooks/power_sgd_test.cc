@@ -21,6 +21,7 @@ using testing::communicate;
 using ::testing::ElementsAre;
 using testing::GivenGradients;
 using testing::GivenGradientsModel;
+using testing::mean_of_ranks;
 using testing::run_ranks;
 using testing::same_on_all_ranks;
 using testing::Tensors;
@@ -48,12 +49,6 @@ Tensors random_gradients(const Shapes& shapes, std::uint64_t seed) {
   Tensors gradients;
   for (const auto& shape : shapes) gradients.push_back(torch::randn(shape, generator));
   return gradients;
-}
-
-at::Tensor mean_of_ranks(World& world, const at::Tensor& tensor) {
-  Tensors sum{tensor.clone()};
-  world.group()->allreduce(sum)->wait();
-  return sum[0] / world.size();
 }
 
 double distance(const at::Tensor& a, const at::Tensor& b) {

@@ -83,9 +83,9 @@ class FileCollector {
   }
 
   /// The table of the options of hooks is where people forget to put them.
-  static bool is_hook_option(const std::string& table, const std::string& key, const Catalog& catalog) {
+  bool is_hook_option(const std::string& table, const std::string& key) const {
     if (table != "ddp") return false;
-    for (const HookRow& hook : catalog.hooks())
+    for (const HookRow& hook : catalog_.hooks())
       for (const OptionRow& option : hook.options)
         if (option.name == key) return true;
     return false;
@@ -95,7 +95,7 @@ class FileCollector {
     std::vector<std::string> names = key_names(table);
     if (table == "ddp") names.push_back("comm_state_option");
     std::string note = "[" + table + "] has " + joined(names, "", "");
-    if (is_hook_option(table, key, catalog_)) {
+    if (is_hook_option(table, key)) {
       note = "it belongs in [" + std::string(kHookOptionTable) + "]";
     } else if (const auto near = nearest(key, names)) {
       note = "did you mean '" + *near + "'?";
@@ -107,9 +107,8 @@ class FileCollector {
   }
 
   void unknown_table(const std::string& name, const TomlNode& node) {
-    std::vector<std::string> names = table_names();
-    const auto near =
-        name == "comm_state_option" ? std::optional<std::string>(kHookOptionTable) : nearest(name, names);
+    const auto near = name == "comm_state_option" ? std::optional<std::string>(kHookOptionTable)
+                                                  : nearest(name, table_names());
     error(node.key, "unknown table [" + name + "]",
           near ? "did you mean [" + *near + "]?" : "the tables are " + joined(table_names(), "[", "]"));
   }

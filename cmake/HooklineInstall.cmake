@@ -9,12 +9,17 @@ if(HOOKLINE_TORCH_HALF)
   add_library(hookline::hookline ALIAS hookline_hookline)
   set_target_properties(hookline_hookline PROPERTIES EXPORT_NAME hookline)
   target_link_libraries(hookline_hookline INTERFACE hookline_parallel)
-  # <hookline/hookline.h>, in the build tree as well as installed.
-  set(_umbrella ${PROJECT_BINARY_DIR}/include/hookline/hookline.h)
-  file(CONFIGURE OUTPUT ${_umbrella} CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
-  target_include_directories(hookline_hookline INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
-                                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  install(FILES ${_umbrella} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline)
+  # <hookline/hookline.h>, and <hookline/plugin.h> for what links hookline::plugin; in the build tree as well as installed.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/hookline.h
+    CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
+    CONTENT "#pragma once\n#include \"hooks/comm_hook.h\"\n#include \"hooks/register.h\"\n")
+  foreach(target hookline_hookline hookline_plugin)
+    target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  endforeach()
+  install(FILES ${PROJECT_BINARY_DIR}/include/hookline/hookline.h ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline)
   install(TARGETS hookline_hookline EXPORT hookline-targets)
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder})
 endif()

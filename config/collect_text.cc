@@ -29,6 +29,17 @@ std::optional<bool> read_boolean(const std::string& text) {
   return std::nullopt;
 }
 
+/// "a,b" as two texts; an empty text is an empty list.
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (comma > 0) parts.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
 /// `text` as the row's type, or as text if it is not one.
 OptionValue read_as(const OptionRow& row, const std::string& text) {
   if (row.or_word && text == *row.or_word) return text;
@@ -45,6 +56,8 @@ OptionValue read_as(const OptionRow& row, const std::string& text) {
       break;
     case OptionType::text:
       break;
+    case OptionType::texts:
+      return split_list(text);
   }
   return text;
 }
@@ -61,6 +74,7 @@ std::string advice(const Given& given, const OptionRow& row) {
   }
   std::string ignored;
   if (const auto* text = std::get_if<std::string>(&*given.value)) {
+    if (row.type == OptionType::texts) return "; write [" + to_text(*given.value) + "]";
     if (row.type != OptionType::text && check_value(row, read_as(row, *text), ignored))
       return "; write " + *text + " without the quotes";
     std::vector<std::string> words = row.allowed;

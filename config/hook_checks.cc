@@ -37,11 +37,11 @@ struct Choice {
 
 class HookResolver {
  public:
-  HookResolver(const Collected& collected, const Catalog& catalog, bool allow_program_hooks,
-               RunConfig& config, std::vector<Diagnostic>& diagnostics)
+  HookResolver(const Collected& collected, const Catalog& catalog, UnknownHooks unknown, RunConfig& config,
+               std::vector<Diagnostic>& diagnostics)
       : collected_(collected),
         catalog_(catalog),
-        allow_program_hooks_(allow_program_hooks),
+        unknown_(unknown),
         config_(config),
         diagnostics_(diagnostics) {}
 
@@ -79,14 +79,16 @@ class HookResolver {
     const bool of_program = text->compare(0, kProgramPrefix.size(), kProgramPrefix) == 0;
     const std::string name = of_program ? text->substr(kProgramPrefix.size()) : *text;
     if (const HookRow* row = catalog_.find_hook(name)) return {row->name, row, &given, true};
-    if (of_program && allow_program_hooks_ && !name.empty()) return {*text, nullptr, &given, true};
+    if (of_program && unknown_.program_may_have_them && !name.empty()) return {*text, nullptr, &given, true};
+    if (!unknown_.plugins_were_read) return {"no", nullptr, &given, false};
 
     const std::vector<std::string> names = names_of(catalog_.hooks());
     const auto near = nearest(name, names);
     report(given.place, Severity::error,
            of_program ? "the program has no hook '" + name + "'" : "unknown hook " + to_text(name),
            one_of(names) +
-               (allow_program_hooks_ ? ", or \"program:NAME\" for a hook that the program registers" : "") +
+               (unknown_.program_may_have_them ? ", or \"program:NAME\" for a hook that the program registers"
+                                               : "") +
                (near ? "; did you mean " + to_text(*near) + "?" : ""));
     return {"no", near ? catalog_.find_hook(*near) : nullptr, &given, false};
   }
@@ -233,7 +235,7 @@ class HookResolver {
 
   const Collected& collected_;
   const Catalog& catalog_;
-  bool allow_program_hooks_;
+  UnknownHooks unknown_;
   RunConfig& config_;
   std::vector<Diagnostic>& diagnostics_;
   std::vector<Choice> choices_;  // the default, then from the weakest source to the strongest
@@ -242,9 +244,9 @@ class HookResolver {
 
 }  // namespace
 
-void resolve_hook(const Collected& collected, const Catalog& catalog, bool allow_program_hooks,
-                  RunConfig& config, std::vector<Diagnostic>& diagnostics) {
-  HookResolver(collected, catalog, allow_program_hooks, config, diagnostics).run();
+void resolve_hook(const Collected& collected, const Catalog& catalog, UnknownHooks unknown, RunConfig& config,
+                  std::vector<Diagnostic>& diagnostics) {
+  HookResolver(collected, catalog, unknown, config, diagnostics).run();
 }
 
 }  // namespace hookline

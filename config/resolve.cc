@@ -6,6 +6,7 @@
 
 #include "config/collect.h"
 #include "config/hook_checks.h"
+#include "config/plugins.h"
 #include "config/schema.h"
 
 namespace hookline {
@@ -24,6 +25,17 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
     warn("ddp.find_unused_parameters", "static_graph finds unused parameters by itself, in the first step");
   if (config.ddp.check_reduction)
     warn("ddp.check_reduction", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
+}
+
+/// NCCL moves data between GPUs only.
+void check_backend(const Collected& collected, const RunConfig& config,
+                   std::vector<Diagnostic>& diagnostics) {
+  if (config.launch.backend != "nccl" || config.launch.device != "cpu") return;
+  const Given& given = collected.keys.at("launch.backend").back();
+  diagnostics.push_back(
+      diagnostic_at(given.place, Severity::error, "backend \"nccl\" does not work with device \"cpu\"",
+                    "NCCL connects GPUs: set device = \"cuda\", or backend = \"gloo\"; device is set at " +
+                        config.origins.at("launch.device").where));
 }
 
 void resolve_key(const KeyRow& row, const std::vector<Given>& values, RunConfig& config,
@@ -55,6 +67,21 @@ void sort_as_read(std::vector<Diagnostic>& diagnostics, const std::string& file)
   });
 }
 
+Collected collect(const Sources& sources, const Catalog& catalog) {
+  Collected collected;
+  if (sources.file) {
+    auto source = read_source(*sources.file);
+    if (const auto* text = std::get_if<SourceText>(&source)) {
+      collect_file(*text, catalog, collected);
+    } else {
+      collected.problems.push_back(std::get<Diagnostic>(source));
+    }
+  }
+  collect_environment(sources.environment, catalog, collected);
+  collect_overrides(sources.overrides, catalog, collected);
+  return collected;
+}
+
 }  // namespace
 
 bool Resolution::ok() const {
@@ -68,18 +95,12 @@ std::string Resolution::report() const {
   return text;
 }
 
-Resolution resolve(const Sources& sources, const Catalog& catalog) {
-  Collected collected;
-  if (sources.file) {
-    auto source = read_source(*sources.file);
-    if (const auto* text = std::get_if<SourceText>(&source)) {
-      collect_file(*text, catalog, collected);
-    } else {
-      collected.problems.push_back(std::get<Diagnostic>(source));
-    }
-  }
-  collect_environment(sources.environment, catalog, collected);
-  collect_overrides(sources.overrides, catalog, collected);
+Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) {
+  Collected collected = collect(sources, built_in_and_program);
+  const Plugins plugins = read_plugins(collected, sources, built_in_and_program);
+  const Catalog& catalog = plugins.catalog;
+  // What was not understood then may be a plug-in's: read again, knowing its hooks.
+  if (!plugins.files.empty()) collected = collect(sources, catalog);
 
   Resolution resolution;
   RunConfig& config = resolution.config;
@@ -90,7 +111,12 @@ Resolution resolve(const Sources& sources, const Catalog& catalog) {
     if (given != collected.keys.end() && !is_hook_choice(row))
       resolve_key(row, given->second, config, resolution.diagnostics);
   }
-  resolve_hook(collected, catalog, sources.allow_program_hooks, config, resolution.diagnostics);
+  config.ddp.plugins = plugins.files;
+  for (const Diagnostic& problem : plugins.problems) resolution.diagnostics.push_back(problem);
+  const bool all_hooks_known = plugins.problems.empty();
+  resolve_hook(collected, catalog, {sources.allow_program_hooks, all_hooks_known}, config,
+               resolution.diagnostics);
+  check_backend(collected, config, resolution.diagnostics);
   warn_of_no_effect(collected, config, resolution.diagnostics);
   sort_as_read(resolution.diagnostics, sources.file ? sources.file->string() : "");
   return resolution;

@@ -28,6 +28,8 @@ struct Sources {
   /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
   /// options are then left to the rank.
   bool allow_program_hooks = true;
+  /// What the program was built with, as read_build says it; empty: not known, and not compared with plug-ins.
+  std::string program_build = {};
 };
 
 /// The outcome: `config` is meaningful only if ok().
@@ -41,7 +43,9 @@ struct Resolution {
   std::string report() const;
 };
 
-/// Reads, merges and validates; reports every problem at once. Never throws for bad input.
+/// Reads, merges and validates; reports every problem at once. Never throws for bad input. The hooks of the plug-ins
+/// that the config names are added to `catalog`'s; a plug-in's path is relative to the file that names it, elsewhere to
+/// the current folder.
 Resolution resolve(const Sources& sources, const Catalog& catalog);
 
 /// A config that can't be used; what() is the whole report.

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hooks/option.h"
 
@@ -22,7 +23,9 @@ struct Origin {
 struct LaunchConfig {
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
-  double grace_period_seconds = 10;                // between SIGTERM and SIGKILL
+  std::string device = "auto";                     // cpu, cuda; auto: cuda where there is a GPU
+  std::string backend = "auto";      // gloo, nccl; auto: nccl between GPUs, a rank each, else gloo
+  double grace_period_seconds = 10;  // between SIGTERM and SIGKILL
   double peer_timeout_seconds = 10;  // without a sign of life of a rank that others wait for; 0: for ever
 };
 
@@ -37,7 +40,8 @@ struct DdpConfig {
   bool static_graph = false;
   std::string comm_hook = "no";  // canonical name (aliases are resolved)
   std::string comm_wrapper = "no";
-  OptionMap comm_state_option;  // every option of the chosen hook, defaults filled in
+  OptionMap comm_state_option;       // every option of the chosen hook, defaults filled in
+  std::vector<std::string> plugins;  // shared libraries that bring hooks; absolute
 };
 
 /// [training]

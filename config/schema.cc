@@ -6,6 +6,9 @@ namespace hookline {
 namespace {
 
 void store(const OptionValue& value, std::string& to) { to = std::get<std::string>(value); }
+void store(const OptionValue& value, std::vector<std::string>& to) {
+  to = std::get<std::vector<std::string>>(value);
+}
 void store(const OptionValue& value, bool& to) { to = std::get<bool>(value); }
 void store(const OptionValue& value, double& to) { to = std::get<double>(value); }
 void store(const OptionValue& value, std::int64_t& to) { to = std::get<std::int64_t>(value); }
@@ -83,9 +86,9 @@ OptionRow peer_timeout() {
   return row;
 }
 
-OptionRow level() {
-  OptionRow row = text("level", "The least severe message to log.");
-  row.allowed = {"debug", "info", "warning", "error"};
+OptionRow one_of(const char* name, std::vector<std::string> allowed, const char* help) {
+  OptionRow row = text(name, help);
+  row.allowed = std::move(allowed);
   return row;
 }
 
@@ -111,6 +114,8 @@ void add_ddp(std::vector<KeyRow>& rows) {
       "ddp", text("comm_hook", "How gradients are averaged; see `hookline hooks list`.")));
   rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
       "ddp", text("comm_wrapper", "The precision that the hook works in: no, fp16 or bf16.")));
+  rows.push_back(key<ddp, &DdpConfig::plugins>(
+      "ddp", option("plugins", OptionType::texts, "", "Shared libraries that bring hooks of their own.")));
 }
 
 std::vector<KeyRow> make_schema() {
@@ -122,6 +127,12 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
       "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
                             "Threads a rank; auto: the cores divided by the ranks.")));
+  rows.push_back(key<launch, &LaunchConfig::device>(
+      "launch", one_of("device", {"auto", "cpu", "cuda"},
+                       "Where models and data are; auto: a GPU for each rank where there are any.")));
+  rows.push_back(key<launch, &LaunchConfig::backend>(
+      "launch", one_of("backend", {"auto", "gloo", "nccl"},
+                       "What ranks communicate with; auto: nccl for ranks with a GPU each, else gloo.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
   rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>("launch", peer_timeout()));
   add_ddp(rows);
@@ -138,7 +149,8 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(key<training, &TrainingConfig::record_gradients_steps>(
       "training",
       count("record_gradients_steps", "steps", 1, "How many steps to record, from the first on.")));
-  rows.push_back(key<logging, &LoggingConfig::level>("logging", level()));
+  rows.push_back(key<logging, &LoggingConfig::level>(
+      "logging", one_of("level", {"debug", "info", "warning", "error"}, "The least severe message to log.")));
   rows.push_back(
       key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")));
   rows.push_back(key<logging, &LoggingConfig::prefix>(

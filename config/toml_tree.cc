@@ -42,9 +42,18 @@ TomlNode convert(const Value& value, const KeyPath& path, const std::map<KeyPath
   } else if (value.is_string()) {
     node.value = std::string(value.as_string());
   }
-  node.kind = value.is_table()   ? TomlNode::Kind::table
-              : value.is_array() ? TomlNode::Kind::array
-              : value.is_boolean() || value.is_integer() || value.is_floating() || value.is_string()
+  const bool is_list_of_texts =
+      value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
+                                      [](const Value& each) { return each.is_string(); });
+  if (is_list_of_texts) {
+    std::vector<std::string> texts;
+    for (const Value& each : value.as_array()) texts.push_back(each.as_string());
+    node.value = std::move(texts);
+  }
+  node.kind = value.is_table()                        ? TomlNode::Kind::table
+              : value.is_array() && !is_list_of_texts ? TomlNode::Kind::array
+              : is_list_of_texts || value.is_boolean() || value.is_integer() || value.is_floating() ||
+                      value.is_string()
                   ? TomlNode::Kind::scalar
                   : TomlNode::Kind::date;
   const auto found = keys.find(path);

@@ -12,10 +12,10 @@
 namespace hookline {
 
 struct TomlNode {
-  enum class Kind { scalar, table, array, date };
+  enum class Kind { scalar, table, array, date };  // a list of texts is a scalar: one value of an option
 
   Kind kind = Kind::table;
-  OptionValue value;                                       // of a scalar
+  OptionValue value;                                       // of a scalar or list
   std::vector<std::pair<std::string, TomlNode>> children;  // of a table, in the order of the text
   Span key;                                                // the last name of the key
   Span place;                                              // the value

@@ -182,7 +182,10 @@ void Catalog::add(HookRow row) {
   for (const std::string& name : names) {
     if (!is_name(name, "_-."))
       throw CatalogError("hook '" + name + "': a hook's name is a letter, then letters, digits, _, - and .");
-    if (find_hook(name)) throw CatalogError("hook '" + name + "' is there already");
+    if (const HookRow* there = find_hook(name)) {
+      throw CatalogError("hook '" + name + "' is there already" +
+                         (there->plugin.empty() ? "" : ", from the plug-in '" + there->plugin + "'"));
+    }
     if (!seen.insert(name).second)
       throw CatalogError("hook '" + row.name + "' has the name '" + name + "' twice");
   }

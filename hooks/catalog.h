@@ -21,6 +21,7 @@ struct HookRow {
   bool averages = true;            // leaves the same gradients on every rank
   std::string source;              // paper, or "none"
   std::string parity;              // the PyTorch function it matches
+  std::string plugin = {};         // the shared library that brings it; empty: hookline or the program
 };
 
 /// A wrapper, as `comm_wrapper` names it: runs the hook on gradients cast to another precision.
@@ -43,7 +44,7 @@ class Catalog {
   /// hookline's own hooks and wrappers.
   static Catalog built_in();
 
-  /// Adds a hook of a program. Throws CatalogError if a name or alias is taken or malformed.
+  /// Adds a hook of a program or plug-in. Throws CatalogError if a name or alias is taken or malformed.
   void add(HookRow row);
 
   /// By name or alias; nullptr if there is none.

@@ -12,7 +12,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::pair<const char*, OptionType> kTypes[] = {{"boolean", OptionType::boolean},
                                                          {"integer", OptionType::integer},
                                                          {"number", OptionType::number},
-                                                         {"text", OptionType::text}};
+                                                         {"text", OptionType::text},
+                                                         {"texts", OptionType::texts}};
 
 Json value_to_json(const OptionValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
@@ -102,8 +103,8 @@ class Fields {
 };
 
 OptionValue value_from_json(const Json* json, Fields& fields) {
-  if (!json || json->is_null() || json->is_structured())
-    fields.wrong("default", "a value of the option's type");
+  if (json && json->is_array()) return fields.texts("default");
+  if (!json || json->is_null() || json->is_object()) fields.wrong("default", "a value of the option's type");
   if (json->is_boolean()) return json->get<bool>();
   if (json->is_string()) return json->get<std::string>();
   if (json->is_number_unsigned() && json->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
@@ -120,7 +121,8 @@ OptionRow option_from_json(const Json& json, const std::string& hook) {
   const std::string type = fields.text("type");
   const auto known =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& pair) { return pair.first == type; });
-  if (known == std::end(kTypes)) fields.wrong("type", "\"boolean\", \"integer\", \"number\" or \"text\"");
+  if (known == std::end(kTypes))
+    fields.wrong("type", "\"boolean\", \"integer\", \"number\", \"text\" or \"texts\"");
   row.type = known->second;
   row.help = fields.text_or("help", "");
   row.unit = fields.text_or("unit", "");

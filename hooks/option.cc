@@ -65,6 +65,8 @@ std::string type_name(OptionType type) {
       return "a number";
     case OptionType::text:
       return "text";
+    case OptionType::texts:
+      return "a list of texts";
   }
   return "text";
 }
@@ -73,7 +75,11 @@ std::string to_text(const OptionValue& value) {
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
-  return quoted(std::get<std::string>(value));
+  if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+  std::string list;
+  for (const std::string& text : std::get<std::vector<std::string>>(value))
+    list += (list.empty() ? "" : ", ") + quoted(text);
+  return "[" + list + "]";
 }
 
 std::string allowed_text(const OptionRow& row) {
@@ -113,6 +119,9 @@ std::optional<OptionValue> check_value(const OptionRow& row, const OptionValue& 
     case OptionType::text:
       if (text && (row.allowed.empty() || std::count(row.allowed.begin(), row.allowed.end(), *text)))
         return value;
+      break;
+    case OptionType::texts:
+      if (std::holds_alternative<std::vector<std::string>>(value)) return value;
       break;
   }
   problem =

@@ -10,10 +10,10 @@
 
 namespace hookline {
 
-enum class OptionType { boolean, integer, number, text };
+enum class OptionType { boolean, integer, number, text, texts };
 
 /// The value of an option. An integer given for a `number` option is stored as double.
-using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
+using OptionValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
 /// Values by option name; complete (defaults filled in) once validated.
 using OptionMap = std::map<std::string, OptionValue>;
@@ -34,7 +34,7 @@ struct OptionRow {
 /// "an integer", "true or false", …
 std::string type_name(OptionType type);
 
-/// The value as TOML would write it: 2, true, 0.5, "text".
+/// The value as TOML would write it: 2, true, 0.5, "text", ["text", "text"].
 std::string to_text(const OptionValue& value);
 
 /// What the row accepts, in words: "an integer, at least 1" or "one of \"no\", \"fp16\"".

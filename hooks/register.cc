@@ -5,8 +5,20 @@
 #include <utility>
 
 namespace hookline::detail {
+namespace {
+
+thread_local RegistrationCollector* collector = nullptr;
+
+}  // namespace
+
+RegistrationCollector::RegistrationCollector() { collector = this; }
+RegistrationCollector::~RegistrationCollector() { collector = nullptr; }
 
 HookRegistration::HookRegistration(std::string_view row_json, HookFactory factory) {
+  if (collector) {
+    collector->hooks.push_back({std::string(row_json), std::move(factory)});
+    return;
+  }
   try {
     Registry::instance().add(hook_row_from_json(row_json), std::move(factory));
   } catch (const CatalogError& error) {

@@ -1,16 +1,36 @@
-// HOOKLINE_REGISTER_HOOK: adds a program's own hook, in one statement.
+// HOOKLINE_REGISTER_HOOK: adds a hook of a program or of a plug-in, in one statement.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "hooks/build_stamp.h"
 #include "hooks/registry.h"
 
 namespace hookline::detail {
 
-/// Registers at start-up; a broken or duplicate row ends the program with a message, before main.
+/// Registers when the code is loaded: in a program before main, where a broken or duplicate row ends it with a message;
+/// in a plug-in into what is being collected.
 struct HookRegistration {
   HookRegistration(std::string_view row_json, HookFactory factory);
+};
+
+struct CollectedHook {
+  std::string row_json;
+  HookFactory factory;
+};
+
+/// Until it goes, registrations on this thread are collected here instead of joining the process's registry.
+class RegistrationCollector {
+ public:
+  RegistrationCollector();
+  ~RegistrationCollector();
+  RegistrationCollector(const RegistrationCollector&) = delete;
+  RegistrationCollector& operator=(const RegistrationCollector&) = delete;
+
+  std::vector<CollectedHook> hooks;
 };
 
 }  // namespace hookline::detail
@@ -21,17 +41,20 @@ struct HookRegistration {
 ///   HOOKLINE_REGISTER_HOOK(ClipAllreduce, R"json({"name": "clip_allreduce", "summary": "…",
 ///     "options": [{"name": "max_norm", "type": "number", "default": 1.0, "at_least": 0, "help": "…"}]})json");
 ///
-/// At namespace scope, in a source file of the program (the linker drops unused files of a static library). The row
-/// also lies in a section of the executable, where `hookline launch` reads it before it starts anything.
-#define HOOKLINE_REGISTER_HOOK(HookClass, row_json)                                                  \
-  namespace {                                                                                        \
-  [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] const char hookline_row_##HookClass[] = \
-      row_json;                                                                                      \
-  const ::hookline::detail::HookRegistration hookline_registration_##HookClass(                      \
-      hookline_row_##HookClass,                                                                      \
-      [](::hookline::HookContext context,                                                            \
-         const ::hookline::OptionMap& options) -> std::unique_ptr<::hookline::CommHook> {            \
-        return std::make_unique<HookClass>(std::move(context), options);                             \
-      });                                                                                            \
-  }                                                                                                  \
+/// At namespace scope, in a source file of the program (the linker drops unused files of a static library) or of a
+/// plug-in: a shared library that links hookline::plugin and that a config names in [ddp] plugins. The row also lies in a
+/// section of the file, where `hookline launch` reads it before it starts anything.
+#define HOOKLINE_REGISTER_HOOK(HookClass, row_json)                                                    \
+  namespace {                                                                                          \
+  [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] const char hookline_row_##HookClass[] =   \
+      row_json;                                                                                        \
+  [[gnu::used, gnu::retain, gnu::section("hookline_build")]] const char hookline_build_##HookClass[] = \
+      HOOKLINE_BUILD_STAMP;                                                                            \
+  const ::hookline::detail::HookRegistration hookline_registration_##HookClass(                        \
+      hookline_row_##HookClass,                                                                        \
+      [](::hookline::HookContext context,                                                              \
+         const ::hookline::OptionMap& options) -> std::unique_ptr<::hookline::CommHook> {              \
+        return std::make_unique<HookClass>(std::move(context), options);                               \
+      });                                                                                              \
+  }                                                                                                    \
   static_assert(true, "a semicolon follows")

@@ -1,15 +1,31 @@
 # The hooks themselves, which run inside a rank.
 hookline_library(hookline_hooks
   SOURCES
-    comm.cc comm_hook.cc future.cc register.cc registry.cc
+    comm.cc comm_hook.cc future.cc plugin.cc register.cc registry.cc
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
     numerics/low_rank.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
-    comm.h comm_hook.h error.h function_hook.h future.h grad_bucket.h register.h registry.h
+    build_stamp.h comm.h comm_hook.h error.h function_hook.h future.h grad_bucket.h plugin.h register.h registry.h
     ddp/allreduce.h ddp/half_compress.h ddp/half_wrapper.h ddp/noop.h
     ddp/power_sgd.h ddp/power_sgd_layout.h ddp/power_sgd_options.h
     numerics/low_rank.h)
+target_compile_definitions(hookline_hooks PUBLIC HOOKLINE_VERSION="${PROJECT_VERSION}")
+target_link_libraries(hookline_hooks PUBLIC ${CMAKE_DL_LIBS})
+# A program that can load plug-ins exports hookline's functions to them, and no others.
+target_link_options(hookline_hooks INTERFACE "LINKER:--export-dynamic-symbol=*hookline*")
+
+# What a plug-in links: headers and libtorch, but no code of hookline's. That comes from the program that loads it.
+add_library(hookline_plugin INTERFACE)
+add_library(hookline::plugin ALIAS hookline_plugin)
+set_target_properties(hookline_plugin PROPERTIES EXPORT_NAME plugin)
+target_compile_features(hookline_plugin INTERFACE cxx_std_20)
+target_compile_definitions(hookline_plugin INTERFACE HOOKLINE_VERSION="${PROJECT_VERSION}")
+target_include_directories(hookline_plugin INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hookline>)
+target_link_libraries(hookline_plugin INTERFACE hookline::torch_cpu)
+install(TARGETS hookline_plugin EXPORT hookline-targets)
+
 # Ranks on different CPUs must end with the same bits.
 set_source_files_properties(numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")

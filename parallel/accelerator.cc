@@ -12,6 +12,7 @@
 
 #include "config/resolve.h"
 #include "hooks/log.h"
+#include "hooks/plugin.h"
 #include "hooks/registry.h"
 #include "parallel/model_signature.h"
 #include "parallel/uncaught.h"
@@ -61,6 +62,7 @@ Accelerator Accelerator::from_env() {
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
   state_->config = std::move(config);
   state_->world = std::move(world);
+  for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
   state_->progress->averages = [state = std::weak_ptr<State>(state_)] {
     const auto now = state.lock();
     if (!now || now->world->size() == 1) return true;

@@ -2,15 +2,16 @@
 
 #include <cstdlib>
 
-#include "hooks/program_rows.h"
+#include "hooks/hook_rows.h"
 #include "launcher/supervise/program.h"
 
 namespace hookline {
 
 CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable) {
-  CatalogOf result{Catalog::built_in(), true};
+  CatalogOf result{Catalog::built_in(), true, ""};
   if (!executable) return result;
-  for (HookRow& row : read_program_rows(*executable)) {
+  result.build = read_build(*executable);
+  for (HookRow& row : read_hook_rows(*executable)) {
     result.hooks_may_follow = false;
     try {
       result.catalog.add(std::move(row));
@@ -21,9 +22,11 @@ CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable) {
   return result;
 }
 
-CatalogOf catalog_of_named(const std::string& program) {
-  if (program.empty()) return catalog_of(std::nullopt);
-  return catalog_of(find_program({program}, search_path()).file);
+CatalogOf catalog_of_named(const std::string& program, const std::vector<std::string>& plugins) {
+  CatalogOf result =
+      program.empty() ? catalog_of(std::nullopt) : catalog_of(find_program({program}, search_path()).file);
+  for (const std::string& plugin : plugins) add_plugin(plugin, result.build, result.catalog);
+  return result;
 }
 
 }  // namespace hookline

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hooks/catalog.h"
 
@@ -14,13 +15,14 @@ struct CatalogOf {
   /// The program names no hooks of its own, as a script or an interpreter can't: it may yet register some
   /// when it runs.
   bool hooks_may_follow = true;
+  std::string build;  // what the executable was built with, as read_build says it
 };
 
 /// hookline's own hooks and those of the executable, if one is given. Throws CatalogError, naming the file.
 CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable);
 
-/// The same for the value of `--program`, which is looked up as `launch` does; empty: none. Throws
-/// ProgramError too.
-CatalogOf catalog_of_named(const std::string& program);
+/// The same for the value of `--program`, which is looked up as `launch` does (empty: none), and with the hooks of
+/// `plugins`. Throws ProgramError too.
+CatalogOf catalog_of_named(const std::string& program, const std::vector<std::string>& plugins = {});
 
 }  // namespace hookline

@@ -33,6 +33,7 @@ int config_show(const Arguments& arguments) {
   sources.overrides = overrides_from_sets(sets);
   expect_each_key_once(sources.overrides);
   sources.allow_program_hooks = hooks.hooks_may_follow;
+  sources.program_build = hooks.build;
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;

@@ -26,6 +26,7 @@ int config_validate(const Arguments& arguments) {
     Sources sources;
     sources.file = file;
     sources.allow_program_hooks = hooks.hooks_may_follow;
+    sources.program_build = hooks.build;
     const Resolution resolution = resolve(sources, hooks.catalog);
     std::cerr << resolution.report() << std::flush;
     if (resolution.ok()) std::cout << file << ": ok\n" << std::flush;

@@ -37,7 +37,9 @@ void print_text(const HookRow& row) {
   std::cout << "  wrapper      " << wrapping(row) << "\n";
   if (!row.averages) std::cout << "  result       does not average: ranks drift apart\n";
   if (!row.parity.empty()) std::cout << "  matches      " << row.parity << "\n";
-  std::cout << "  source       " << row.source << "\n\n";
+  std::cout << "  source       " << row.source << "\n";
+  if (!row.plugin.empty()) std::cout << "  plug-in      " << row.plugin << "\n";
+  std::cout << "\n";
   if (row.options.empty()) {
     std::cout << "It has no options.\n";
     return;
@@ -55,14 +57,16 @@ void print_text(const HookRow& row) {
 int hooks_describe(const Arguments& arguments) {
   bool json = false;
   std::string program;
+  std::vector<std::string> plugins;
   VerbParser parser("hookline hooks describe NAME [flags]", "Describe a communication hook and its options.",
                     "hookline hooks describe power_sgd");
   parser.app().add_flag("--json", json, "Print JSON");
   parser.add_program(program);
+  parser.add_plugins(plugins);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("hook's name", 1, 1);
 
-  const Catalog catalog = catalog_of_named(program).catalog;
+  const Catalog catalog = catalog_of_named(program, plugins).catalog;
   const HookRow& row = find_hook(catalog, parser.plain().front());
   if (json)
     std::cout << to_json(row) << "\n";

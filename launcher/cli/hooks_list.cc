@@ -47,14 +47,16 @@ void print_json(const Catalog& catalog) {
 int hooks_list(const Arguments& arguments) {
   bool json = false;
   std::string program;
+  std::vector<std::string> plugins;
   VerbParser parser("hookline hooks list [flags]", "List the communication hooks and wrappers.",
                     "hookline hooks list --program ./train");
   parser.app().add_flag("--json", json, "Print JSON");
   parser.add_program(program);
+  parser.add_plugins(plugins);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 
-  const Catalog catalog = catalog_of_named(program).catalog;
+  const Catalog catalog = catalog_of_named(program, plugins).catalog;
   json ? print_json(catalog) : print_text(catalog);
   std::cout << std::flush;
   return kSuccess;

@@ -88,6 +88,7 @@ int launch(const Arguments& arguments) {
   sources.environment = hookline_environment();
   sources.overrides = overrides;
   sources.allow_program_hooks = hooks.hooks_may_follow;
+  sources.program_build = hooks.build;
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;

@@ -11,6 +11,7 @@
 #include "config/recording.h"
 #include "config/resolve.h"
 #include "hooks/log.h"
+#include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/start_ranks.h"
@@ -143,11 +144,13 @@ int replay(const Arguments& arguments) {
   Sources sources;
   sources.environment = hookline_environment();
   sources.overrides = overrides_of(flags, recording);
+  Program program = rank_program();
+  const CatalogOf hooks = catalog_of(program.file);
   sources.allow_program_hooks = false;
-  const Resolution resolution = resolve(sources, Catalog::built_in());
+  sources.program_build = hooks.build;
+  const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
-  Program program = rank_program();
 
   std::error_code error;
   fs::create_directories(flags.output, error);

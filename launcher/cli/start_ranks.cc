@@ -7,7 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "config/origin_text.h"
 #include "config/print.h"
+#include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/supervise/child.h"
@@ -23,7 +25,30 @@ namespace {
 
 int ranks_of(const LaunchConfig& config) {
   if (config.processes_per_node) return static_cast<int>(*config.processes_per_node);
-  return std::max(1, visible_gpus());
+  return config.device == "cpu" ? 1 : std::max(1, visible_gpus());
+}
+
+/// Says what is wrong, and returns false, if the run asks by name for GPUs that this machine does not have.
+bool has_the_gpus(const RunConfig& config, int ranks) {
+  const int gpus = visible_gpus();
+  const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
+  if (config.launch.device == "cuda" && gpus == 0) {
+    const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+    log::error(
+        "device = \"cuda\"" + origin("launch.device") +
+        ", and there is no GPU here: CUDA_VISIBLE_DEVICES is " +
+        (variable ? "'" + std::string(variable) + "'" : "not set") +
+        ", and /dev/nvidia* are what the driver shows\n  set device = \"cpu\", or \"auto\" to use GPUs where "
+        "there are any");
+    return false;
+  }
+  if (config.launch.backend == "nccl" && gpus < ranks) {
+    log::error("backend = \"nccl\"" + origin("launch.backend") +
+               " needs a GPU for each rank, and there are " + std::to_string(gpus) + " for " +
+               std::to_string(ranks) + " ranks\n  set processes_per_node lower, or backend = \"gloo\"");
+    return false;
+  }
+  return true;
 }
 
 std::optional<RunFolder> make_run_folder(const RunConfig& config, int ranks) {
@@ -52,6 +77,7 @@ int report_spawn_error(const SpawnError& error) {
 
 int start_ranks(const RunConfig& config, const Program& program) {
   const int ranks = ranks_of(config.launch);
+  if (!has_the_gpus(config, ranks)) return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config, ranks);
   if (!folder) return kBadInput;
 

@@ -36,6 +36,14 @@ void VerbParser::add_program(std::string& program) {
   app_.add_option("--program", program, "Include the hooks that this program registers")->type_name("PROG");
 }
 
+void VerbParser::add_plugins(std::vector<std::string>& plugins) {
+  app_.add_option("--plugin", plugins, "Include the hooks of this shared library")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  repeated_.push_back("--plugin");
+}
+
 std::vector<Flag> VerbParser::flags() const {
   std::vector<Flag> result;
   for (const CLI::Option* option : app_.get_options()) {

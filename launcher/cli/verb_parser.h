@@ -25,6 +25,9 @@ class VerbParser {
   /// --program PROG, for verbs that look at hooks without launching.
   void add_program(std::string& program);
 
+  /// --plugin FILE, which may be given several times, for verbs that list hooks.
+  void add_plugins(std::vector<std::string>& plugins);
+
   /// False if help was asked for; it is printed then. Throws UsageError.
   bool parse(const std::vector<std::string>& arguments,
              PlainArguments plain_arguments = PlainArguments::may_mix);

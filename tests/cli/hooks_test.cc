@@ -40,6 +40,20 @@ TEST(HooksList, IncludesTheHooksOfAProgram) {
   EXPECT_THAT(result.out, HasSubstr("\n  sample_hook, sample"));
 }
 
+TEST(HooksList, IncludesTheHooksOfPlugins) {
+  const std::string plugin = ROWS_ONLY_FOLDER "/sample_plugin.so";
+  const ProcessResult result = Sandbox().run({"hooks", "list", "--plugin", plugin});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("\n  plugged "));
+  const ProcessResult described = Sandbox().run({"hooks", "describe", "plugged", "--plugin", plugin});
+  EXPECT_THAT(described.out, HasSubstr("\n  plug-in      " + plugin + "\n"));
+  EXPECT_THAT(described.out, HasSubstr("\n  strength = 0.5\n"));
+
+  const ProcessResult broken = Sandbox().run({"hooks", "list", "--plugin", "libmine.so"});
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, HasSubstr("plug-in 'libmine.so' is not there: "));
+}
+
 TEST(HooksDescribe, PrintsTheHookAndItsOptions) {
   const ProcessResult result = Sandbox().run({"hooks", "describe", "sample", "--program", PROGRAM_WITH_HOOK});
   EXPECT_EQ(result.out, R"(sample_hook

@@ -293,5 +293,32 @@ TEST(Launch, KeepsItsExitCodeWhenNobodyReadsItAtAll) {
   EXPECT_TRUE(sandbox.has("finished"));
 }
 
+TEST(Launch, StartsNothingWithAPlugInOfAnotherTorch) {
+  const Sandbox sandbox;
+  sandbox.folder.write("run.toml", "[ddp]\nplugins = [\"" ROWS_ONLY_FOLDER "/old_plugin.so\"]\n");
+  const ProcessResult result =
+      sandbox.run({"launch", "--config", "run.toml", ROWS_ONLY_FOLDER "/plain_program"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("old_plugin.so' was built with torch 1.2.3, hookline 0.1.0, the program with torch "
+                        "2.11.0, hookline 0.1.0\n"));
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+
+  // A program that does not say what it was built with is left to check it when it loads the plug-in.
+  EXPECT_EQ(sandbox.run({"launch", "--config", "run.toml", "true"}).exit_code, 0);
+}
+
+TEST(Launch, RefusesCudaWhereThereIsNoGpu) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run({"launch", "--set", "launch.device=cuda", "true"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(
+      result.err,
+      "hookline: error: device = \"cuda\" (from command line --set launch.device), and there is no GPU here: "
+      "CUDA_VISIBLE_DEVICES is '', and /dev/nvidia* are what the driver shows\n"
+      "  set device = \"cpu\", or \"auto\" to use GPUs where there are any\n");
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
 }  // namespace
 }  // namespace hookline

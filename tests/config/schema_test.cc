@@ -26,7 +26,8 @@ TEST(Schema, HasEachKeyOnceWithHelpAndADefaultThatItAccepts) {
 TEST(Schema, SetsTheFieldThatItGets) {
   for (const KeyRow& row : schema()) {
     const OptionType type = row.option.type;
-    const OptionValue value = type == OptionType::boolean
+    const OptionValue value = type == OptionType::texts ? OptionValue(std::vector<std::string>{"error"})
+                              : type == OptionType::boolean
                                   ? OptionValue(!std::get<bool>(row.option.default_value))
                               : type == OptionType::integer ? OptionValue(std::int64_t{7})
                               : type == OptionType::number  ? OptionValue(7.5)

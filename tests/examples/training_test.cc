@@ -84,5 +84,23 @@ TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
   EXPECT_THAT(wrong.err, HasSubstr("not an option of clip_allreduce; did you mean 'max_norm'?"));
 }
 
+TEST(CustomHook, TrainsAsAPlugInInAProgramThatKnowsNothingOfIt) {
+  const TemporaryFolder folder;
+  const std::string hook_options =
+      "comm_hook = \"clip_allreduce\"\n[ddp.comm_state_option]\nmax_norm = 10.0\n";
+  const auto config = folder.write(
+      "run.toml", "[training]\nseed = 5\n[ddp]\nplugins = [\"" PLUGIN_FILE "\"]\n" + hook_options);
+  const ProcessResult result = launch(folder, config, DIGITS_PROGRAM);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("clip_allreduce(max_norm=10)"));
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("test accuracy 9[6-9]"));
+
+  // The program that has a hook of that name itself can't have it twice.
+  const ProcessResult twice = launch(folder, config, CUSTOM_HOOK_PROGRAM);
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_EQ(twice.out, "");
+  EXPECT_THAT(twice.err, HasSubstr("hook 'clip_allreduce' is there already"));
+}
+
 }  // namespace
 }  // namespace hookline::testing

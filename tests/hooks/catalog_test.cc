@@ -171,9 +171,9 @@ TEST(CatalogJson, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(error(start + R"(, "aliases": [1]})"), "hook 'clip': field \"aliases\" must be a list of texts");
   EXPECT_EQ(error(start + R"(, "options": {}})"), "hook 'clip': field \"options\" must be a list of objects");
   EXPECT_EQ(error(start + R"(, "options": [1]})"), "an option of hook 'clip' is not a JSON object");
-  EXPECT_EQ(
-      error(start + R"(, "options": [{"name": "k", "type": "int", "default": 1}]})"),
-      "hook 'clip', option 'k': field \"type\" must be \"boolean\", \"integer\", \"number\" or \"text\"");
+  EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "int", "default": 1}]})"),
+            "hook 'clip', option 'k': field \"type\" must be \"boolean\", \"integer\", \"number\", \"text\" "
+            "or \"texts\"");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer"}]})"),
             "hook 'clip', option 'k': field \"default\" must be a value of the option's type");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer", "default": 0, "at_least": 1}]})"),

@@ -8,8 +8,8 @@
 
 #include <filesystem>
 
+#include "config/visible_gpus.h"
 #include "launcher/supervise/environment.h"
-#include "launcher/supervise/machine.h"
 #include "launcher/supervise/program.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/store_socket.h"

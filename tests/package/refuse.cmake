@@ -2,7 +2,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 function(expect_refusal name wanted)
-  configure_consumer(${name} -D HOOKLINE_TORCH=${WORK}/${name}-torch)
+  configure_project(consumer ${name} -D HOOKLINE_TORCH=${WORK}/${name}-torch)
   string(REGEX REPLACE "[ \n]+" " " text "${output}")  # CMake breaks lines
   string(FIND "${text}" "${wanted}" position)
   if(result EQUAL 0 OR position EQUAL -1)

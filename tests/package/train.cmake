@@ -1,15 +1,19 @@
-# Builds the project in consumer/ and trains it under the installed launcher.
+# Builds the projects in consumer/ and plugin/, and trains the first under the installed launcher with the hook of the
+# second.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 find_program(CCACHE ccache)
 if(CCACHE)
   set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} ${CCACHE})
 endif()
-configure_consumer(consumer)
-if(NOT result EQUAL 0)
-  message(FATAL_ERROR "${output}")
-endif()
-run(${CMAKE_COMMAND} --build ${WORK}/consumer)
-run(${WORK}/moved/${BINDIR}/hookline launch --processes-per-node 2 --set ddp.comm_hook=fp16 ${WORK}/consumer/train)
+foreach(project consumer plugin)
+  configure_project(${project} ${project})
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${output}")
+  endif()
+  run(${CMAKE_COMMAND} --build ${WORK}/${project})
+endforeach()
+run(${WORK}/moved/${BINDIR}/hookline launch --processes-per-node 2 --set ddp.plugins=plugin/libmine.so
+  --comm-hook mean_after --comm-wrapper fp16 ${WORK}/consumer/train)
 
 string(REGEX MATCHALL "epoch 4: loss 0\\.[0-9]+" last_epoch "${output}")
 list(LENGTH last_epoch lines)

@@ -11,11 +11,13 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/hosts.h"
 #include "support/process.h"
 
 namespace hookline::testing {
@@ -88,6 +90,10 @@ struct FailureCase {
   std::string hook;
 };
 
+void PrintTo(const FailureCase& c, std::ostream* out) {
+  *out << c.mode << " of rank " << c.failing << ", " << c.hook;
+}
+
 class MidStep : public ::testing::TestWithParam<FailureCase> {};
 
 TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
@@ -143,64 +149,18 @@ TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
   }
 }
 
-/// Two hosts on a switch: network namespaces of their own, gone when this goes.
-class TwoHosts {
- public:
-  TwoHosts() {
-    ok_ = ip({"netns", "add", name("s")}) &&
-          ip({"-n", name("s"), "link", "add", "switch", "type", "bridge"}) &&
-          ip({"-n", name("s"), "link", "set", "switch", "up"});
-    for (int host = 0; ok_ && host < 2; ++host) {
-      const std::string ns = name(std::to_string(host)), port = "port" + std::to_string(host);
-      ok_ = ip({"netns", "add", ns}) &&
-            ip({"-n", name("s"), "link", "add", port, "type", "veth", "peer", "name", "e0", "netns", ns}) &&
-            ip({"-n", name("s"), "link", "set", port, "master", "switch", "up"}) &&
-            ip({"-n", ns, "addr", "add", "10.99.0." + std::to_string(host + 1) + "/24", "dev", "e0"}) &&
-            ip({"-n", ns, "link", "set", "e0", "up"}) && ip({"-n", ns, "link", "set", "lo", "up"});
-    }
-  }
-  ~TwoHosts() {
-    for (const char* part : {"0", "1", "s"}) ip({"netns", "del", name(part)});
-  }
-  TwoHosts(const TwoHosts&) = delete;
-  TwoHosts& operator=(const TwoHosts&) = delete;
-
-  bool ok() const { return ok_; }
-
-  std::unique_ptr<Process> start(int host, ProcessOptions options) const {
-    options.arguments.insert(options.arguments.begin(),
-                             {"netns", "exec", name(std::to_string(host)), FAILING_RANK_PROGRAM});
-    return std::make_unique<Process>(IP_PROGRAM, options);
-  }
-
-  /// Packets to and from host 1 vanish; its interface stays up.
-  void cut() const { EXPECT_TRUE(ip({"-n", name("s"), "link", "set", "port1", "nomaster"})); }
-
- private:
-  static std::string name(const std::string& part) {
-    return "hookline-" + std::to_string(::getpid()) + "-" + part;
-  }
-  static bool ip(std::vector<std::string> arguments) {
-    ProcessOptions options;
-    options.arguments = std::move(arguments);
-    return run_process(IP_PROGRAM, options).exit_code == 0;
-  }
-
-  bool ok_ = false;
-};
-
 TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.ok()) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
   std::vector<std::unique_ptr<Process>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ProcessOptions options = rank_options("pace", -1, "power_sgd", rank, 2);
-    options.environment["MASTER_ADDR"] = "10.99.0.1";
+    options.environment["MASTER_ADDR"] = Hosts::address(0);
     options.environment["MASTER_PORT"] = "29400";
-    ranks.push_back(hosts.start(rank, options));
+    ranks.push_back(hosts.start(rank, FAILING_RANK_PROGRAM, options));
   }
   for (const auto& rank : ranks) ASSERT_TRUE(rank->wait_for("in step 3")) << rank->out() << rank->err();
-  hosts.cut();
+  hosts.cut(1);
   for (int rank = 0; rank < 2; ++rank) {
     const ProcessResult result = ranks[static_cast<std::size_t>(rank)]->wait();
     EXPECT_EQ(result.exit_code, 3) << result.err;

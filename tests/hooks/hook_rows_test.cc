@@ -1,4 +1,4 @@
-#include "hooks/program_rows.h"
+#include "hooks/hook_rows.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -50,15 +50,15 @@ class TempFile {
 std::string outcome(const std::string& file) {
   try {
     std::string text;
-    for (const std::string& name : names(read_program_rows(file))) text += name + " ";
+    for (const std::string& name : names(read_hook_rows(file))) text += name + " ";
     return text;
   } catch (const CatalogError& error) {
     return error.what();
   }
 }
 
-TEST(ProgramRows, AreReadFromAnExecutable) {
-  const std::vector<HookRow> rows = read_program_rows(PROGRAM_WITH_ROWS);
+TEST(HookRows, AreReadFromAnExecutable) {
+  const std::vector<HookRow> rows = read_hook_rows(PROGRAM_WITH_ROWS);
   // The compiler may lay them out in any order.
   ASSERT_THAT(names(rows), UnorderedElementsAre("clip_allreduce", "sign"));
   const bool swapped = rows[0].name == "sign";
@@ -70,37 +70,37 @@ TEST(ProgramRows, AreReadFromAnExecutable) {
   EXPECT_FALSE(sign.wrappable);
 }
 
-TEST(ProgramRows, SurviveGarbageCollectionOfSections) {
-  EXPECT_THAT(names(read_program_rows(PROGRAM_WITH_ROWS_GC)), UnorderedElementsAre("clip_allreduce", "sign"));
+TEST(HookRows, SurviveGarbageCollectionOfSections) {
+  EXPECT_THAT(names(read_hook_rows(PROGRAM_WITH_ROWS_GC)), UnorderedElementsAre("clip_allreduce", "sign"));
 }
 
-TEST(ProgramRows, SurviveStrip) {
-  EXPECT_THAT(names(read_program_rows(PROGRAM_WITH_ROWS_STRIPPED)),
+TEST(HookRows, SurviveStrip) {
+  EXPECT_THAT(names(read_hook_rows(PROGRAM_WITH_ROWS_STRIPPED)),
               UnorderedElementsAre("clip_allreduce", "sign"));
 }
 
-TEST(ProgramRows, AreNoneInOtherFiles) {
-  EXPECT_THAT(read_program_rows("/proc/self/exe"), IsEmpty());
-  EXPECT_THAT(read_program_rows("/"), IsEmpty());
-  EXPECT_THAT(read_program_rows("/dev/null"), IsEmpty());
-  EXPECT_THAT(read_program_rows(TempFile("").path()), IsEmpty());
-  EXPECT_THAT(read_program_rows(TempFile("#!/usr/bin/env python3\nprint(1)\n").path()), IsEmpty());
-  EXPECT_THAT(read_program_rows(TempFile("\x7f"
-                                         "ELF")
-                                    .path()),
+TEST(HookRows, AreNoneInOtherFiles) {
+  EXPECT_THAT(read_hook_rows("/proc/self/exe"), IsEmpty());
+  EXPECT_THAT(read_hook_rows("/"), IsEmpty());
+  EXPECT_THAT(read_hook_rows("/dev/null"), IsEmpty());
+  EXPECT_THAT(read_hook_rows(TempFile("").path()), IsEmpty());
+  EXPECT_THAT(read_hook_rows(TempFile("#!/usr/bin/env python3\nprint(1)\n").path()), IsEmpty());
+  EXPECT_THAT(read_hook_rows(TempFile("\x7f"
+                                      "ELF")
+                                 .path()),
               IsEmpty());
 }
 
-TEST(ProgramRows, OfAFileThatIsNotThereAreAnError) {
+TEST(HookRows, OfAFileThatIsNotThereAreAnError) {
   EXPECT_EQ(outcome("/nowhere/train"), "/nowhere/train: cannot read its hooks: No such file or directory");
 }
 
-TEST(ProgramRows, ThatAreBrokenNameTheProgramAndTheField) {
+TEST(HookRows, ThatAreBrokenNameTheProgramAndTheField) {
   EXPECT_EQ(outcome(PROGRAM_WITH_BROKEN_ROW),
             std::string(PROGRAM_WITH_BROKEN_ROW) + ": hook 'sign' has an unknown field \"wrapable\"");
 }
 
-TEST(ProgramRows, OutsideOfTheFileAreAnError) {
+TEST(HookRows, OutsideOfTheFileAreAnError) {
   std::string bytes = bytes_of(PROGRAM_WITH_ROWS);
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -119,7 +119,7 @@ TEST(ProgramRows, OutsideOfTheFileAreAnError) {
             file.path() + ": its section hookline_hooks is damaged: build the program again");
 }
 
-TEST(ProgramRows, OfATruncatedProgramNeverCrashTheReader) {
+TEST(HookRows, OfATruncatedProgramNeverCrashTheReader) {
   const std::string bytes = bytes_of(PROGRAM_WITH_ROWS_STRIPPED);
   ASSERT_GT(bytes.size(), 1000U);
   const TempFile file("");
@@ -130,7 +130,7 @@ TEST(ProgramRows, OfATruncatedProgramNeverCrashTheReader) {
   }
 }
 
-TEST(ProgramRows, OfADamagedProgramNeverCrashTheReader) {
+TEST(HookRows, OfADamagedProgramNeverCrashTheReader) {
   const std::string bytes = bytes_of(PROGRAM_WITH_ROWS_STRIPPED);
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);

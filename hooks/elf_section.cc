@@ -1,6 +1,5 @@
-// ELF by hand: a rank's libraries must not be loaded, and the file may be anything, so every offset is
-// checked.
-#include "hooks/program_rows.h"
+// By hand: a rank's libraries must not be loaded, and the file may be anything, so every offset is checked.
+#include "hooks/elf_section.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -10,8 +9,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <string_view>
+#include <vector>
+
+#include "hooks/catalog.h"
 
 namespace hookline {
 namespace {
@@ -83,7 +84,7 @@ std::optional<std::string> section_bytes(const File& file, const Elf64_Shdr& sec
 }
 
 const Elf64_Shdr* find_section(const File& file, const Elf64_Ehdr& header,
-                               const std::vector<Elf64_Shdr>& headers) {
+                               const std::vector<Elf64_Shdr>& headers, std::string_view wanted) {
   if (headers.empty()) return nullptr;
   const std::uint64_t names_at = header.e_shstrndx == SHN_XINDEX ? headers[0].sh_link : header.e_shstrndx;
   if (names_at >= headers.size()) return nullptr;
@@ -92,39 +93,24 @@ const Elf64_Shdr* find_section(const File& file, const Elf64_Ehdr& header,
   for (const Elf64_Shdr& section : headers) {
     if (section.sh_name >= names->size()) continue;
     const std::string_view name = std::string_view(*names).substr(section.sh_name);
-    if (name.substr(0, name.find('\0')) == kProgramRowsSection) return &section;
+    if (name.substr(0, name.find('\0')) == wanted) return &section;
   }
   return nullptr;
 }
 
 }  // namespace
 
-std::vector<HookRow> read_program_rows(const std::filesystem::path& path) {
+std::optional<std::string> read_elf_section(const std::filesystem::path& path, const std::string& name) {
   const File file(path);
   Elf64_Ehdr header{};
-  if (!file.read(0, &header, sizeof header) || !is_native_elf(header)) return {};
+  if (!file.read(0, &header, sizeof header) || !is_native_elf(header)) return std::nullopt;
   const std::vector<Elf64_Shdr> headers = section_headers(file, header);
-  const Elf64_Shdr* section = find_section(file, header, headers);
-  if (!section) return {};
-  const auto bytes = section_bytes(file, *section, kLargestSectionBytes);
+  const Elf64_Shdr* section = find_section(file, header, headers, name);
+  if (!section) return std::nullopt;
+  auto bytes = section_bytes(file, *section, kLargestSectionBytes);
   if (!bytes)
-    throw CatalogError(path.string() + ": its section " + kProgramRowsSection +
-                       " is damaged: build the program again");
-
-  std::vector<HookRow> rows;
-  for (std::size_t at = 0; at < bytes->size();) {
-    const std::size_t end = std::min(bytes->find('\0', at), bytes->size());
-    // The compiler aligns strings: zero bytes between them mean nothing.
-    if (end > at) {
-      try {
-        rows.push_back(hook_row_from_json(std::string_view(*bytes).substr(at, end - at)));
-      } catch (const CatalogError& error) {
-        throw CatalogError(path.string() + ": " + error.what());
-      }
-    }
-    at = end + 1;
-  }
-  return rows;
+    throw CatalogError(path.string() + ": its section " + name + " is damaged: build the program again");
+  return bytes;
 }
 
 }  // namespace hookline

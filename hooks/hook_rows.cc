@@ -1,0 +1,79 @@
+#include "hooks/hook_rows.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "hooks/elf_section.h"
+
+namespace hookline {
+namespace {
+
+/// The texts in a section. The compiler aligns them: zero bytes in between mean nothing.
+std::vector<std::string> texts_in(const std::filesystem::path& file, const char* section) {
+  const std::string bytes = read_elf_section(file, section).value_or("");
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t end = std::min(bytes.find('\0', at), bytes.size());
+    if (end > at) texts.push_back(bytes.substr(at, end - at));
+    at = end + 1;
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<HookRow> read_hook_rows(const std::filesystem::path& file) {
+  std::vector<HookRow> rows;
+  for (const std::string& text : texts_in(file, kHookRowsSection)) {
+    try {
+      rows.push_back(hook_row_from_json(text));
+    } catch (const CatalogError& error) {
+      throw CatalogError(file.string() + ": " + error.what());
+    }
+  }
+  return rows;
+}
+
+std::string read_build(const std::filesystem::path& file) {
+  std::vector<std::string> builds = texts_in(file, kBuildSection);
+  std::sort(builds.begin(), builds.end());
+  builds.erase(std::unique(builds.begin(), builds.end()), builds.end());
+  std::string joined;
+  for (const std::string& build : builds) joined += (joined.empty() ? "" : " and ") + build;
+  return joined;
+}
+
+void add_plugin(const std::filesystem::path& file, const std::string& program_build, Catalog& catalog) {
+  const std::string name = "plug-in '" + file.string() + "'";
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) {
+    throw CatalogError(
+        name +
+        " is not there: a relative path counts from the folder of the file that names it, else from the "
+        "current one");
+  }
+  for (const HookRow& known : catalog.hooks()) {
+    if (!known.plugin.empty() && std::filesystem::equivalent(known.plugin, file, error)) return;
+  }
+  std::vector<HookRow> rows = read_hook_rows(file);
+  if (rows.empty()) {
+    throw CatalogError(name +
+                       " registers no hook: a plug-in is a shared library with HOOKLINE_REGISTER_HOOK in it");
+  }
+  const std::string build = read_build(file);
+  if (!program_build.empty() && build != program_build) {
+    throw CatalogError(name + " was built with " + (build.empty() ? "an unknown torch" : build) +
+                       ", the program with " + program_build + ": build both with the same");
+  }
+  for (HookRow& row : rows) {
+    row.plugin = file.string();
+    try {
+      catalog.add(std::move(row));
+    } catch (const CatalogError& problem) {
+      throw CatalogError(name + " can't be added: " + problem.what());
+    }
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,70 @@
+#include "support/hosts.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+namespace hookline::testing {
+namespace {
+
+const std::string kSwitch = "s";
+
+std::string name(const std::string& part) { return "hookline-" + std::to_string(::getpid()) + "-" + part; }
+std::string name(int host) { return name(std::to_string(host)); }
+std::string port(int host) { return "port" + std::to_string(host); }
+
+bool run(const std::string& program, std::vector<std::string> arguments) {
+  ProcessOptions options;
+  options.arguments = std::move(arguments);
+  return run_process(program, options).exit_code == 0;
+}
+
+bool ip(std::vector<std::string> arguments) { return run(IP_PROGRAM, std::move(arguments)); }
+
+}  // namespace
+
+Hosts::Hosts(int count) : count_(count) {
+  ok_ = ip({"netns", "add", name(kSwitch)}) &&
+        ip({"-n", name(kSwitch), "link", "add", "switch", "type", "bridge"}) &&
+        ip({"-n", name(kSwitch), "link", "set", "switch", "up"});
+  for (int host = 0; ok_ && host < count_; ++host) {
+    ok_ = ip({"netns", "add", name(host)}) &&
+          ip({"-n", name(kSwitch), "link", "add", port(host), "type", "veth", "peer", "name", "e0", "netns",
+              name(host)}) &&
+          ip({"-n", name(kSwitch), "link", "set", port(host), "master", "switch", "up"}) &&
+          ip({"-n", name(host), "addr", "add", address(host) + "/24", "dev", "e0"}) &&
+          ip({"-n", name(host), "link", "set", "e0", "up"}) &&
+          ip({"-n", name(host), "link", "set", "lo", "up"});
+  }
+}
+
+Hosts::~Hosts() {
+  for (int host = 0; host < count_; ++host) ip({"netns", "del", name(host)});
+  ip({"netns", "del", name(kSwitch)});
+}
+
+std::string Hosts::address(int host) { return "10.99.0." + std::to_string(host + 1); }
+
+std::unique_ptr<Process> Hosts::start(int host, const std::string& program, ProcessOptions options) const {
+  options.arguments.insert(options.arguments.begin(), {"netns", "exec", name(host), program});
+  return std::make_unique<Process>(IP_PROGRAM, options);
+}
+
+bool Hosts::shape(int host, const std::string& rate) const {
+  const std::vector<std::string> limit = {"root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms"};
+  for (const auto& [space, device] :
+       {std::pair(name(host), std::string("e0")), {name(kSwitch), port(host)}}) {
+    std::vector<std::string> arguments = {"netns", "exec", space, TC_PROGRAM, "qdisc", "add", "dev", device};
+    arguments.insert(arguments.end(), limit.begin(), limit.end());
+    if (!ip(std::move(arguments))) return false;
+  }
+  return true;
+}
+
+void Hosts::cut(int host) const {
+  EXPECT_TRUE(ip({"-n", name(kSwitch), "link", "set", port(host), "nomaster"}));
+}
+
+}  // namespace hookline::testing

@@ -91,19 +91,11 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
   return overrides;
 }
 
-/// The program that each rank runs; it lies where the launcher was built or installed.
-Program rank_program() {
+/// Where the program lies that each rank runs, beside the launcher as built or installed.
+fs::path rank_program() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  Program program;
-  program.file = (self.parent_path() / HOOKLINE_LIBEXEC / "replay_rank").lexically_normal();
-  program.executable = program.file;
-  if (error || !fs::exists(program.file, error))
-    throw ProgramError("'" + program.file.string() +
-                           "', which replays on each rank, is not there: this hookline was "
-                           "built without libtorch, or moved without it",
-                       127);
-  return program;
+  return (self.parent_path() / HOOKLINE_LIBEXEC / "replay_rank").lexically_normal();
 }
 
 }  // namespace
@@ -144,19 +136,27 @@ int replay(const Arguments& arguments) {
   Sources sources;
   sources.environment = hookline_environment();
   sources.overrides = overrides_of(flags, recording);
-  Program program = rank_program();
-  const CatalogOf hooks = catalog_of(program.file);
+  const fs::path file = rank_program();
+  std::error_code error;
+  const bool is_there = fs::exists(file, error);
+  const CatalogOf hooks = catalog_of(is_there ? std::optional(file) : std::nullopt);
   sources.allow_program_hooks = false;
   sources.program_build = hooks.build;
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
+  if (!is_there)
+    throw ProgramError(
+        "'" + file.string() +
+            "', which replays on each rank, is not there: this hookline was built without libtorch, or "
+            "moved without it",
+        127);
 
-  std::error_code error;
   fs::create_directories(flags.output, error);
   if (error) throw UsageError("--output '" + flags.output + "' can't be made: " + error.message());
   log::set_level(resolution.config.logging.level);
-  program.arguments = {program.file.string(), flags.input, flags.output, std::to_string(recording.steps)};
+  Program program{file, file, {}};
+  program.arguments = {file.string(), flags.input, flags.output, std::to_string(recording.steps)};
   if (flags.json) program.arguments.push_back("--json");
   return start_ranks(resolution.config, program);
 }

@@ -10,10 +10,10 @@ import sys
 import numpy
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from training_cases import BATCH_SIZE, CASES, LEARNING_RATE, RANKS, SIZES, START_POWER_SGD, STEPS
+from python_hooks import register
+from training_cases import BATCH_SIZE, CASES, LEARNING_RATE, RANKS, SIZES, STEPS
 
 bytes_sent = 0
 
@@ -28,17 +28,6 @@ def count_all_reduces():
         return all_reduce(tensor, *arguments, **keywords)
 
     dist.all_reduce = counted
-
-
-def register(ddp, case):
-    half = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
-    wrappers = {"fp16": default_hooks.fp16_compress_wrapper, "bf16": default_hooks.bf16_compress_wrapper}
-    if case.hook in half:
-        ddp.register_comm_hook(None, half[case.hook])
-    elif case.hook == "power_sgd":
-        state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=START_POWER_SGD, **case.options)
-        hook = powerSGD_hook.powerSGD_hook
-        ddp.register_comm_hook(state, wrappers[case.wrapper](hook) if case.wrapper in wrappers else hook)
 
 
 def network():

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a program in the Python that ./dev sets up in .deps/full, if it is there; else says so and exits with 77, which
 # CTest takes as skipped. The build finds no Python: the test looks for it when it runs.
-# Usage: training_parity.sh PYTHON SCRIPT ARGUMENT…
+# Usage: with_python.sh PYTHON SCRIPT ARGUMENT…
 if [ ! -x "$1" ]; then
   echo "SKIP: no $1, the Python with torch and numpy that parity is measured against"
   exit 77

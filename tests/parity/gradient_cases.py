@@ -1,0 +1,53 @@
+"""The gradients that both halves of the gradient parity test put through a hook, and the hooks."""
+
+import numpy
+
+from training_cases import Case, power_sgd
+
+RANKS = 2
+STEPS = 20
+# In the order of their names. Two have one shape; all matrices are compressed up to rank 4 but the last.
+SHAPES = {"a": (90, 70), "b": (48, 64), "c": (64,), "d": (90, 70), "e": (64, 48), "f": (3, 2)}
+ZERO = "e"  # in the cases whose gradients have one that is zero
+
+
+def gradients(name, step, rank, has_zero):
+    """Matrices of rank 4 that stay, with noise of each step and rank: as gradients of one layer resemble each other."""
+    shape = SHAPES[name]
+    if has_zero and name == ZERO:
+        return numpy.zeros(shape, numpy.float32)
+    lasting = numpy.random.default_rng(sum(name.encode()))
+    fleeting = numpy.random.default_rng([sum(name.encode()), step, rank])
+    noise = 0.05 * fleeting.standard_normal(shape)
+    if len(shape) == 1:
+        return (lasting.standard_normal(shape) + noise).astype(numpy.float32)
+    left, right = lasting.standard_normal((shape[0], 4)), lasting.standard_normal((4, shape[1]))
+    return (left * [8, 4, 2, 1] @ right + noise).astype(numpy.float32)
+
+
+# The tolerance is of the largest difference of any gradient, in relation to the largest gradient; some three to ten times
+# what was measured. Error feedback brings back what rank 1 or 2 left out, and turns the factors anew in each step, which
+# carries rounding on: in half precision it is left to the training parity test. With a gradient that is zero there is an
+# epsilon, since PyTorch divides by the norm of a zero matrix without one.
+CASES = [
+    (Case("no", 0), False),
+    (Case("fp16", 0), False),
+    (Case("bf16", 0), False),
+    (power_sgd(1, 1e-4), False),
+    (power_sgd(2, 2e-4), False),
+    (power_sgd(4, 2e-5), False),
+    (power_sgd(2, 1e-5, warm_start=False), False),
+    (power_sgd(2, 5e-6, use_error_feedback=False), False),
+    (power_sgd(2, 1e-5, warm_start=False, use_error_feedback=False), False),
+    (power_sgd(2, 1e-4, batch_tensors_with_same_shape=True), False),
+    (power_sgd(2, 2e-4, orthogonalization_epsilon=0.01), True),
+    (power_sgd(1, 2e-4, orthogonalization_epsilon=0.01), True),
+    (power_sgd(4, 2e-5, use_error_feedback=False, orthogonalization_epsilon=0.01), True),
+    (power_sgd(1, 1e-2, "fp16", use_error_feedback=False), False),
+    (power_sgd(2, 1e-2, "fp16", use_error_feedback=False), False),
+    (power_sgd(2, 1e-2, "fp16", warm_start=False, use_error_feedback=False), False),
+    (power_sgd(1, 5e-2, "bf16", use_error_feedback=False), False),
+    (power_sgd(2, 5e-2, "bf16", use_error_feedback=False), False),
+    (power_sgd(2, 5e-2, "bf16", warm_start=False, use_error_feedback=False), False),
+    (power_sgd(2, 1e-2, "fp16", use_error_feedback=False, orthogonalization_epsilon=0.01), True),
+]

@@ -10,7 +10,7 @@ Stage::Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> b
     : group_(std::move(group)), bytes_(std::move(bytes)) {}
 
 FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
-  FuturePtr result = make_future();
+  FuturePtr result = make_future(tensor.device());
   submit(turn, {std::move(tensor), result});
   return result;
 }

@@ -1,11 +1,18 @@
 #include "hooks/future.h"
 
+#include <utility>
+#include <vector>
+
 namespace hookline {
 
-FuturePtr make_future() { return c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get()); }
+FuturePtr make_future(c10::Device device) {
+  std::vector<c10::Device> devices;
+  if (device.is_cuda()) devices.push_back(device);
+  return c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices));
+}
 
 FuturePtr completed(const at::Tensor& tensor) {
-  FuturePtr future = make_future();
+  FuturePtr future = make_future(tensor.device());
   future->markCompleted(tensor);
   return future;
 }

@@ -11,8 +11,9 @@ namespace hookline {
 
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
-/// A future of one tensor, not yet complete.
-FuturePtr make_future();
+/// A future of one tensor on `device`, not yet complete. On a GPU, what waits for it, and each of its callbacks, is put
+/// behind the work that the streams hold when it is completed; the host does not wait.
+FuturePtr make_future(c10::Device device = c10::kCPU);
 
 /// A future that already holds `tensor`.
 FuturePtr completed(const at::Tensor& tensor);
@@ -22,10 +23,11 @@ at::Tensor tensor_of(const c10::ivalue::Future& future);
 
 /// Passes `future`'s tensor to `step` once it is there, without waiting; the result holds what `step` returns.
 /// An error of `future`, and an exception of `step`, become the result's error. `step` runs on the thread that
-/// completes `future` (this one, if it is complete already) and must not wait for another future.
+/// completes `future` (this one, if it is complete already) and must not wait for another future. The result is of the
+/// device of `future`, and on a GPU `step` runs with streams of its own, behind what `future` stands for.
 template <typename Step>
 FuturePtr then(const FuturePtr& future, Step step) {
-  FuturePtr result = make_future();
+  FuturePtr result = future->createInstance(c10::TensorType::get());
   future->addCallback([result, step = std::move(step)](c10::ivalue::Future& done) mutable {
     at::Tensor value;
     try {
@@ -44,7 +46,7 @@ FuturePtr then(const FuturePtr& future, Step step) {
 /// `step` returns does.
 template <typename Step>
 FuturePtr then_start(const FuturePtr& future, Step step) {
-  FuturePtr result = make_future();
+  FuturePtr result = future->createInstance(c10::TensorType::get());
   future->addCallback([result, step = std::move(step)](c10::ivalue::Future& done) mutable {
     FuturePtr inner;
     try {

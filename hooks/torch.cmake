@@ -4,13 +4,13 @@ hookline_library(hookline_hooks
     comm.cc comm_hook.cc future.cc plugin.cc register.cc registry.cc
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
-    numerics/low_rank.cc
+    numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/low_rank.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
     build_stamp.h comm.h comm_hook.h error.h function_hook.h future.h grad_bucket.h plugin.h register.h registry.h
     ddp/allreduce.h ddp/half_compress.h ddp/half_wrapper.h ddp/noop.h
     ddp/power_sgd.h ddp/power_sgd_layout.h ddp/power_sgd_options.h
-    numerics/low_rank.h)
+    per_bucket.h numerics/cuda_kernels.h numerics/finite_check.h numerics/half_cast.h numerics/kernels.h numerics/low_rank.h)
 target_compile_definitions(hookline_hooks PUBLIC HOOKLINE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(hookline_hooks PUBLIC ${CMAKE_DL_LIBS})
 # A program that can load plug-ins exports hookline's functions to them, and no others.
@@ -28,4 +28,4 @@ target_link_libraries(hookline_plugin INTERFACE hookline::torch_cpu)
 install(TARGETS hookline_plugin EXPORT hookline-targets)
 
 # Ranks on different CPUs must end with the same bits.
-set_source_files_properties(numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
+set_source_files_properties(numerics/half_cast.cc numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")

@@ -1,11 +1,13 @@
 #include "hooks/ddp/half_compress.h"
 
+#include "hooks/numerics/half_cast.h"
+
 namespace hookline {
 
 FuturePtr HalfCompress::run(GradBucket bucket) {
   at::Tensor full = bucket.buffer();
-  // A copy even where the gradients are of this dtype: the division must not touch them before they are averaged.
-  at::Tensor wire = full.to(dtype_, /*non_blocking=*/false, /*copy=*/true).div_(world_size());
+  const at::Tensor wire = buffers_.of(bucket, dtype_);
+  cast_and_divide(full, wire, world_size());
   return then(comm().all_reduce(wire), [full](const at::Tensor& reduced) {
     full.copy_(reduced);
     return full;

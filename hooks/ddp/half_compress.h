@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "hooks/comm_hook.h"
+#include "hooks/per_bucket.h"
 
 namespace hookline {
 
 /// Averages gradients in float16 or bfloat16: casts, divides in low precision, sums, and copies back.
 /// Bucket  1-D floating, numel n           Wire    2n bytes a rank into the collective
-/// Result  the bucket's buffer and dtype   State   none
+/// Result  the bucket's buffer and dtype   State   2n bytes, to be sent
 /// Errors  none at step time               Parity  default_hooks.fp16_compress_hook, bf16_compress_hook
 /// Source  none
 class HalfCompress : public CommHook {
@@ -26,6 +27,7 @@ class HalfCompress : public CommHook {
 
  private:
   at::ScalarType dtype_;
+  BucketBuffers buffers_;
 };
 
 }  // namespace hookline

@@ -9,7 +9,7 @@ HalfWrapper::HalfWrapper(std::unique_ptr<CommHook> inner, at::ScalarType dtype)
 
 FuturePtr HalfWrapper::run(GradBucket bucket) {
   at::Tensor full = bucket.buffer();
-  at::Tensor half = full.to(dtype_, /*non_blocking=*/false, /*copy=*/true);
+  at::Tensor half = buffers_.of(bucket, dtype_).copy_(full);
   bucket.set_buffer(half);
   FuturePtr result = inner_->run(bucket);
   bucket.set_buffer(full);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hooks/log.h"
+#include "hooks/numerics/finite_check.h"
 #include "hooks/numerics/low_rank.h"
 
 namespace hookline {
@@ -21,6 +22,7 @@ struct PowerSgd::Bucket {
   at::Tensor p;       // [p_numel]
   at::Tensor q;       // [q_numel]
   bool has_q = false;
+  FiniteCheck is_finite;
 
   at::Tensor matrix(const at::Tensor& flat, const CompressedMatrix& c) const {
     return flat.narrow(0, c.offset, c.n * c.m).view({c.n, c.m});
@@ -99,9 +101,7 @@ std::int64_t PowerSgd::bytes_per_step(const std::vector<BucketShapes>& buckets, 
 }
 
 std::shared_ptr<PowerSgd::Bucket> PowerSgd::bucket_of(const GradBucket& bucket) {
-  std::vector<const void*> key;
-  for (const at::Tensor& parameter : bucket.parameters()) key.push_back(parameter.unsafeGetTensorImpl());
-  std::shared_ptr<Bucket>& state = buckets_[key];
+  std::shared_ptr<Bucket>& state = buckets_[bucket];
   if (!state) {
     state = std::make_shared<Bucket>();
     state->layout = layout_(shapes_of(bucket), options_);
@@ -139,9 +139,9 @@ void PowerSgd::start_q(Bucket& state) {
 
 FuturePtr PowerSgd::run(GradBucket bucket) {
   at::Tensor gradients = bucket.buffer();
-  if (!gradients.device().is_cpu()) {
+  if (!gradients.is_cpu() && !gradients.is_cuda()) {
     throw HookError(name_ + ": the gradients are on " + gradients.device().str() +
-                    ", and this hook works on the CPU only");
+                    ", and this hook works on the CPU and on CUDA devices");
   }
   const std::int64_t iteration = iteration_;
   if (bucket.is_last()) ++iteration_;
@@ -159,31 +159,32 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
     out.narrow(0, layout.numel, layout.padded_numel - layout.numel).zero_();
     work = out;
   }
-  if (options_.use_error_feedback) {
-    work = state->error.add_(out);
-  }
+  const bool feedback = options_.use_error_feedback;
+  if (feedback) work = state->error;  // the gradients are added to it below, where they are read anyway
 
   start_q(*state);
-  for (const CompressedMatrix& c : layout.matrices)
-    multiply(state->matrix(work, c), state->q_of(c), state->p_of(c));
+  for (const CompressedMatrix& c : layout.matrices) {
+    const at::Tensor added = feedback ? state->matrix(out, c) : at::Tensor();
+    add_and_multiply(state->matrix(work, c), added, state->q_of(c), state->p_of(c));
+  }
   for (const PlainSegment& s : layout.plain) {
-    state->p.narrow(0, s.p_offset, s.numel).copy_(work.narrow(0, s.offset, s.numel));
+    at::Tensor part = work.narrow(0, s.offset, s.numel);
+    if (feedback) part.add_(out.narrow(0, s.offset, s.numel));
+    state->p.narrow(0, s.p_offset, s.numel).copy_(part);
   }
 
   // Each value of the matrices is part of a value of P.
-  if (!state->p.isfinite().all().item<bool>()) {
-    throw HookError(
-        name_ +
-        " can't carry NaN or infinity, which its state would keep for good, and the gradients hold "
-        "some" +
-        (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
-        ": lower the learning rate, or clip or scale the loss");
+  if (!state->is_finite.passes(state->p)) {
+    throw HookError(name_ +
+                    " can't carry NaN or infinity, which its state would keep for good, and the gradients " +
+                    (gradients.is_cpu() ? "hold" : "of the step before held") + " some" +
+                    (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
+                    ": lower the learning rate, or clip or scale the loss");
   }
 
   auto turn = std::make_shared<Turn>(q_stage_);
   const int world = world_size();
   const double epsilon = options_.orthogonalization_epsilon;
-  const bool feedback = options_.use_error_feedback;
 
   FuturePtr q_ready =
       then_start(comm().all_reduce(state->p),
@@ -200,12 +201,14 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
   return then(q_ready, [state, work, out, gradients, world, feedback](const at::Tensor&) {
     state->q.div_(world);
     for (const CompressedMatrix& c : state->layout.matrices) {
-      reconstruct(state->p_of(c), state->q_of(c), state->matrix(out, c));
+      const at::Tensor rest = feedback ? state->matrix(work, c) : at::Tensor();
+      reconstruct_and_subtract(state->p_of(c), state->q_of(c), state->matrix(out, c), rest);
     }
     for (const PlainSegment& s : state->layout.plain) {
-      out.narrow(0, s.offset, s.numel).copy_(state->p.narrow(0, s.p_offset, s.numel).div_(world));
+      const at::Tensor average = state->p.narrow(0, s.p_offset, s.numel).div_(world);
+      out.narrow(0, s.offset, s.numel).copy_(average);
+      if (feedback) work.narrow(0, s.offset, s.numel).sub_(average);
     }
-    if (feedback) work.sub_(out);
     if (!out.is_same(gradients)) gradients.copy_(out.narrow(0, 0, gradients.numel()));
     return gradients;
   });

@@ -6,6 +6,7 @@
 
 #include "hooks/comm_hook.h"
 #include "hooks/ddp/power_sgd_layout.h"
+#include "hooks/per_bucket.h"
 
 namespace hookline {
 
@@ -18,7 +19,8 @@ using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOpt
 /// Bucket  1-D floating, numel n           Wire    Σ (n + m)·r elements, and the plain ones, in two collectives
 /// Result  the bucket's buffer, in place   State   per bucket: error (numel n), P and Q; kept by parameters, so that
 ///                                                 it starts afresh if DDP rebuilds its buckets
-/// Errors  HookError at step time if the gradients are not on the CPU, or not finite; options are checked by Registry::build
+/// Errors  HookError at step time if the gradients are neither on the CPU nor on a GPU, or not finite (on a GPU: one step
+///         later, so that the host need not wait); options are checked by Registry::build
 /// Parity  powerSGD_hook.powerSGD_hook; batched_powerSGD_hook with whole_bucket_layout. They differ in rounding only,
 ///         but for a zero matrix (NaN there, zero here).
 /// Source  Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv 1905.13727, algorithms 1 and 2
@@ -47,8 +49,7 @@ class PowerSgd : public CommHook {
   std::shared_ptr<Stage> q_stage_;
   std::int64_t iteration_ = 0;
   std::uint64_t redraws_ = 0;
-  std::map<std::vector<const void*>, std::shared_ptr<Bucket>>
-      buckets_;  // by the identity of their parameters
+  PerBucket<std::shared_ptr<Bucket>> buckets_;
   std::unique_ptr<Statistics> statistics_;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/randn.h>
 
+#include "hooks/numerics/cuda_kernels.h"
 #include "hooks/numerics/low_rank.h"
 
 namespace hookline {
@@ -44,6 +45,7 @@ at::Tensor NormalStream::draw(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 void orthogonalize_start(const at::Tensor& q, double epsilon, std::uint64_t redraw_seed) {
+  if (q.is_cuda()) return cuda_kernels().orthogonalize(q, epsilon, redraw_seed);
   const std::vector<std::int64_t> dependent = orthogonalize(q, epsilon);
   if (dependent.empty()) return;
   NormalStream redraw(redraw_seed);

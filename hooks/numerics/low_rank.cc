@@ -1,12 +1,18 @@
 #include "hooks/numerics/low_rank.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <type_traits>
+#include <vector>
+
+#include "hooks/numerics/cuda_kernels.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -15,15 +21,11 @@
 namespace hookline {
 namespace {
 
-template <typename T>
-using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 namespace plain {
 #include "hooks/numerics/low_rank_kernels.inc"
 }  // namespace plain
 
 #ifdef __x86_64__
-// Twice as wide, and with the CPU's own conversions of half precision. Chosen at run time.
 #pragma GCC push_options
 #pragma GCC target("avx2,f16c")
 #define HOOKLINE_KERNELS_HAVE_F16C
@@ -32,14 +34,8 @@ namespace wide {
 }  // namespace wide
 #undef HOOKLINE_KERNELS_HAVE_F16C
 #pragma GCC pop_options
-
-bool is_wide(Kernels kernels) {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  return has && kernels == Kernels::best;
-}
 #else
 namespace wide = plain;
-bool is_wide(Kernels) { return false; }
 #endif
 
 using plain::add_scaled;
@@ -84,14 +80,30 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
 }  // namespace
 
 void multiply(const at::Tensor& matrix, const at::Tensor& q, const at::Tensor& p, Kernels kernels) {
+  add_and_multiply(matrix, at::Tensor(), q, p, kernels);
+}
+
+void add_and_multiply(const at::Tensor& matrix, const at::Tensor& added, const at::Tensor& q,
+                      const at::Tensor& p, Kernels kernels) {
+  if (matrix.is_cuda()) {
+    at::Tensor sum = matrix, product = p;
+    if (added.defined()) sum.add_(added);
+    at::mm_out(product, q, sum.t());
+    return;
+  }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd multiply", [&] {
     const auto run = is_wide(kernels) ? wide::multiply_typed<scalar_t> : plain::multiply_typed<scalar_t>;
-    run(matrix, q, p);
+    run(matrix, added, q, p);
   });
 }
 
 void multiply_transposed(const at::Tensor& matrix, const at::Tensor& p, const at::Tensor& q,
                          Kernels kernels) {
+  if (matrix.is_cuda()) {
+    at::Tensor product = q;
+    at::mm_out(product, p, matrix);
+    return;
+  }
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd multiply_transposed", [&] {
         const auto run = is_wide(kernels) ? wide::multiply_transposed_typed<scalar_t>
@@ -101,16 +113,36 @@ void multiply_transposed(const at::Tensor& matrix, const at::Tensor& p, const at
 }
 
 void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix, Kernels kernels) {
+  reconstruct_and_subtract(p, q, matrix, at::Tensor(), kernels);
+}
+
+void reconstruct_and_subtract(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix,
+                              const at::Tensor& rest, Kernels kernels) {
+  if (matrix.is_cuda()) return cuda_kernels().reconstruct(p, q, matrix, rest);
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd reconstruct", [&] {
         const auto run =
             is_wide(kernels) ? wide::reconstruct_typed<scalar_t> : plain::reconstruct_typed<scalar_t>;
-        run(p, q, matrix);
+        run(p, q, matrix, rest);
       });
+}
+
+bool is_finite(const at::Tensor& tensor) {
+  bool finite = false;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, tensor.scalar_type(), "power_sgd is_finite", [&] {
+    const auto run =
+        is_wide(Kernels::best) ? wide::is_finite_typed<scalar_t> : plain::is_finite_typed<scalar_t>;
+    finite = run(tensor);
+  });
+  return finite;
 }
 
 std::vector<std::int64_t> orthogonalize(const at::Tensor& factor, double epsilon) {
   std::vector<std::int64_t> dependent;
+  if (factor.is_cuda()) {
+    cuda_kernels().orthogonalize(factor, epsilon, std::nullopt);
+    return dependent;
+  }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, factor.scalar_type(), "power_sgd orthogonalize",
                                   [&] { dependent = orthogonalize_typed<scalar_t>(factor, epsilon); });
   return dependent;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "hooks/numerics/half_cast.h"
+
 namespace hookline {
 namespace {
 
@@ -75,6 +77,65 @@ TEST(LowRank, MultipliesPartsOfABufferInPlace) {
   EXPECT_TRUE(torch::allclose(buffer.narrow(0, 3, 20).view({4, 5}), p.t().matmul(q)));
   EXPECT_TRUE(torch::equal(buffer.narrow(0, 0, 3), before.narrow(0, 0, 3)));
   EXPECT_TRUE(torch::equal(buffer.narrow(0, 23, 2), before.narrow(0, 23, 2)));
+}
+
+TEST(LowRank, AddsAndSubtractsInTheSamePassWithTheBitsOfSeparateOnes) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
+      SCOPED_TRACE(std::string(c10::toString(dtype)) + (kernels == Kernels::best ? " best" : " plain"));
+      const std::int64_t n = 9, m = 37, rank = 3;
+      const at::Tensor error = random({n, m}, dtype), gradient = random({n, m}, dtype, 12);
+      const at::Tensor q = random({rank, m}, dtype, 13), p = random({rank, n}, dtype, 14);
+
+      const at::Tensor sum = error + gradient, fused_sum = error.clone();
+      const at::Tensor expected_p = torch::empty({rank, n}, dtype), fused_p = torch::empty({rank, n}, dtype);
+      multiply(sum, q, expected_p, kernels);
+      add_and_multiply(fused_sum, gradient, q, fused_p, kernels);
+      EXPECT_TRUE(fused_sum.equal(sum));
+      EXPECT_TRUE(fused_p.equal(expected_p));
+
+      const at::Tensor product = torch::empty({n, m}, dtype), fused_product = torch::empty({n, m}, dtype);
+      const at::Tensor rest = error.clone();
+      reconstruct(p, q, product, kernels);
+      reconstruct_and_subtract(p, q, fused_product, rest, kernels);
+      EXPECT_TRUE(fused_product.equal(product));
+      EXPECT_TRUE(rest.equal(error - product));
+    }
+  }
+}
+
+TEST(LowRank, KnowsWhatIsFinite) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const std::int64_t at : {0, 15, 16, 40}) {
+      for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+        at::Tensor tensor = random({41}, dtype);
+        EXPECT_TRUE(is_finite(tensor));
+        tensor[at] = value;
+        EXPECT_FALSE(is_finite(tensor)) << dtype << " " << value << " at " << at;
+      }
+    }
+  }
+}
+
+TEST(HalfCast, RoundsAsACastAndADivisionDo) {
+  // Every float that is a half or lies around one, with what rounds up, down and to even, and what overflows.
+  const at::Tensor halves = torch::arange(65536, at::kInt).to(at::kShort).view(at::kHalf).to(at::kFloat);
+  const at::Tensor values = torch::cat({halves, halves * 1.00024414f, halves * 1.00048828125f, halves * 1e30f,
+                                        random({100003}, at::kFloat), torch::full({1}, 3.4e38f)});
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16}) {
+    for (const std::int64_t divisor : {1, 2, 3, 7}) {
+      for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
+        const at::Tensor expected = values.to(dtype).div_(divisor), actual = torch::empty_like(expected);
+        cast_and_divide(values, actual, divisor, kernels);
+        // NaNs may differ in the bits that carry nothing.
+        EXPECT_TRUE(at::nan_to_num(actual, 1.5)
+                        .view(at::kShort)
+                        .equal(at::nan_to_num(expected, 1.5).view(at::kShort)))
+            << dtype << " / " << divisor;
+        EXPECT_TRUE(actual.isnan().equal(expected.isnan()));
+      }
+    }
+  }
 }
 
 TEST(LowRank, MakesVectorsOrthonormalAndKeepsTheirSpace) {

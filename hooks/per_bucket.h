@@ -1,0 +1,42 @@
+// What a hook keeps for each bucket from step to step.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "hooks/grad_bucket.h"
+
+namespace hookline {
+
+/// A `State` for each bucket, made when it is first asked for. Buckets are known by their parameters: DDP rebuilds and
+/// numbers them anew after the first step. Not synchronised: for use in CommHook::run.
+template <typename State>
+class PerBucket {
+ public:
+  State& operator[](const GradBucket& bucket) {
+    std::vector<const void*> key;
+    for (const at::Tensor& parameter : bucket.parameters()) key.push_back(parameter.unsafeGetTensorImpl());
+    return states_[key];
+  }
+
+ private:
+  std::map<std::vector<const void*>, State> states_;
+};
+
+/// A tensor for each bucket, as large as its buffer, to be written in every step: memory that is allocated once. The
+/// step that used it must be over, as it is when the Reducer starts the next.
+class BucketBuffers {
+ public:
+  at::Tensor of(const GradBucket& bucket, at::ScalarType dtype) {
+    const at::Tensor like = bucket.buffer();
+    at::Tensor& buffer = buffers_[bucket];
+    if (!buffer.defined() || buffer.numel() != like.numel() || buffer.scalar_type() != dtype)
+      buffer = at::empty_like(like, like.options().dtype(dtype));
+    return buffer;
+  }
+
+ private:
+  PerBucket<at::Tensor> buffers_;
+};
+
+}  // namespace hookline

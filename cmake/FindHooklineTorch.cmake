@@ -5,7 +5,7 @@
 #   Torch_DIR, CMAKE_PREFIX_PATH   as for TorchConfig.cmake (`torch.utils.cmake_prefix_path` too)
 #   HOOKLINE_BUILT_WITH_TORCH_ROOT where the libtorch lay that an installed hookline was built with
 #   .deps/light                    what `./dev setup` installs
-# Targets: hookline::torch_cpu, hookline::c10. Variables: HooklineTorch_VERSION, HOOKLINE_TORCH_ROOT.
+# Targets: hookline::torch_cpu, hookline::c10, and hookline::torch_cuda if that libtorch has CUDA. Variables: HooklineTorch_VERSION, HOOKLINE_TORCH_ROOT.
 
 set(_hookline_torch_header include/torch/csrc/api/include/torch/torch.h)
 set(_hookline_torch_below . torch site-packages/torch ../.. ../../..)  # the last two lead up from share/cmake/Torch
@@ -96,4 +96,14 @@ if(HooklineTorch_FOUND AND NOT TARGET hookline::torch_cpu)
   set(_hookline_torch_link_dirs ${HOOKLINE_TORCH_ROOT}/lib ${_hookline_torch_nvidia})
   list(TRANSFORM _hookline_torch_link_dirs PREPEND "LINKER:-rpath-link,")
   target_link_options(hookline::torch_cpu INTERFACE ${_hookline_torch_link_dirs})
+endif()
+
+# Only what is loaded for a GPU links this. Its own needs (cuBLAS and the rest) may be missing where it is only built.
+if(HooklineTorch_FOUND AND EXISTS ${HOOKLINE_TORCH_ROOT}/lib/libtorch_cuda.so AND NOT TARGET hookline::torch_cuda)
+  add_library(hookline::torch_cuda SHARED IMPORTED)
+  set_target_properties(hookline::torch_cuda PROPERTIES
+    IMPORTED_LOCATION ${HOOKLINE_TORCH_ROOT}/lib/libtorch_cuda.so
+    INTERFACE_LINK_LIBRARIES "hookline::torch_cpu;${HOOKLINE_TORCH_ROOT}/lib/libc10_cuda.so")
+  # Nothing of it may be called directly, and yet loading the module must load it.
+  target_link_options(hookline::torch_cuda INTERFACE LINKER:--no-as-needed)
 endif()

@@ -31,6 +31,11 @@ RunConfig config_from_environment() {
   return resolution.config;
 }
 
+int environment_number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::atoi(text) : otherwise;
+}
+
 }  // namespace
 
 struct Accelerator::State {
@@ -54,9 +59,11 @@ Accelerator Accelerator::from_env() {
   RunConfig config = config_from_environment();
   log::set_level(config.logging.level);
   const std::chrono::duration<double> peer_timeout(config.launch.peer_timeout_seconds);
-  return Accelerator(
-      std::move(config),
-      World::from_environment(std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout)));
+  const Placement placement = place_rank(config.launch, environment_number("LOCAL_RANK", 0),
+                                         environment_number("LOCAL_WORLD_SIZE", 1));
+  return Accelerator(std::move(config),
+                     World::from_environment(
+                         std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout), placement));
 }
 
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
@@ -72,10 +79,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
 
-int Accelerator::local_process_index() const {
-  const char* local = std::getenv("LOCAL_RANK");
-  return local && *local ? std::atoi(local) : rank();
-}
+int Accelerator::local_process_index() const { return environment_number("LOCAL_RANK", rank()); }
 
 const RunConfig& Accelerator::config() const { return state_->config; }
 World& Accelerator::world() const { return *state_->world; }

@@ -42,7 +42,8 @@ class Accelerator {
   int local_process_index() const;
   bool is_main_process() const { return rank() == 0; }
   bool is_local_main_process() const { return local_process_index() == 0; }
-  c10::Device device() const { return c10::Device(c10::kCPU); }
+  /// Where prepare() puts models and batches: see [launch] device.
+  c10::Device device() const { return world().device(); }
   const RunConfig& config() const;
   World& world() const;
 
@@ -150,6 +151,7 @@ inline constexpr bool always_false_v = false;
 
 template <class Module>
 DistributedModule<Module> Accelerator::prepare_model(std::shared_ptr<Module> module) {
+  module->to(device());  // its parameters stay the same variables, which an optimizer may hold already
   DistributedModule<Module> model(world_ptr(), std::move(module), ddp_options());
   attach_hook(model.ddp_ptr());
   return model;

@@ -81,7 +81,7 @@ void Ddp::build_reducer() {
 HookContext Ddp::hook_context() {
   if (!comm_) {
     comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
-      return world->make_group(name);
+      return world->make_stage_group(name);
     });
   }
   return {comm_};

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "hooks/error.h"
+#include "parallel/cuda_module.h"
 #include "parallel/gloo_group.h"
 
 namespace hookline {
@@ -135,20 +136,23 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
 
 }  // namespace
 
-std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout) {
+std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout,
+                                               const Placement& placement) {
   if (!variable("RANK") && !variable("WORLD_SIZE")) {
-    return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1");
+    return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1", kDefaultTimeout,
+                                   peer_timeout, placement);
   }
   const int size = number("WORLD_SIZE", 1, 1 << 20);
   const int rank = number("RANK", 0, size - 1);
   const std::string address = own_address_towards(variable("MASTER_ADDR").value_or("127.0.0.1"));
   return std::make_shared<World>(open_part_of_store(rank, size), rank, size, address, kDefaultTimeout,
-                                 peer_timeout);
+                                 peer_timeout, placement);
 }
 
 World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
-             std::chrono::milliseconds timeout, std::chrono::milliseconds peer_timeout)
-    : store_(store), rank_(rank), size_(size), address_(address), timeout_(timeout) {
+             std::chrono::milliseconds timeout, std::chrono::milliseconds peer_timeout,
+             const Placement& placement)
+    : store_(store), rank_(rank), size_(size), address_(address), timeout_(timeout), placement_(placement) {
   // A connection of its own: a call that waits for the store on this one must not hold the watch up.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);
@@ -172,7 +176,18 @@ c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  if (placement_.nccl) {
+    auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", store);
+    group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                      placement_.nccl->make_nccl(nccl_store, rank_, size_, placement_.device, timeout_));
+  } else if (placement_.device.is_cuda()) {
+    group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  }
   return group;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> World::make_stage_group(const std::string& name) {
+  return placement_.nccl ? group_ : make_group(name);
 }
 
 void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {
@@ -187,6 +202,7 @@ void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& 
   });
   const FuturePtr result = watch_->guard(done, what);
   result->waitAndThrow();
+  work->synchronize();  // on a GPU: what the current stream does next comes after it
 }
 
 std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
@@ -209,6 +225,7 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> flat;
     std::size_t bytes = 0, next = first;
     while (next < tensors.size() && tensors[next].scalar_type() == tensors[first].scalar_type() &&
+           tensors[next].device() == tensors[first].device() &&
            (next == first || bytes + tensors[next].nbytes() <= kLargestBytes)) {
       bytes += tensors[next].nbytes();
       flat.push_back(tensors[next++].detach().reshape({-1}));

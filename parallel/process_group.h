@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parallel/failure_watch.h"
+#include "parallel/placement.h"
 
 namespace hookline {
 
@@ -27,20 +28,21 @@ class World {
   /// (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0). Without RANK and WORLD_SIZE: one rank alone.
   /// Throws Error naming the variable that is missing or wrong, or the address that doesn't answer.
   /// May be called again when the World before is gone: by every rank, as often.
-  static std::shared_ptr<World> from_environment(
-      std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout);
+  static std::shared_ptr<World> from_environment(std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout,
+                                                 const Placement& placement = {});
 
   /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the others
   /// reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may show no sign of life.
   World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
         std::chrono::milliseconds timeout = kDefaultTimeout,
-        std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout);
+        std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  c10::Device device() const { return placement_.device; }
 
   /// The store, for agreement outside of collectives.
   c10d::Store& store() const { return *store_; }
@@ -54,8 +56,13 @@ class World {
   /// Waits for a collective that was started by hand; `what` names it in an error.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
 
-  /// A new group of all ranks; a collective call. Groups of one name are told apart by their order.
+  /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes tensors on
+  /// the CPU and on device().
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name);
+
+  /// A group for one stage of a hook: one of its own over Gloo. Over NCCL that of the World, whose collectives are done in
+  /// the order in which they are started, and whose futures complete at once.
+  c10::intrusive_ptr<c10d::ProcessGroup> make_stage_group(const std::string& name);
 
   /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks.
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
@@ -81,6 +88,7 @@ class World {
   int size_;
   std::string address_;
   std::chrono::milliseconds timeout_;
+  Placement placement_;
   std::map<std::string, int> uses_;                      // of each name
   std::vector<c10::intrusive_ptr<GlooGroup>> backends_;  // of the groups that are in use
   std::unique_ptr<FailureWatch> watch_;

@@ -9,7 +9,7 @@
 
 namespace hookline::testing {
 
-void run_ranks(int ranks, const RankBody& body) {
+void run_ranks(int ranks, const RankBody& body, const Placement& placement) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
@@ -17,7 +17,8 @@ void run_ranks(int ranks, const RankBody& body) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
       try {
-        body(std::make_shared<World>(store, rank, ranks, "127.0.0.1", std::chrono::seconds(60)));
+        body(std::make_shared<World>(store, rank, ranks, "127.0.0.1", std::chrono::seconds(60),
+                                     World::kDefaultPeerTimeout, placement));
       } catch (...) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
       }

@@ -1,0 +1,15 @@
+# HOOKLINE_CUDA_MODULE: can the module for GPUs be built here? It takes nvcc, the CUDA toolkit, nccl.h, and a libtorch with
+# CUDA. Without them a run that asks for a GPU says that the module is missing.
+set(HOOKLINE_CUDA_MODULE FALSE)
+if(TARGET hookline::torch_cuda AND NOT HOOKLINE_SANITIZER)
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_package(CUDAToolkit QUIET)
+  find_path(HOOKLINE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${HOOKLINE_TORCH_ROOT}/../nvidia/nccl/include)
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND HOOKLINE_NCCL_INCLUDE)
+    set(CMAKE_CUDA_ARCHITECTURES all-major)
+    enable_language(CUDA)
+    set(HOOKLINE_CUDA_MODULE TRUE)
+  endif()
+endif()
+message(STATUS "hookline's CUDA module: ${HOOKLINE_CUDA_MODULE}")

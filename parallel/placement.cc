@@ -1,0 +1,111 @@
+#include "parallel/placement.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "config/resolve.h"
+#include "config/visible_gpus.h"
+#include "hooks/build_stamp.h"
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "parallel/cuda_module.h"
+
+namespace hookline {
+namespace {
+
+/// What came of loading the module before main.
+struct Loaded {
+  const CudaModule* module = nullptr;
+  std::string problem =
+      "it was not loaded when the program started, since the config that was read then asked for the CPU";
+};
+
+Loaded load() {
+  Loaded loaded;
+  // libtorch's half first: the program's run path, which is searched for what is loaded from here, leads to its libtorch.
+  void* library = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  if (library) library = ::dlopen(kCudaModuleFile, RTLD_NOW | RTLD_GLOBAL);
+  if (!library) {
+    loaded.problem =
+        std::string("hookline's CUDA module can't be loaded: ") + ::dlerror() +
+        "\n  build hookline where a CUDA toolkit is, with a libtorch that has CUDA; a module that lies "
+        "elsewhere is found through LD_LIBRARY_PATH";
+    return loaded;
+  }
+  auto* function = reinterpret_cast<CudaModuleFunction*>(::dlsym(library, kCudaModuleFunction));
+  const CudaModule* module = function ? function() : nullptr;
+  const std::string build = module ? module->build : "an unknown torch";
+  if (build != HOOKLINE_BUILD_STAMP) {
+    loaded.problem = std::string(kCudaModuleFile) + " was built with " + build + ", the program with " +
+                     HOOKLINE_BUILD_STAMP + ": build both with the same";
+    return loaded;
+  }
+  use_cuda_kernels(module->kernels);
+  return {module, ""};
+}
+
+/// The device that the run asks for. Its hooks are not known yet, and what is wrong with them is for later.
+std::string wanted_device() {
+  Sources sources;
+  if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) {
+    sources.file = file;
+  } else {
+    sources.environment = hookline_environment();
+  }
+  return resolve(sources, Catalog::built_in()).config.launch.device;
+}
+
+const Loaded& loaded_module() {
+  static const Loaded loaded = visible_gpus() > 0 && wanted_device() != "cpu" ? load() : Loaded();
+  return loaded;
+}
+
+[[maybe_unused]] const Loaded& kLoadedBeforeMain = loaded_module();
+
+/// Why there can be no CUDA in this process; empty if there can.
+std::string obstacle(int gpus) {
+  if (gpus == 0) {
+    const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+    return "there is no GPU here: CUDA_VISIBLE_DEVICES is " +
+           (variable ? "'" + std::string(variable) + "'" : "not set") +
+           ", and /dev/nvidia* are what the driver shows";
+  }
+  if (!loaded_module().module) return loaded_module().problem;
+  if (!at::globalContext().hasCUDA()) {
+    return "libtorch sees no CUDA, though its library is loaded: either the driver does not work (try "
+           "nvidia-smi), or a "
+           "global variable of the program used libtorch before hookline could load it (link hookline's "
+           "library first, "
+           "or make that variable a local one)";
+  }
+  return "";
+}
+
+}  // namespace
+
+Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks) {
+  if (config.device == "cpu") return {};
+  const int gpus = visible_gpus();
+  if (const std::string reason = obstacle(gpus); !reason.empty()) {
+    if (config.device == "cuda") throw Error("[launch] device = \"cuda\": " + reason);
+    if (config.backend == "nccl") throw Error("[launch] backend = \"nccl\" needs GPUs: " + reason);
+    if (gpus > 0 && local_rank == 0) log::warning("training on the CPU, though there are GPUs: " + reason);
+    return {};
+  }
+  const bool gpu_each = local_ranks <= gpus;
+  if (config.backend == "nccl" && !gpu_each) {
+    throw Error("[launch] backend = \"nccl\" needs a GPU for each rank, and there are " +
+                std::to_string(gpus) + " for " + std::to_string(local_ranks) +
+                " ranks: set processes_per_node lower, or backend = \"gloo\"");
+  }
+  Placement placement;
+  placement.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
+  if (config.backend != "gloo" && gpu_each) placement.nccl = loaded_module().module;
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(placement.device);
+  return placement;
+}
+
+}  // namespace hookline

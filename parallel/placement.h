@@ -1,0 +1,29 @@
+// Where a rank computes, and what it communicates with.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+#include "config/run_config.h"
+
+namespace hookline {
+
+struct CudaModule;
+
+/// A rank's device and backend.
+struct Placement {
+  c10::Device device = c10::Device(c10::kCPU);
+  const CudaModule* nccl = nullptr;  // what makes NCCL groups; null: Gloo
+};
+
+/// What `[launch] device` and `backend` mean for the `local_rank`-th of `local_ranks` ranks of this machine. Rank i gets
+/// GPU i, which becomes the calling thread's current one; with more ranks than GPUs they share, over Gloo.
+///
+/// libtorch decides once in a process whether there is CUDA, at the first question. So the module is loaded before main,
+/// if the run's config asks for it (HOOKLINE_CONFIG, else HOOKLINE_LAUNCH__DEVICE), and this only tells what came of it.
+/// Throws Error where what the config asks for by name can't be: no GPU, no module, one of another build, libtorch was
+/// asked too early, or fewer GPUs than ranks for NCCL. With `auto` the reason is logged, and the rank uses the CPU.
+Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks);
+
+}  // namespace hookline

@@ -1,0 +1,208 @@
+// What runs on a GPU. Every test here needs one; several ranks share it over Gloo, since NCCL wants a GPU for each.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "config/visible_gpus.h"
+#include "hooks/error.h"
+#include "hooks/numerics/low_rank.h"
+#include "hooks/registry.h"
+#include "parallel/placement.h"
+#include "tests/hooks/given_gradients.h"
+#include "tests/support/failure.h"
+#include "tests/support/process.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline {
+namespace {
+
+using testing::failure_of;
+using testing::GivenGradients;
+using testing::GivenGradientsModel;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (visible_gpus() == 0) GTEST_SKIP() << "no GPU here";
+  }
+
+  static Placement over(const std::string& backend) {
+    LaunchConfig config;
+    config.device = "cuda";
+    config.backend = backend;
+    return place_rank(config, 0, 1);
+  }
+};
+
+at::Tensor random(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) {
+  return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kDouble).to(dtype);
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.cpu().to(at::kDouble), y = b.cpu().to(at::kDouble);
+  return (x - y).norm().item<double>() / std::max(y.norm().item<double>(), 1e-30);
+}
+
+TEST_F(Gpu, IsWhereARankIsPutByName) {
+  EXPECT_EQ(over("auto").device, c10::Device(c10::kCUDA, 0));
+  EXPECT_NE(over("auto").nccl, nullptr);
+  EXPECT_EQ(over("gloo").nccl, nullptr);
+  LaunchConfig config;
+  config.backend = "nccl";
+  EXPECT_THAT(failure_of([&] { place_rank(config, 0, visible_gpus() + 1); }),
+              HasSubstr("[launch] backend = \"nccl\" needs a GPU for each rank, and there are "));
+  config.backend = "auto";
+  EXPECT_EQ(place_rank(config, 0, visible_gpus() + 1).nccl, nullptr);
+}
+
+TEST_F(Gpu, MultipliesAndReconstructsAsTheCpuDoes) {
+  over("gloo");
+  for (const auto& [dtype, tolerance] :
+       {std::pair(at::kFloat, 1e-5), {at::kDouble, 1e-13}, {at::kHalf, 2e-3}, {at::kBFloat16, 1.6e-2}}) {
+    for (const auto& [n, m, rank] : {std::tuple(1, 1, 1), {5, 3, 2}, {300, 70, 3}, {64, 1025, 5}}) {
+      SCOPED_TRACE(std::string(c10::toString(dtype)) + " " + std::to_string(n) + "x" + std::to_string(m));
+      const at::Tensor matrix = random({n, m}, dtype, 1), added = random({n, m}, dtype, 2);
+      const at::Tensor q = random({rank, m}, dtype, 3), p = random({rank, n}, dtype, 4);
+      const auto on_both = [&](const std::function<at::Tensor(at::Device)>& compute) {
+        EXPECT_LE(distance(compute(at::kCUDA), compute(at::kCPU)), tolerance);
+      };
+      on_both([&](at::Device device) {
+        at::Tensor sum = matrix.to(device, dtype, false, true),
+                   product = torch::empty({rank, n}, sum.options());
+        add_and_multiply(sum, added.to(device), q.to(device), product);
+        return torch::cat({product.flatten(), sum.flatten()});
+      });
+      on_both([&](at::Device device) {
+        at::Tensor product = torch::empty({rank, m}, q.to(device).options());
+        multiply_transposed(matrix.to(device), p.to(device), product);
+        return product;
+      });
+      on_both([&](at::Device device) {
+        at::Tensor product = torch::empty({n, m}, q.to(device).options());
+        at::Tensor rest = added.to(device, dtype, false, true);
+        reconstruct_and_subtract(p.to(device), q.to(device), product, rest);
+        return torch::cat({product.flatten(), rest.flatten()});
+      });
+    }
+  }
+}
+
+TEST_F(Gpu, OrthogonalizesAsTheCpuDoes) {
+  over("gloo");
+  for (const auto& [dtype, tolerance] :
+       {std::pair(at::kFloat, 1e-5), {at::kDouble, 1e-12}, {at::kHalf, 5e-3}, {at::kBFloat16, 4e-2}}) {
+    for (const double epsilon : {0.0, 0.01}) {
+      for (const std::int64_t rank : {1, 2, 4}) {
+        at::Tensor factor = random({rank, 2000}, dtype, 5);
+        if (rank == 4) factor[2].copy_(factor[0]);  // depends on an earlier one
+        const at::Tensor on_gpu = factor.cuda();
+        orthogonalize(factor, epsilon);
+        orthogonalize(on_gpu, epsilon);
+        EXPECT_LE(distance(on_gpu, factor), tolerance) << dtype << " rank " << rank << " epsilon " << epsilon;
+        EXPECT_EQ(on_gpu.isnan().any().item<bool>(), false);
+      }
+    }
+  }
+}
+
+TEST_F(Gpu, GivesTheSameBitsEachTime) {
+  over("gloo");
+  const at::Tensor factor = random({3, 5001}, at::kFloat, 6).cuda(),
+                   q = random({3, 777}, at::kFloat, 7).cuda();
+  at::Tensor first;
+  for (int time = 0; time < 5; ++time) {
+    const at::Tensor p = factor.clone(), product = torch::empty({5001, 777}, p.options());
+    orthogonalize(p, 0);
+    reconstruct(p, q, product);
+    if (time == 0) first = product;
+    EXPECT_TRUE(product.equal(first));
+  }
+}
+
+TEST_F(Gpu, AveragesOverNcclWithEveryHookAndWrapper) {
+  const Placement placement = over("nccl");
+  for (const HookRow& hook : Registry::instance().catalog().hooks()) {
+    for (const WrapperRow& wrapper : Registry::instance().catalog().wrappers()) {
+      if (!wrapper.dtype.empty() && (!hook.wrappable || hook.half_precision)) continue;
+      SCOPED_TRACE(hook.name + " in " + wrapper.name);
+      run_ranks(
+          1,
+          [&](const std::shared_ptr<World>& world) {
+            auto module = std::make_shared<GivenGradients>(
+                std::vector<std::vector<std::int64_t>>{{64, 64}, {64}, {64, 64}});
+            module->to(world->device());
+            DdpOptions options;
+            options.bucket_limits = {8 * 1024, 8 * 1024};
+            GivenGradientsModel model(world, module, options);
+            OptionMap hook_options;
+            if (!hook.options.empty()) hook_options["start_powerSGD_iter"] = std::int64_t{2};
+            if (auto built = Registry::instance().build(hook.name, wrapper.name, hook_options,
+                                                        model.ddp().hook_context()))
+              model.register_comm_hook(std::move(built));
+            for (std::uint64_t step = 0; step < 4; ++step) {
+              // Of rank 1, so that PowerSGD keeps them whole.
+              const at::Tensor low = random({64, 1}, at::kFloat, step)
+                                         .cuda()
+                                         .matmul(random({1, 64}, at::kFloat, step + 9).cuda());
+              const testing::Tensors given{low, random({64}, at::kFloat, step).cuda(), 2 * low};
+              const testing::Tensors result = testing::communicate(model, given);
+              const double tolerance = hook.name == "batched_power_sgd" && step >= 2 ? 1.0 : 0.02;
+              for (std::size_t i = 0; i < given.size(); ++i)
+                EXPECT_LE(distance(result[i], given[i]), tolerance) << "step " << step;
+            }
+          },
+          placement);
+    }
+  }
+}
+
+TEST_F(Gpu, NamesTheHookWhenPowerSgdIsGivenNaN) {
+  const Placement placement = over("gloo");
+  run_ranks(
+      1,
+      [](const std::shared_ptr<World>& world) {
+        auto module = std::make_shared<GivenGradients>(std::vector<std::vector<std::int64_t>>{{64, 64}});
+        module->to(world->device());
+        GivenGradientsModel model(world, module, DdpOptions());
+        model.register_comm_hook(Registry::instance().build(
+            "power_sgd", "no", {{"start_powerSGD_iter", std::int64_t{2}}}, model.ddp().hook_context()));
+        const at::Tensor good = torch::ones({64, 64}, at::kCUDA);
+        for (int step = 0; step < 3; ++step) testing::communicate(model, {good});
+        testing::communicate(model, {good / 0 * 0});
+        EXPECT_THAT(failure_of([&] { testing::communicate(model, {good}); }),
+                    HasSubstr("power_sgd can't carry NaN or infinity, which its state would keep for good, "
+                              "and the gradients "
+                              "of the step before held some"));
+      },
+      placement);
+}
+
+TEST_F(Gpu, TrainsDigitsUnderTheLauncher) {
+  for (const char* file : {"no.toml", "fp16.toml", "power_sgd.toml", "power_sgd_fp16.toml"}) {
+    testing::TemporaryFolder folder;
+    testing::ProcessOptions options;
+    options.folder = folder.path();
+    // Two ranks share the GPU over Gloo.
+    options.arguments = {"launch",
+                         "--config",
+                         std::string(DIGITS_FOLDER) + "/" + file,
+                         "--set",
+                         "launch.device=cuda",
+                         "--set",
+                         "launch.processes_per_node=2",
+                         "--set",
+                         "launch.backend=gloo",
+                         DIGITS_PROGRAM};
+    options.limit = std::chrono::minutes(3);
+    const testing::ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, ::testing::ContainsRegex("test accuracy 9[7-9]")) << file;
+  }
+}
+
+}  // namespace
+}  // namespace hookline

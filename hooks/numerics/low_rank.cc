@@ -45,9 +45,9 @@ template <typename T>
 std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double epsilon) {
   const std::int64_t rank = factor.size(0), n = factor.size(1);
   const double precision = 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
-  std::vector<double> basis(static_cast<std::size_t>(rank * n));
+  double* basis = plain::scratch<double, plain::Purpose::factor>(rank * n);
   T* data = factor.mutable_data_ptr<T>();
-  std::transform(data, data + rank * n, basis.begin(), [](T value) { return static_cast<double>(value); });
+  std::transform(data, data + rank * n, basis, [](T value) { return static_cast<double>(value); });
 
   // PyTorch takes a QR decomposition here, which knows no epsilon.
   if (rank > 2 && sizeof(T) >= sizeof(float)) epsilon = 0;
@@ -56,11 +56,11 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
 
   std::vector<std::int64_t> dependent;
   for (std::int64_t k = 0; k < rank; ++k) {
-    double* vector = basis.data() + k * n;
+    double* vector = basis + k * n;
     const double norm_before = std::sqrt(dot(vector, vector, n));
     for (int pass = 0; pass < passes; ++pass) {
       for (std::int64_t earlier = 0; earlier < k; ++earlier) {
-        const double* direction = basis.data() + earlier * n;
+        const double* direction = basis + earlier * n;
         add_scaled(vector, direction, -dot(direction, vector, n), n);
       }
     }
@@ -73,7 +73,7 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
       for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm + epsilon;
     }
   }
-  std::transform(basis.begin(), basis.end(), data, [](double value) { return static_cast<T>(value); });
+  std::transform(basis, basis + rank * n, data, [](double value) { return static_cast<T>(value); });
   return dependent;
 }
 

@@ -1,10 +1,13 @@
 #include "hooks/ddp/power_sgd.h"
 
+#include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +56,51 @@ Tensors random_gradients(const Shapes& shapes, std::uint64_t seed) {
 
 double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).norm().item<double>() / std::max(b.norm().item<double>(), 1e-30);
+}
+
+/// Counts what tensors allocate, above a few numbers.
+class CountingAllocator : public c10::Allocator {
+ public:
+  explicit CountingAllocator(c10::Allocator* real) : real_(real) {}
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes > 256) ++count;
+    return real_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return real_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    real_->copy_data(to, from, bytes);
+  }
+
+  std::atomic<int> count{0};
+
+ private:
+  c10::Allocator* real_;
+};
+
+TEST(PowerSgd, AllocatesNoMoreTensorsAfterItsSecondCompressedStep) {
+  c10::Allocator* const real = c10::GetCPUAllocator();
+  CountingAllocator counting(real);
+  constexpr std::uint8_t kForce = 255;
+  c10::SetCPUAllocator(&counting, kForce);
+  for (const std::string wrapper : {"no", "fp16", "bf16"}) {
+    run_ranks(1, [&](const std::shared_ptr<World>& world) {
+      const auto comm =
+          std::make_shared<Comm>(0, 1, [&](const std::string& name) { return world->make_group(name); });
+      const auto hook = Registry::instance().build("power_sgd", wrapper, options(2), {comm});
+      const at::Tensor gradients = torch::randn({300 * 200 + 77});
+      const std::vector<at::Tensor> parameters{torch::zeros({300, 200}), torch::zeros({77})};
+      int before = 0;
+      for (int step = 0; step < 8; ++step) {
+        if (step == 4) before = counting.count;
+        c10d::GradBucket bucket(0, 1, gradients, {0, 300 * 200}, {300 * 200, 77}, {{300, 200}, {77}},
+                                parameters, std::nullopt);
+        hook->runHook(bucket)->waitAndThrow();
+      }
+      EXPECT_GT(before, 0);
+      EXPECT_EQ(counting.count - before, 0) << wrapper;
+    });
+  }
+  c10::SetCPUAllocator(real, kForce);
 }
 
 TEST(PowerSgd, KeepsRanksEqualInManyBucketsWhenRanksLag) {

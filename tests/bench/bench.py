@@ -1,6 +1,6 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BIN_FOLDER STEP_RANK    (build/bin, and the program built from step_rank.cc)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, steps, hosts; all of them if none is named)
 
 Each figure is a median over rounds in which hookline and its peer take turns, so that a slow spell of the machine
 meets both.
@@ -18,8 +18,11 @@ import time
 HERE = pathlib.Path(__file__).parent
 RANKS = 2
 LAUNCH_ROUNDS = 7
+DIGITS_ROUNDS = 5
 STEP_ROUNDS = 3
+HOST_ROUNDS = 3
 STEPS = 30
+LINK_RATE = "1gbit"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 # hook, wrapper, rank of PowerSGD
@@ -81,11 +84,38 @@ def launch(folder, hookline):
     print(f"| the launcher's peak memory, MB | {memory[0]:.1f} | {memory[1]:.0f} | {memory[1] / memory[0]:.0f}× |\n")
 
 
+def digits(folder, build):
+    """The whole job, from the command to its end: start-up, reading the data, ten epochs, the test."""
+    config = HERE.parent.parent / "examples" / "digits" / "no.toml"
+    print("| digits, 10 epochs, 2 ranks | hookline | Python under torchrun | ratio |\n|---|---|---|---|")
+    ours, theirs = [], []
+    for _ in range(DIGITS_ROUNDS):
+        ours.append(run([f"{build}/bin/hookline", "launch", "--config", str(config), f"{build}/bin/digits"], folder))
+        theirs.append(run(torchrun([str(HERE / "digits.py"), str(config.parent / "data" / "digits.csv")]), folder))
+    mine, its = median(ours, 1), median(theirs, 1)
+    print(f"| time, s | {mine:.2f} | {its:.2f} | {its / mine:.1f}× |")
+    accuracies = [re.search(r"test accuracy ([0-9.]+)", rows[-1][0])[1] for rows in (ours, theirs)]
+    print(f"| test accuracy, % | {accuracies[0]} | {accuracies[1]} | |\n")
+
+
 def figures(output):
-    found = re.search(r"median ([0-9.]+) ms, peak ([0-9.]+) MB", output)
+    """Milliseconds a step, peak memory in MB and, of ours, bytes that a rank sends in a step."""
+    found = re.search(r"median ([0-9.]+) ms, peak ([0-9.]+) MB(?:, ([0-9.]+) bytes)?", output)
     if not found:
         sys.exit(f"no figures in:\n{output}")
-    return float(found[1]), float(found[2])
+    return float(found[1]), float(found[2]), float(found[3] or 0)
+
+
+def name_of(hook, wrapper, rank):
+    return hook + (f", rank {rank}" if rank else "") + (f", in {wrapper}" if wrapper != "no" else "")
+
+
+def hook_variables(hook, wrapper, rank):
+    variables = {"HOOKLINE_DDP__COMM_HOOK": hook, "HOOKLINE_DDP__COMM_WRAPPER": wrapper}
+    if rank:
+        options = "HOOKLINE_DDP__COMM_STATE_OPTION__"
+        variables |= {f"{options}MATRIX_APPROXIMATION_RANK": str(rank), f"{options}START_POWERSGD_ITER": "2"}
+    return variables
 
 
 def steps(folder, hookline, step_rank):
@@ -100,24 +130,121 @@ def steps(folder, hookline, step_rank):
             ours.append(figures(run([*command, step_rank, str(STEPS)], folder)[0]))
             script = [str(HERE / "step_rank.py"), str(STEPS), hook, wrapper, str(rank)]
             theirs.append(figures(run(torchrun(script), folder)[0]))
-        name = hook + (f", rank {rank}" if rank else "") + (f", in {wrapper}" if wrapper != "no" else "")
         mine, its = median(ours, 0), median(theirs, 0)
         my_peak, its_peak = median(ours, 1), median(theirs, 1)
         print(
-            f"| {name} | {mine:.1f} | {its:.1f} | {its / mine:.2f} "
+            f"| {name_of(hook, wrapper, rank)} | {mine:.1f} | {its:.1f} | {its / mine:.2f} "
             f"| {my_peak:.0f} | {its_peak:.0f} | {my_peak / its_peak:.2f} |",
             flush=True,
         )
     print()
 
 
+class Hosts:
+    """Two network namespaces joined by a link of LINK_RATE."""
+
+    NAMES = [f"hookline-bench-{os.getpid()}-{host}" for host in range(RANKS)]
+
+    def __enter__(self):
+        self.made = True
+        first, second = self.NAMES
+        commands = [f"ip netns add {name}" for name in self.NAMES]
+        commands.append(f"ip -n {first} link add e0 type veth peer name e0 netns {second}")
+        for host, name in enumerate(self.NAMES):
+            commands += [
+                f"ip -n {name} addr add 10.99.1.{host + 1}/24 dev e0",
+                f"ip -n {name} link set e0 up",
+                f"ip -n {name} link set lo up",
+                f"ip netns exec {name} tc qdisc add dev e0 root tbf rate {LINK_RATE} burst 256kb latency 50ms",
+            ]
+        for command in commands:
+            self.made = self.made and subprocess.run(command.split(), stderr=subprocess.DEVNULL, check=False).returncode == 0
+        return self
+
+    def __exit__(self, *_):
+        for name in self.NAMES:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+
+    def bytes_per_second(self):
+        """What one plain TCP connection carries over the link."""
+        send = "import socket; s = socket.create_server(('10.99.1.1', 29401)).accept()[0]; s.sendall(bytes(64_000_000))"
+        receive = """if True:
+            import socket, time
+            for _ in range(100):
+                try:
+                    link = socket.create_connection(("10.99.1.1", 29401))
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            start, received = time.perf_counter(), 0
+            while data := link.recv(1 << 20):
+                received += len(data)
+            print(received / (time.perf_counter() - start))"""
+        on = [["ip", "netns", "exec", name, sys.executable, "-c"] for name in self.NAMES]
+        with subprocess.Popen([*on[0], send]):
+            return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+    def run(self, command, folder, variables):
+        """Rank 0's output of one process a host."""
+        processes = []
+        for rank, name in enumerate(self.NAMES):
+            environment = {**ENVIRONMENT, **variables, "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(RANKS)}
+            environment |= {"MASTER_ADDR": "10.99.1.1", "MASTER_PORT": "29400", "GLOO_SOCKET_IFNAME": "e0"}
+            processes.append(
+                subprocess.Popen(
+                    ["ip", "netns", "exec", name, *command], cwd=folder, env=environment, text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                )
+            )
+        outputs = [process.communicate()[0] for process in processes]
+        if any(process.returncode for process in processes):
+            sys.exit(f"failed: {command}\n{outputs}")
+        return outputs[0]
+
+
+def hosts(folder, step_rank):
+    with Hosts() as pair:
+        if not pair.made:
+            print("The table of two hosts needs root, ip and tc.\n")
+            return
+        run_ours = lambda hook, wrapper, rank: figures(pair.run([step_rank, str(STEPS)], folder, hook_variables(hook, wrapper, rank)))
+        compute = statistics.median(run_ours("noop", "no", 0)[0] for _ in range(HOST_ROUNDS))
+        speed = pair.bytes_per_second()
+        print(f"A step without communication (`noop`) takes {compute:.1f} ms here; one TCP connection carries {speed / 1e6:.0f} MB/s.\n")
+        print("| hook, two hosts at 1 Gbit/s | hookline, ms a step | wire, ms | ÷ max(compute, wire) | PyTorch, ms | PyTorch ÷ hookline |")
+        print("|---|---|---|---|---|---|")
+        for hook, wrapper, rank in STEP_CASES:
+            # Python's PowerSGD survives this link in one bucket only, as step_rank.py gives it.
+            ours, theirs = [], []
+            for _ in range(HOST_ROUNDS):
+                ours.append(run_ours(hook, wrapper, rank))
+                script = [sys.executable, str(HERE / "step_rank.py"), str(STEPS), hook, wrapper, str(rank)]
+                theirs.append(figures(pair.run(script, folder, {})))
+            mine, its = median(ours, 0), median(theirs, 0)
+            wire = 1000 * median(ours, 2) / speed
+            print(
+                f"| {name_of(hook, wrapper, rank)} | {mine:.1f} | {wire:.1f} | {mine / max(compute, wire):.2f} "
+                f"| {its:.1f} | {its / mine:.2f} |",
+                flush=True,
+            )
+        print()
+
+
 def main():
-    if len(sys.argv) != 3:
+    tables = sys.argv[2:] or ["launch", "digits", "steps", "hosts"]
+    if len(sys.argv) < 2 or not set(tables) <= {"launch", "digits", "steps", "hosts"}:
         sys.exit(__doc__)
-    bin_folder, step_rank = (str(pathlib.Path(argument).resolve()) for argument in sys.argv[1:])
+    build = str(pathlib.Path(sys.argv[1]).resolve())
+    hookline, step_rank = f"{build}/bin/hookline", f"{build}/tests/step_rank"
     with tempfile.TemporaryDirectory(prefix="hookline-bench.") as folder:
-        launch(folder, f"{bin_folder}/hookline")
-        steps(folder, f"{bin_folder}/hookline", step_rank)
+        if "launch" in tables:
+            launch(folder, hookline)
+        if "digits" in tables:
+            digits(folder, build)
+        if "steps" in tables:
+            steps(folder, hookline, step_rank)
+        if "hosts" in tables:
+            hosts(folder, step_rank)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 //
 //     hookline launch --processes-per-node 2 step_rank STEPS
 //
-// Rank 0 prints the median time of a step in ms, without the first five, and the peak memory of the process in MB.
+// Rank 0 prints the median time of a step in ms, without the first five, the peak memory of the process in MB, and the
+// bytes that it hands to collectives in a step.
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
 #include <sys/resource.h>
@@ -57,8 +58,9 @@ int main(int argc, char** argv) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   if (accelerator.is_main_process()) {
-    std::printf("median %.3f ms, peak %.1f MB\n", times[times.size() / 2],
-                static_cast<double>(usage.ru_maxrss) / 1024);
+    std::printf("median %.3f ms, peak %.1f MB, %lld bytes\n", times[times.size() / 2],
+                static_cast<double>(usage.ru_maxrss) / 1024,
+                static_cast<long long>(model.ddp().wire_report().bytes_per_step));
   }
   return 0;
 }

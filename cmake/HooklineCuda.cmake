@@ -5,7 +5,9 @@ if(TARGET hookline::torch_cuda AND NOT HOOKLINE_SANITIZER)
   include(CheckLanguage)
   check_language(CUDA)
   find_package(CUDAToolkit QUIET)
-  find_path(HOOKLINE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${HOOKLINE_TORCH_ROOT}/../nvidia/nccl/include)
+  # libtorch's own first: its version is part of an interface.
+  find_path(HOOKLINE_NCCL_INCLUDE nccl.h
+    HINTS ${HOOKLINE_TORCH_ROOT}/../nvidia/nccl/include ${CUDAToolkit_INCLUDE_DIRS})
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND HOOKLINE_NCCL_INCLUDE)
     set(CMAKE_CUDA_ARCHITECTURES all-major)
     enable_language(CUDA)

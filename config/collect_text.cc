@@ -29,13 +29,15 @@ std::optional<bool> read_boolean(const std::string& text) {
   return std::nullopt;
 }
 
-/// "a,b" as two texts; an empty text is an empty list.
+/// "a,b" as two texts, without the spaces around them; an empty text is an empty list.
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    if (comma > 0) parts.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
+  for (std::size_t begin = 0; begin < text.size() + 1 && !text.empty();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string_view part = text.substr(begin, end - begin);
+    part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
+    parts.emplace_back(part.substr(0, part.find_last_not_of(' ') + 1));
+    begin = end + 1;
   }
   return parts;
 }

@@ -89,6 +89,7 @@ class HookResolver {
            one_of(names) +
                (unknown_.program_may_have_them ? ", or \"program:NAME\" for a hook that the program registers"
                                                : "") +
+               (near ? "" : ", or a hook of a shared library in [ddp] plugins") +
                (near ? "; did you mean " + to_text(*near) + "?" : ""));
     return {"no", near ? catalog_.find_hook(*near) : nullptr, &given, false};
   }

@@ -10,10 +10,13 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-/// The place from which the source's paths count.
-fs::path folder_of(const Given& given, const Sources& sources) {
+/// The absolute path of a plug-in, without links: a relative one counts from the place of what names it.
+std::string path_of(const std::string& name, const Given& given, const Sources& sources) {
   const bool of_file = given.layer == OriginKind::file && sources.file;
-  return of_file ? fs::current_path() / sources.file->parent_path() : fs::current_path();
+  const fs::path relative = of_file ? sources.file->parent_path() / name : fs::path(name);
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(fs::absolute(relative, error), error);
+  return (error || path.empty() ? relative : path).string();
 }
 
 }  // namespace
@@ -32,11 +35,12 @@ Plugins read_plugins(const Collected& collected, const Sources& sources, const C
         diagnostic_at(given.place, Severity::error, std::move(message), std::move(note)));
   };
   for (const std::string& name : std::get<std::vector<std::string>>(*value)) {
-    const std::string file = (folder_of(given, sources) / name).lexically_normal().string();
-    if (name.empty()) {
-      report("the name of a plug-in is empty", "must be the path of a shared library");
+    if (name.empty() || name.find('\0') != name.npos) {
+      report(name.empty() ? "the name of a plug-in is empty" : "the name of a plug-in holds a zero byte",
+             "must be the path of a shared library");
       continue;
     }
+    const std::string file = path_of(name, given, sources);
     if (std::count(plugins.files.begin(), plugins.files.end(), file)) {
       report("plug-in '" + file + "' is named twice", "keep one of them");
       continue;
@@ -45,9 +49,9 @@ Plugins read_plugins(const Collected& collected, const Sources& sources, const C
     try {
       add_plugin(file, sources.program_build, plugins.catalog);
     } catch (const CatalogError& error) {
-      // "what is wrong: why"
+      // "plug-in 'FILE' can't be used: why", where the file's name may hold anything.
       const std::string text = error.what();
-      const std::size_t colon = text.find(": ");
+      const std::size_t colon = text.find(": ", text.find(file) + file.size());
       report(text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 2));
     }
   }

@@ -56,7 +56,7 @@ __device__ double drawn(std::uint64_t seed, std::uint64_t counter) {
 
 /// By one block, so that the order of all sums is fixed.
 template <typename T>
-__global__ void orthogonalize_kernel(T* factor, double* basis, std::int64_t rank, std::int64_t n, double epsilon,
+__global__ void __launch_bounds__(kThreads) orthogonalize_kernel(T* factor, double* basis, std::int64_t rank, std::int64_t n, double epsilon,
                                      int passes, double precision, bool redraw, std::uint64_t seed) {
   for (std::int64_t i = threadIdx.x; i < rank * n; i += kThreads) basis[i] = widen(factor[i]);
   __syncthreads();

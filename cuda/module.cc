@@ -16,13 +16,14 @@
 namespace hookline {
 namespace {
 
+// c10d's options hold NCCL's by value.
+static_assert(NCCL_MAJOR == 2 && NCCL_MINOR == 28, "build with the nccl.h of libtorch 2.11's NCCL, 2.28");
+
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                            c10::Device device, std::chrono::milliseconds timeout) {
+                                            std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  auto nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
-  nccl->setBoundDeviceId(device);
-  return nccl;
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
 }
 
 struct Type {

@@ -11,35 +11,31 @@ constexpr const char* kPowerSgdSource =
     "Vogels, Karimireddy, Jaggi: PowerSGD, NeurIPS 2019, arXiv 1905.13727";
 constexpr double kLargestSeed = 4294967295.0;
 
-OptionRow integer_option(std::string name, std::int64_t value, double at_least, std::string unit,
-                         std::string help) {
+OptionRow option(std::string name, OptionType type, OptionValue value, std::string help) {
   OptionRow row;
   row.name = std::move(name);
-  row.type = OptionType::integer;
-  row.default_value = value;
+  row.type = type;
+  row.default_value = std::move(value);
+  row.help = std::move(help);
+  return row;
+}
+
+OptionRow integer_option(std::string name, std::int64_t value, double at_least, std::string unit,
+                         std::string help) {
+  OptionRow row = option(std::move(name), OptionType::integer, value, std::move(help));
   row.at_least = at_least;
   row.unit = std::move(unit);
-  row.help = std::move(help);
   return row;
 }
 
 OptionRow number_option(std::string name, double value, double at_least, std::string help) {
-  OptionRow row;
-  row.name = std::move(name);
-  row.type = OptionType::number;
-  row.default_value = value;
+  OptionRow row = option(std::move(name), OptionType::number, value, std::move(help));
   row.at_least = at_least;
-  row.help = std::move(help);
   return row;
 }
 
 OptionRow boolean_option(std::string name, bool value, std::string help) {
-  OptionRow row;
-  row.name = std::move(name);
-  row.type = OptionType::boolean;
-  row.default_value = value;
-  row.help = std::move(help);
-  return row;
+  return option(std::move(name), OptionType::boolean, value, std::move(help));
 }
 
 OptionRow seed_option() {
@@ -184,7 +180,9 @@ void Catalog::add(HookRow row) {
       throw CatalogError("hook '" + name + "': a hook's name is a letter, then letters, digits, _, - and .");
     if (const HookRow* there = find_hook(name)) {
       throw CatalogError("hook '" + name + "' is there already" +
-                         (there->plugin.empty() ? "" : ", from the plug-in '" + there->plugin + "'"));
+                         (there->plugin.empty() ? ", hookline's own or the program's"
+                                                : ", from the plug-in '" + there->plugin + "'") +
+                         "; give one of them another name");
     }
     if (!seen.insert(name).second)
       throw CatalogError("hook '" + row.name + "' has the name '" + name + "' twice");

@@ -1,5 +1,9 @@
 #include "hooks/comm.h"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <utility>
 
 #include "hooks/error.h"
@@ -11,7 +15,9 @@ Stage::Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> b
 
 FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
   FuturePtr result = make_future(tensor.device());
-  submit(turn, {std::move(tensor), result});
+  std::optional<c10::Stream> stream;
+  if (tensor.is_cuda()) stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device());
+  submit(turn, {std::move(tensor), result, stream});
   return result;
 }
 
@@ -35,6 +41,8 @@ void Stage::submit(std::uint64_t turn, Waiting waiting) {
 
 void Stage::start(const Waiting& waiting) {
   try {
+    // Another bucket's thread may be the one that starts this collective: with the stream of its own.
+    const c10::OptionalStreamGuard stream(waiting.stream);
     std::vector<at::Tensor> tensors{waiting.tensor};
     bytes_->fetch_add(static_cast<std::int64_t>(waiting.tensor.nbytes()));
     const c10::intrusive_ptr<c10d::Work> work = group_->allreduce(tensors);
@@ -43,8 +51,18 @@ void Stage::start(const Waiting& waiting) {
         [result = waiting.result, tensor = waiting.tensor, work](c10::ivalue::Future& done) {
           if (done.hasError()) {
             result->setError(std::make_exception_ptr(PeerError(done.tryRetrieveErrorMessage())));
-          } else {
+            return;
+          }
+          try {
+            // Gloo's future knows of no streams: what follows is put behind its copies by hand.
+            c10::OptionalDeviceGuard device;
+            if (tensor.is_cuda()) {
+              device.reset_device(tensor.device());
+              work->synchronize();
+            }
             result->markCompleted(tensor);
+          } catch (...) {
+            result->setErrorIfNeeded(std::current_exception());
           }
         });
   } catch (...) {

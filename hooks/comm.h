@@ -1,6 +1,7 @@
 // What a hook communicates with: ordered stages of collectives, and a count of what they put on the wire.
 #pragma once
 
+#include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +50,7 @@ class Stage {
   struct Waiting {
     at::Tensor tensor;  // undefined: skip
     FuturePtr result;
+    std::optional<c10::Stream> stream;  // on a GPU: behind which the tensor is ready
   };
   void submit(std::uint64_t turn, Waiting waiting);
   void start(const Waiting& waiting);

@@ -109,7 +109,7 @@ std::optional<std::string> read_elf_section(const std::filesystem::path& path, c
   if (!section) return std::nullopt;
   auto bytes = section_bytes(file, *section, kLargestSectionBytes);
   if (!bytes)
-    throw CatalogError(path.string() + ": its section " + name + " is damaged: build the program again");
+    throw CatalogError(path.string() + ": its section " + name + " is damaged: build the file again");
   return bytes;
 }
 

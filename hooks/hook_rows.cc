@@ -1,7 +1,6 @@
 #include "hooks/hook_rows.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "hooks/elf_section.h"
@@ -47,32 +46,39 @@ std::string read_build(const std::filesystem::path& file) {
 void add_plugin(const std::filesystem::path& file, const std::string& program_build, Catalog& catalog) {
   const std::string name = "plug-in '" + file.string() + "'";
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) {
+  const bool is_there = std::filesystem::exists(file, error);
+  if (error) throw CatalogError(name + " can't be read: " + error.message());
+  if (!is_there) {
     throw CatalogError(
         name +
-        " is not there: a relative path counts from the folder of the file that names it, else from the "
-        "current one");
+        " is not there: a relative path counts from the folder of the file that names it, else "
+        "from the current one");
   }
   for (const HookRow& known : catalog.hooks()) {
     if (!known.plugin.empty() && std::filesystem::equivalent(known.plugin, file, error)) return;
   }
-  std::vector<HookRow> rows = read_hook_rows(file);
-  if (rows.empty()) {
-    throw CatalogError(name +
-                       " registers no hook: a plug-in is a shared library with HOOKLINE_REGISTER_HOOK in it");
-  }
-  const std::string build = read_build(file);
-  if (!program_build.empty() && build != program_build) {
-    throw CatalogError(name + " was built with " + (build.empty() ? "an unknown torch" : build) +
-                       ", the program with " + program_build + ": build both with the same");
-  }
-  for (HookRow& row : rows) {
-    row.plugin = file.string();
-    try {
-      catalog.add(std::move(row));
-    } catch (const CatalogError& problem) {
-      throw CatalogError(name + " can't be added: " + problem.what());
+  std::vector<HookRow> rows;
+  try {
+    const bool is_program = read_elf_section(file, ".interp").has_value();
+    const bool has_rows = read_elf_section(file, kHookRowsSection).has_value();
+    if (is_program) throw CatalogError("it is a program, not a shared library");
+    if (!has_rows) {
+      throw CatalogError(
+          "it registers no hook: a plug-in is a shared library with HOOKLINE_REGISTER_HOOK in it");
     }
+    // Before its rows are read, whose form changes with hookline.
+    const std::string build = read_build(file);
+    if (!program_build.empty() && build != program_build) {
+      throw CatalogError("it was built with " + (build.empty() ? "an unknown torch" : build) +
+                         ", the program with " + program_build + ": build both with the same");
+    }
+    rows = read_hook_rows(file);
+    for (HookRow& row : rows) {
+      row.plugin = file.string();
+      catalog.add(std::move(row));
+    }
+  } catch (const CatalogError& problem) {
+    throw CatalogError(name + " can't be used: " + problem.what());
   }
 }
 

@@ -41,12 +41,19 @@ void load_plugin(const std::filesystem::path& file, Registry& registry) {
       row.plugin = file.string();
       extended.add(std::move(row), std::move(hook.factory));
     }
-    if (extended.catalog().hooks().size() != catalog.hooks().size()) {
+    const std::size_t registered = extended.catalog().hooks().size(), shown = catalog.hooks().size();
+    if (registered < shown) {
       throw HookError(
           "plug-in '" + file.string() +
           "' did not register its hooks with this program: it has a copy of hookline of its own, or was "
-          "loaded by other means before; link it with hookline::plugin, and with no other of hookline's "
-          "libraries");
+          "loaded by other means before; link it with hookline::plugin, and with no other of "
+          "hookline's libraries");
+    }
+    if (registered > shown) {
+      throw HookError(
+          "plug-in '" + file.string() +
+          "' registered hooks that its file does not show: a library that it links has some; name that "
+          "library in [ddp] plugins, too, before this one");
     }
   } catch (const CatalogError& error) {
     throw HookError(error.what());

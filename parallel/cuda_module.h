@@ -1,7 +1,6 @@
 // What libhookline_cuda.so offers: all of hookline that needs libtorch_cuda.
 #pragma once
 
-#include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -15,10 +14,9 @@ namespace hookline {
 struct CudaModule {
   const char* build;  // HOOKLINE_BUILD_STAMP
 
-  /// An NCCL backend for one rank, on `device`. Its communicator is made by the first collective.
+  /// An NCCL backend for one rank. Its communicator is made by the first collective, on the device of its tensor.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                                                 int size, c10::Device device,
-                                                 std::chrono::milliseconds timeout);
+                                                 int size, std::chrono::milliseconds timeout);
 
   CudaKernels kernels;
 };

@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "config/resolve.h"
@@ -88,13 +89,16 @@ std::string obstacle(int gpus) {
 
 Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks) {
   if (config.device == "cpu") return {};
-  const int gpus = visible_gpus();
+  int gpus = visible_gpus();
   if (const std::string reason = obstacle(gpus); !reason.empty()) {
     if (config.device == "cuda") throw Error("[launch] device = \"cuda\": " + reason);
     if (config.backend == "nccl") throw Error("[launch] backend = \"nccl\" needs GPUs: " + reason);
     if (gpus > 0 && local_rank == 0) log::warning("training on the CPU, though there are GPUs: " + reason);
     return {};
   }
+  const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
+  gpus = std::min(gpus,
+                  static_cast<int>(cuda.deviceCount()));  // a container may show devices that it may not use
   const bool gpu_each = local_ranks <= gpus;
   if (config.backend == "nccl" && !gpu_each) {
     throw Error("[launch] backend = \"nccl\" needs a GPU for each rank, and there are " +
@@ -104,7 +108,7 @@ Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks
   Placement placement;
   placement.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
   if (config.backend != "gloo" && gpu_each) placement.nccl = loaded_module().module;
-  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(placement.device);
+  cuda.setDevice(placement.device);
   return placement;
 }
 

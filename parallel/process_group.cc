@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -20,6 +21,7 @@
 #include <utility>
 
 #include "hooks/error.h"
+#include "hooks/log.h"
 #include "parallel/cuda_module.h"
 #include "parallel/gloo_group.h"
 
@@ -160,11 +162,23 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
 }
 
 World::~World() {
+  flush_nccl();
   group_.reset();
   watch_.reset();  // tells the others that this rank has left
   constexpr std::chrono::seconds kPatience(1);
   for (auto& backend : backends_) {
     if (!backend->idle_within(kPatience)) GlooGroup::abandon(std::move(backend));
+  }
+}
+
+void World::flush_nccl() {
+  // Otherwise its destructor would abort what is on the GPU, of which the host has waited for nothing. After a failure
+  // that is what is wanted.
+  if (!placement_.nccl || !watch_->failure().empty() || std::uncaught_exceptions() > 0) return;
+  try {
+    group_->getBackend(c10::DeviceType::CUDA)->shutdown();
+  } catch (const std::exception& error) {
+    log::warning(std::string("NCCL did not end as it should: ") + error.what());
   }
 }
 
@@ -179,7 +193,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name
   if (placement_.nccl) {
     auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", store);
     group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                      placement_.nccl->make_nccl(nccl_store, rank_, size_, placement_.device, timeout_));
+                      placement_.nccl->make_nccl(nccl_store, rank_, size_, timeout_));
   } else if (placement_.device.is_cuda()) {
     group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
   }

@@ -83,6 +83,8 @@ class World {
   static constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::seconds(10);
 
  private:
+  void flush_nccl();
+
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;
   int size_;

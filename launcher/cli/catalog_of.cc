@@ -1,7 +1,5 @@
 #include "launcher/cli/catalog_of.h"
 
-#include <cstdlib>
-
 #include "hooks/hook_rows.h"
 #include "launcher/supervise/program.h"
 

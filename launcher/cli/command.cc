@@ -25,8 +25,9 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> rows = {
       {"launch", "[flags] program [arguments]", "Run a program on several ranks", launch},
       {"replay", "--input DIR --output DIR [flags]", "Put recorded gradients through a hook", replay},
-      {"hooks list", "[--json] [--program PROG]", "List the communication hooks", hooks_list},
-      {"hooks describe", "NAME [--json] [--program PROG]", "Describe a hook and its options", hooks_describe},
+      {"hooks list", "[--json] [--program PROG] [--plugin FILE]", "List the communication hooks", hooks_list},
+      {"hooks describe", "NAME [--json] [--program PROG] [--plugin FILE]", "Describe a hook and its options",
+       hooks_describe},
       {"config validate", "FILE... [--program PROG]", "Check config files", config_validate},
       {"config show", "[FILE] [--set KEY=VALUE] [--json]", "Show every value and where it comes from",
        config_show},

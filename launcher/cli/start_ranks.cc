@@ -32,20 +32,21 @@ int ranks_of(const LaunchConfig& config) {
 bool has_the_gpus(const RunConfig& config, int ranks) {
   const int gpus = visible_gpus();
   const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
-  if (config.launch.device == "cuda" && gpus == 0) {
+  const bool wants_nccl = config.launch.backend == "nccl";
+  if (gpus == 0 && (config.launch.device == "cuda" || wants_nccl)) {
     const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
-    log::error(
-        "device = \"cuda\"" + origin("launch.device") +
-        ", and there is no GPU here: CUDA_VISIBLE_DEVICES is " +
-        (variable ? "'" + std::string(variable) + "'" : "not set") +
-        ", and /dev/nvidia* are what the driver shows\n  set device = \"cpu\", or \"auto\" to use GPUs where "
-        "there are any");
+    log::error((wants_nccl ? "backend = \"nccl\"" + origin("launch.backend") + " connects GPUs"
+                           : "device = \"cuda\"" + origin("launch.device")) +
+               ", and there is no GPU here: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is " +
+               (variable ? "'" + std::string(variable) + "'" : "not set") + ")\n  set " +
+               (wants_nccl ? "backend = \"gloo\"" : "device = \"cpu\"") +
+               ", or \"auto\" to use GPUs where there are any");
     return false;
   }
-  if (config.launch.backend == "nccl" && gpus < ranks) {
-    log::error("backend = \"nccl\"" + origin("launch.backend") +
-               " needs a GPU for each rank, and there are " + std::to_string(gpus) + " for " +
-               std::to_string(ranks) + " ranks\n  set processes_per_node lower, or backend = \"gloo\"");
+  if (wants_nccl && gpus < ranks) {
+    log::error("backend = \"nccl\"" + origin("launch.backend") + " needs a GPU for each rank; GPUs: " +
+               std::to_string(gpus) + ", ranks: " + std::to_string(ranks) + "\n  set processes_per_node to " +
+               std::to_string(gpus) + " or lower, or backend = \"gloo\"");
     return false;
   }
   return true;

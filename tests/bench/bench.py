@@ -2,8 +2,7 @@
 
 Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, steps, hosts; all of them if none is named)
 
-Each figure is a median over rounds in which hookline and its peer take turns, so that a slow spell of the machine
-meets both.
+Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both.
 """
 
 import os
@@ -23,7 +22,7 @@ STEP_ROUNDS = 3
 HOST_ROUNDS = 3
 STEPS = 30
 LINK_RATE = "1gbit"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR", "CUDA_VISIBLE_DEVICES": ""}
 
 # hook, wrapper, rank of PowerSGD
 STEP_CASES = [

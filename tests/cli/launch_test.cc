@@ -299,9 +299,10 @@ TEST(Launch, StartsNothingWithAPlugInOfAnotherTorch) {
   const ProcessResult result =
       sandbox.run({"launch", "--config", "run.toml", ROWS_ONLY_FOLDER "/plain_program"});
   EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("old_plugin.so' can't be used\n"));
   EXPECT_THAT(result.err,
-              HasSubstr("old_plugin.so' was built with torch 1.2.3, hookline 0.1.0, the program with torch "
-                        "2.11.0, hookline 0.1.0\n"));
+              HasSubstr("~ it was built with torch 1.2.3, hookline 0.1.0, the program with torch 2.11.0, "
+                        "hookline 0.1.0: build both with the same\n"));
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 
   // A program that does not say what it was built with is left to check it when it loads the plug-in.
@@ -312,11 +313,18 @@ TEST(Launch, RefusesCudaWhereThereIsNoGpu) {
   const Sandbox sandbox;
   const ProcessResult result = sandbox.run({"launch", "--set", "launch.device=cuda", "true"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(
-      result.err,
-      "hookline: error: device = \"cuda\" (from command line --set launch.device), and there is no GPU here: "
-      "CUDA_VISIBLE_DEVICES is '', and /dev/nvidia* are what the driver shows\n"
-      "  set device = \"cpu\", or \"auto\" to use GPUs where there are any\n");
+  EXPECT_EQ(result.err,
+            "hookline: error: device = \"cuda\" (from command line --set launch.device), and there is no GPU "
+            "here: no "
+            "/dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n"
+            "  set device = \"cpu\", or \"auto\" to use GPUs where there are any\n");
+  const ProcessResult nccl = sandbox.run({"launch", "--set", "launch.backend=nccl", "true"});
+  EXPECT_EQ(nccl.exit_code, 2);
+  EXPECT_EQ(nccl.err,
+            "hookline: error: backend = \"nccl\" (from command line --set launch.backend) connects GPUs, and "
+            "there is no "
+            "GPU here: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n"
+            "  set backend = \"gloo\", or \"auto\" to use GPUs where there are any\n");
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 }
 

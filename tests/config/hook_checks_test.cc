@@ -241,7 +241,8 @@ TEST_F(HookChoice, MentionsHooksOfTheProgramWhereThereMayBeSome) {
       "run.toml:2:13: error: unknown hook \"mine\"\n"
       "  2 | comm_hook = \"mine\"\n"
       "    |             ^~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
-      "\"batched_power_sgd\", \"noop\", or \"program:NAME\" for a hook that the program registers\n");
+      "\"batched_power_sgd\", \"noop\", or \"program:NAME\" for a hook that the program registers, or "
+      "a hook of a shared library in [ddp] plugins\n");
 }
 
 }  // namespace

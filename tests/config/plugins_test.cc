@@ -98,37 +98,54 @@ TEST(Plugins, ThatAreMissing) {
 
 TEST(Plugins, BuiltAgainstAnotherTorch) {
   const TempFolder folder;
-  EXPECT_THAT(
-      report_of_ddp(plugins("old_plugin")),
-      AllOf(HasSubstr("run.toml:2:11: error: plug-in '" + file("old_plugin") +
-                      "' was built with torch 1.2.3, hookline 0.1.0, the program with " + kBuild + "\n"),
-            HasSubstr("~ build both with the same\n")));
+  EXPECT_THAT(report_of_ddp(plugins("old_plugin")),
+              AllOf(HasSubstr("run.toml:2:11: error: plug-in '" + file("old_plugin") + "' can't be used\n"),
+                    HasSubstr("~ it was built with torch 1.2.3, hookline 0.1.0, the program with " + kBuild +
+                              ": build both with the same\n")));
 }
 
 TEST(Plugins, ThatNameAHookTwice) {
   const TempFolder folder;
-  EXPECT_THAT(report_of_ddp(plugins("taken_plugin")),
-              AllOf(HasSubstr("error: plug-in '" + file("taken_plugin") + "' can't be added\n"),
-                    HasSubstr("~ hook 'fp16' is there already\n")));
-  EXPECT_THAT(report_of_ddp(plugins("twice_plugin")),
-              AllOf(HasSubstr("error: plug-in '" + file("twice_plugin") + "' can't be added\n"),
-                    HasSubstr("~ hook 'doubled' is there already, from the plug-in '" + file("twice_plugin") +
-                              "'\n")));
-  std::filesystem::copy_file(file("sample_plugin"), "other.so");
+  TempFolder::write("run.toml", "[ddp]\n" + plugins("taken_plugin"));
+  Sources sources;
+  sources.file = "run.toml";
   EXPECT_THAT(
-      report_of_ddp("plugins = [\"" + file("sample_plugin") + "\", \"other.so\"]\n"),
-      HasSubstr("~ hook 'plugged' is there already, from the plug-in '" + file("sample_plugin") + "'\n"));
-  EXPECT_THAT(report_of_ddp("plugins = [\"other.so\", \"./other.so\"]\n"),
+      resolve(sources, Catalog::built_in()).report(),
+      AllOf(HasSubstr("error: plug-in '" + file("taken_plugin") + "' can't be used\n"),
+            HasSubstr(
+                "~ hook 'fp16' is there already, hookline's own or the program's; give one of them another "
+                "name\n")));
+  EXPECT_THAT(report_of_ddp(plugins("twice_plugin")),
+              AllOf(HasSubstr("error: plug-in '" + file("twice_plugin") + "' can't be used\n"),
+                    HasSubstr("~ hook 'doubled' is there already, from the plug-in '" + file("twice_plugin") +
+                              "'; give one of them another name\n")));
+  std::filesystem::copy_file(file("sample_plugin"), "other.so");
+  EXPECT_THAT(report_of_ddp("plugins = [\"" + file("sample_plugin") + "\", \"other.so\"]\n"),
+              HasSubstr("~ hook 'plugged' is there already, from the plug-in '" + file("sample_plugin") +
+                        "'; give "));
+  std::filesystem::create_symlink("other.so", "link.so");
+  EXPECT_THAT(report_of_ddp("plugins = [\"other.so\", \"link.so\"]\n"),
               AllOf(HasSubstr("other.so' is named twice\n"), HasSubstr("~ keep one of them\n")));
 }
 
 TEST(Plugins, ThatAreNone) {
   const TempFolder folder;
   TempFolder::write("text.so", "not a library\n");
-  EXPECT_THAT(report_of_ddp("plugins = [\"text.so\"]\n"),
-              AllOf(HasSubstr("text.so' registers no hook\n"),
-                    HasSubstr("~ a plug-in is a shared library with HOOKLINE_REGISTER_HOOK in it\n")));
+  EXPECT_THAT(
+      report_of_ddp("plugins = [\"text.so\"]\n"),
+      AllOf(
+          HasSubstr("text.so' can't be used\n"),
+          HasSubstr(
+              "~ it registers no hook: a plug-in is a shared library with HOOKLINE_REGISTER_HOOK in it\n")));
+  std::filesystem::create_directory("folder.so");
+  EXPECT_THAT(report_of_ddp("plugins = [\"folder.so\"]\n"), HasSubstr("~ it registers no hook: "));
+  EXPECT_THAT(report_of_ddp("plugins = [\"" + kFolder + "/plain_program\"]\n"),
+              HasSubstr("~ it is a program, not a shared library\n"));
+  EXPECT_THAT(report_of_ddp("plugins = [\"" + std::string(300, 'x') + "\"]\n"),
+              HasSubstr("' can't be read\n"));
   EXPECT_THAT(report_of_ddp("plugins = [\"\"]\n"), HasSubstr("error: the name of a plug-in is empty\n"));
+  EXPECT_THAT(report_of_ddp("plugins = [\"a\\u0000b\"]\n"),
+              HasSubstr("error: the name of a plug-in holds a zero byte\n"));
   EXPECT_EQ(report_of_ddp("plugins = \"libmine.so\"\n"),
             R"(run.toml:2:11: error: bad value "libmine.so" for 'plugins' in [ddp]
   2 | plugins = "libmine.so"
@@ -137,6 +154,15 @@ TEST(Plugins, ThatAreNone) {
   EXPECT_THAT(report_of_ddp("plugins = [1]\n"),
               AllOf(HasSubstr("bad value for 'plugins' in [ddp]: an array\n"),
                     HasSubstr("~ must be a list of texts\n")));
+}
+
+TEST(Plugins, OfAVariableOrFlagAreBlamedOnIt) {
+  const TempFolder folder;
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(resolve_text("[ddp]\n", {{"HOOKLINE_DDP__PLUGINS", "libmine.so"}}).report(),
+              HasSubstr("HOOKLINE_DDP__PLUGINS: error: plug-in '" + here + "/libmine.so' is not there\n"));
+  EXPECT_THAT(resolve_text("[ddp]\n", {}, {{"ddp.plugins", "a,,b"}}).report(),
+              HasSubstr("--set ddp.plugins: error: the name of a plug-in is empty\n"));
 }
 
 }  // namespace

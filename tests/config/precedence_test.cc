@@ -67,7 +67,7 @@ TEST_F(Precedence, StillChecksWhatIsOverridden) {
       "run.toml:2:13: error: unknown hook \"nope\"\n"
       "  2 | comm_hook = \"nope\"\n"
       "    |             ^~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
-      "\"batched_power_sgd\", \"noop\"\n"
+      "\"batched_power_sgd\", \"noop\", or a hook of a shared library in [ddp] plugins\n"
       "run.toml:4:8: error: bad value -1 for 'seed' in [training]\n"
       "  4 | seed = -1\n"
       "    |        ^~ must be an integer, at least 0, or \"none\"\n"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "support/process.h"
@@ -42,6 +43,7 @@ ProcessResult with_sham_gpu(const std::string& device, const std::string& librar
 }
 
 bool can_make_sham_gpu() {
+  if (std::filesystem::exists("/dev/nvidiactl")) return false;  // a real driver would answer
   ProcessOptions options;
   options.arguments = {"--mount", "sh", "-c",
                        "mount -t tmpfs none /dev && mknod /dev/null c 1 3 && : > /dev/null"};
@@ -69,7 +71,8 @@ TEST(Placement, IsTheCpuWithoutAGpuUnlessOneIsAskedForByName) {
 }
 
 TEST(Placement, SaysWhyTheGpuCanNotBeUsed) {
-  if (!can_make_sham_gpu()) GTEST_SKIP() << "mount namespaces can't be made here: run as root";
+  if (!can_make_sham_gpu())
+    GTEST_SKIP() << "mount namespaces can't be made here (run as root), or there is a real GPU";
   // Without the libraries that libtorch_cuda needs, or without a driver: as the machine has it.
   const auto reason =
       ::testing::AnyOf(HasSubstr("hookline's CUDA module can't be loaded: "),
@@ -90,7 +93,8 @@ TEST(Placement, SaysWhyTheGpuCanNotBeUsed) {
 }
 
 TEST(Placement, LoadsTheModuleWhereAllThatItNeedsIsThere) {
-  if (!can_make_sham_gpu()) GTEST_SKIP() << "mount namespaces can't be made here: run as root";
+  if (!can_make_sham_gpu())
+    GTEST_SKIP() << "mount namespaces can't be made here (run as root), or there is a real GPU";
   ProcessOptions find;
   find.arguments = {
       "-c", "echo $(ls -d " FULL_TORCH "/torch/lib " FULL_TORCH "/nvidia/*/lib 2>/dev/null) | tr ' ' ':'"};

@@ -96,9 +96,11 @@ TEST(Catalog, AddsAHookOfAProgram) {
 
 TEST(Catalog, RefusesNamesThatAreTakenOrMalformed) {
   Catalog catalog = Catalog::built_in();
-  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("fp16")); }), "hook 'fp16' is there already");
-  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("powerSGD")); }),
-            "hook 'powerSGD' is there already");
+  EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("fp16")); }),
+            "hook 'fp16' is there already, hookline's own or the program's; give one of them another name");
+  EXPECT_EQ(
+      failure_of<CatalogError>([&] { catalog.add(hook("powerSGD")); }),
+      "hook 'powerSGD' is there already, hookline's own or the program's; give one of them another name");
   EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("")); }),
             "hook '': a hook's name is a letter, then letters, digits, _, - and .");
   EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("program:x")); }),
@@ -174,6 +176,11 @@ TEST(CatalogJson, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "int", "default": 1}]})"),
             "hook 'clip', option 'k': field \"type\" must be \"boolean\", \"integer\", \"number\", \"text\" "
             "or \"texts\"");
+  EXPECT_EQ(
+      error(start + R"(, "options": [{"name": "k", "type": "texts", "default": [], "allowed": ["a"]}]})"),
+      "hook 'clip', option 'k': field \"type\" must be another one for \"allowed\", \"at_least\" or "
+      "\"at_most\": they "
+      "are for single values");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer"}]})"),
             "hook 'clip', option 'k': field \"default\" must be a value of the option's type");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer", "default": 0, "at_least": 1}]})"),

@@ -40,8 +40,11 @@ class DoubledAverage : public hookline::CommHook {
   double factor_;
 };
 
-HOOKLINE_REGISTER_HOOK(DoubledAverage, R"json({
-  "name": "doubled_average",
+#ifndef HOOK_NAME
+#define HOOK_NAME "doubled_average"
+#endif
+
+HOOKLINE_REGISTER_HOOK(DoubledAverage, R"json({"name": ")json" HOOK_NAME R"json(",
   "summary": "Averages gradients, and multiplies them.",
   "options": [{"name": "factor", "type": "number", "default": 2.0, "help": "What they are multiplied by."}]
 })json");

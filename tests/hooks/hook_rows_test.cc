@@ -116,7 +116,7 @@ TEST(HookRows, OutsideOfTheFileAreAnError) {
   }
   const TempFile file(bytes);
   EXPECT_EQ(outcome(file.path()),
-            file.path() + ": its section hookline_hooks is damaged: build the program again");
+            file.path() + ": its section hookline_hooks is damaged: build the file again");
 }
 
 TEST(HookRows, OfATruncatedProgramNeverCrashTheReader) {

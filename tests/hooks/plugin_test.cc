@@ -52,12 +52,12 @@ TEST(LoadPlugin, RefusesWhatTheLauncherRefuses) {
   Registry registry = Registry::built_in();
   EXPECT_THAT(error_of_loading("/nowhere/libmine.so", registry),
               HasSubstr("plug-in '/nowhere/libmine.so' is not there: "));
-  EXPECT_THAT(
-      error_of_loading(kFolder + "/old_plugin.so", registry),
-      AllOf(HasSubstr("old_plugin.so' was built with torch 1.2.3, hookline 0.1.0, the program with torch "),
-            HasSubstr(": build both with the same")));
+  EXPECT_THAT(error_of_loading(kFolder + "/old_plugin.so", registry),
+              AllOf(HasSubstr("old_plugin.so' can't be used: it was built with torch 1.2.3, hookline 0.1.0, "
+                              "the program with torch "),
+                    HasSubstr(": build both with the same")));
   EXPECT_THAT(error_of_loading(kFolder + "/taken_plugin.so", registry),
-              HasSubstr("taken_plugin.so' can't be added: hook 'fp16' is there already"));
+              HasSubstr("taken_plugin.so' can't be used: hook 'fp16' is there already"));
   EXPECT_EQ(registry.catalog().hooks().size(), Catalog::built_in().hooks().size());
 }
 
@@ -69,6 +69,16 @@ TEST(LoadPlugin, ThatHasACopyOfHooklineIsAnError) {
                       "hookline of its own"),
             HasSubstr("link it with hookline::plugin, and with no other of hookline's libraries")));
   EXPECT_FALSE(registry.has_factory("doubled_average"));
+}
+
+TEST(LoadPlugin, ThatLinksALibraryWithHooksIsAnErrorUnlessThatIsAPlugInToo) {
+  Registry registry = Registry::built_in();
+  EXPECT_THAT(
+      error_of_loading(kFolder + "/outer_plugin.so", registry),
+      HasSubstr(
+          "outer_plugin.so' registered hooks that its file does not show: a library that it links has some; "
+          "name that library in [ddp] plugins, too, before this one"));
+  EXPECT_EQ(registry.catalog().hooks().size(), Catalog::built_in().hooks().size());
 }
 
 TEST(LoadPlugin, ThatTheSystemCanNotLoadIsAnErrorWithItsReason) {

@@ -163,7 +163,9 @@ TEST(Registry, RefusesANameThatIsTakenAndStaysAsItWas) {
     registry.add(row, allreduce_factory());
     ADD_FAILURE() << "no error";
   } catch (const CatalogError& error) {
-    EXPECT_STREQ(error.what(), "hook 'noop' is there already");
+    EXPECT_STREQ(
+        error.what(),
+        "hook 'noop' is there already, hookline's own or the program's; give one of them another name");
   }
   EXPECT_EQ(registry.catalog().hooks().size(), before);
   EXPECT_EQ(registry.build("noop", "no", {}, alone())->describe(), "noop");

@@ -1,6 +1,7 @@
 #include "tests/support/run_ranks.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/AutogradState.h>
 
 #include <exception>
 #include <thread>
@@ -16,6 +17,8 @@ void run_ranks(int ranks, const RankBody& body, const Placement& placement) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
+      // The engine has one thread a GPU, on which the ranks would wait for each other.
+      if (placement.device.is_cuda()) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
       try {
         body(std::make_shared<World>(store, rank, ranks, "127.0.0.1", std::chrono::seconds(60),
                                      World::kDefaultPeerTimeout, placement));

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -184,14 +185,20 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool json = argc > 4 && std::string_view(argv[4]) == "--json";
+  std::optional<hookline::Replay> replay;
+  // Without leaving the run first: the others would fail at that, and might end before the rank that knows the reason.
+  const auto end = [](const std::exception& error, int code) {
+    std::fprintf(stderr, "hookline replay: error: %s\n", error.what());
+    std::fflush(nullptr);
+    std::_Exit(code);
+  };
   try {
-    hookline::Replay(argv[1], argv[2], json).run(std::atoll(argv[3]));
+    replay.emplace(argv[1], argv[2], json);
+    replay->run(std::atoll(argv[3]));
   } catch (const hookline::RunFailed& error) {
-    std::fprintf(stderr, "hookline replay: error: %s\n", error.what());
-    return 1;
+    end(error, 1);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "hookline replay: error: %s\n", error.what());
-    return 2;
+    end(error, 2);
   }
   return 0;
 }

@@ -41,7 +41,8 @@ TEST(LoadPlugin, AddsItsHooksToTheRegistryThatItIsGiven) {
         world->rank(), world->size(), [&](const std::string& name) { return world->make_group(name); });
     const auto hook = registry.build("doubled_average", "no", {{"factor", 4.0}}, {comm});
     EXPECT_EQ(hook->describe(), "doubled_average(factor=4)");
-    c10d::GradBucket bucket(0, 1, at::full({3}, world->rank() + 1.0), {0}, {3}, {{3}}, {}, std::nullopt);
+    const at::Tensor gradients = at::full({3}, world->rank() + 1.0);
+    c10d::GradBucket bucket(0, 1, gradients, {0}, {3}, {gradients.sizes()}, {}, std::nullopt);
     const auto future = hook->runHook(bucket);
     future->waitAndThrow();
     EXPECT_TRUE(tensor_of(*future).equal(at::full({3}, 6.0)));  // 4 times the mean of 1 and 2

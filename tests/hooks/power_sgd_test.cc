@@ -89,11 +89,12 @@ TEST(PowerSgd, AllocatesNoMoreTensorsAfterItsSecondCompressedStep) {
       const auto hook = Registry::instance().build("power_sgd", wrapper, options(2), {comm});
       const at::Tensor gradients = torch::randn({300 * 200 + 77});
       const std::vector<at::Tensor> parameters{torch::zeros({300, 200}), torch::zeros({77})};
+      const std::vector<at::IntArrayRef> shapes{parameters[0].sizes(), parameters[1].sizes()};
       int before = 0;
       for (int step = 0; step < 8; ++step) {
         if (step == 4) before = counting.count;
-        c10d::GradBucket bucket(0, 1, gradients, {0, 300 * 200}, {300 * 200, 77}, {{300, 200}, {77}},
-                                parameters, std::nullopt);
+        c10d::GradBucket bucket(0, 1, gradients, {0, 300 * 200}, {300 * 200, 77}, shapes, parameters,
+                                std::nullopt);
         hook->runHook(bucket)->waitAndThrow();
       }
       EXPECT_GT(before, 0);

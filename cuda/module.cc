@@ -11,6 +11,7 @@
 
 #include "cuda/low_rank.h"
 #include "hooks/build_stamp.h"
+#include "hooks/numerics/orthogonalization.h"
 #include "parallel/cuda_module.h"
 
 namespace hookline {
@@ -50,11 +51,11 @@ void orthogonalize(const at::Tensor& factor, double epsilon, std::optional<std::
   const c10::cuda::CUDAGuard guard(factor.device());
   const Type type = type_of(factor);
   const std::int64_t rank = factor.size(0), n = factor.size(1);
-  // As on the CPU: low_rank.cc.
-  if (rank > 2 && static_cast<std::size_t>(factor.element_size()) >= sizeof(float)) epsilon = 0;
+  const auto rule =
+      orthogonalization_of(rank, static_cast<std::size_t>(factor.element_size()), type.epsilon, epsilon);
   const at::Tensor basis = at::empty({rank, n}, factor.options().dtype(at::kDouble));
   C10_CUDA_CHECK(cuda::orthogonalize(type.real, factor.mutable_data_ptr(), basis.mutable_data_ptr<double>(),
-                                     rank, n, epsilon, epsilon == 0 ? 2 : 1, 4 * type.epsilon,
+                                     rank, n, rule.epsilon, rule.passes, rule.precision,
                                      redraw_seed.has_value(), redraw_seed.value_or(0),
                                      c10::cuda::getCurrentCUDAStream()));
 }

@@ -8,31 +8,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
+#define HOOKLINE_KERNELS "hooks/numerics/half_cast_kernels.inc"
+#include "hooks/numerics/both_forms.inc"
 
 namespace hookline {
-namespace {
-
-namespace plain {
-#include "hooks/numerics/half_cast_kernels.inc"
-}  // namespace plain
-
-#ifdef __x86_64__
-#pragma GCC push_options
-#pragma GCC target("avx2,f16c")
-#define HOOKLINE_KERNELS_HAVE_F16C
-namespace wide {
-#include "hooks/numerics/half_cast_kernels.inc"
-}  // namespace wide
-#undef HOOKLINE_KERNELS_HAVE_F16C
-#pragma GCC pop_options
-#else
-namespace wide = plain;
-#endif
-
-}  // namespace
 
 void cast_and_divide(const at::Tensor& from, const at::Tensor& to, std::int64_t divisor, Kernels kernels) {
   if (from.scalar_type() != at::kFloat || !from.is_cpu()) {

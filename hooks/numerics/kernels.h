@@ -1,6 +1,6 @@
 // Which of a kernel's compiled forms runs.
 //
-// A .cc file with kernels includes them twice, from a .inc file: for any CPU, in a namespace `plain`, and for AVX2 with
+// Kernels lie in a .inc file, which both_forms.inc includes twice: for any CPU, in a namespace `plain`, and for AVX2 with
 // F16C in a namespace `wide`. The bits are the same; float16 takes a tenth of the time.
 #pragma once
 

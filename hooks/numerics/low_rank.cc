@@ -13,52 +13,39 @@
 #include <vector>
 
 #include "hooks/numerics/cuda_kernels.h"
+#include "hooks/numerics/orthogonalization.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
+#define HOOKLINE_KERNELS "hooks/numerics/low_rank_kernels.inc"
+#include "hooks/numerics/both_forms.inc"
 
 namespace hookline {
 namespace {
 
-namespace plain {
-#include "hooks/numerics/low_rank_kernels.inc"
-}  // namespace plain
+double dot(const double* a, const double* b, std::int64_t count) {
+  double product;
+  plain::dots<1>(a, b, count, &product, 1);
+  return product;
+}
 
-#ifdef __x86_64__
-#pragma GCC push_options
-#pragma GCC target("avx2,f16c")
-#define HOOKLINE_KERNELS_HAVE_F16C
-namespace wide {
-#include "hooks/numerics/low_rank_kernels.inc"
-}  // namespace wide
-#undef HOOKLINE_KERNELS_HAVE_F16C
-#pragma GCC pop_options
-#else
-namespace wide = plain;
-#endif
-
-using plain::add_scaled;
-using plain::dot;
+/// to += factor * from
+void add_scaled(double* to, const double* from, double factor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
+}
 
 template <typename T>
 std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double epsilon) {
   const std::int64_t rank = factor.size(0), n = factor.size(1);
-  const double precision = 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  const auto rule =
+      orthogonalization_of(rank, sizeof(T), static_cast<double>(std::numeric_limits<T>::epsilon()), epsilon);
   double* basis = plain::scratch<double, plain::Purpose::factor>(rank * n);
   T* data = factor.mutable_data_ptr<T>();
   std::transform(data, data + rank * n, basis, [](T value) { return static_cast<double>(value); });
-
-  // PyTorch takes a QR decomposition here, which knows no epsilon.
-  if (rank > 2 && sizeof(T) >= sizeof(float)) epsilon = 0;
-  // With an epsilon a direction is shorter than 1 and what is projected out is less than all; twice would be too much.
-  const int passes = epsilon == 0 ? 2 : 1;
 
   std::vector<std::int64_t> dependent;
   for (std::int64_t k = 0; k < rank; ++k) {
     double* vector = basis + k * n;
     const double norm_before = std::sqrt(dot(vector, vector, n));
-    for (int pass = 0; pass < passes; ++pass) {
+    for (int pass = 0; pass < rule.passes; ++pass) {
       for (std::int64_t earlier = 0; earlier < k; ++earlier) {
         const double* direction = basis + earlier * n;
         add_scaled(vector, direction, -dot(direction, vector, n), n);
@@ -66,11 +53,11 @@ std::vector<std::int64_t> orthogonalize_typed(const at::Tensor& factor, double e
     }
     const double norm = std::sqrt(dot(vector, vector, n));
     // False for NaN and infinity, which are passed on (as NaN) to be seen.
-    if (norm == 0 || (std::isfinite(norm) && norm <= precision * norm_before)) {
+    if (norm == 0 || (std::isfinite(norm) && norm <= rule.precision * norm_before)) {
       std::fill(vector, vector + n, 0.0);
       dependent.push_back(k);
     } else {
-      for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm + epsilon;
+      for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm + rule.epsilon;
     }
   }
   std::transform(basis, basis + rank * n, data, [](double value) { return static_cast<T>(value); });

@@ -4,20 +4,15 @@ Usage: gradient_parity.py HOOKLINE    (the launcher: hookline replay is our half
 """
 
 import json
-import os
 import pathlib
 import struct
-import subprocess
 import sys
 import tempfile
 
 import numpy
 
 from gradient_cases import CASES, RANKS, SHAPES, STEPS, gradients
-from training_cases import START_POWER_SGD
-
-TIMEOUT_SECONDS = 120
-SCRIPT = pathlib.Path(__file__).with_name("gradient_python_rank.py")
+from two_halves import hook_flags, largest, run_ours, run_python
 
 
 def write_safetensors(file, tensors):
@@ -49,31 +44,8 @@ def record(folder, has_zero):
             write_safetensors(folder / f"step{step:04}.rank{rank}.safetensors", tensors)
 
 
-def run_python(folder):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    ranks = [subprocess.Popen([sys.executable, SCRIPT, folder, str(rank)], env=environment) for rank in range(RANKS)]
-    try:
-        for rank in ranks:
-            if rank.wait(TIMEOUT_SECONDS):
-                sys.exit(f"Python's half failed with exit code {rank.returncode}")
-    finally:
-        for rank in ranks:
-            rank.kill()
-
-
-def run_ours(hookline, case, recording, output):
-    command = [hookline, "replay", "--input", recording, "--output", output]
-    command += ["--comm-hook", case.hook, "--comm-wrapper", case.wrapper, "--set", "launch.omp_num_threads=1"]
-    options = {**case.options, "start_powerSGD_iter": START_POWER_SGD} if case.hook == "power_sgd" else {}
-    for key, value in options.items():
-        command += ["--state-option", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SECONDS)
-    if done.returncode:
-        sys.exit(f"{case.name}: hookline replay failed with exit code {done.returncode}\n{done.stdout}")
-
-
-def largest(array):
-    return float(numpy.abs(array).max())
+def replay(hookline, case, recording, output):
+    run_ours(case, [hookline, "replay", "--input", recording, "--output", output, *hook_flags(case)])
 
 
 def check(folder, index, case, has_zero, output):
@@ -109,12 +81,12 @@ def main():
         folder = pathlib.Path(temporary)
         for has_zero in (False, True):
             record(folder / f"recording{has_zero}", has_zero)
-        run_python(folder)
+        run_python("gradient_python_rank.py", folder, RANKS)
         print(f"{RANKS} ranks, {STEPS} steps; in relation to the largest gradient")
         print(f"{'hook':86} {'ours-Python':>12} {'tolerance':>10} {'hook-mean':>10}")
         for index, (case, has_zero) in enumerate(CASES):
             output = folder / f"ours{index}"
-            run_ours(sys.argv[1], case, folder / f"recording{has_zero}", output)
+            replay(sys.argv[1], case, folder / f"recording{has_zero}", output)
             faults += check(folder, index, case, has_zero, output)
     if faults:
         sys.exit("\n".join(faults))

@@ -6,17 +6,14 @@ Both start from the same weights and see the same batches, on two ranks over Glo
 agree to within rounding, and each must have sent the same number of bytes.
 """
 
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import numpy
 
-from training_cases import BATCH_SIZE, CASES, LEARNING_RATE, RANKS, SIZES, START_POWER_SGD, STEPS
-
-TIMEOUT_SECONDS = 120
+from training_cases import BATCH_SIZE, CASES, LEARNING_RATE, RANKS, SIZES, STEPS
+from two_halves import hook_flags, largest, run_ours, run_python
 
 
 def write_data(folder):
@@ -36,50 +33,14 @@ def write_data(folder):
         write(f"targets{rank}.bin", numpy.sin(inputs @ teacher))
 
 
-def start_python(folder):
-    script = pathlib.Path(__file__).with_name("training_python_rank.py")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    return [
-        subprocess.Popen([sys.executable, script, folder, str(rank)], env=environment) for rank in range(RANKS)
-    ]
-
-
-def wait_for(processes):
-    try:
-        for process in processes:
-            if process.wait(TIMEOUT_SECONDS):
-                sys.exit(f"Python's half failed with exit code {process.returncode}")
-    finally:
-        for process in processes:
-            process.kill()
-
-
-def toml(value):
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def run_ours(hookline, program, folder, case):
-    command = [hookline, "launch", "--processes-per-node", str(RANKS), "--set", "launch.omp_num_threads=1"]
-    command += ["--set", f"logging.dir={folder}/runs", "--comm-hook", case.hook, "--comm-wrapper", case.wrapper]
-    options = dict(case.options)
-    if case.hook == "power_sgd":
-        options["start_powerSGD_iter"] = START_POWER_SGD
-    for key, value in options.items():
-        command += ["--state-option", f"{key}={toml(value)}"]
-    command += [program, folder, str(case.steps), str(BATCH_SIZE), str(LEARNING_RATE), *map(str, SIZES)]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SECONDS
-    )
-    if done.returncode:
-        sys.exit(f"{case.name}: hookline launch failed with exit code {done.returncode}\n{done.stdout}")
+def train_ours(hookline, program, folder, case):
+    command = [hookline, "launch", "--processes-per-node", str(RANKS), "--set", f"logging.dir={folder}/runs"]
+    command += [*hook_flags(case), program, folder, str(case.steps), str(BATCH_SIZE), str(LEARNING_RATE), *map(str, SIZES)]
+    run_ours(case, command)
 
 
 def read(path):
     return numpy.fromfile(path, dtype=numpy.float32)
-
-
-def largest(difference):
-    return float(numpy.abs(difference).max())
 
 
 def check(folder, index, case):
@@ -115,12 +76,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="training_parity.") as name:
         folder = pathlib.Path(name)
         write_data(folder)
-        wait_for(start_python(folder))
+        run_python("training_python_rank.py", folder, RANKS)
         print(f"{RANKS} ranks; differences are the largest of any weight")
         head = f"{'hook':74} {'steps':>5} {'ours-Python':>12} {'tolerance':>10}"
         print(head, f"{'hook-no':>10} {'end-start':>10} {'bytes sent':>10}")
         for index, case in enumerate(CASES):
-            run_ours(sys.argv[1], sys.argv[2], folder, case)
+            train_ours(sys.argv[1], sys.argv[2], folder, case)
             faults += check(folder, index, case)
     if faults:
         sys.exit("\n".join(faults))

@@ -23,6 +23,11 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+std::optional<std::string> hiding_variable() {
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  return variable ? std::optional<std::string>(variable) : std::nullopt;
+}
+
 }  // namespace
 
 int visible_gpus(int devices, const std::optional<std::string>& variable) {
@@ -49,8 +54,18 @@ int visible_gpus() {
                     [](unsigned char c) { return std::isdigit(c); }))
       ++devices;
   }
-  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
-  return visible_gpus(devices, variable ? std::optional<std::string>(variable) : std::nullopt);
+  return visible_gpus(devices, hiding_variable());
+}
+
+std::string why_no_gpu() {
+  const auto variable = hiding_variable();
+  return "there is no GPU here: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is " +
+         (variable ? "'" + *variable + "'" : "not set") + ")";
+}
+
+std::string too_few_gpus(int gpus, int ranks) {
+  return " needs a GPU for each rank; GPUs: " + std::to_string(gpus) + ", ranks: " + std::to_string(ranks) +
+         "\n  set processes_per_node to " + std::to_string(gpus) + " or lower, or backend = \"gloo\"";
 }
 
 }  // namespace hookline

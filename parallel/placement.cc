@@ -68,12 +68,7 @@ const Loaded& loaded_module() {
 
 /// Why there can be no CUDA in this process; empty if there can.
 std::string obstacle(int gpus) {
-  if (gpus == 0) {
-    const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
-    return "there is no GPU here: CUDA_VISIBLE_DEVICES is " +
-           (variable ? "'" + std::string(variable) + "'" : "not set") +
-           ", and /dev/nvidia* are what the driver shows";
-  }
+  if (gpus == 0) return why_no_gpu();
   if (!loaded_module().module) return loaded_module().problem;
   if (!at::globalContext().hasCUDA()) {
     return "libtorch sees no CUDA, though its library is loaded: either the driver does not work (try "
@@ -101,9 +96,7 @@ Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks
                   static_cast<int>(cuda.deviceCount()));  // a container may show devices that it may not use
   const bool gpu_each = local_ranks <= gpus;
   if (config.backend == "nccl" && !gpu_each) {
-    throw Error("[launch] backend = \"nccl\" needs a GPU for each rank, and there are " +
-                std::to_string(gpus) + " for " + std::to_string(local_ranks) +
-                " ranks: set processes_per_node lower, or backend = \"gloo\"");
+    throw Error("[launch] backend = \"nccl\"" + too_few_gpus(gpus, local_ranks));
   }
   Placement placement;
   placement.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));

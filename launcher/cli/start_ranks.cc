@@ -34,19 +34,15 @@ bool has_the_gpus(const RunConfig& config, int ranks) {
   const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
   const bool wants_nccl = config.launch.backend == "nccl";
   if (gpus == 0 && (config.launch.device == "cuda" || wants_nccl)) {
-    const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
     log::error((wants_nccl ? "backend = \"nccl\"" + origin("launch.backend") + " connects GPUs"
                            : "device = \"cuda\"" + origin("launch.device")) +
-               ", and there is no GPU here: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is " +
-               (variable ? "'" + std::string(variable) + "'" : "not set") + ")\n  set " +
+               ", and " + why_no_gpu() + "\n  set " +
                (wants_nccl ? "backend = \"gloo\"" : "device = \"cpu\"") +
                ", or \"auto\" to use GPUs where there are any");
     return false;
   }
   if (wants_nccl && gpus < ranks) {
-    log::error("backend = \"nccl\"" + origin("launch.backend") + " needs a GPU for each rank; GPUs: " +
-               std::to_string(gpus) + ", ranks: " + std::to_string(ranks) + "\n  set processes_per_node to " +
-               std::to_string(gpus) + " or lower, or backend = \"gloo\"");
+    log::error("backend = \"nccl\"" + origin("launch.backend") + too_few_gpus(gpus, ranks));
     return false;
   }
   return true;

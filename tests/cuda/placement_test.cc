@@ -57,10 +57,9 @@ TEST(Placement, IsTheCpuWithoutAGpuUnlessOneIsAskedForByName) {
 
   const ProcessResult by_name = without_gpu("cuda");
   EXPECT_EQ(by_name.exit_code, 1);
-  EXPECT_EQ(
-      by_name.err,
-      "hookline: error: [launch] device = \"cuda\": there is no GPU here: CUDA_VISIBLE_DEVICES is '', and "
-      "/dev/nvidia* are what the driver shows\n");
+  EXPECT_EQ(by_name.err,
+            "hookline: error: [launch] device = \"cuda\": there is no GPU here: no "
+            "/dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n");
   const ProcessResult nccl = without_gpu("auto", "nccl");
   EXPECT_EQ(nccl.exit_code, 1);
   EXPECT_THAT(nccl.err,

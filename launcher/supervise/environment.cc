@@ -11,6 +11,11 @@ namespace {
 
 constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
 
+// A step frees and takes the same large tensors as the one before. glibc gives those above 32 MB back to the system each
+// time, and is handed fresh, empty pages; with these it keeps them.
+constexpr const char* kMallocVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"};
+constexpr const char* kNoThreshold = "1000000000000";
+
 bool is_variable(const std::string& entry, std::string_view name) {
   return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
 }
@@ -41,6 +46,13 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
       {"HOOKLINE_CONFIG", folder / "resolved.toml"},
       {"HOOKLINE_RUN_DIR", folder},
   };
+  const bool malloc_is_set_up = std::any_of(base.begin(), base.end(), [](const std::string& entry) {
+    return is_variable(entry, kMallocVariables[0]) || is_variable(entry, kMallocVariables[1]) ||
+           is_variable(entry, "GLIBC_TUNABLES");
+  });
+  if (!malloc_is_set_up) {
+    for (const char* name : kMallocVariables) ours.emplace_back(name, kNoThreshold);
+  }
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
 

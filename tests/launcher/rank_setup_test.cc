@@ -56,7 +56,19 @@ TEST(RankEnvironment, HoldsWhatTorchrunSetsAndWhereTheRunIs) {
                            "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=today",
                            "TORCHELASTIC_ERROR_FILE=/runs/today/0/error.json", "OMP_NUM_THREADS=2",
                            "HOOKLINE_CONFIG=/runs/today/resolved.toml", "HOOKLINE_RUN_DIR=/runs/today",
+                           "MALLOC_MMAP_THRESHOLD_=1000000000000", "MALLOC_TRIM_THRESHOLD_=1000000000000",
                            "HOOKLINE_STORE_FD=9"));
+}
+
+TEST(RankEnvironment, LeavesTheAllocatorToAUserWhoSetItUp) {
+  for (const std::string own :
+       {"MALLOC_MMAP_THRESHOLD_=1", "MALLOC_TRIM_THRESHOLD_=1", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}) {
+    std::vector<std::string> of_malloc;
+    for (const std::string& variable : rank_environment({own}, some_place(), 0)) {
+      if (variable.starts_with("MALLOC_") || variable.starts_with("GLIBC_")) of_malloc.push_back(variable);
+    }
+    EXPECT_THAT(of_malloc, ElementsAre(own));
+  }
 }
 
 TEST(RankEnvironment, GivesTheStoreToRankZeroAlone) {

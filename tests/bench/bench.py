@@ -34,6 +34,8 @@ STEP_CASES = [
     ("power_sgd", "no", 4),
     ("power_sgd", "fp16", 2),
 ]
+WIDE_CASES = [("no", "no", 0), ("fp16", "no", 0), ("power_sgd", "no", 2)]
+HIDDEN, WIDE_HIDDEN = 2048, 4096  # units of the hidden layers: 6.3 and 21 million parameters
 
 
 def run(command, folder):
@@ -117,17 +119,17 @@ def hook_variables(hook, wrapper, rank):
     return variables
 
 
-def steps(folder, hookline, step_rank):
+def steps(folder, hookline, step_rank, cases, hidden):
     print("| hook | hookline, ms a step | PyTorch, ms | PyTorch ÷ hookline | peak MB a rank | PyTorch, MB | ratio |")
     print("|---|---|---|---|---|---|---|")
-    for hook, wrapper, rank in STEP_CASES:
+    for hook, wrapper, rank in cases:
         command = [hookline, "launch", "--processes-per-node", str(RANKS), "--comm-hook", hook, "--comm-wrapper", wrapper]
         if hook == "power_sgd":
             command += ["--state-option", f"matrix_approximation_rank={rank}", "--state-option", "start_powerSGD_iter=2"]
         ours, theirs = [], []
         for _ in range(STEP_ROUNDS):
-            ours.append(figures(run([*command, step_rank, str(STEPS)], folder)[0]))
-            script = [str(HERE / "step_rank.py"), str(STEPS), hook, wrapper, str(rank)]
+            ours.append(figures(run([*command, step_rank, str(STEPS), str(hidden)], folder)[0]))
+            script = [str(HERE / "step_rank.py"), str(STEPS), str(hidden), hook, wrapper, str(rank)]
             theirs.append(figures(run(torchrun(script), folder)[0]))
         mine, its = median(ours, 0), median(theirs, 0)
         my_peak, its_peak = median(ours, 1), median(theirs, 1)
@@ -206,7 +208,7 @@ def hosts(folder, step_rank):
         if not pair.made:
             print("The table of two hosts needs root, ip and tc.\n")
             return
-        run_ours = lambda hook, wrapper, rank: figures(pair.run([step_rank, str(STEPS)], folder, hook_variables(hook, wrapper, rank)))
+        run_ours = lambda hook, wrapper, rank: figures(pair.run([step_rank, str(STEPS), str(HIDDEN)], folder, hook_variables(hook, wrapper, rank)))
         compute = statistics.median(run_ours("noop", "no", 0)[0] for _ in range(HOST_ROUNDS))
         speed = pair.bytes_per_second()
         print(f"A step without communication (`noop`) takes {compute:.1f} ms here; one TCP connection carries {speed / 1e6:.0f} MB/s.\n")
@@ -217,7 +219,7 @@ def hosts(folder, step_rank):
             ours, theirs = [], []
             for _ in range(HOST_ROUNDS):
                 ours.append(run_ours(hook, wrapper, rank))
-                script = [sys.executable, str(HERE / "step_rank.py"), str(STEPS), hook, wrapper, str(rank)]
+                script = [sys.executable, str(HERE / "step_rank.py"), str(STEPS), str(HIDDEN), hook, wrapper, str(rank)]
                 theirs.append(figures(pair.run(script, folder, {})))
             mine, its = median(ours, 0), median(theirs, 0)
             wire = 1000 * median(ours, 2) / speed
@@ -241,7 +243,10 @@ def main():
         if "digits" in tables:
             digits(folder, build)
         if "steps" in tables:
-            steps(folder, hookline, step_rank)
+            print("6.3 million parameters:\n")
+            steps(folder, hookline, step_rank, STEP_CASES, HIDDEN)
+            print("21 million parameters:\n")
+            steps(folder, hookline, step_rank, WIDE_CASES, WIDE_HIDDEN)
         if "hosts" in tables:
             hosts(folder, step_rank)
 

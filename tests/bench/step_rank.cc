@@ -1,7 +1,8 @@
-// One rank of the step benchmark: trains an MLP of 6.3 million parameters on random data. Run by hookline launch:
+// One rank of the step benchmark: trains an MLP on random data. Run by hookline launch:
 //
-//     hookline launch --processes-per-node 2 step_rank STEPS
+//     hookline launch --processes-per-node 2 step_rank STEPS HIDDEN
 //
+// HIDDEN 2048 makes 6.3 million parameters, 4096 makes 21 million.
 // Rank 0 prints the median time of a step in ms, without the first five, the peak memory of the process in MB, and the
 // bytes that it hands to collectives in a step.
 #include <ATen/ops/mse_loss.h>
@@ -22,14 +23,14 @@
 
 namespace {
 
-constexpr std::int64_t kInputs = 1024, kHidden = 2048, kOutputs = 10, kBatch = 32;
+constexpr std::int64_t kInputs = 1024, kOutputs = 10, kBatch = 32;
 constexpr int kWarmUpSteps = 5;
 
 struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    first = register_module("first", torch::nn::Linear(kInputs, kHidden));
-    second = register_module("second", torch::nn::Linear(kHidden, kHidden));
-    last = register_module("last", torch::nn::Linear(kHidden, kOutputs));
+  explicit NetImpl(std::int64_t hidden) {
+    first = register_module("first", torch::nn::Linear(kInputs, hidden));
+    second = register_module("second", torch::nn::Linear(hidden, hidden));
+    last = register_module("last", torch::nn::Linear(hidden, kOutputs));
   }
   at::Tensor forward(const at::Tensor& x) { return last(second(first(x).relu()).relu()); }
   torch::nn::Linear first{nullptr}, second{nullptr}, last{nullptr};
@@ -39,9 +40,13 @@ TORCH_MODULE(Net);
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = argc > 1 ? std::atoi(argv[1]) : 30;
+  if (argc != 3) {
+    std::fputs("usage: step_rank STEPS HIDDEN\n", stderr);
+    return 2;
+  }
+  const int steps = std::atoi(argv[1]);
   auto accelerator = hookline::Accelerator::from_env();
-  Net net;
+  Net net(std::atoll(argv[2]));
   torch::optim::SGD sgd(net->parameters(), 0.01);
   auto [model, optimizer] = accelerator.prepare(net, sgd);
   const at::Tensor inputs = at::randn({kBatch, kInputs}), targets = at::randn({kBatch, kOutputs});

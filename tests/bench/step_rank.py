@@ -1,6 +1,6 @@
 """Python's side of the step benchmark: the model and the steps of step_rank.cc in torch's DistributedDataParallel.
 
-Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HOOK WRAPPER RANK_OF_POWER_SGD
+Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HIDDEN HOOK WRAPPER RANK_OF_POWER_SGD
 """
 
 import os
@@ -13,19 +13,20 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-INPUTS, HIDDEN, OUTPUTS, BATCH, WARM_UP_STEPS = 1024, 2048, 10, 32, 5
+INPUTS, OUTPUTS, BATCH, WARM_UP_STEPS = 1024, 10, 32, 5
 
 
 def main():
-    steps, hook, wrapper, rank = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    steps, hidden, rank = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[5])
+    hook, wrapper = sys.argv[3:5]
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
     net = torch.nn.Sequential(
-        torch.nn.Linear(INPUTS, HIDDEN),
+        torch.nn.Linear(INPUTS, hidden),
         torch.nn.ReLU(),
-        torch.nn.Linear(HIDDEN, HIDDEN),
+        torch.nn.Linear(hidden, hidden),
         torch.nn.ReLU(),
-        torch.nn.Linear(HIDDEN, OUTPUTS),
+        torch.nn.Linear(hidden, OUTPUTS),
     )
     one_bucket = hook == "power_sgd"  # with more, PyTorch's hook crashes or hangs over Gloo
     if one_bucket:

@@ -14,6 +14,7 @@
 #include "hooks/log.h"
 #include "hooks/plugin.h"
 #include "hooks/registry.h"
+#include "parallel/environment.h"
 #include "parallel/model_signature.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
@@ -29,11 +30,6 @@ RunConfig config_from_environment() {
   Resolution resolution = resolve(sources, catalog);
   if (!resolution.ok()) throw ConfigError(resolution.report());
   return resolution.config;
-}
-
-int environment_number(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::atoi(text) : otherwise;
 }
 
 }  // namespace
@@ -59,8 +55,9 @@ Accelerator Accelerator::from_env() {
   RunConfig config = config_from_environment();
   log::set_level(config.logging.level);
   const std::chrono::duration<double> peer_timeout(config.launch.peer_timeout_seconds);
-  const Placement placement = place_rank(config.launch, environment_number("LOCAL_RANK", 0),
-                                         environment_number("LOCAL_WORLD_SIZE", 1));
+  const Placement placement =
+      place_rank(config.launch, environment_number("LOCAL_RANK", 0, kMostRanks - 1, 0),
+                 environment_number("LOCAL_WORLD_SIZE", 1, kMostRanks, 1));
   return Accelerator(std::move(config),
                      World::from_environment(
                          std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout), placement));
@@ -79,7 +76,9 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
 
-int Accelerator::local_process_index() const { return environment_number("LOCAL_RANK", rank()); }
+int Accelerator::local_process_index() const {
+  return environment_number("LOCAL_RANK", 0, kMostRanks - 1, rank());
+}
 
 const RunConfig& Accelerator::config() const { return state_->config; }
 World& Accelerator::world() const { return *state_->world; }

@@ -15,6 +15,7 @@
 #include "parallel/guarded_hook.h"
 #include "parallel/model_signature.h"
 #include "parallel/reducer_factory.h"
+#include "parallel/watched_group.h"
 #include "parallel/wire_table.h"
 
 namespace hookline {
@@ -67,7 +68,13 @@ void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
 }
 
 void Ddp::build_reducer() {
-  reducer_ = make_reducer(*world_, parameters_, names_, options_);
+  comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
+    return world->make_stage_group(name);
+  });
+  std::int64_t elements = 0;
+  for (const at::Tensor& parameter : parameters_) elements += parameter.numel();
+  reducer_ =
+      make_reducer(c10::make_intrusive<WatchedGroup>(world_, comm_, elements), parameters_, names_, options_);
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers, false,
@@ -76,15 +83,6 @@ void Ddp::build_reducer() {
     reducer_->set_static_graph();
     logger_->set_static_graph();
   }
-}
-
-HookContext Ddp::hook_context() {
-  if (!comm_) {
-    comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
-      return world->make_stage_group(name);
-    });
-  }
-  return {comm_};
 }
 
 void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
@@ -115,7 +113,7 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
 
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
-  if (!hook_) attach(std::make_unique<NoHook>(hook_context()));
+  if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0) log::info(pipeline_line(wire_report()));
   forward_begun_ = true;
   const bool recording = at::GradMode::is_enabled();
@@ -123,16 +121,13 @@ void Ddp::before_forward() {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
   }
-  explain_unused_parameters([&] { rebuild_buckets(recording); });
+  if (recording) explain_unused_parameters([&] { rebuild_buckets(); });
   if (options_.broadcast_buffers && buffers_may_differ_) {
     broadcast(module_->buffers());
   }
 }
 
-void Ddp::rebuild_buckets(bool recording) {
-  if (!recording || !reducer_->should_rebuild_buckets()) return;
-  // The Reducer waits for the others without looking after them; so let all be there first.
-  world_->barrier("the rebuilding of buckets");
+void Ddp::rebuild_buckets() {
   if (reducer_->rebuild_buckets()) release_gradient_views();
 }
 
@@ -216,7 +211,7 @@ WireReport Ddp::wire_report() const {
     report.first_full_step = hook_->first_full_step();
   } else {
     report.pipeline = "no hook";
-    report.bytes_sent = report.gradient_bytes * steps_;
+    report.bytes_sent = comm_->bytes_sent();
     report.bytes_per_step = report.gradient_bytes;
   }
   return report;

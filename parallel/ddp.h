@@ -64,8 +64,8 @@ class Ddp {
   /// Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
-  /// For hooks built by hand. The first call opens process groups: a collective call.
-  HookContext hook_context();
+  /// For hooks built by hand.
+  HookContext hook_context() const { return {comm_}; }
 
   void before_forward();
   /// `outputs`: the tensors that forward returned, which tell the Reducer what takes part in the step and when
@@ -90,7 +90,7 @@ class Ddp {
  private:
   void build_reducer();
   void attach(std::unique_ptr<CommHook> hook);
-  void rebuild_buckets(bool recording);
+  void rebuild_buckets();
   void explain_unused_parameters(const std::function<void()>& call);
   void broadcast(const std::vector<at::Tensor>& tensors);
 
@@ -99,10 +99,10 @@ class Ddp {
   DdpOptions options_;
   std::vector<std::string> names_;      // of parameters_
   std::vector<at::Tensor> parameters_;  // those that require a gradient
-  std::shared_ptr<Comm> comm_;          // of the hook; null before there is one
+  std::shared_ptr<Comm> comm_;          // of the gradients, through a hook or without one
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
-  const CommHook* hook_ = nullptr;  // owned by the Reducer; from the first forward on there is one
+  const CommHook* hook_ = nullptr;  // owned by the Reducer, if there is one
   bool sync_ = true;
   bool forward_begun_ = false;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -23,6 +22,7 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/cuda_module.h"
+#include "parallel/environment.h"
 #include "parallel/gloo_group.h"
 
 namespace hookline {
@@ -34,27 +34,14 @@ namespace {
 // before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
 [[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
 
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  if (!value || !*value) return std::nullopt;
-  return value;
-}
-
 /// A required whole number in [least, most].
-int number(const char* name, int least, int most) {
-  const auto text = variable(name);
-  if (!text) {
+int required_number(const char* name, int least, int most) {
+  if (!environment_text(name)) {
     throw Error(std::string(name) +
                 " is not set, though RANK or WORLD_SIZE is: start the program with "
                 "'hookline launch', or with neither variable to run it as one rank");
   }
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (failure != std::errc() || end != text->data() + text->size() || value < least || value > most) {
-    throw Error(std::string(name) + " is '" + *text + "': it must be a whole number from " +
-                std::to_string(least) + " to " + std::to_string(most));
-  }
-  return value;
+  return environment_number(name, least, most, least);
 }
 
 /// This machine's address on the way to `host`: what the others can reach it at. Connecting a datagram socket
@@ -89,14 +76,14 @@ std::string own_address_towards(const std::string& host) {
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(int rank, int size) {
-  const std::string host = variable("MASTER_ADDR").value_or("127.0.0.1");
+  const std::string host = environment_text("MASTER_ADDR").value_or("127.0.0.1");
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
-  options.isServer = rank == 0 && !variable("TORCHELASTIC_USE_AGENT_STORE").has_value();
+  options.port = static_cast<std::uint16_t>(required_number("MASTER_PORT", 1, 65535));
+  options.isServer = rank == 0 && !environment_text("TORCHELASTIC_USE_AGENT_STORE").has_value();
   options.numWorkers = static_cast<std::size_t>(size);
   options.timeout = std::chrono::minutes(5);
-  if (options.isServer && variable("HOOKLINE_STORE_FD"))
-    options.masterListenFd = number("HOOKLINE_STORE_FD", 0, 1 << 20);
+  if (options.isServer && environment_text("HOOKLINE_STORE_FD"))
+    options.masterListenFd = required_number("HOOKLINE_STORE_FD", 0, 1 << 20);
   try {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
@@ -113,9 +100,9 @@ c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size) {
   static std::string opened_for;
   static int parts = 0;
   const std::lock_guard lock(mutex);
-  const std::string wanted = variable("MASTER_ADDR").value_or("") + ":" +
-                             variable("MASTER_PORT").value_or("") + ", " + std::to_string(rank) + " of " +
-                             std::to_string(size);
+  const std::string wanted = environment_text("MASTER_ADDR").value_or("") + ":" +
+                             environment_text("MASTER_PORT").value_or("") + ", " + std::to_string(rank) +
+                             " of " + std::to_string(size);
   if (!store || opened_for != wanted) {
     store = open_store(rank, size);
     opened_for = wanted;
@@ -128,7 +115,7 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
                                                                  std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   // Gloo's own default is the address of the host's name, which is often a loopback address.
-  if (const auto interface = variable("GLOO_SOCKET_IFNAME")) {
+  if (const auto interface = environment_text("GLOO_SOCKET_IFNAME")) {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(*interface));
   } else {
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
@@ -140,13 +127,13 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
 
 std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout,
                                                const Placement& placement) {
-  if (!variable("RANK") && !variable("WORLD_SIZE")) {
+  if (!environment_text("RANK") && !environment_text("WORLD_SIZE")) {
     return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1", kDefaultTimeout,
                                    peer_timeout, placement);
   }
-  const int size = number("WORLD_SIZE", 1, 1 << 20);
-  const int rank = number("RANK", 0, size - 1);
-  const std::string address = own_address_towards(variable("MASTER_ADDR").value_or("127.0.0.1"));
+  const int size = required_number("WORLD_SIZE", 1, kMostRanks);
+  const int rank = required_number("RANK", 0, size - 1);
+  const std::string address = own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1"));
   return std::make_shared<World>(open_part_of_store(rank, size), rank, size, address, kDefaultTimeout,
                                  peer_timeout, placement);
 }
@@ -204,7 +191,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> World::make_stage_group(const std::string
   return placement_.nccl ? group_ : make_group(name);
 }
 
-void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {
+FuturePtr World::watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const {
   // The watch is to know a broken connection from a mistake of this rank's own.
   FuturePtr done = make_future();
   work->getFuture()->addCallback([done, work](c10::ivalue::Future& finished) {
@@ -214,8 +201,11 @@ void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& 
       done->markCompleted(at::Tensor());
     }
   });
-  const FuturePtr result = watch_->guard(done, what);
-  result->waitAndThrow();
+  return watch_->guard(done, what);
+}
+
+void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {
+  watched(work, what)->waitAndThrow();
   work->synchronize();  // on a GPU: what the current stream does next comes after it
 }
 

@@ -53,6 +53,10 @@ class World {
   /// What ends a wait when a rank fails.
   FailureWatch& watch() const { return *watch_; }
 
+  /// A future, without a value, that completes with a collective that was started by hand, or with RunFailed; `what`
+  /// names it in an error. On a GPU the streams are not yet behind it: Work::synchronize puts them there.
+  FuturePtr watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const;
+
   /// Waits for a collective that was started by hand; `what` names it in an error.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
 

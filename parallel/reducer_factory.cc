@@ -6,6 +6,7 @@
 #include <limits>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "parallel/bucketing.h"
 
@@ -14,7 +15,7 @@ static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
 
 namespace hookline {
 
-std::shared_ptr<c10d::Reducer> make_reducer(const World& world, const std::vector<at::Tensor>& parameters,
+std::shared_ptr<c10d::Reducer> make_reducer(ProcessGroupPtr group, const std::vector<at::Tensor>& parameters,
                                             const std::vector<std::string>& names,
                                             const DdpOptions& options) {
   const BucketLimits limits = options.bucket_limits;
@@ -29,7 +30,7 @@ std::shared_ptr<c10d::Reducer> make_reducer(const World& world, const std::vecto
   for (std::size_t i = 0; i < names.size(); ++i) names_by_index[i] = names[i];
 
   return std::make_shared<c10d::Reducer>(
-      parameters, assign_buckets(parameters, first_limits), world.group(),
+      parameters, assign_buckets(parameters, first_limits), std::move(group),
       /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false),
       /*bucket_bytes_cap=*/limits.cap_bytes, options.find_unused_parameters, options.gradient_as_bucket_view,
       names_by_index, /*first_bucket_bytes_cap=*/limits.first_bytes, /*skip_all_reduce_unused_params=*/false,

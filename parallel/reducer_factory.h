@@ -10,7 +10,7 @@
 namespace hookline {
 
 /// A Reducer over `parameters` with the buckets that DistributedDataParallel would give it.
-std::shared_ptr<c10d::Reducer> make_reducer(const World& world, const std::vector<at::Tensor>& parameters,
+std::shared_ptr<c10d::Reducer> make_reducer(ProcessGroupPtr group, const std::vector<at::Tensor>& parameters,
                                             const std::vector<std::string>& names, const DdpOptions& options);
 
 }  // namespace hookline

@@ -15,6 +15,7 @@
 
 #include "hooks/registry.h"
 #include "parallel/distributed_module.h"
+#include "parallel/watched_group.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
@@ -124,6 +125,26 @@ TEST(Failure, OfOneRanksProgramEndsTheOthersWaits) {
         failure_of<RunFailed>([&] { testing::communicate(model, ones()); }),
         ::testing::MatchesRegex("rank 1 has left the run; rank [02] waits for it: step 2 of no hook"));
   });
+}
+
+TEST(Failure, EndsWhatTheReducerWaitsForByItself) {
+  for (const bool rebuilds : {true, false}) {
+    run_ranks(2, [rebuilds](std::shared_ptr<World> world) {
+      const auto comm = std::make_shared<Comm>(
+          world->rank(), world->size(), [&](const std::string& name) { return world->make_group(name); });
+      const auto group = c10::make_intrusive<WatchedGroup>(world, comm, 3);
+      if (world->rank() == 1) return;  // without the collective
+      std::vector<at::Tensor> numbers{torch::ones({3}, torch::kInt)};
+      const auto work = rebuilds ? group->broadcast(numbers, {}) : group->allreduce(numbers, {});
+      const std::string failure =
+          std::string("rank 1 has left the run; rank 0 waits for it: ") +
+          (rebuilds ? "the rebuilding of buckets" : "the exchange of used parameters");
+      EXPECT_EQ(failure_of<RunFailed>([&] { work->wait(); }), failure);
+      EXPECT_TRUE(work->isCompleted());
+      EXPECT_FALSE(work->isSuccess());
+      EXPECT_TRUE(work->exception());
+    });
+  }
 }
 
 TEST(Failure, LetsTheSameProcessFormANewWorldAndTrainOn) {

@@ -70,6 +70,10 @@ TEST(FromEnv, IsOneRankWithoutALauncher) {
 TEST(FromEnv, NamesAVariableThatIsWrong) {
   const NoLauncher no_launcher;
   const auto failure = [] { return failure_of<Error>([] { Accelerator::from_env(); }); };
+  {
+    const Variable local("LOCAL_RANK", "first");
+    EXPECT_EQ(failure(), "LOCAL_RANK is 'first': it must be a whole number from 0 to 1048575");
+  }
   const Variable size("WORLD_SIZE", "2");
   EXPECT_EQ(failure(),
             "RANK is not set, though RANK or WORLD_SIZE is: start the program with 'hookline launch', or "

@@ -1,0 +1,75 @@
+#include "parallel/watched_group.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace hookline {
+namespace {
+
+/// Work that is done when a future is.
+class FutureWork : public c10d::Work {
+ public:
+  /// `started`: the collective behind `future`, if what waits on a GPU has to be put behind it by hand.
+  explicit FutureWork(FuturePtr future, c10::intrusive_ptr<c10d::Work> started = {})
+      : future_(std::move(future)), started_(std::move(started)) {}
+
+  bool isCompleted() override { return future_->completed(); }
+  bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
+  std::exception_ptr exception() const override {
+    return future_->hasError() ? future_->exception_ptr() : nullptr;
+  }
+  bool wait(std::chrono::milliseconds) override {
+    future_->waitAndThrow();
+    if (started_) started_->synchronize();
+    return true;
+  }
+  void synchronize() override {
+    if (started_) started_->synchronize();
+  }
+  FuturePtr getFuture() override { return future_; }
+
+ private:
+  FuturePtr future_;
+  c10::intrusive_ptr<c10d::Work> started_;
+};
+
+c10::intrusive_ptr<c10d::Work> watched(const World& world, const c10::intrusive_ptr<c10d::Work>& work,
+                                       const std::string& what) {
+  return c10::make_intrusive<FutureWork>(world.watched(work, what), work);
+}
+
+}  // namespace
+
+WatchedGroup::WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm, std::int64_t elements)
+    : ProcessGroup(world->rank(), world->size()),
+      world_(std::move(world)),
+      comm_(std::move(comm)),
+      elements_(std::max<std::int64_t>(1, elements)) {
+  // For whoever asks after them, as c10d::Logger does.
+  c10d::ProcessGroup& group = *world_->group();
+  setDefaultBackend(group.getBackendType());
+  for (const c10::Device device : group.getDeviceTypes()) {
+    const auto backend = group.getBackend(device.type());
+    setBackend(device.type(), strToBackendType(backend->getBackendName()), backend);
+  }
+}
+
+c10::intrusive_ptr<c10d::Work> WatchedGroup::allreduce(std::vector<at::Tensor>& tensors,
+                                                       const c10d::AllreduceOptions& options) {
+  const at::Tensor& tensor = tensors.at(0);
+  if (!tensor.is_floating_point()) {
+    return watched(*world_, world_->group()->allreduce(tensors, options), "the exchange of used parameters");
+  }
+  const std::int64_t step = elements_reduced_ / elements_;
+  elements_reduced_ += tensor.numel();
+  return c10::make_intrusive<FutureWork>(
+      world_->watch().guard(comm_->all_reduce(tensor), "step " + std::to_string(step) + " of no hook"));
+}
+
+c10::intrusive_ptr<c10d::Work> WatchedGroup::broadcast(std::vector<at::Tensor>& tensors,
+                                                       const c10d::BroadcastOptions& options) {
+  return watched(*world_, world_->group()->broadcast(tensors, options), "the rebuilding of buckets");
+}
+
+}  // namespace hookline

@@ -14,6 +14,7 @@
 #include "launcher/cli/exit_code.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/environment.h"
+#include "launcher/supervise/guard.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/report.h"
 #include "launcher/supervise/run_folder.h"
@@ -70,20 +71,13 @@ int report_spawn_error(const SpawnError& error) {
   return error.in_exec() ? kNotExecutable : kFailure;
 }
 
-}  // namespace
-
-int start_ranks(const RunConfig& config, const Program& program) {
-  const int ranks = ranks_of(config.launch);
-  if (!has_the_gpus(config, ranks)) return kBadInput;
-  const std::optional<RunFolder> folder = make_run_folder(config, ranks);
-  if (!folder) return kBadInput;
-
+JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks) {
   StoreSocket store = bind_store_socket();
   RunPlace place;
   place.ranks = ranks;
   place.store_port = store.port;
   place.store_descriptor = store.descriptor.get();
-  place.run_folder = folder->path();
+  place.run_folder = folder.path();
   const char* threads = std::getenv("OMP_NUM_THREADS");
   place.omp_num_threads = omp_num_threads(
       config, threads ? std::optional<std::string>(threads) : std::nullopt, usable_cores(), ranks);
@@ -91,25 +85,42 @@ int start_ranks(const RunConfig& config, const Program& program) {
   job.program = program.executable;
   job.arguments = program.arguments;
   for (int rank = 0; rank < ranks; ++rank)
-    job.ranks.push_back({rank_environment(own_environment(), place, rank), folder->of_rank(rank)});
+    job.ranks.push_back({rank_environment(own_environment(), place, rank), folder.of_rank(rank)});
   job.store = std::move(store.descriptor);
   job.prefix = config.logging.prefix;
   job.grace_period = std::chrono::duration<double>(config.launch.grace_period_seconds);
+  return job;
+}
 
+int supervise(JobSpec job, Signals& signals, const Program& program, const RunFolder& folder) {
+  const std::size_t ranks = job.ranks.size();
   try {
-    // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
-    Supervisor supervisor(std::move(job));
+    // Lives until the last message is out, which it puts in order with the ranks' own.
+    Supervisor supervisor(std::move(job), signals);
     log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
-              "'; logs in " + folder->path().string());
+              "'; logs in " + folder.path().string());
     const RunResult result = supervisor.run();
     if (const auto& cause = result.state.root_cause)
-      log::error(failure_report(*cause, result.last_error_lines, folder->of_rank(cause->rank)));
+      log::error(failure_report(*cause, result.last_error_lines, folder.of_rank(cause->rank)));
     else if (result.state.stopped_by)
       log::info("stopped by " + signal_name(*result.state.stopped_by));
     return exit_code(result.state);
   } catch (const SpawnError& error) {
     return report_spawn_error(error);
   }
+}
+
+}  // namespace
+
+int start_ranks(const RunConfig& config, const Program& program) {
+  const int ranks = ranks_of(config.launch);
+  if (!has_the_gpus(config, ranks)) return kBadInput;
+  const std::optional<RunFolder> folder = make_run_folder(config, ranks);
+  if (!folder) return kBadInput;
+  // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
+  Signals signals;
+  return run_guarded(
+      signals, [&] { return supervise(job_of(config, program, *folder, ranks), signals, program, *folder); });
 }
 
 }  // namespace hookline

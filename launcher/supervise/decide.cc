@@ -14,6 +14,12 @@ Decision on(RunState state, const RankEnded& event) {
 }
 
 Decision on(RunState state, const SignalReceived& event) {
+  if (event.signal == SIGUSR1 || event.signal == SIGUSR2) return {state, Forward{event.signal}};
+  if (event.signal == SIGKILL) {
+    if (!state.root_cause && !state.stopped_by) state.stopped_by = SIGKILL;
+    state.phase = Phase::killing;
+    return {state, Kill{}};
+  }
   switch (state.phase) {
     case Phase::running:
       state.stopped_by = event.signal;

@@ -13,14 +13,17 @@ struct RankEnded {
   int rank = 0;
   Outcome outcome;
 };
-struct SignalReceived {  // by the launcher, asking it to end
+struct
+    SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 tell the ranks something, SIGKILL has taken its guard, and
+                      // the others ask it to end
   int signal = 0;
 };
 struct GraceOver {};      // ranks that were asked to stop have had their time
 struct ProcessesLeft {};  // every rank has ended, but not all that they started
 using Event = std::variant<RankEnded, SignalReceived, GraceOver, ProcessesLeft>;
 
-// What the supervisor is to do about it, to every rank's process group.
+// What the supervisor is to do about it: Forward goes to the ranks' process groups, Stop and Kill to all that they started
+// too.
 struct Nothing {
   bool operator==(const Nothing&) const = default;
 };
@@ -28,10 +31,14 @@ struct Stop {  // send the signal, and start the grace period
   int signal = 0;
   bool operator==(const Stop&) const = default;
 };
+struct Forward {  // send the signal, and go on
+  int signal = 0;
+  bool operator==(const Forward&) const = default;
+};
 struct Kill {  // send SIGKILL
   bool operator==(const Kill&) const = default;
 };
-using Action = std::variant<Nothing, Stop, Kill>;
+using Action = std::variant<Nothing, Stop, Forward, Kill>;
 
 /// The rank that failed first and thereby ended the run: the others' failures follow from it, or from being
 /// stopped.

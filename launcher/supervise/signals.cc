@@ -1,9 +1,12 @@
 #include "launcher/supervise/signals.h"
 
+#include <fcntl.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 namespace hookline {
 namespace {
@@ -19,7 +22,7 @@ Signals::Signals() {
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGCHLD);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP})
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2})
     if (!is_ignored(signal)) sigaddset(&mask, signal);
 
   struct sigaction ignore = {};
@@ -42,10 +45,26 @@ Signals::Signals() {
 
 Signals::~Signals() { restore(); }
 
+void Signals::take_from(FileDescriptor requests) {
+  fcntl(requests.get(), F_SETFL, O_NONBLOCK);
+  requests_ = std::move(requests);
+  is_keeper_ = true;
+}
+
 std::optional<ReceivedSignal> Signals::next() {
   signalfd_siginfo info;
-  if (read(descriptor_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
-  return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
+  while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
+    // A terminal sends its signals to the keeper too, which has them from the guard already.
+    if (is_keeper_ && info.ssi_signo != SIGCHLD) continue;
+    return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
+  }
+  if (!requests_.is_open()) return std::nullopt;
+  unsigned char signal = 0;
+  const ssize_t count = read(requests_.get(), &signal, 1);
+  if (count == 1) return ReceivedSignal{signal, 0};
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  requests_.reset();
+  return ReceivedSignal{SIGKILL, 0};
 }
 
 void Signals::restore() const {

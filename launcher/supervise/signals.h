@@ -1,6 +1,7 @@
 // The launcher's own signals, as a descriptor to poll instead of handlers.
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <optional>
 
@@ -13,8 +14,8 @@ struct ReceivedSignal {
   pid_t child = 0;  // of SIGCHLD: whose end raised it. Of several ends before it is read, the first.
 };
 
-/// While it lives, SIGCHLD, SIGTSTP and the signals that ask to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) are
-/// read from descriptor(), and a closed pipe or a file that reached its limit is an errno. A signal that was
+/// While it lives, SIGCHLD, SIGTSTP, the signals that ask to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) and those that tell
+/// something (SIGUSR1, SIGUSR2) are read with next(), and a closed pipe or a file that reached its limit is an errno. A signal that was
 /// ignored before (nohup) stays ignored. One at a time in a process.
 class Signals {
  public:
@@ -23,7 +24,12 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  int descriptor() const { return descriptor_.get(); }
+  /// From now on all but SIGCHLD come from `requests`, a byte each, and not from the system: this process is a guard's
+  /// keeper. Once the other end is closed, next() says SIGKILL, a single time.
+  void take_from(FileDescriptor requests);
+
+  /// To be polled for input; -1 among them means nothing.
+  std::array<int, 2> descriptors() const { return {descriptor_.get(), requests_.get()}; }
   std::optional<ReceivedSignal> next();
 
   /// Undoes it all; for a child between fork and exec too.
@@ -31,6 +37,8 @@ class Signals {
 
  private:
   FileDescriptor descriptor_;
+  FileDescriptor requests_;
+  bool is_keeper_ = false;
   sigset_t former_mask_;
   struct sigaction former_pipe_, former_file_limit_, former_child_;
 };

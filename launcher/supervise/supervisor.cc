@@ -1,15 +1,16 @@
 #include "launcher/supervise/supervisor.h"
 
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "hooks/log.h"
 #include "launcher/supervise/child.h"
+#include "launcher/supervise/process_tree.h"
 
 namespace hookline {
 namespace {
@@ -23,7 +24,7 @@ constexpr std::size_t kDrainBytes =
 
 }  // namespace
 
-Supervisor::Supervisor(JobSpec job) : job_(std::move(job)) {
+Supervisor::Supervisor(JobSpec job, Signals& signals) : job_(std::move(job)), signals_(signals) {
   getrlimit(RLIMIT_NOFILE, &former_file_limit_);
   const rlimit highest = {former_file_limit_.rlim_max, former_file_limit_.rlim_max};
   setrlimit(RLIMIT_NOFILE, &highest);
@@ -44,15 +45,11 @@ Supervisor::Supervisor(JobSpec job) : job_(std::move(job)) {
 }
 
 RunResult Supervisor::run() {
-  // Orphans of the ranks become children of ours, so that their ends can be waited for.
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
   log::Redirect redirect([this](std::string_view text) { error_.write(text); });
   try {
     start();
   } catch (...) {
-    signal_groups(SIGKILL);
-    for (Rank& rank : ranks_)
-      if (rank.alive) waitpid(rank.pid, nullptr, 0);
+    kill_descendants(kPatienceAfterKill);
     throw;
   }
   wait();
@@ -90,7 +87,7 @@ void Supervisor::wait() {
   while (true) {
     if (state_.ended()) {
       update_groups();
-      if (!groups_are_left()) return;
+      if (!processes_are_left()) return;
       if (state_.phase == Phase::running) log::warning("the ranks left processes behind; stopping them");
       happened(ProcessesLeft{});
       if (state_.phase == Phase::killing && Clock::now() >= deadline_) {
@@ -110,10 +107,16 @@ int Supervisor::poll_timeout_ms() const {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 60'000));
 }
 
-void Supervisor::poll_once() {
-  std::vector<pollfd> descriptors = {{signals_.descriptor(), POLLIN, 0}};
+std::vector<pollfd> Supervisor::own_descriptors() const {
+  std::vector<pollfd> descriptors;
+  for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
   for (const OutputQueue* queue : {&output_, &error_})
     if (!queue->is_empty()) descriptors.push_back({queue->descriptor(), POLLOUT, 0});
+  return descriptors;
+}
+
+void Supervisor::poll_once() {
+  std::vector<pollfd> descriptors = own_descriptors();
   // A stream whose reader is slow waits: its pipe fills up, and the rank is held back as it would be without
   // us.
   const auto is_wanted = [](const RankStream& stream) {
@@ -144,7 +147,11 @@ void Supervisor::take_signals() {
     } else if (signal->number == SIGTSTP) {
       suspend();
     } else {
-      log::info("received " + signal_name(signal->number));
+      if (signal->number == SIGKILL) {
+        log::error("the launcher was killed; killing the ranks");
+      } else {
+        log::info("received " + signal_name(signal->number));
+      }
       happened(SignalReceived{signal->number});
     }
   }
@@ -174,13 +181,16 @@ void Supervisor::happened(const Event& event) {
   const Decision decision = decide(state_, event);
   state_ = decision.state;
   if (const auto* stop = std::get_if<Stop>(&decision.action)) {
-    signal_groups(stop->signal);
+    signal_all(stop->signal);
     deadline_ =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(std::min(job_.grace_period, kForEver));
+  } else if (const auto* forward = std::get_if<Forward>(&decision.action)) {
+    signal_groups(forward->signal);
   } else if (std::holds_alternative<Kill>(decision.action)) {
-    log::warning(std::holds_alternative<GraceOver>(event) ? "some ranks did not stop in time; killing them"
-                                                          : "killing the ranks");
-    signal_groups(SIGKILL);
+    if (state_.stopped_by != SIGKILL)
+      log::warning(std::holds_alternative<GraceOver>(event) ? "some ranks did not stop in time; killing them"
+                                                            : "killing the ranks");
+    signal_all(SIGKILL);
     deadline_ = Clock::now() + kPatienceAfterKill;
   }
 }
@@ -190,8 +200,21 @@ void Supervisor::signal_groups(int signal) const {
     if (rank.group_left) kill(-rank.pid, signal);
 }
 
-bool Supervisor::groups_are_left() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.group_left; });
+void Supervisor::signal_all(int signal) const {
+  signal_groups(signal);
+  // And what has left the ranks' groups.
+  for (const SeenProcess& process : descendants()) {
+    const bool has_it = std::any_of(ranks_.begin(), ranks_.end(),
+                                    [&](const Rank& rank) { return rank.pid == process.group; });
+    if (!has_it) signal_process(process, signal);
+  }
+}
+
+bool Supervisor::processes_are_left() const {
+  // Orphans are children of ours. Where the system does not make them so, the groups still tell.
+  const bool has_children = waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
+  return has_children ||
+         std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.group_left; });
 }
 
 void Supervisor::update_groups() {
@@ -210,9 +233,7 @@ void Supervisor::drain() {
 
 void Supervisor::flush() {
   while (!output_.is_empty() || !error_.is_empty()) {
-    std::vector<pollfd> descriptors = {{signals_.descriptor(), POLLIN, 0}};
-    for (const OutputQueue* queue : {&output_, &error_})
-      if (!queue->is_empty()) descriptors.push_back({queue->descriptor(), POLLOUT, 0});
+    std::vector<pollfd> descriptors = own_descriptors();
     poll(descriptors.data(), descriptors.size(), -1);
     output_.pump();
     error_.pump();

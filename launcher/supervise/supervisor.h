@@ -1,6 +1,7 @@
 // Runs the ranks of one node: starts them, passes their output on, and stops them together.
 #pragma once
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -42,9 +43,10 @@ struct RunResult {
 /// process, because signals and the reaping of children belong to the process.
 class Supervisor {
  public:
-  explicit Supervisor(JobSpec job);
+  /// `signals` are the launcher's; they must outlive it.
+  Supervisor(JobSpec job, Signals& signals);
 
-  /// Returns when every rank, and what the ranks left in their process groups, is gone. Throws SpawnError or
+  /// Returns when every rank, and all that the ranks started, is gone. Throws SpawnError or
   /// std::system_error, with no rank left, if a rank can't be started.
   RunResult run();
 
@@ -60,6 +62,7 @@ class Supervisor {
 
   void start();
   void wait();
+  std::vector<pollfd> own_descriptors() const;
   void poll_once();
   int poll_timeout_ms() const;
   void take_signals();
@@ -67,14 +70,15 @@ class Supervisor {
   void reap(pid_t which);
   void happened(const Event& event);
   void signal_groups(int signal) const;
-  bool groups_are_left() const;
+  void signal_all(int signal) const;
+  bool processes_are_left() const;
   void update_groups();
   void drain();
   void flush();
   void tell_of_closed_output();
 
   JobSpec job_;
-  Signals signals_;
+  Signals& signals_;
   rlimit former_file_limit_;  // the ranks' own: ours must hold four files a rank
   OutputQueue output_{1}, error_{2};
   std::vector<Rank> ranks_;

@@ -150,17 +150,88 @@ TEST(Supervision, KillsAtOnceAtTheSecondInterrupt) {
   EXPECT_TRUE(all_are_gone(pids));
 }
 
-TEST(Supervision, TakesItsRanksAlongWhenItIsKilled) {
+/// A rank with a child, and with a daemon that left its process group and its session.
+constexpr const char* kSleepWithADaemon =
+    "echo $$ >rank$RANK.pid\n"
+    "(setsid sh -c 'echo $$ >daemon$RANK.pid; exec sleep 600' &)\n"
+    "sleep 600 & echo $! >child$RANK.pid\n"
+    "until [ -s daemon$RANK.pid ]; do sleep 0.01; done\necho ready$RANK\nwait\n";
+
+pid_t keeper_of(pid_t launcher) {
+  const std::string id = std::to_string(launcher);
+  pid_t keeper = 0;
+  std::ifstream("/proc/" + id + "/task/" + id + "/children") >> keeper;
+  return keeper;
+}
+
+class Killed : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
   const Sandbox sandbox;
-  sandbox.script("train", "echo $$ >rank$RANK.pid\necho ready$RANK\nexec sleep 600\n");
+  sandbox.script("train", kSleepWithADaemon);
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "./train"}));
   ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
-  const std::vector<pid_t> pids = pids_in(sandbox);
-  ASSERT_EQ(pids.size(), 2u);
-  process.signal(SIGKILL);
-  EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+  std::vector<pid_t> pids = pids_in(sandbox);
+  ASSERT_EQ(pids.size(), 6u);
+  const pid_t keeper = keeper_of(process.pid());
+  ASSERT_TRUE(is_running(keeper));
+  if (GetParam() == "launcher") {
+    process.signal(SIGKILL);
+  } else {
+    kill(keeper, SIGKILL);
+  }
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  pids.push_back(keeper);
   EXPECT_TRUE(eventually([&] { return all_are_gone(pids); }));
+  EXPECT_THAT(result.err,
+              HasSubstr(GetParam() == "launcher"
+                            ? "hookline: error: the launcher was killed; killing the ranks\n"
+                            : "hookline: error: the launcher's keeper, which supervises the ranks, "
+                              "was killed by SIGKILL (signal 9); all ranks were killed\n"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "keeper"),
+                         [](const auto& instance) { return instance.param; });
+
+TEST(Supervision, GivesItsKeeperANameThatKillallDoesNotMeet) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(keeper_of(process.pid())) + "/comm"), name);
+  EXPECT_EQ(name, "hl-keeper");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
+}
+
+TEST(Supervision, StopsADaemonWithTheRankThatStartedIt) {
+  const Sandbox sandbox;
+  sandbox.script("train", kSleepWithADaemon);
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
+  ASSERT_TRUE(process.wait_for("ready0"));
+  const std::vector<pid_t> pids = pids_in(sandbox);
+  ASSERT_EQ(pids.size(), 3u);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(all_are_gone(pids));
+}
+
+class Told : public ::testing::TestWithParam<int> {};
+
+TEST_P(Told, TheRanksAreToldToo) {
+  const Sandbox sandbox;
+  sandbox.script("train", "trap 'echo told; exit 0' USR1 USR2\necho ready\nwhile :; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "./train"}));
+  ASSERT_TRUE(process.wait_for("[0] ready") && process.wait_for("[1] ready"));
+  process.signal(GetParam());
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("[0] told\n"), HasSubstr("[1] told\n")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Supervision, Told, ::testing::Values(SIGUSR1, SIGUSR2));
 
 TEST(Supervision, StopsWhatRanksThatSucceededLeftBehind) {
   const Sandbox sandbox;

@@ -74,6 +74,21 @@ TEST(Decide, ForwardsASignalAndTakesItsCode) {
   }
 }
 
+TEST(Decide, TellsTheRanksWhatASchedulerTellsTheLauncher) {
+  for (int signal : {SIGUSR1, SIGUSR2}) {
+    const Told told = tell(state_of(1), {SignalReceived{signal}, RankEnded{0, Exited{0}}});
+    EXPECT_EQ(told.actions, (std::vector<Action>{Forward{signal}, Nothing{}}));
+    EXPECT_EQ(exit_code(told.state), 0);
+  }
+}
+
+TEST(Decide, KillsWhenTheLauncherWasKilled) {
+  const Told told =
+      tell(state_of(1), {SignalReceived{SIGTERM}, SignalReceived{SIGKILL}, RankEnded{0, Signalled{SIGKILL}}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Kill{}, Nothing{}}));
+  EXPECT_FALSE(told.state.root_cause);
+}
+
 TEST(Decide, KillsAtTheSecondInterrupt) {
   const Told told =
       tell(state_of(2), {SignalReceived{SIGINT}, SignalReceived{SIGINT}, SignalReceived{SIGINT}});

@@ -1,0 +1,22 @@
+// Two processes that look after each other, so that no rank outlives the launcher.
+#pragma once
+
+#include <functional>
+
+#include "launcher/supervise/signals.h"
+
+namespace hookline {
+
+/// Runs `keep` in a process of its own, the keeper, and returns its exit code; in the keeper, returns what `keep` does.
+///
+/// The keeper starts the ranks and does all the work. The process that called this, which is the one that a shell or a
+/// scheduler knows, passes its signals on and waits. Each is a subreaper: what ranks leave behind becomes a child of the
+/// keeper, and of this process once the keeper is gone. If the keeper is killed, this process kills everything below it
+/// and returns 128 + the signal. If this process is killed, the keeper's `signals` say SIGKILL, and it kills everything
+/// below it. The keeper calls itself "hl-keeper", so that not even `killall -9 hookline` ends both.
+///
+/// `signals` is to be made before, and is the keeper's from then on. Call it without other threads. Throws
+/// std::system_error if the system refuses the process.
+int run_guarded(Signals& signals, const std::function<int()>& keep);
+
+}  // namespace hookline

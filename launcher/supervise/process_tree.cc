@@ -1,0 +1,113 @@
+#include "launcher/supervise/process_tree.h"
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "launcher/supervise/file_descriptor.h"
+
+namespace hookline {
+namespace {
+
+struct Status {
+  SeenProcess process;
+  pid_t parent = 0;
+  char state = '?';
+
+  bool ended() const { return state == 'Z' || state == 'X'; }
+};
+
+/// From /proc/PID/stat: "PID (NAME) STATE PARENT GROUP ... START_TIME ...", the 22nd field. NAME may hold anything.
+std::optional<Status> status_of(pid_t pid) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "re"), std::fclose);
+  if (!file) return std::nullopt;
+  char text[1024];
+  text[std::fread(text, 1, sizeof text - 1, file.get())] = '\0';
+  const char* fields = std::strrchr(text, ')');
+  Status status;
+  status.process.pid = pid;
+  if (!fields ||
+      std::sscanf(fields + 1,
+                  " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                  &status.state, &status.parent, &status.process.group, &status.process.start_time) != 4)
+    return std::nullopt;
+  return status;
+}
+
+std::vector<Status> all_processes() {
+  std::vector<Status> result;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+  if (!folder) return result;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    if (const auto status = status_of(pid)) result.push_back(*status);
+  }
+  return result;
+}
+
+void reap_all() {
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
+bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+
+}  // namespace
+
+std::vector<SeenProcess> descendants() {
+  std::multimap<pid_t, Status> children;
+  for (const Status& status : all_processes()) children.emplace(status.parent, status);
+  std::vector<SeenProcess> result;
+  std::vector<pid_t> parents = {getpid()};
+  while (!parents.empty()) {
+    const auto [first, last] = children.equal_range(parents.back());
+    parents.pop_back();
+    for (auto child = first; child != last; ++child) {
+      parents.push_back(child->second.process.pid);
+      if (!child->second.ended()) result.push_back(child->second.process);
+    }
+  }
+  return result;
+}
+
+void signal_process(const SeenProcess& process, int signal) {
+  const FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  const auto now = status_of(process.pid);
+  if (!now || now->process.start_time != process.start_time) return;
+  if (descriptor.is_open()) {
+    syscall(SYS_pidfd_send_signal, descriptor.get(), signal, nullptr, 0);
+  } else {
+    kill(process.pid, signal);  // a kernel before 5.3
+  }
+}
+
+bool kill_descendants(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  reap_all();
+  while (has_children()) {
+    for (const SeenProcess& process : descendants()) signal_process(process, SIGKILL);
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    reap_all();
+  }
+  return true;
+}
+
+}  // namespace hookline

@@ -1,0 +1,29 @@
+// The processes below this one, as /proc shows them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <vector>
+
+namespace hookline {
+
+/// A process that may have ended, and its number be another's, by the time it is signalled.
+struct SeenProcess {
+  pid_t pid = 0;
+  pid_t group = 0;
+  unsigned long long start_time =
+      0;  // in clock ticks since the system started: with the pid, it tells processes apart
+};
+
+/// All processes below this one that have not ended: children, their children, and so on. Without a /proc, none.
+std::vector<SeenProcess> descendants();
+
+/// Sends `signal` to the process that was seen, never to one that got its number since.
+void signal_process(const SeenProcess& process, int signal);
+
+/// Kills and reaps everything below this process, what is started meanwhile included. False if something is left after
+/// `patience`: a process that the kernel can't end yet.
+bool kill_descendants(std::chrono::milliseconds patience);
+
+}  // namespace hookline

@@ -86,6 +86,14 @@ OptionRow peer_timeout() {
   return row;
 }
 
+OptionRow restart_delay() {
+  OptionRow row = option("restart_delay_seconds", OptionType::number, "seconds",
+                         "Before the first restart; before each further one twice as long, up to a minute.");
+  row.at_least = 0;
+  row.at_most = 86400;
+  return row;
+}
+
 OptionRow one_of(const char* name, std::vector<std::string> allowed, const char* help) {
   OptionRow row = text(name, help);
   row.allowed = std::move(allowed);
@@ -134,6 +142,13 @@ std::vector<KeyRow> make_schema() {
       "launch", one_of("backend", {"auto", "gloo", "nccl"},
                        "What ranks communicate with; auto: nccl for ranks with a GPU each, else gloo.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
+  rows.push_back(key<launch, &LaunchConfig::max_restarts>(
+      "launch",
+      count("max_restarts", "restarts", 0, "How often all ranks are started again when one failed.")));
+  rows.push_back(key<launch, &LaunchConfig::restart>(
+      "launch", one_of("restart", {"curable", "always"},
+                       "curable: not after exit code 2, nor after the same failure at the same step.")));
+  rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>("launch", restart_delay()));
   rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>("launch", peer_timeout()));
   add_ddp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(

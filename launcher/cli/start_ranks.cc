@@ -12,6 +12,7 @@
 #include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/supervise/attempts.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/guard.h"
@@ -49,10 +50,10 @@ bool has_the_gpus(const RunConfig& config, int ranks) {
   return true;
 }
 
-std::optional<RunFolder> make_run_folder(const RunConfig& config, int ranks) {
+std::optional<RunFolder> make_run_folder(const RunConfig& config) {
   std::string reason;
   try {
-    return RunFolder(config.logging.dir, ranks, to_toml(config));
+    return RunFolder(config.logging.dir, to_toml(config));
   } catch (const std::system_error& error) {
     reason = error.code().message();
   }
@@ -71,13 +72,17 @@ int report_spawn_error(const SpawnError& error) {
   return error.in_exec() ? kNotExecutable : kFailure;
 }
 
-JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks) {
+JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks,
+               std::int64_t attempt) {
   StoreSocket store = bind_store_socket();
   RunPlace place;
   place.ranks = ranks;
   place.store_port = store.port;
   place.store_descriptor = store.descriptor.get();
   place.run_folder = folder.path();
+  place.log_folder = folder.make_attempt(attempt, ranks);
+  place.restarts = attempt;
+  place.max_restarts = config.launch.max_restarts;
   const char* threads = std::getenv("OMP_NUM_THREADS");
   place.omp_num_threads = omp_num_threads(
       config, threads ? std::optional<std::string>(threads) : std::nullopt, usable_cores(), ranks);
@@ -85,26 +90,28 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.program = program.executable;
   job.arguments = program.arguments;
   for (int rank = 0; rank < ranks; ++rank)
-    job.ranks.push_back({rank_environment(own_environment(), place, rank), folder.of_rank(rank)});
+    job.ranks.push_back({rank_environment(own_environment(), place, rank),
+                         std::filesystem::path(place.log_folder) / std::to_string(rank)});
   job.store = std::move(store.descriptor);
   job.prefix = config.logging.prefix;
   job.grace_period = std::chrono::duration<double>(config.launch.grace_period_seconds);
   return job;
 }
 
-int supervise(JobSpec job, Signals& signals, const Program& program, const RunFolder& folder) {
-  const std::size_t ranks = job.ranks.size();
+RestartPolicy restart_policy(const LaunchConfig& config) {
+  return {config.max_restarts, config.restart == "always",
+          std::chrono::duration<double>(config.restart_delay_seconds)};
+}
+
+/// What the keeper does.
+int keep(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks,
+         Signals& signals) {
+  log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
+            "'; logs in " + folder.path().string());
   try {
-    // Lives until the last message is out, which it puts in order with the ranks' own.
-    Supervisor supervisor(std::move(job), signals);
-    log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
-              "'; logs in " + folder.path().string());
-    const RunResult result = supervisor.run();
-    if (const auto& cause = result.state.root_cause)
-      log::error(failure_report(*cause, result.last_error_lines, folder.of_rank(cause->rank)));
-    else if (result.state.stopped_by)
-      log::info("stopped by " + signal_name(*result.state.stopped_by));
-    return exit_code(result.state);
+    return run_attempts(restart_policy(config.launch), signals, [&](std::int64_t attempt) {
+      return job_of(config, program, folder, ranks, attempt);
+    });
   } catch (const SpawnError& error) {
     return report_spawn_error(error);
   }
@@ -115,12 +122,11 @@ int supervise(JobSpec job, Signals& signals, const Program& program, const RunFo
 int start_ranks(const RunConfig& config, const Program& program) {
   const int ranks = ranks_of(config.launch);
   if (!has_the_gpus(config, ranks)) return kBadInput;
-  const std::optional<RunFolder> folder = make_run_folder(config, ranks);
+  const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
   // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
   Signals signals;
-  return run_guarded(
-      signals, [&] { return supervise(job_of(config, program, *folder, ranks), signals, program, *folder); });
+  return run_guarded(signals, [&] { return keep(config, program, *folder, ranks, signals); });
 }
 
 }  // namespace hookline

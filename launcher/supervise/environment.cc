@@ -1,5 +1,7 @@
 #include "launcher/supervise/environment.h"
 
+#include "launcher/supervise/error_file.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,10 +40,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
       {"ROLE_NAME", "default"},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", std::to_string(place.store_port)},
-      {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(place.restarts)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(place.max_restarts)},
       {"TORCHELASTIC_RUN_ID", folder.filename()},
-      {"TORCHELASTIC_ERROR_FILE", folder / index / "error.json"},
+      {"TORCHELASTIC_ERROR_FILE", std::filesystem::path(place.log_folder) / index / kErrorFile},
       {"OMP_NUM_THREADS", place.omp_num_threads},
       {"HOOKLINE_CONFIG", folder / "resolved.toml"},
       {"HOOKLINE_RUN_DIR", folder},

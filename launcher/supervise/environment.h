@@ -1,6 +1,7 @@
 // The environment that a rank gets.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,12 +10,15 @@
 
 namespace hookline {
 
-/// What all ranks of a run share.
+/// What all ranks of an attempt share.
 struct RunPlace {
   int ranks = 1;  // on this node, which is the only one
   int store_port = 0;
   int store_descriptor = -1;  // in rank 0
   std::string run_folder;     // absolute
+  std::string log_folder;     // of this attempt; below it one a rank
+  std::int64_t restarts = 0;  // before this attempt
+  std::int64_t max_restarts = 0;
   std::string omp_num_threads;
 };
 

@@ -8,7 +8,7 @@
 namespace hookline {
 
 Outcome outcome_of(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return Signalled{WTERMSIG(wait_status)};
+  if (WIFSIGNALED(wait_status)) return Signalled{WTERMSIG(wait_status), WCOREDUMP(wait_status)};
   return Exited{WEXITSTATUS(wait_status)};
 }
 
@@ -29,7 +29,7 @@ std::string signal_name(int signal) {
 std::string describe(const Outcome& outcome) {
   if (const auto* signalled = std::get_if<Signalled>(&outcome))
     return "was killed by " + signal_name(signalled->signal) + " (signal " +
-           std::to_string(signalled->signal) + ")";
+           std::to_string(signalled->signal) + (signalled->core_dumped ? ", core dumped)" : ")");
   return "exited with code " + std::to_string(std::get<Exited>(outcome).code);
 }
 

@@ -13,6 +13,7 @@ struct Exited {
 
 struct Signalled {
   int signal = 0;
+  bool core_dumped = false;
   bool operator==(const Signalled&) const = default;
 };
 
@@ -26,7 +27,7 @@ bool succeeded(const Outcome& outcome);
 /// As a shell counts: the code itself, or 128 + the signal's number.
 int exit_code(const Outcome& outcome);
 
-/// "exited with code 7", "was killed by SIGSEGV (signal 11)".
+/// "exited with code 7", "was killed by SIGSEGV (signal 11, core dumped)".
 std::string describe(const Outcome& outcome);
 
 /// "SIGTERM", "SIGRTMIN+3", or "signal 99".

@@ -3,19 +3,41 @@
 #include <csignal>
 
 namespace hookline {
+namespace {
 
-std::string failure_report(const RootCause& cause, const std::deque<std::string>& last_error_lines,
-                           const std::filesystem::path& log_folder) {
+std::string why_killed(const std::optional<bool>& memory_ran_out) {
+  if (!memory_ran_out) return "; the kernel does that to a process when memory runs out (see dmesg)";
+  return *memory_ran_out ? "; memory ran out, and the kernel chose it"
+                         : "; memory had not run out: another process sent the signal";
+}
+
+void add_indented(std::string& text, const std::string& lines) {
+  text += "\n    ";
+  for (const char c : lines) {
+    text += c;
+    if (c == '\n') text += "    ";
+  }
+}
+
+}  // namespace
+
+std::string failure_report(const Failure& failure) {
+  const RootCause& cause = failure.cause;
   std::string text = "rank " + std::to_string(cause.rank) + " " + describe(cause.outcome);
-  if (cause.outcome == Outcome(Signalled{SIGKILL}))
-    text += "; the kernel does that to a process when memory runs out (see dmesg)";
-  if (last_error_lines.empty()) {
+  const auto* signalled = std::get_if<Signalled>(&cause.outcome);
+  if (signalled && signalled->signal == SIGKILL) text += why_killed(failure.memory_ran_out);
+  if (failure.error) {
+    const RankError& error = *failure.error;
+    text += "\n  its error" + (error.step ? " at step " + std::to_string(*error.step) : std::string()) + ":";
+    add_indented(text, (error.type.empty() ? "" : error.type + ": ") + error.message);
+  }
+  if (failure.last_error_lines.empty()) {
     text += "\n  it wrote nothing to standard error";
   } else {
     text += "\n  the end of its standard error:";
-    for (const std::string& line : last_error_lines) text += "\n    " + line;
+    for (const std::string& line : failure.last_error_lines) add_indented(text, line);
   }
-  return text + "\n  its logs: " + (log_folder / "").string();
+  return text + "\n  its logs on " + failure.host + ": " + (failure.log_folder / "").string();
 }
 
 }  // namespace hookline

@@ -1,17 +1,28 @@
-// What the launcher says about a run that failed.
+// What the launcher says about ranks that failed.
 #pragma once
 
 #include <deque>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "launcher/supervise/decide.h"
+#include "launcher/supervise/error_file.h"
 
 namespace hookline {
 
-/// Names the rank, how it ended, the last lines of its standard error and where its logs are; without a
+/// All that is known of the rank which failed first.
+struct Failure {
+  RootCause cause;
+  std::string host;
+  std::filesystem::path log_folder;
+  std::deque<std::string> last_error_lines;  // of its standard error
+  std::optional<RankError> error;            // of its error file
+  std::optional<bool> memory_ran_out;  // on this host while it ran; unknown where the kernel does not count
+};
+
+/// Names the rank, how it ended, its own error, the last lines of its standard error, and where its logs are; without a
 /// newline at the end.
-std::string failure_report(const RootCause& cause, const std::deque<std::string>& last_error_lines,
-                           const std::filesystem::path& log_folder);
+std::string failure_report(const Failure& failure);
 
 }  // namespace hookline

@@ -36,7 +36,7 @@ void point_latest_to(const fs::path& folder) {
 
 }  // namespace
 
-RunFolder::RunFolder(const fs::path& parent, int ranks, const std::string& resolved_config) {
+RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config) {
   const fs::path absolute_parent = fs::absolute(parent).lexically_normal();
   fs::create_directories(absolute_parent);
   const std::string name = timestamp() + "-" + std::to_string(getpid());
@@ -45,14 +45,19 @@ RunFolder::RunFolder(const fs::path& parent, int ranks, const std::string& resol
     path_ = absolute_parent / (attempt == 1 ? name : name + "-" + std::to_string(attempt));
     if (fs::create_directory(path_)) break;
   }
-  for (int rank = 0; rank < ranks; ++rank) fs::create_directory(of_rank(rank));
-
   const fs::path file = path_ / "resolved.toml";
   std::ofstream out(file, std::ios::binary);
   out << resolved_config;
   out.close();
   if (!out) throw std::system_error(errno, std::generic_category(), "can't write '" + file.string() + "'");
   point_latest_to(path_);
+}
+
+fs::path RunFolder::make_attempt(std::int64_t number, int ranks) const {
+  const fs::path folder = path_ / ("attempt_" + std::to_string(number));
+  fs::create_directory(folder);
+  for (int rank = 0; rank < ranks; ++rank) fs::create_directory(folder / std::to_string(rank));
+  return folder;
 }
 
 }  // namespace hookline

@@ -1,7 +1,11 @@
 #include "launcher/supervise/supervisor.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +14,8 @@
 
 #include "hooks/log.h"
 #include "launcher/supervise/child.h"
+#include "launcher/supervise/error_file.h"
+#include "launcher/supervise/machine.h"
 #include "launcher/supervise/process_tree.h"
 
 namespace hookline {
@@ -55,13 +61,25 @@ RunResult Supervisor::run() {
   wait();
   drain();
   flush();
-  RunResult result{state_, {}};
-  if (state_.root_cause)
-    result.last_error_lines = ranks_[static_cast<std::size_t>(state_.root_cause->rank)].error->tail().lines();
-  return result;
+  return {state_, state_.root_cause ? std::optional(failure()) : std::nullopt};
+}
+
+Failure Supervisor::failure() const {
+  const auto rank = static_cast<std::size_t>(state_.root_cause->rank);
+  Failure failure;
+  failure.cause = *state_.root_cause;
+  failure.host = host_name();
+  failure.log_folder = job_.ranks[rank].log_folder;
+  failure.last_error_lines = ranks_[rank].error->tail().lines();
+  failure.error = read_error_file(failure.log_folder / kErrorFile);
+  const auto memory_kills = memory_kills_so_far();
+  if (memory_kills && memory_kills_before_) failure.memory_ran_out = *memory_kills > *memory_kills_before_;
+  return failure;
 }
 
 void Supervisor::start() {
+  memory_kills_before_ = memory_kills_so_far();
+  ends_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = ranks_[i];
     const FileDescriptor output = rank.output->open_pipe(), error = rank.error->open_pipe();
@@ -78,6 +96,9 @@ void Supervisor::start() {
     };
     rank.pid = spawn(child);
     rank.alive = rank.group_left = true;
+    rank.end = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.pid, 0)));
+    epoll_event event = {EPOLLIN, {.u64 = i}};
+    epoll_ctl(ends_.get(), EPOLL_CTL_ADD, rank.end.get(), &event);
     ++state_.ranks_alive;
   }
   job_.store.reset();
@@ -140,9 +161,6 @@ void Supervisor::take_signals() {
   bool child_ended = false;
   while (const auto signal = signals_.next()) {
     if (signal->number == SIGCHLD) {
-      // Ends that happen before the signal is read share one, which names the first: reaped before the
-      // others, it keeps the order of the failures.
-      reap(signal->child);
       child_ended = true;
     } else if (signal->number == SIGTSTP) {
       suspend();
@@ -156,7 +174,7 @@ void Supervisor::take_signals() {
     }
   }
   if (!child_ended) return;
-  reap(-1);
+  reap();
   update_groups();
 }
 
@@ -166,15 +184,27 @@ void Supervisor::suspend() {
   signal_groups(SIGCONT);
 }
 
-void Supervisor::reap(pid_t which) {
-  int status;
-  for (pid_t pid; (pid = waitpid(which, &status, WNOHANG)) > 0;) {
-    const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
-                                   [pid](const Rank& candidate) { return candidate.pid == pid; });
-    if (rank == ranks_.end() || !rank->alive) continue;
-    rank->alive = false;
-    happened(RankEnded{static_cast<int>(rank - ranks_.begin()), outcome_of(status)});
+void Supervisor::reap() {
+  // Several may have ended since we looked: epoll keeps them in the order in which they became ready, waitpid does not.
+  epoll_event event;
+  while (epoll_wait(ends_.get(), &event, 1, 0) == 1) {
+    const auto rank = static_cast<int>(event.data.u64);
+    int status;
+    if (waitpid(ranks_[event.data.u64].pid, &status, WNOHANG) <= 0) break;
+    ended(rank, status);
   }
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      if (ranks_[rank].pid == pid && ranks_[rank].alive) ended(static_cast<int>(rank), status);
+  }
+}
+
+void Supervisor::ended(int rank, int wait_status) {
+  Rank& ended = ranks_[static_cast<std::size_t>(rank)];
+  ended.alive = false;
+  ended.end.reset();
+  happened(RankEnded{rank, outcome_of(wait_status)});
 }
 
 void Supervisor::happened(const Event& event) {

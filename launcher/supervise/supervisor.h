@@ -6,9 +6,9 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <deque>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +16,14 @@
 #include "launcher/supervise/file_descriptor.h"
 #include "launcher/supervise/output_queue.h"
 #include "launcher/supervise/rank_stream.h"
+#include "launcher/supervise/report.h"
 #include "launcher/supervise/signals.h"
 
 namespace hookline {
 
 struct RankSpec {
   std::vector<std::string> environment;  // "NAME=value", complete
-  std::filesystem::path log_folder;      // exists; gets stdout.log and stderr.log
+  std::filesystem::path log_folder;      // exists; gets stdout.log and stderr.log, and may get error.json
 };
 
 struct JobSpec {
@@ -36,7 +37,7 @@ struct JobSpec {
 
 struct RunResult {
   RunState state;
-  std::deque<std::string> last_error_lines;  // of the root cause's standard error
+  std::optional<Failure> failure;  // of the state's root cause, if there is one
 };
 
 /// One run. Not for several threads: the ranks die with the thread that calls run(). One at a time in a
@@ -54,7 +55,8 @@ class Supervisor {
   using Clock = std::chrono::steady_clock;
 
   struct Rank {
-    pid_t pid = 0;  // and of its process group
+    pid_t pid = 0;       // and of its process group
+    FileDescriptor end;  // readable once the process has ended
     bool alive = false;
     bool group_left = false;  // false once the group is empty: the system may then give its number to others
     std::unique_ptr<RankStream> output, error;
@@ -67,7 +69,9 @@ class Supervisor {
   int poll_timeout_ms() const;
   void take_signals();
   void suspend();
-  void reap(pid_t which);
+  void reap();
+  void ended(int rank, int wait_status);
+  Failure failure() const;
   void happened(const Event& event);
   void signal_groups(int signal) const;
   void signal_all(int signal) const;
@@ -82,6 +86,8 @@ class Supervisor {
   rlimit former_file_limit_;  // the ranks' own: ours must hold four files a rank
   OutputQueue output_{1}, error_{2};
   std::vector<Rank> ranks_;
+  FileDescriptor ends_;  // tells which ranks have ended, in the order in which they did
+  std::optional<std::int64_t> memory_kills_before_;
   RunState state_;
   Clock::time_point deadline_ =
       Clock::time_point::max();  // of the grace period, or of giving up after SIGKILL

@@ -36,8 +36,8 @@ TEST(Launch, PrefixesEachLineWithItsRankAndKeepsLogs) {
   EXPECT_THAT(lines_of(result.err),
               UnorderedElementsAre("hookline: 2 ranks of './train'; logs in " + sandbox.run_folder(),
                                    "[0] trouble 0", "[1] trouble 1"));
-  EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/1/stdout.log"), "one from 1\nno newline");
-  EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/0/stderr.log"), "trouble 0\n");
+  EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/attempt_0/1/stdout.log"), "one from 1\nno newline");
+  EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/attempt_0/0/stderr.log"), "trouble 0\n");
 }
 
 TEST(Launch, LeavesPrefixesOutWhenTold) {
@@ -99,7 +99,7 @@ names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "
 print(*[os.environ[name] for name in names], *sys.argv[1:])
 run = os.environ["HOOKLINE_RUN_DIR"]
 assert os.environ["TORCHELASTIC_RUN_ID"] == os.path.basename(run)
-assert os.environ["TORCHELASTIC_ERROR_FILE"] == os.path.join(run, os.environ["RANK"], "error.json")
+assert os.environ["TORCHELASTIC_ERROR_FILE"] == os.path.join(run, "attempt_0", os.environ["RANK"], "error.json")
 if os.environ["RANK"] == "0":  # as c10d's store does
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -263,8 +263,9 @@ TEST(Launch, GoesOnWhenALogCannotGrow) {
   EXPECT_EQ(lines_of(result.out).size(), 300u);
   EXPECT_THAT(
       lines_of(result.err),
-      ElementsAre(::testing::_, "hookline: warning: can't write '" + sandbox.run_folder() +
-                                    "/0/stdout.log' any more (File too large); the run goes on without it"));
+      ElementsAre(::testing::_,
+                  "hookline: warning: can't write '" + sandbox.run_folder() +
+                      "/attempt_0/0/stdout.log' any more (File too large); the run goes on without it"));
 }
 
 TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
@@ -280,7 +281,7 @@ TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
   EXPECT_THAT(result.err,
               HasSubstr("hookline: warning: can't write to standard output any more (Broken pipe); the run "
                         "goes on, and its logs are complete\n"));
-  EXPECT_EQ(lines_of(testing::read_file(sandbox.run_folder() + "/0/stdout.log")).size(), 20001u);
+  EXPECT_EQ(lines_of(testing::read_file(sandbox.run_folder() + "/attempt_0/0/stdout.log")).size(), 20001u);
 }
 
 TEST(Launch, KeepsItsExitCodeWhenNobodyReadsItAtAll) {

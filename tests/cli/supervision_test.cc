@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "run_hookline.h"
@@ -43,6 +45,24 @@ char state_of(pid_t pid) {
   return name_end == std::string::npos ? '?' : text.at(name_end + 2);
 }
 
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// In the order in which they were started.
+std::vector<pid_t> children_of(pid_t parent) {
+  const std::string id = std::to_string(parent);
+  std::ifstream in("/proc/" + id + "/task/" + id + "/children");
+  return {std::istream_iterator<pid_t>(in), {}};
+}
+
+pid_t keeper_of(pid_t launcher) {
+  const std::vector<pid_t> children = children_of(launcher);
+  return children.empty() ? 0 : children[0];
+}
+
 /// A rank that has a process of its own and writes both ids down, then says so.
 constexpr const char* kSleepWithAChild =
     "echo $$ >rank$RANK.pid\nsleep 600 & echo $! >child$RANK.pid\necho ready$RANK\nwait\n";
@@ -56,8 +76,45 @@ TEST(Supervision, TakesTheCodeOfTheFirstRankThatFails) {
                                    "  the end of its standard error:\n"
                                    "    loading\n"
                                    "    boom\n"
-                                   "  its logs: " +
-                                   sandbox.run_folder() + "/1/\n"));
+                                   "  its logs on " +
+                                   host_name() + ": " + sandbox.run_folder() + "/attempt_0/1/\n"));
+}
+
+TEST(Supervision, BlamesTheRankThatFailedFirstThoughItSeesSeveralEndsAtOnce) {
+  // The launcher is stopped while the ranks end, the last one first, and one with success.
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "echo ready\nuntil [ -e go$RANK ]; do sleep 0.005; done\n[ $RANK = 3 ] && exit 0\n"
+                 "exit $((10 + RANK))\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "4", "./train"}));
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(process.wait_for("[" + std::to_string(rank) + "] ready"));
+  const pid_t keeper = keeper_of(process.pid());
+  const std::vector<pid_t> ranks = children_of(keeper);
+  ASSERT_EQ(ranks.size(), 4u);
+  kill(keeper, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(keeper) == 'T'; }));
+  for (const int rank : {3, 2, 0, 1}) {
+    sandbox.folder.write("go" + std::to_string(rank), "");
+    ASSERT_TRUE(eventually([&] { return state_of(ranks[static_cast<std::size_t>(rank)]) == 'Z'; }));
+  }
+  kill(keeper, SIGCONT);
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 12);
+  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 2 exited with code 12\n"));
+}
+
+TEST(Supervision, ShowsTheErrorFileOfARankThatWritesOne) {
+  const Sandbox sandbox;
+  sandbox.script(
+      "train",
+      "echo '{\"message\": {\"message\": \"ValueError: no\", \"extraInfo\": {\"py_callstack\": \"\", "
+      "\"timestamp\": \"1700000000\"}}}' >$TORCHELASTIC_ERROR_FILE\nexit 1\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 exited with code 1\n"
+                                    "  its error:\n"
+                                    "    ValueError: no\n"
+                                    "  it wrote nothing to standard error\n"));
 }
 
 TEST(Supervision, NamesTheSignalThatKilledARank) {
@@ -65,8 +122,10 @@ TEST(Supervision, NamesTheSignalThatKilledARank) {
   sandbox.script("train", "kill -SEGV $$\n");
   const ProcessResult result = sandbox.run({"launch", "./train"});
   EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
-  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 was killed by SIGSEGV (signal 11)\n"
-                                    "  it wrote nothing to standard error\n"));
+  EXPECT_THAT(result.err,
+              ::testing::ContainsRegex(
+                  "hookline: error: rank 0 was killed by SIGSEGV \\(signal 11(, core dumped)?\\)\n"
+                  "  it wrote nothing to standard error\n"));
 }
 
 TEST(Supervision, StopsTheOtherRanksAndWhatTheyStarted) {
@@ -157,13 +216,6 @@ constexpr const char* kSleepWithADaemon =
     "sleep 600 & echo $! >child$RANK.pid\n"
     "until [ -s daemon$RANK.pid ]; do sleep 0.01; done\necho ready$RANK\nwait\n";
 
-pid_t keeper_of(pid_t launcher) {
-  const std::string id = std::to_string(launcher);
-  pid_t keeper = 0;
-  std::ifstream("/proc/" + id + "/task/" + id + "/children") >> keeper;
-  return keeper;
-}
-
 class Killed : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
@@ -180,15 +232,15 @@ TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
   } else {
     kill(keeper, SIGKILL);
   }
-  const ProcessResult result = process.wait();
-  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
   pids.push_back(keeper);
   EXPECT_TRUE(eventually([&] { return all_are_gone(pids); }));
-  EXPECT_THAT(result.err,
-              HasSubstr(GetParam() == "launcher"
-                            ? "hookline: error: the launcher was killed; killing the ranks\n"
-                            : "hookline: error: the launcher's keeper, which supervises the ranks, "
-                              "was killed by SIGKILL (signal 9); all ranks were killed\n"));
+  const std::string told =
+      GetParam() == "launcher"
+          ? "hookline: error: the launcher was killed; killing the ranks\n"
+          : "hookline: error: the launcher's keeper, which supervises the ranks, was killed by "
+            "SIGKILL (signal 9); all ranks were killed\n";
+  EXPECT_TRUE(eventually([&] { return process.wait_for(told); })) << process.err();
 }
 
 INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "keeper"),

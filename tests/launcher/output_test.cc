@@ -126,20 +126,65 @@ TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
 }
 
 TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
-  EXPECT_EQ(failure_report({1, Exited{7}}, {"loading", "boom"}, "/runs/latest/1"),
+  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}};
+  EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
             "  the end of its standard error:\n"
             "    loading\n"
             "    boom\n"
-            "  its logs: /runs/latest/1/");
+            "  its logs on node7: /runs/latest/1/");
+  failure.error = RankError{"no such file\nlook elsewhere", "DataError", 12};
+  EXPECT_EQ(failure_report(failure),
+            "rank 1 exited with code 7\n"
+            "  its error at step 12:\n"
+            "    DataError: no such file\n"
+            "    look elsewhere\n"
+            "  the end of its standard error:\n"
+            "    loading\n"
+            "    boom\n"
+            "  its logs on node7: /runs/latest/1/");
 }
 
 TEST(FailureReport, ExplainsAKillFromOutside) {
-  EXPECT_EQ(failure_report({0, Signalled{SIGKILL}}, {}, "/runs/latest/0"),
+  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}};
+  const auto report = [&] {
+    const std::string text = failure_report(failure);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(report(),
             "rank 0 was killed by SIGKILL (signal 9); the kernel does that to a process when memory runs out "
-            "(see dmesg)\n"
-            "  it wrote nothing to standard error\n"
-            "  its logs: /runs/latest/0/");
+            "(see dmesg)");
+  failure.memory_ran_out = true;
+  EXPECT_EQ(report(), "rank 0 was killed by SIGKILL (signal 9); memory ran out, and the kernel chose it");
+  failure.memory_ran_out = false;
+  EXPECT_EQ(
+      report(),
+      "rank 0 was killed by SIGKILL (signal 9); memory had not run out: another process sent the signal");
+  failure.cause.outcome = Signalled{SIGSEGV, true};
+  EXPECT_EQ(report(), "rank 0 was killed by SIGSEGV (signal 11, core dumped)");
+}
+
+TEST(ErrorFile, IsReadAsTorchelasticWritesIt) {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& text) {
+    return read_error_file(folder.write("error.json", text));
+  };
+  auto error = read(
+      R"({"message": {"message": "ValueError: no", "extraInfo": {"py_callstack": "…", "timestamp": "1700000000"}}})");
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "ValueError: no");
+  EXPECT_EQ(error->type, "");
+  EXPECT_FALSE(error->step);
+  error = read(R"({"message": {"message": "no", "extraInfo": {"type": "DataError", "step": 7}}})");
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->type, "DataError");
+  EXPECT_EQ(error->step, 7);
+  error = read(R"({"message": "by hand"})");
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "by hand");
+  for (const std::string damaged : {"", "{\"message\": {\"mess", "[1]", "{}", "{\"message\": 7}"})
+    EXPECT_FALSE(read(damaged)) << damaged;
+  EXPECT_FALSE(read_error_file(folder.path() / "missing.json"));
 }
 
 }  // namespace

@@ -43,6 +43,9 @@ RunPlace some_place() {
   place.store_port = 4321;
   place.store_descriptor = 9;
   place.run_folder = "/runs/today";
+  place.log_folder = "/runs/today/attempt_1";
+  place.restarts = 1;
+  place.max_restarts = 4;
   place.omp_num_threads = "2";
   return place;
 }
@@ -52,9 +55,9 @@ TEST(RankEnvironment, HoldsWhatTorchrunSetsAndWhereTheRunIs) {
       rank_environment({}, some_place(), 0),
       UnorderedElementsAre("RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=3", "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0",
                            "GROUP_WORLD_SIZE=1", "ROLE_RANK=0", "ROLE_WORLD_SIZE=3", "ROLE_NAME=default",
-                           "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4321", "TORCHELASTIC_RESTART_COUNT=0",
-                           "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=today",
-                           "TORCHELASTIC_ERROR_FILE=/runs/today/0/error.json", "OMP_NUM_THREADS=2",
+                           "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4321", "TORCHELASTIC_RESTART_COUNT=1",
+                           "TORCHELASTIC_MAX_RESTARTS=4", "TORCHELASTIC_RUN_ID=today",
+                           "TORCHELASTIC_ERROR_FILE=/runs/today/attempt_1/0/error.json", "OMP_NUM_THREADS=2",
                            "HOOKLINE_CONFIG=/runs/today/resolved.toml", "HOOKLINE_RUN_DIR=/runs/today",
                            "MALLOC_MMAP_THRESHOLD_=1000000000000", "MALLOC_TRIM_THRESHOLD_=1000000000000",
                            "HOOKLINE_STORE_FD=9"));
@@ -172,17 +175,18 @@ TEST(FindProgram, RunsAPythonScriptThatIsNoProgramByItselfWithPython) {
 TEST(RunFolder, IsNewForEveryRunAndTheLatestIsLinked) {
   TemporaryFolder folder;
   const fs::path parent = folder.path() / "deep" / "runs";
-  const RunFolder first(parent, 2, "# one\n"), second(parent, 1, "# two\n");
+  const RunFolder first(parent, "# one\n"), second(parent, "# two\n");
   EXPECT_NE(first.path(), second.path());
   EXPECT_EQ(testing::read_file(first.path() / "resolved.toml"), "# one\n");
-  EXPECT_TRUE(fs::is_directory(first.of_rank(1)));
+  EXPECT_EQ(first.make_attempt(3, 2), first.path() / "attempt_3");
+  EXPECT_TRUE(fs::is_directory(first.path() / "attempt_3" / "1"));
   EXPECT_EQ(fs::read_symlink(parent / "latest"), second.path().filename());
 }
 
 TEST(RunFolder, LeavesAFolderCalledLatestAlone) {
   TemporaryFolder folder;
   folder.write("latest/precious", "data");
-  const RunFolder run(folder.path(), 1, "");
+  const RunFolder run(folder.path(), "");
   EXPECT_EQ(testing::read_file(folder.path() / "latest" / "precious"), "data");
 }
 

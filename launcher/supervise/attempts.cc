@@ -1,0 +1,80 @@
+#include "launcher/supervise/attempts.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooks/log.h"
+#include "launcher/supervise/report.h"
+
+namespace hookline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string seconds_text(std::chrono::duration<double> time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", time.count());
+  return text;
+}
+
+/// The signal that cut the wait short, if one did.
+std::optional<int> wait_for(std::chrono::duration<double> delay, Signals& signals) {
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(delay);
+  while (true) {
+    while (const auto signal = signals.next()) {
+      if (signal->number == SIGTSTP) {
+        kill(getpid(), SIGSTOP);
+      } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
+        return signal->number;
+      }
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return std::nullopt;
+    std::vector<pollfd> descriptors;
+    for (const int descriptor : signals.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), static_cast<int>(std::min<decltype(left)>(left, 60'000)));
+  }
+}
+
+/// True if the ranks are to be started again.
+bool goes_on(const NextAttempt& next, const RestartPolicy& policy, std::size_t attempts,
+             const std::optional<Failure>& failure, Signals& signals) {
+  if (const auto* restart = std::get_if<RestartAfter>(&next)) {
+    log::warning(failure_report(*failure));
+    log::info("restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
+              std::to_string(attempts) + " of " + std::to_string(policy.max_restarts) + ")");
+    const std::optional<int> signal = wait_for(restart->delay, signals);
+    if (signal) log::info("stopped by " + signal_name(*signal) + " before the restart");
+    return !signal;
+  }
+  if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
+    log::info("no restart: " + end->reason);
+  return false;
+}
+
+}  // namespace
+
+int run_attempts(const RestartPolicy& policy, Signals& signals,
+                 const std::function<JobSpec(std::int64_t attempt)>& make_job) {
+  std::vector<AttemptEnd> ends;
+  while (true) {
+    Supervisor supervisor(make_job(static_cast<std::int64_t>(ends.size())), signals);
+    const RunResult result = supervisor.run();
+    const auto& failure = result.failure;
+    ends.push_back({result.state, failure && failure->error ? failure->error->step : std::nullopt});
+    if (goes_on(next_attempt(policy, ends), policy, ends.size(), failure, signals)) continue;
+    if (failure)
+      log::error(failure_report(*failure));
+    else if (result.state.stopped_by)
+      log::info("stopped by " + signal_name(*result.state.stopped_by));
+    return exit_code(result.state);
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,44 @@
+// Whether ranks that failed are started once more: a pure decision.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/supervise/decide.h"
+
+namespace hookline {
+
+struct RestartPolicy {
+  std::int64_t max_restarts = 0;
+  bool always = false;                     // also after a failure that will come again
+  std::chrono::duration<double> delay{1};  // before the first restart; each further one waits twice as long
+};
+
+/// How an attempt to run ended, as far as a restart depends on it.
+struct AttemptEnd {
+  RunState state;
+  std::optional<std::int64_t> step;  // that the rank which failed first was at, if it told
+};
+
+struct Finished {  // nothing failed, or somebody asked the launcher to end
+  bool operator==(const Finished&) const = default;
+};
+struct RestartAfter {
+  std::chrono::duration<double> delay;
+  bool operator==(const RestartAfter&) const = default;
+};
+struct GiveUp {
+  std::string reason;  // empty: no restarts were asked for
+  bool operator==(const GiveUp&) const = default;
+};
+using NextAttempt = std::variant<Finished, RestartAfter, GiveUp>;
+
+/// `ends` has an entry for each attempt so far, at least one. Unless the policy is always to restart, two failures end
+/// the run: exit code 2, which means bad input, and one that repeats the attempt before it, at the same step.
+NextAttempt next_attempt(const RestartPolicy& policy, const std::vector<AttemptEnd>& ends);
+
+}  // namespace hookline

@@ -1,0 +1,78 @@
+#include "launcher/supervise/restart.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace hookline {
+namespace {
+
+AttemptEnd failed(const Outcome& outcome, std::optional<std::int64_t> step = {}) {
+  AttemptEnd end;
+  end.state.root_cause = RootCause{1, outcome};
+  end.step = step;
+  return end;
+}
+
+RestartPolicy up_to(std::int64_t restarts) {
+  RestartPolicy policy;
+  policy.max_restarts = restarts;
+  return policy;
+}
+
+NextAttempt after(double seconds) { return RestartAfter{std::chrono::duration<double>(seconds)}; }
+
+TEST(NextAttempt, IsNoneAfterARunThatSucceededOrWasStopped) {
+  EXPECT_EQ(next_attempt(up_to(3), {AttemptEnd{}}), NextAttempt(Finished{}));
+  AttemptEnd stopped;
+  stopped.state.stopped_by = SIGTERM;
+  EXPECT_EQ(next_attempt(up_to(3), {stopped}), NextAttempt(Finished{}));
+}
+
+TEST(NextAttempt, IsMadeAsOftenAsAllowedAndLaterEachTime) {
+  EXPECT_EQ(next_attempt(up_to(0), {failed(Exited{1})}), NextAttempt(GiveUp{}));
+  std::vector<AttemptEnd> ends{failed(Exited{1})};
+  for (const double seconds : {1., 2., 4.}) {
+    EXPECT_EQ(next_attempt(up_to(3), ends), after(seconds));
+    ends.push_back(failed(Signalled{SIGSEGV}));
+  }
+  EXPECT_EQ(next_attempt(up_to(3), ends),
+            NextAttempt(GiveUp{"the ranks were restarted 3 times, as often as max_restarts allows"}));
+  EXPECT_EQ(next_attempt(up_to(1), {ends[0], ends[1]}),
+            NextAttempt(GiveUp{"the ranks were restarted once, as often as max_restarts allows"}));
+}
+
+TEST(NextAttempt, IsNeverMoreThanAMinuteAwayUnlessThatIsAskedFor) {
+  const std::vector<AttemptEnd> ends(20, failed(Exited{1}));
+  EXPECT_EQ(next_attempt(up_to(100), ends), after(60));
+  RestartPolicy slow = up_to(100);
+  slow.delay = std::chrono::seconds(90);
+  EXPECT_EQ(next_attempt(slow, ends), after(90));
+  slow.delay = std::chrono::seconds(0);
+  EXPECT_EQ(next_attempt(slow, ends), after(0));
+}
+
+TEST(NextAttempt, IsNotSpentOnBadInput) {
+  EXPECT_EQ(
+      next_attempt(up_to(3), {failed(Exited{2})}),
+      NextAttempt(GiveUp{"exit code 2 means bad input, which a restart does not cure (restart = \"always\" "
+                         "tries)"}));
+  RestartPolicy always = up_to(3);
+  always.always = true;
+  EXPECT_EQ(next_attempt(always, {failed(Exited{2})}), after(1));
+}
+
+TEST(NextAttempt, IsNotSpentOnTheSameFailureAtTheSameStep) {
+  const NextAttempt given_up =
+      GiveUp{"the attempt before failed in the same way at step 12 (restart = \"always\" tries again)"};
+  EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}, 12), failed(Exited{1}, 12)}), given_up);
+  EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}, 12), failed(Exited{1}, 13)}), after(2));
+  EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}, 12), failed(Signalled{SIGKILL}, 12)}), after(2));
+  EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}), failed(Exited{1})}), after(2)) << "steps are unknown";
+  RestartPolicy always = up_to(3);
+  always.always = true;
+  EXPECT_EQ(next_attempt(always, {failed(Exited{1}, 12), failed(Exited{1}, 12)}), after(2));
+}
+
+}  // namespace
+}  // namespace hookline

@@ -29,6 +29,10 @@ struct LaunchConfig {
   std::int64_t max_restarts = 0;     // of all ranks, after one failed
   std::string restart = "curable";   // or always: also after a failure that will come again
   double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one
+  double early_exit_seconds =
+      30;  // after a rank succeeded before the others, which are then told of; 0: never
+  double stall_timeout_seconds = 0;  // without a finished step, after which the run fails; 0: never
+  bool stall_stacks = false;         // have gdb write down where the ranks are then
   double peer_timeout_seconds = 10;  // without a sign of life of a rank that others wait for; 0: for ever
 };
 
@@ -59,9 +63,11 @@ struct TrainingConfig {
 
 /// [logging]
 struct LoggingConfig {
-  std::string level = "info";         // debug, info, warning, error
-  std::string dir = "hookline-runs";  // run folders are made in here
-  bool prefix = true;                 // put "[rank]" before each line of a rank's output
+  std::string level = "info";           // debug, info, warning, error
+  std::string dir = "hookline-runs";    // run folders are made in here
+  std::string status = "auto";          // live, plain, off; auto: live on a terminal, else plain
+  double status_interval_seconds = 60;  // between plain lines
+  bool prefix = true;                   // put "[rank]" before each line of a rank's output
 };
 
 /// A whole configuration. `origins` has an entry for each key, "table.key" ("ddp.comm_state_option.NAME"

@@ -78,19 +78,16 @@ OptionRow grace_period() {
   return row;
 }
 
-OptionRow peer_timeout() {
-  OptionRow row = option("peer_timeout_seconds", OptionType::number, "seconds",
-                         "Silence of a rank that others wait for, after which the run fails; 0: never.");
+OptionRow seconds_up_to_a_day(const char* name, const char* help) {
+  OptionRow row = option(name, OptionType::number, "seconds", help);
   row.at_least = 0;
   row.at_most = 86400;
   return row;
 }
 
-OptionRow restart_delay() {
-  OptionRow row = option("restart_delay_seconds", OptionType::number, "seconds",
-                         "Before the first restart; before each further one twice as long, up to a minute.");
-  row.at_least = 0;
-  row.at_most = 86400;
+OptionRow status_interval() {
+  OptionRow row = seconds_up_to_a_day("status_interval_seconds", "Between plain lines of the status.");
+  row.at_least = 0.1;
   return row;
 }
 
@@ -148,8 +145,23 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(key<launch, &LaunchConfig::restart>(
       "launch", one_of("restart", {"curable", "always"},
                        "curable: not after exit code 2, nor after the same failure at the same step.")));
-  rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>("launch", restart_delay()));
-  rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>("launch", peer_timeout()));
+  rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>(
+      "launch", seconds_up_to_a_day(
+                    "restart_delay_seconds",
+                    "Before the first restart; before each further one twice as long, up to a minute.")));
+  rows.push_back(key<launch, &LaunchConfig::early_exit_seconds>(
+      "launch",
+      seconds_up_to_a_day("early_exit_seconds",
+                          "A rank ended with 0 so long ago and others go on: a warning; 0: none.")));
+  rows.push_back(key<launch, &LaunchConfig::stall_timeout_seconds>(
+      "launch", seconds_up_to_a_day("stall_timeout_seconds",
+                                    "No rank finished a step for so long: the run fails; 0: never.")));
+  rows.push_back(key<launch, &LaunchConfig::stall_stacks>(
+      "launch", flag("stall_stacks", "Have gdb write down where ranks are when the run stalls.")));
+  rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>(
+      "launch",
+      seconds_up_to_a_day("peer_timeout_seconds",
+                          "Silence of a rank that others wait for, after which the run fails; 0: never.")));
   add_ddp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
       "training",
@@ -168,6 +180,10 @@ std::vector<KeyRow> make_schema() {
       "logging", one_of("level", {"debug", "info", "warning", "error"}, "The least severe message to log.")));
   rows.push_back(
       key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")));
+  rows.push_back(key<logging, &LoggingConfig::status>(
+      "logging", one_of("status", {"auto", "live", "plain", "off"},
+                        "How a run goes, in a line; auto: live on a terminal, else plain, now and then.")));
+  rows.push_back(key<logging, &LoggingConfig::status_interval_seconds>("logging", status_interval()));
   rows.push_back(key<logging, &LoggingConfig::prefix>(
       "logging", flag("prefix", "Put the rank's number before each line that it prints.")));
   return rows;

@@ -16,6 +16,7 @@
 #include "hooks/registry.h"
 #include "parallel/environment.h"
 #include "parallel/model_signature.h"
+#include "parallel/rank_status.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
 
@@ -40,6 +41,21 @@ struct Accelerator::State {
   std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
   std::vector<std::shared_ptr<Ddp>> models;
   std::vector<std::function<bool()>> at_last_batch;  // of each prepared loader
+  at::Tensor last_loss;                              // given to backward()
+
+  /// Tells the launcher how far this rank is.
+  void tell() const {
+    const auto loss = [this]() -> std::optional<double> {
+      if (!last_loss.defined() || last_loss.numel() != 1) return std::nullopt;
+      return last_loss.item<double>();
+    };
+    const auto sent = [this] {
+      std::int64_t bytes = 0;
+      for (const auto& model : models) bytes += model->wire_report().bytes_sent;
+      return bytes;
+    };
+    tell_step(world->rank(), progress->steps, loss, sent);
+  }
 };
 
 void detail::check_first_step(const TrainingProgress& progress) {
@@ -73,6 +89,10 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
     return std::any_of(now->models.begin(), now->models.end(),
                        [](const auto& model) { return model->wire_report().steps > 0; });
   };
+  state_->progress->tell = [state = std::weak_ptr<State>(state_)] {
+    if (const auto now = state.lock()) now->tell();
+  };
+  state_->tell();  // from here on, a first step that never ends is seen
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
 
@@ -110,11 +130,13 @@ void Accelerator::attach_hook(const std::shared_ptr<Ddp>& ddp) {
     ddp->register_comm_hook(Registry::instance().build(wanted.comm_hook, wanted.comm_wrapper,
                                                        wanted.comm_state_option, ddp->hook_context()));
   }
+  if (state_->models.empty()) remember_hook(ddp->wire_report().pipeline);
   state_->models.push_back(ddp);
 }
 
 void Accelerator::backward(const at::Tensor& loss) {
   const std::int64_t parts = config().training.gradient_accumulation_steps;
+  state_->last_loss = loss.detach();
   (parts > 1 ? loss / parts : loss).backward();
   for (const auto& model : state_->models) model->release_gradient_views();
 }

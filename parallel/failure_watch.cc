@@ -25,6 +25,7 @@ constexpr milliseconds kPatience{1000};   // for which nobody asks after the oth
 constexpr milliseconds kSuspiciousSilence{2500};  // that tells enough once a collective has broken
 constexpr milliseconds kTimeToSayWhy{4500};       // for the rank that broke it to say why, or to be missed
 constexpr milliseconds kLongWait{30000};          // after which a rank says what it waits for
+constexpr milliseconds kTimeToHear{1000};         // of a failure; a rank that is gone never does
 constexpr milliseconds kTimeToEnd{2000};          // for a thread that a dead store may hold up
 
 std::string seconds_text(milliseconds time) {
@@ -151,7 +152,11 @@ class FailureWatch::Talker {
     }
     const bool failed = !state_->failure.empty();
     lock.unlock();
-    if (!failed) leave();
+    if (failed) {
+      let_all_hear();
+    } else {
+      leave();
+    }
     lock.lock();
     state_->talker_ended = true;
     state_->changed.notify_all();
@@ -170,6 +175,20 @@ class FailureWatch::Talker {
       store_->set(life_key(rank_), bytes_of(kLeft));
     } catch (const std::exception&) {
       // The store is in rank 0's process, which may have ended first: then nobody is left to be told.
+    }
+  }
+
+  /// The store is in rank 0's process, which others may end, and this rank's own: it waits until all know why.
+  void let_all_hear() {
+    try {
+      const auto deadline = Clock::now() + kTimeToHear;
+      std::int64_t heard = store_->add("heard", 1);
+      while (rank_ == 0 && heard < size_ && Clock::now() < deadline) {
+        std::this_thread::sleep_for(milliseconds(10));
+        heard = store_->add("heard", 0);
+      }
+    } catch (const std::exception&) {
+      // The store is gone, and rank 0 with it: it has waited long enough.
     }
   }
 
@@ -243,10 +262,25 @@ class FailureWatch::Talker {
   std::vector<std::string> last_sign_of_;
 };
 
+/// The watches of this process.
+struct FailureWatch::Living {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<State>> states;
+
+  static Living& of_process() {
+    static Living& living = *new Living;  // a World may outlive whatever is destroyed at exit
+    return living;
+  }
+};
+
 FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                            milliseconds peer_timeout)
     : state_(std::make_shared<State>()), rank_(rank), alone_(size == 1) {
   if (alone_) return;
+  {
+    const std::lock_guard lock(Living::of_process().mutex);
+    Living::of_process().states.push_back(state_);
+  }
   auto talker = std::make_shared<Talker>(state_, std::move(store), rank, size, peer_timeout);
   talker_ = std::thread([talker] { talker->run(); });
   minder_ = std::thread([state = state_, rank, peer_timeout] { state->mind(rank, peer_timeout); });
@@ -254,6 +288,10 @@ FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int 
 
 FailureWatch::~FailureWatch() {
   if (alone_) return;
+  {
+    const std::lock_guard lock(Living::of_process().mutex);
+    std::erase(Living::of_process().states, state_);
+  }
   bool ended = false;
   {
     std::unique_lock lock(state_->mutex);
@@ -266,6 +304,19 @@ FailureWatch::~FailureWatch() {
     talker_.join();
   } else {
     talker_.detach();  // it waits for a store that doesn't answer, and holds all that it needs
+  }
+}
+
+void FailureWatch::let_others_hear() {
+  std::vector<std::shared_ptr<State>> states;
+  {
+    const std::lock_guard lock(Living::of_process().mutex);
+    states = Living::of_process().states;
+  }
+  for (const auto& state : states) {
+    std::unique_lock lock(state->mutex);
+    if (!state->failure.empty())
+      state->changed.wait_for(lock, kTimeToEnd, [&] { return state->talker_ended; });
   }
 }
 

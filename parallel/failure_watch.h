@@ -34,12 +34,17 @@ class FailureWatch {
   /// "`what` failed on rank 1: …"; a PeerError does so only after the rank that caused it had time to say why.
   FuturePtr guard(const FuturePtr& inner, const std::string& what);
 
+  /// Waits, shortly, until the other ranks have heard of the failures that this process knows of: those that the store's
+  /// process must not end before. The destructor does it for its own.
+  static void let_others_hear();
+
   /// What the run failed with; empty while it has not.
   std::string failure() const;
 
  private:
   struct State;
   class Talker;
+  struct Living;
 
   std::shared_ptr<State> state_;
   int rank_;

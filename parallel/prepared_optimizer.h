@@ -16,6 +16,7 @@ struct TrainingProgress {
   std::int64_t steps = 0;          // optimizer steps taken
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
   std::function<bool()> averages;  // has any backward between ranks been prepared for?
+  std::function<void()> tell;      // the launcher, that a step is done
 };
 
 /// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
@@ -35,6 +36,7 @@ class PreparedOptimizer {
     if (progress_->steps == 0) detail::check_first_step(*progress_);
     optimizer_->step();
     ++progress_->steps;
+    if (progress_->tell) progress_->tell();
   }
 
   /// Drops gradients (they are undefined afterwards); also right with gradient_as_bucket_view.

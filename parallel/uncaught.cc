@@ -1,12 +1,19 @@
 #include "parallel/uncaught.h"
 
+#include <cxxabi.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
+#include <string>
+#include <typeinfo>
 
 #include "config/resolve.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/failure_watch.h"
+#include "parallel/rank_status.h"
 
 namespace hookline {
 namespace {
@@ -19,16 +26,23 @@ std::terminate_handler before = nullptr;
   std::_Exit(code);
 }
 
+std::string type_name(const std::exception& error) {
+  int failure = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(typeid(error).name(), nullptr, nullptr, &failure), std::free);
+  return name ? name.get() : typeid(error).name();
+}
+
 [[noreturn]] void handle() {
   try {
     if (const auto error = std::current_exception()) std::rethrow_exception(error);
-  } catch (const ConfigError& error) {
-    end(error.what(), 2);
-  } catch (const HookError& error) {
-    end(error.what(), 2);
-  } catch (const Error& error) {
-    end(error.what(), 1);
+  } catch (const std::exception& error) {
+    write_error_file(error.what(), type_name(error));
+    FailureWatch::let_others_hear();
+    const bool bad_input = dynamic_cast<const ConfigError*>(&error) || dynamic_cast<const HookError*>(&error);
+    if (bad_input || dynamic_cast<const Error*>(&error)) end(error.what(), bad_input ? 2 : 1);
   } catch (...) {
+    write_error_file("an exception that is no std::exception", "");
   }
   if (before) before();
   std::abort();

@@ -8,12 +8,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <iostream>
 #include <string>
 #include <vector>
 
-#include "config/resolve.h"
 #include "digits_dataset.h"
 #include "net.h"
 #include "parallel/hookline.h"
@@ -89,11 +87,9 @@ int main(int argc, char** argv) {
     train(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
+  } catch (const digits::DataError& error) {
     std::cerr << "digits: error: " << error.what() << '\n';
-    const bool bad_input =
-        dynamic_cast<const digits::DataError*>(&error) || dynamic_cast<const hookline::ConfigError*>(&error);
-    return bad_input ? 2 : 1;
+    return 2;
   }
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "launcher/cli/start_ranks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -17,9 +19,9 @@
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/guard.h"
 #include "launcher/supervise/machine.h"
+#include "launcher/supervise/rank_sockets.h"
 #include "launcher/supervise/report.h"
 #include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/store_socket.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {
@@ -72,6 +74,14 @@ int report_spawn_error(const SpawnError& error) {
   return error.in_exec() ? kNotExecutable : kFailure;
 }
 
+StatusLine::Form status_form(const LoggingConfig& config) {
+  if (config.status == "off" || config.level == "warning" || config.level == "error")
+    return StatusLine::Form::none;
+  if (config.status == "auto")
+    return isatty(STDERR_FILENO) ? StatusLine::Form::live : StatusLine::Form::plain;
+  return config.status == "live" ? StatusLine::Form::live : StatusLine::Form::plain;
+}
+
 JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks,
                std::int64_t attempt) {
   StoreSocket store = bind_store_socket();
@@ -79,6 +89,8 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   place.ranks = ranks;
   place.store_port = store.port;
   place.store_descriptor = store.descriptor.get();
+  StatusSockets status = make_status_sockets();
+  place.status_descriptor = status.of_ranks.get();
   place.run_folder = folder.path();
   place.log_folder = folder.make_attempt(attempt, ranks);
   place.restarts = attempt;
@@ -93,8 +105,16 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
     job.ranks.push_back({rank_environment(own_environment(), place, rank),
                          std::filesystem::path(place.log_folder) / std::to_string(rank)});
   job.store = std::move(store.descriptor);
+  job.status = std::move(status.ours);
+  job.status_of_ranks = std::move(status.of_ranks);
   job.prefix = config.logging.prefix;
-  job.grace_period = std::chrono::duration<double>(config.launch.grace_period_seconds);
+  using Seconds = std::chrono::duration<double>;
+  job.grace_period = Seconds(config.launch.grace_period_seconds);
+  job.early_exit = Seconds(config.launch.early_exit_seconds);
+  job.stall_timeout = Seconds(config.launch.stall_timeout_seconds);
+  job.stall_stacks = config.launch.stall_stacks;
+  job.status_form = status_form(config.logging);
+  job.status_interval = Seconds(config.logging.status_interval_seconds);
   return job;
 }
 

@@ -4,24 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hooks/log.h"
+#include "launcher/supervise/progress.h"
 #include "launcher/supervise/report.h"
 
 namespace hookline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string seconds_text(std::chrono::duration<double> time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g s", time.count());
-  return text;
-}
 
 /// The signal that cut the wait short, if one did.
 std::optional<int> wait_for(std::chrono::duration<double> delay, Signals& signals) {
@@ -67,7 +61,8 @@ int run_attempts(const RestartPolicy& policy, Signals& signals,
     Supervisor supervisor(make_job(static_cast<std::int64_t>(ends.size())), signals);
     const RunResult result = supervisor.run();
     const auto& failure = result.failure;
-    ends.push_back({result.state, failure && failure->error ? failure->error->step : std::nullopt});
+    ends.push_back({result.state,
+                    failure && failure->error && failure->error->step ? failure->error->step : result.step});
     if (goes_on(next_attempt(policy, ends), policy, ends.size(), failure, signals)) continue;
     if (failure)
       log::error(failure_report(*failure));

@@ -36,8 +36,8 @@ Failure become(const ChildSpec& spec, char* const* arguments, char* const* envir
   if (dup2(null, 0) < 0 || dup2(spec.standard_output, 1) < 0 || dup2(spec.standard_error, 2) < 0)
     return {errno, false};
   if (null > 2) close(null);
-  if (spec.inherited_descriptor >= 0 && fcntl(spec.inherited_descriptor, F_SETFD, 0) != 0)
-    return {errno, false};
+  for (const int descriptor : spec.inherited)
+    if (fcntl(descriptor, F_SETFD, 0) != 0) return {errno, false};
   if (spec.before_exec) spec.before_exec();
   execve(spec.program.c_str(), arguments, environment);
   return {errno, true};

@@ -16,7 +16,7 @@ struct ChildSpec {
   std::vector<std::string> environment;  // "NAME=value"
   int standard_output = 1;
   int standard_error = 2;
-  int inherited_descriptor = -1;      // stays open under its number, though close-on-exec here; -1: none
+  std::vector<int> inherited;  // descriptors that stay open under their numbers, though close-on-exec here
   std::function<void()> before_exec;  // runs in the child: async-signal-safe calls only
 };
 

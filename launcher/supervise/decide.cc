@@ -43,6 +43,13 @@ Decision on(RunState state, const GraceOver&) {
   return {state, Kill{}};
 }
 
+Decision on(RunState state, const RankStuck& event) {
+  if (state.phase != Phase::running) return {state, Nothing{}};
+  state.root_cause = RootCause{event.rank, Stuck{event.seconds}};
+  state.phase = Phase::stopping;
+  return {state, Stop{SIGTERM}};
+}
+
 Decision on(RunState state, const ProcessesLeft&) {
   if (state.phase != Phase::running) return {state, Nothing{}};
   state.phase = Phase::stopping;

@@ -18,9 +18,13 @@ struct
                       // the others ask it to end
   int signal = 0;
 };
-struct GraceOver {};      // ranks that were asked to stop have had their time
+struct GraceOver {};  // ranks that were asked to stop have had their time
+struct RankStuck {    // and the others wait for it
+  int rank = 0;
+  double seconds = 0;  // since any rank finished a step
+};
 struct ProcessesLeft {};  // every rank has ended, but not all that they started
-using Event = std::variant<RankEnded, SignalReceived, GraceOver, ProcessesLeft>;
+using Event = std::variant<RankEnded, SignalReceived, GraceOver, RankStuck, ProcessesLeft>;
 
 // What the supervisor is to do about it: Forward goes to the ranks' process groups, Stop and Kill to all that they started
 // too.

@@ -12,6 +12,7 @@ namespace hookline {
 namespace {
 
 constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
+constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
 
 // A step frees and takes the same large tensors as the one before. glibc gives those above 32 MB back to the system each
 // time, and is handed fresh, empty pages; with these it keeps them.
@@ -58,10 +59,14 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
 
-  // Left over from a launcher around this one: the store is rank 0's, not an agent's, and the descriptor
+  if (place.status_descriptor >= 0)
+    ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
+
+  // Left over from a launcher around this one: the store is rank 0's, not an agent's, and the descriptors
   // another run's.
   const auto is_stale = [](const std::string& entry) {
-    return is_variable(entry, kStoreVariable) || is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
+    return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
+           is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
   };
   std::vector<std::string> result;
   for (const std::string& entry : base)

@@ -14,10 +14,11 @@ namespace hookline {
 struct RunPlace {
   int ranks = 1;  // on this node, which is the only one
   int store_port = 0;
-  int store_descriptor = -1;  // in rank 0
-  std::string run_folder;     // absolute
-  std::string log_folder;     // of this attempt; below it one a rank
-  std::int64_t restarts = 0;  // before this attempt
+  int store_descriptor = -1;   // in rank 0
+  int status_descriptor = -1;  // in all ranks
+  std::string run_folder;      // absolute
+  std::string log_folder;      // of this attempt; below it one a rank
+  std::int64_t restarts = 0;   // before this attempt
   std::int64_t max_restarts = 0;
   std::string omp_num_threads;
 };

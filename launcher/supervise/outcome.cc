@@ -3,9 +3,15 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
 namespace hookline {
+namespace {
+
+constexpr int kTimedOut = 124;
+
+}  // namespace
 
 Outcome outcome_of(int wait_status) {
   if (WIFSIGNALED(wait_status)) return Signalled{WTERMSIG(wait_status), WCOREDUMP(wait_status)};
@@ -16,6 +22,7 @@ bool succeeded(const Outcome& outcome) { return outcome == Outcome(Exited{0}); }
 
 int exit_code(const Outcome& outcome) {
   if (const auto* signalled = std::get_if<Signalled>(&outcome)) return 128 + signalled->signal;
+  if (std::holds_alternative<Stuck>(outcome)) return kTimedOut;
   return std::get<Exited>(outcome).code;
 }
 
@@ -30,6 +37,11 @@ std::string describe(const Outcome& outcome) {
   if (const auto* signalled = std::get_if<Signalled>(&outcome))
     return "was killed by " + signal_name(signalled->signal) + " (signal " +
            std::to_string(signalled->signal) + (signalled->core_dumped ? ", core dumped)" : ")");
+  if (const auto* stuck = std::get_if<Stuck>(&outcome)) {
+    char text[64];
+    std::snprintf(text, sizeof text, "finished no step for %.3g s", stuck->seconds);
+    return text;
+  }
   return "exited with code " + std::to_string(std::get<Exited>(outcome).code);
 }
 

@@ -17,17 +17,23 @@ struct Signalled {
   bool operator==(const Signalled&) const = default;
 };
 
-using Outcome = std::variant<Exited, Signalled>;
+/// It did not end: it was given up, having finished no step for so long.
+struct Stuck {
+  double seconds = 0;
+  bool operator==(const Stuck&) const = default;
+};
+
+using Outcome = std::variant<Exited, Signalled, Stuck>;
 
 /// From the status that waitpid() gives for a process that ended.
 Outcome outcome_of(int wait_status);
 
 bool succeeded(const Outcome& outcome);
 
-/// As a shell counts: the code itself, or 128 + the signal's number.
+/// As a shell counts: the code itself, or 128 + the signal's number; 124, as `timeout` has it, for one that is stuck.
 int exit_code(const Outcome& outcome);
 
-/// "exited with code 7", "was killed by SIGSEGV (signal 11, core dumped)".
+/// "exited with code 7", "was killed by SIGSEGV (signal 11, core dumped)", "finished no step for 60 s".
 std::string describe(const Outcome& outcome);
 
 /// "SIGTERM", "SIGRTMIN+3", or "signal 99".

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace hookline {
 
@@ -16,6 +18,10 @@ class OutputQueue {
 
   void write(std::string_view text);
   void pump();
+
+  /// `before_write` is called before each write(), and may call this one.
+  void set_before_write(std::function<void()> before_write) { before_write_ = std::move(before_write); }
+  void write_as_it_is(std::string_view text);
 
   bool is_empty() const { return pending_.size() == written_; }
   bool is_congested() const { return pending_.size() - written_ > kCongestedBytes; }
@@ -30,6 +36,7 @@ class OutputQueue {
   std::string pending_;
   std::size_t written_ = 0;
   int error_number_ = 0;
+  std::function<void()> before_write_;
 };
 
 }  // namespace hookline

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -17,20 +18,32 @@
 #include "launcher/supervise/error_file.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/process_tree.h"
+#include "launcher/supervise/stacks.h"
 
 namespace hookline {
 namespace {
 
 constexpr std::chrono::milliseconds kGroupCheck{10};
 constexpr std::chrono::seconds kPatienceAfterKill{5};
-constexpr std::chrono::duration<double> kForEver{1e9};  // what the clock can count
+constexpr std::chrono::seconds kPatienceWithDebuggers{30};
 constexpr std::size_t kTurnBytes = 256 * 1024;  // taken of one stream before the others have their turn
 constexpr std::size_t kDrainBytes =
     4 << 20;  // more than a pipe holds; a process left behind may write for ever
 
+/// As long as the clock can count.
+std::chrono::steady_clock::duration of_clock(std::chrono::duration<double> time) {
+  constexpr std::chrono::duration<double> kForEver{1e9};
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::min(time, kForEver));
+}
+
 }  // namespace
 
-Supervisor::Supervisor(JobSpec job, Signals& signals) : job_(std::move(job)), signals_(signals) {
+Supervisor::Supervisor(JobSpec job, Signals& signals)
+    : job_(std::move(job)),
+      signals_(signals),
+      progress_(static_cast<int>(job_.ranks.size())),
+      status_line_(error_, job_.status_form, job_.status_interval) {
+  for (OutputQueue* queue : {&output_, &error_}) queue->set_before_write([this] { status_line_.erase(); });
   getrlimit(RLIMIT_NOFILE, &former_file_limit_);
   const rlimit highest = {former_file_limit_.rlim_max, former_file_limit_.rlim_max};
   setrlimit(RLIMIT_NOFILE, &highest);
@@ -60,8 +73,14 @@ RunResult Supervisor::run() {
   }
   wait();
   drain();
+  status_line_.erase();
   flush();
-  return {state_, state_.root_cause ? std::optional(failure()) : std::nullopt};
+  RunResult result{state_, {}, {}};
+  if (state_.root_cause) {
+    result.failure = failure();
+    result.step = progress_.step_of(state_.root_cause->rank);
+  }
+  return result;
 }
 
 Failure Supervisor::failure() const {
@@ -89,7 +108,8 @@ void Supervisor::start() {
     child.environment = job_.ranks[i].environment;
     child.standard_output = output.get();
     child.standard_error = error.get();
-    child.inherited_descriptor = i == 0 ? job_.store.get() : -1;
+    if (i == 0 && job_.store.is_open()) child.inherited.push_back(job_.store.get());
+    if (job_.status_of_ranks.is_open()) child.inherited.push_back(job_.status_of_ranks.get());
     child.before_exec = [this] {
       signals_.restore();
       setrlimit(RLIMIT_NOFILE, &former_file_limit_);
@@ -102,6 +122,7 @@ void Supervisor::start() {
     ++state_.ranks_alive;
   }
   job_.store.reset();
+  job_.status_of_ranks.reset();
 }
 
 void Supervisor::wait() {
@@ -117,20 +138,96 @@ void Supervisor::wait() {
       }
     }
     poll_once();
-    if (state_.phase == Phase::stopping && Clock::now() >= deadline_) happened(GraceOver{});
+    look_at_the_clock();
   }
 }
 
 int Supervisor::poll_timeout_ms() const {
   if (state_.ended()) return static_cast<int>(kGroupCheck.count());
-  if (state_.phase != Phase::stopping) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+  const Clock::time_point next = next_look();
+  if (next == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 60'000));
+}
+
+Supervisor::Clock::time_point Supervisor::next_look() const {
+  Clock::time_point next = status_line_.due();
+  const auto at = [&next](Clock::time_point time) { next = std::min(next, time); };
+  if (state_.phase == Phase::stopping) at(deadline_);
+  if (state_.phase == Phase::running) {
+    if (first_success_) at(*first_success_ + of_clock(job_.early_exit));
+    if (stalled_at_) {
+      at(debuggers_deadline_);
+    } else if (const auto last = progress_.last_step(); last && job_.stall_timeout.count() > 0) {
+      at(*last + of_clock(job_.stall_timeout));
+    }
+  }
+  return next;
+}
+
+void Supervisor::look_at_the_clock() {
+  const Clock::time_point now = Clock::now();
+  if (state_.phase == Phase::stopping && now >= deadline_) happened(GraceOver{});
+  if (state_.ended()) return;
+  if (state_.phase == Phase::running) {
+    look_for_early_exits(now);
+    look_for_stalls(now);
+  }
+  if (now >= status_line_.due()) status_line_.show(progress_.line(started_, now), now);
+}
+
+void Supervisor::look_for_early_exits(Clock::time_point now) {
+  if (!first_success_ || now - *first_success_ < of_clock(job_.early_exit)) return;
+  first_success_.reset();
+  log::warning("rank " + std::to_string(first_to_succeed_) + " ended with code 0 " +
+               seconds_text(job_.early_exit) + " ago, and the others go on: " + progress_.places() +
+               "; if they wait for it, they do so in vain");
+}
+
+void Supervisor::look_for_stalls(Clock::time_point now) {
+  if (stalled_at_) {
+    if (!debuggers_.empty() && now < debuggers_deadline_) return;
+  } else {
+    const auto last = progress_.last_step();
+    if (!last || job_.stall_timeout.count() <= 0 || now - *last < of_clock(job_.stall_timeout)) return;
+    stalled_at_ = last;
+    log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
+                 progress_.places());
+    if (job_.stall_stacks && start_debuggers(now)) return;
+  }
+  happened(RankStuck{*progress_.behind(), job_.stall_timeout.count()});
+}
+
+bool Supervisor::start_debuggers(Clock::time_point now) {
+  debuggers_deadline_ = now + kPatienceWithDebuggers;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].alive) continue;
+    const pid_t debugger = start_writing_stacks(ranks_[rank].pid, job_.ranks[rank].log_folder / "stacks.txt");
+    if (debugger > 0) debuggers_.push_back(debugger);
+  }
+  if (debuggers_.empty()) {
+    log::warning("where the ranks are stuck can't be shown: gdb is not here, or can't be started");
+    return false;
+  }
+  log::info("gdb writes down where the ranks are: stacks.txt beside their logs");
+  return true;
+}
+
+void Supervisor::take_reports() {
+  constexpr int kMostInATurn = 1000;
+  char message[512];
+  for (int i = 0; i < kMostInATurn; ++i) {
+    const ssize_t count = recv(job_.status.get(), message, sizeof message, MSG_DONTWAIT);
+    if (count < 0) return;
+    if (const auto report = parse_report({message, static_cast<std::size_t>(count)}))
+      progress_.take(*report, Clock::now());
+  }
 }
 
 std::vector<pollfd> Supervisor::own_descriptors() const {
   std::vector<pollfd> descriptors;
   for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
+  descriptors.push_back({job_.status.get(), POLLIN, 0});
   for (const OutputQueue* queue : {&output_, &error_})
     if (!queue->is_empty()) descriptors.push_back({queue->descriptor(), POLLOUT, 0});
   return descriptors;
@@ -154,6 +251,7 @@ void Supervisor::poll_once() {
     for (RankStream* stream : {rank.output.get(), rank.error.get()})
       if (is_wanted(*stream)) stream->take(kTurnBytes);
   tell_of_closed_output();
+  take_reports();
   take_signals();
 }
 
@@ -179,6 +277,7 @@ void Supervisor::take_signals() {
 }
 
 void Supervisor::suspend() {
+  status_line_.erase();
   signal_groups(SIGSTOP);
   kill(getpid(), SIGSTOP);
   signal_groups(SIGCONT);
@@ -197,6 +296,7 @@ void Supervisor::reap() {
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].pid == pid && ranks_[rank].alive) ended(static_cast<int>(rank), status);
+    std::erase(debuggers_, pid);
   }
 }
 
@@ -204,7 +304,13 @@ void Supervisor::ended(int rank, int wait_status) {
   Rank& ended = ranks_[static_cast<std::size_t>(rank)];
   ended.alive = false;
   ended.end.reset();
-  happened(RankEnded{rank, outcome_of(wait_status)});
+  progress_.ended(rank);
+  const Outcome outcome = outcome_of(wait_status);
+  happened(RankEnded{rank, outcome});
+  if (succeeded(outcome) && !state_.ended() && first_to_succeed_ < 0 && job_.early_exit.count() > 0) {
+    first_to_succeed_ = rank;
+    first_success_ = Clock::now();
+  }
 }
 
 void Supervisor::happened(const Event& event) {
@@ -212,8 +318,7 @@ void Supervisor::happened(const Event& event) {
   state_ = decision.state;
   if (const auto* stop = std::get_if<Stop>(&decision.action)) {
     signal_all(stop->signal);
-    deadline_ =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::min(job_.grace_period, kForEver));
+    deadline_ = Clock::now() + of_clock(job_.grace_period);
   } else if (const auto* forward = std::get_if<Forward>(&decision.action)) {
     signal_groups(forward->signal);
   } else if (std::holds_alternative<Kill>(decision.action)) {

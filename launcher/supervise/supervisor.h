@@ -15,9 +15,11 @@
 #include "launcher/supervise/decide.h"
 #include "launcher/supervise/file_descriptor.h"
 #include "launcher/supervise/output_queue.h"
+#include "launcher/supervise/progress.h"
 #include "launcher/supervise/rank_stream.h"
 #include "launcher/supervise/report.h"
 #include "launcher/supervise/signals.h"
+#include "launcher/supervise/status_line.h"
 
 namespace hookline {
 
@@ -31,13 +33,21 @@ struct JobSpec {
   std::vector<std::string> arguments;  // argv[0] included
   std::vector<RankSpec> ranks;
   FileDescriptor store;  // inherited by rank 0 alone; may hold none
-  bool prefix = true;    // "[rank] " before each line
+  FileDescriptor status,
+      status_of_ranks;  // a pair of datagram sockets, ours and that of all ranks; may hold none
+  bool prefix = true;   // "[rank] " before each line
   std::chrono::duration<double> grace_period{10};
+  std::chrono::duration<double> early_exit{0};  // of a rank, after which the others are looked at; 0: never
+  std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never
+  bool stall_stacks = false;                       // write down where stuck ranks are
+  StatusLine::Form status_form = StatusLine::Form::none;
+  std::chrono::duration<double> status_interval{60};
 };
 
 struct RunResult {
   RunState state;
-  std::optional<Failure> failure;  // of the state's root cause, if there is one
+  std::optional<Failure> failure;    // of the state's root cause, if there is one
+  std::optional<std::int64_t> step;  // that the root cause was at, if it told
 };
 
 /// One run. Not for several threads: the ranks die with the thread that calls run(). One at a time in a
@@ -68,6 +78,12 @@ class Supervisor {
   void poll_once();
   int poll_timeout_ms() const;
   void take_signals();
+  void take_reports();
+  void look_at_the_clock();
+  void look_for_early_exits(Clock::time_point now);
+  void look_for_stalls(Clock::time_point now);
+  bool start_debuggers(Clock::time_point now);
+  Clock::time_point next_look() const;
   void suspend();
   void reap();
   void ended(int rank, int wait_status);
@@ -88,6 +104,16 @@ class Supervisor {
   std::vector<Rank> ranks_;
   FileDescriptor ends_;  // tells which ranks have ended, in the order in which they did
   std::optional<std::int64_t> memory_kills_before_;
+  Progress progress_;
+  StatusLine status_line_;
+  Clock::time_point started_ = Clock::now();
+  std::optional<Clock::time_point>
+      first_success_;  // when a rank ended with 0 and others went on; reset once told
+  int first_to_succeed_ = -1;
+  std::vector<pid_t> debuggers_;  // that write down where stuck ranks are
+  std::optional<Clock::time_point>
+      stalled_at_;  // the last finished step before the stall that is being written down
+  Clock::time_point debuggers_deadline_{};
   RunState state_;
   Clock::time_point deadline_ =
       Clock::time_point::max();  // of the grace period, or of giving up after SIGKILL

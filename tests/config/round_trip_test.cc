@@ -162,6 +162,9 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "max_restarts = 0                 # default\n"
             "restart = \"curable\"              # default\n"
             "restart_delay_seconds = 1.0      # default\n"
+            "early_exit_seconds = 30.0        # default\n"
+            "stall_timeout_seconds = 0.0      # default\n"
+            "stall_stacks = false             # default\n"
             "peer_timeout_seconds = 10.0      # default\n"
             "\n"
             "[ddp]\n"
@@ -186,6 +189,8 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "[logging]\n"
             "level = \"info\"                   # default\n"
             "dir = \"hookline-runs\"            # default\n"
+            "status = \"auto\"                  # default\n"
+            "status_interval_seconds = 60.0   # default\n"
             "prefix = true                    # default\n");
 }
 

@@ -69,6 +69,17 @@ TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
   EXPECT_THAT(result.err, HasSubstr("1.1 MB -> 8.5 kB a step after step 10"));
 }
 
+TEST(Digits, TellsTheLauncherHowFarItIs) {
+  const TemporaryFolder folder;
+  const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd_fp16.toml",
+                                      DIGITS_PROGRAM, {"--set", "logging.status_interval_seconds=0.3"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::regex_search(
+      result.err, std::regex("\nhookline: 0:[0-9]+ · 2 of 2 ranks · step [0-9]+ · [0-9.e+]+ steps/s · loss "
+                             "[0-9.e-]+ · [0-9.]+ [kM]?B/s\n")))
+      << result.err;
+}
+
 TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
   const TemporaryFolder folder;
   const ProcessResult good =

@@ -11,8 +11,8 @@
 #include "config/visible_gpus.h"
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/program.h"
+#include "launcher/supervise/rank_sockets.h"
 #include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/store_socket.h"
 #include "support/process.h"
 
 namespace hookline {

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,6 +19,7 @@
 #include "config/resolve.h"
 #include "hooks/error.h"
 #include "parallel/accelerator.h"
+#include "parallel/rank_status.h"
 #include "parallel/uncaught.h"
 #include "tests/support/failure.h"
 
@@ -115,6 +121,41 @@ TEST(UncaughtDeathTest, EndsWithTheMessageAndACode) {
               "^hookline: error: the ranks differ\n$");
   EXPECT_EXIT(end_with<std::runtime_error>("of the program"), ::testing::KilledBySignal(SIGABRT),
               "of the program");
+}
+
+TEST(UncaughtDeathTest, LeavesAnErrorFileAsTorchelasticReadsIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // The dying process runs this test from its beginning, with the variable set.
+  const char* given = std::getenv("TORCHELASTIC_ERROR_FILE");
+  const std::string file =
+      given ? given : ::testing::TempDir() + "error-" + std::to_string(::getpid()) + ".json";
+  const auto end = [&](auto failure) {
+    tell_step(
+        0, 12, [] { return std::nullopt; }, [] { return 0; });
+    remember_hook("power_sgd(rank=1, start=2)");
+    end_with<decltype(failure)>("out of \xff\"luck\"");
+  };
+  const Variable variable("TORCHELASTIC_ERROR_FILE", file.c_str());
+  EXPECT_EXIT(end(std::range_error("")), ::testing::KilledBySignal(SIGABRT), "");
+  std::ifstream in(file);
+  const auto error = nlohmann::json::parse(in, nullptr, false);
+  ASSERT_TRUE(error.is_object());
+  EXPECT_EQ(error["message"]["message"], "out of \uFFFD\"luck\"");
+  const auto& extra = error["message"]["extraInfo"];
+  EXPECT_EQ(extra["type"], "std::range_error");
+  EXPECT_EQ(extra["step"], 12);
+  EXPECT_EQ(extra["hook"], "power_sgd(rank=1, start=2)");
+  EXPECT_EQ(extra["py_callstack"], "");
+  EXPECT_GT(std::stoll(extra["timestamp"].get<std::string>()), 1'700'000'000);
+  std::filesystem::remove(file);
+}
+
+TEST(UncaughtDeathTest, SaysWhenItCanLeaveNoErrorFile) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Variable nowhere("TORCHELASTIC_ERROR_FILE", "/nowhere/error.json");
+  EXPECT_EXIT(end_with<Error>("the ranks differ"), ::testing::ExitedWithCode(1),
+              "^hookline: warning: can't write the error file '/nowhere/error.json'\nhookline: error: the "
+              "ranks differ\n$");
 }
 
 TEST(FromEnv, ReportsAConfigThatIsWrong) {

@@ -1,4 +1,4 @@
-#include "launcher/supervise/store_socket.h"
+#include "launcher/supervise/rank_sockets.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -24,6 +24,14 @@ StoreSocket bind_store_socket() {
                             "can't bind a port for the ranks' store on 127.0.0.1");
   store.port = ntohs(address.sin_port);
   return store;
+}
+
+StatusSockets make_status_sockets() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::system_error(errno, std::generic_category(),
+                            "can't make the sockets on which ranks tell how far they are");
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
 }  // namespace hookline

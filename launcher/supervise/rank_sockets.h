@@ -1,10 +1,11 @@
-// The socket on which rank 0 will serve the run's key-value store.
+// The sockets that ranks are handed.
 #pragma once
 
 #include "launcher/supervise/file_descriptor.h"
 
 namespace hookline {
 
+/// On which rank 0 will serve the run's key-value store.
 struct StoreSocket {
   FileDescriptor descriptor;
   int port = 0;
@@ -15,5 +16,13 @@ struct StoreSocket {
 /// knows only the port, can bind it as well (SO_REUSEADDR) as long as nobody listens. Throws
 /// std::system_error.
 StoreSocket bind_store_socket();
+
+/// Datagrams, on which ranks tell how far they are: RankReport has their form.
+struct StatusSockets {
+  FileDescriptor ours, of_ranks;
+};
+
+/// Throws std::system_error.
+StatusSockets make_status_sockets();
 
 }  // namespace hookline

@@ -1,0 +1,159 @@
+#include "launcher/supervise/progress.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <map>
+
+namespace hookline {
+namespace {
+
+constexpr std::chrono::seconds kRateOver{10};
+
+template <class Number>
+bool read(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+double seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::string formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string clock_text(std::chrono::steady_clock::duration time) {
+  const auto total = std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  char text[64];
+  if (total >= 3600) {
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(total / 3600),
+                  static_cast<long long>(total / 60 % 60), static_cast<long long>(total % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%lld:%02lld", static_cast<long long>(total / 60),
+                  static_cast<long long>(total % 60));
+  }
+  return text;
+}
+
+std::string bytes_text(double bytes) {
+  const char* unit = " B/s";
+  for (const char* next : {" kB/s", " MB/s", " GB/s"}) {
+    if (bytes < 1000) break;
+    bytes /= 1000;
+    unit = next;
+  }
+  return formatted("%.3g", bytes) + unit;
+}
+
+/// "rank 1", "ranks 1 and 3", "ranks 0, 2 and 3"; of many, the first few.
+std::string names(const std::vector<int>& ranks) {
+  constexpr std::size_t kMostNamed = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const std::size_t named = std::min(ranks.size(), kMostNamed);
+  for (std::size_t i = 0; i < named; ++i) {
+    const bool last = i + 1 == named && named == ranks.size();
+    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
+  }
+  return named < ranks.size() ? text + " and " + std::to_string(ranks.size() - named) + " more" : text;
+}
+
+}  // namespace
+
+std::string seconds_text(std::chrono::duration<double> time) { return formatted("%.3g s", time.count()); }
+
+std::optional<RankReport> parse_report(std::string_view message) {
+  RankReport report;
+  bool has_rank = false, has_step = false;
+  while (!message.empty()) {
+    const std::string_view word = message.substr(0, message.find_first_of(" \n"));
+    message.remove_prefix(std::min(message.size(), word.size() + 1));
+    const std::size_t equals = word.find('=');
+    if (equals == word.npos) continue;
+    const std::string_view name = word.substr(0, equals), value = word.substr(equals + 1);
+    double loss = 0;
+    if (name == "rank") {
+      if (!(has_rank = read(value, report.rank))) return std::nullopt;
+    } else if (name == "step") {
+      if (!(has_step = read(value, report.step))) return std::nullopt;
+    } else if (name == "loss") {
+      if (!read(value, loss)) return std::nullopt;
+      report.loss = loss;
+    } else if (name == "sent") {
+      if (!read(value, report.sent_bytes)) return std::nullopt;
+    }
+  }
+  return has_rank && has_step ? std::optional(report) : std::nullopt;
+}
+
+void Progress::take(const RankReport& report, Time now) {
+  if (report.rank < 0 || static_cast<std::size_t>(report.rank) >= ranks_.size()) return;
+  Rank& rank = ranks_[static_cast<std::size_t>(report.rank)];
+  if (rank.step != report.step) {
+    rank.step = report.step;
+    rank.since = now;
+  }
+  if (teller_ < 0 || report.rank < teller_) {
+    teller_ = report.rank;
+    samples_.clear();
+  }
+  if (report.rank != teller_) return;
+  if (report.loss) loss_ = report.loss;
+  samples_.push_back({now, report.step, report.sent_bytes});
+  // The oldest that is kept is the first one before the time that rates are taken over.
+  while (samples_.size() > 2 && now - samples_[1].when >= kRateOver) samples_.erase(samples_.begin());
+}
+
+std::optional<Progress::Time> Progress::last_step() const {
+  std::optional<Time> last;
+  for (const Rank& rank : ranks_)
+    if (rank.alive && rank.step && (!last || rank.since > *last)) last = rank.since;
+  return last;
+}
+
+std::optional<int> Progress::behind() const {
+  const Rank* behind = nullptr;
+  for (const Rank& rank : ranks_) {
+    if (!rank.alive || !rank.step) continue;
+    if (!behind || *rank.step < *behind->step || (*rank.step == *behind->step && rank.since < behind->since))
+      behind = &rank;
+  }
+  return behind ? std::optional(static_cast<int>(behind - ranks_.data())) : std::nullopt;
+}
+
+std::string Progress::places() const {
+  std::map<std::int64_t, std::vector<int>, std::greater<>> at;
+  std::vector<int> silent;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (!ranks_[i].alive) continue;
+    (ranks_[i].step ? at[*ranks_[i].step] : silent).push_back(static_cast<int>(i));
+  }
+  std::string text;
+  const auto add = [&](const std::vector<int>& ranks, const std::string& place) {
+    text += (text.empty() ? "" : ", ") + names(ranks) + " " + place;
+  };
+  for (const auto& [step, ranks] : at) add(ranks, "at step " + std::to_string(step));
+  if (!silent.empty()) add(silent, "not heard of");
+  return text;
+}
+
+std::string Progress::line(Time started, Time now) const {
+  const auto alive = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.alive; });
+  std::string text = clock_text(now - started) + " · " + std::to_string(alive) + " of " +
+                     std::to_string(ranks_.size()) + (ranks_.size() == 1 ? " rank" : " ranks");
+  if (samples_.empty()) return text;
+  const Sample &first = samples_.front(), &last = samples_.back();
+  text += " · step " + std::to_string(last.step);
+  const double time = seconds(last.when - first.when);
+  if (time > 0 && last.step > first.step)
+    text += " · " + formatted("%.3g", static_cast<double>(last.step - first.step) / time) + " steps/s";
+  if (loss_) text += " · loss " + formatted("%.4g", *loss_);
+  if (time > 0 && last.sent_bytes > first.sent_bytes)
+    text += " · " + bytes_text(static_cast<double>(last.sent_bytes - first.sent_bytes) / time);
+  return text;
+}
+
+}  // namespace hookline

@@ -1,0 +1,74 @@
+// What the ranks tell of their progress, and what it means: pure, without sockets or clocks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hookline {
+
+/// One message of a rank: "rank=1 step=12 loss=0.31 sent=1048576". rank and step are required; unknown words are passed
+/// over.
+struct RankReport {
+  int rank = 0;
+  std::int64_t step = 0;        // steps that it has finished
+  std::optional<double> loss;   // of the last one
+  std::int64_t sent_bytes = 0;  // to the other ranks, so far
+};
+
+/// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.
+std::optional<RankReport> parse_report(std::string_view message);
+
+/// "60 s", "0.01 s".
+std::string seconds_text(std::chrono::duration<double> time);
+
+/// The state of a run's ranks, by what they told.
+class Progress {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit Progress(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+
+  /// Reports of ranks that do not exist are passed over.
+  void take(const RankReport& report, Time now);
+  void ended(int rank) { ranks_.at(static_cast<std::size_t>(rank)).alive = false; }
+
+  /// The step that a rank told last.
+  std::optional<std::int64_t> step_of(int rank) const {
+    return ranks_.at(static_cast<std::size_t>(rank)).step;
+  }
+
+  /// When any living rank last finished a step; nothing before one has told a step, and once none is left.
+  std::optional<Time> last_step() const;
+
+  /// The living rank that is behind: of the lowest step, and of those the one that has been there for the longest.
+  std::optional<int> behind() const;
+
+  /// "rank 0 at step 12, ranks 1 and 3 at step 11, rank 2 not heard of"
+  std::string places() const;
+
+  /// "12:03 · 2 of 2 ranks · step 120 · 35.2 steps/s · loss 0.123 · 7.5 MB/s": loss and bytes are rank 0's, rates those of
+  /// the last seconds. Of what nobody told, nothing.
+  std::string line(Time started, Time now) const;
+
+ private:
+  struct Rank {
+    bool alive = true;
+    std::optional<std::int64_t> step;
+    Time since{};  // it is at this step
+  };
+  struct Sample {  // of rank 0, or of the first that tells
+    Time when;
+    std::int64_t step = 0;
+    std::int64_t sent_bytes = 0;
+  };
+  std::vector<Rank> ranks_;
+  std::vector<Sample> samples_;
+  std::optional<double> loss_;
+  int teller_ = -1;  // the rank whose loss and rates are shown
+};
+
+}  // namespace hookline

@@ -1,0 +1,57 @@
+#include "launcher/supervise/status_line.h"
+
+#include <sys/ioctl.h>
+
+#include <algorithm>
+
+#include "hooks/log.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::chrono::milliseconds kRedraw{250};
+
+int columns_of(int terminal) {
+  winsize size = {};
+  return ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string cut_to_columns(const std::string& text, int columns) {
+  int seen = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins_character = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+    if (begins_character && ++seen > columns) return text.substr(0, i);
+  }
+  return text;
+}
+
+StatusLine::StatusLine(OutputQueue& error, Form form, std::chrono::duration<double> interval)
+    : error_(error), form_(form) {
+  constexpr std::chrono::duration<double> kLongest = std::chrono::hours(24 * 365);
+  interval_ = form == Form::live ? kRedraw
+                                 : std::chrono::duration_cast<Clock::duration>(std::min(interval, kLongest));
+  due_ = form == Form::none ? Clock::time_point::max() : Clock::now() + interval_;
+}
+
+void StatusLine::show(const std::string& text, Clock::time_point now) {
+  due_ = now + interval_;
+  if (form_ == Form::plain) {
+    log::info(text);
+    return;
+  }
+  if (!error_.is_empty()) return;  // the terminal does not keep up
+  // One column is left free: some terminals begin a new line when the last one is written to.
+  const std::string line = cut_to_columns(text, columns_of(error_.descriptor()) - 1);
+  error_.write_as_it_is("\r\x1b[2K" + line);
+  shown_ = true;
+}
+
+void StatusLine::erase() {
+  if (!shown_) return;
+  shown_ = false;
+  error_.write_as_it_is("\r\x1b[2K");
+}
+
+}  // namespace hookline

@@ -1,0 +1,37 @@
+// The line that shows how a run goes: a live one on a terminal, plain ones from time to time elsewhere.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "launcher/supervise/output_queue.h"
+
+namespace hookline {
+
+/// Cuts UTF-8 text to so many characters, each as wide as one column.
+std::string cut_to_columns(const std::string& text, int columns);
+
+class StatusLine {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Form { none, live, plain };
+
+  /// Writes to `error`, which must outlive it; a plain line every `interval`.
+  StatusLine(OutputQueue& error, Form form, std::chrono::duration<double> interval);
+
+  /// When show() is next to be called; never, if that is max().
+  Clock::time_point due() const { return due_; }
+  void show(const std::string& text, Clock::time_point now);
+
+  /// Takes a live line away, for other output or for the end.
+  void erase();
+
+ private:
+  OutputQueue& error_;
+  Form form_;
+  Clock::duration interval_;
+  Clock::time_point due_;
+  bool shown_ = false;
+};
+
+}  // namespace hookline

@@ -1,0 +1,81 @@
+#include "parallel/rank_status.h"
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "hooks/log.h"
+#include "parallel/environment.h"
+
+namespace hookline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kInterval{500};
+
+/// Of the process: an error that nobody catches ends it.
+struct Told {
+  std::mutex mutex;
+  std::optional<std::int64_t> step;
+  std::string hook;
+  Clock::time_point next{};
+};
+
+Told& told() {
+  static Told told;
+  return told;
+}
+
+}  // namespace
+
+void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
+               const std::function<std::int64_t()>& sent_bytes) {
+  static const int socket = environment_number("HOOKLINE_STATUS_FD", 0, 1 << 20, -1);
+  {
+    const std::lock_guard lock(told().mutex);
+    told().step = step;
+    const auto now = Clock::now();
+    if (socket < 0 || now < told().next) return;
+    told().next = now + kInterval;
+  }
+  std::string message = "rank=" + std::to_string(rank) + " step=" + std::to_string(step);
+  if (const auto value = loss()) {
+    char text[64];
+    std::snprintf(text, sizeof text, " loss=%.6g", *value);
+    message += text;
+  }
+  message += " sent=" + std::to_string(sent_bytes());
+  // What a launcher that is busy, or gone, does not take is lost: the next message says more.
+  ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void remember_hook(const std::string& hook) {
+  const std::lock_guard lock(told().mutex);
+  told().hook = hook;
+}
+
+void write_error_file(const std::string& message, const std::string& type) {
+  const auto file = environment_text("TORCHELASTIC_ERROR_FILE");
+  if (!file) return;
+  nlohmann::json extra = {
+      {"py_callstack", ""}, {"timestamp", std::to_string(std::time(nullptr))}, {"type", type}};
+  {
+    const std::lock_guard lock(told().mutex);
+    if (told().step) extra["step"] = *told().step;
+    if (!told().hook.empty()) extra["hook"] = told().hook;
+  }
+  const nlohmann::json error = {{"message", {{"message", message}, {"extraInfo", extra}}}};
+  std::ofstream out(*file, std::ios::binary);
+  out << error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  out.close();
+  if (!out) log::warning("can't write the error file '" + *file + "'");
+}
+
+}  // namespace hookline

@@ -1,0 +1,25 @@
+// What a rank tells of itself: how far it is, to the launcher, and what it failed with, in its error file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace hookline {
+
+/// Tells the launcher that this process has finished `step` steps: "rank=1 step=12 loss=0.31 sent=1048576", a datagram on
+/// the socket that HOOKLINE_STATUS_FD names. Twice a second at most, but for the first; `loss` and `sent_bytes` are asked
+/// for only then. Never waits, and does nothing without a launcher. Keeps `step` for write_error_file.
+void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
+               const std::function<std::int64_t()>& sent_bytes);
+
+/// Keeps what the gradients go through, "power_sgd(rank=2, start=10)", for write_error_file.
+void remember_hook(const std::string& hook);
+
+/// Writes `message` and the name of the exception's type to the file that TORCHELASTIC_ERROR_FILE names, in the form that
+/// torch.distributed.elastic writes and reads, with step and hook among its extraInfo. Does nothing if the variable is
+/// not set; warns if the file can't be written.
+void write_error_file(const std::string& message, const std::string& type);
+
+}  // namespace hookline

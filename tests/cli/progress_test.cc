@@ -1,0 +1,142 @@
+// `hookline launch` of ranks that tell how far they are, or stop getting further.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::EndsWith;
+using testing::eventually;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Process;
+using testing::ProcessResult;
+using testing::read_file;
+using testing::Sandbox;
+
+/// Bash, whose redirections take descriptors above 9.
+void bash_script(const Sandbox& sandbox, const std::string& text) {
+  sandbox.folder.write(
+      "train", "#!/bin/bash\ntell() { printf \"rank=$RANK $*\" >&$HOOKLINE_STATUS_FD; }\n" + text, true);
+}
+
+TEST(Stall, EndsARunNamingTheRankThatIsBehind) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=$((5 - RANK))\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=0.5", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("hookline: warning: no rank has finished a step for 0.5 s: rank 0 at step 5, rank 1 "
+                      "at step 4\n"),
+            HasSubstr("hookline: error: rank 1 finished no step for 0.5 s\n")));
+}
+
+TEST(Stall, IsNotSeenInRanksThatGoOnOrTellNothing) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "for step in 1 2 3 4 5 6 7 8; do tell step=$step; sleep 0.1; done\n");
+  EXPECT_EQ(sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.6", "./train"}).exit_code, 0);
+  bash_script(sandbox, "sleep 1\n");
+  EXPECT_EQ(sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.3", "./train"}).exit_code, 0);
+}
+
+TEST(Stall, HasGdbWriteDownWhereTheRanksAre) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=1\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.3", "--set",
+                                            "launch.stall_stacks=true", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  const std::string folder = sandbox.run_folder() + "/attempt_0/0/";
+  if (!std::filesystem::exists(folder + "stacks.txt")) GTEST_SKIP() << "gdb is not here";
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: gdb writes down where the ranks are: stacks.txt beside their logs\n"));
+  EXPECT_THAT(read_file(folder + "stacks.txt"), ContainsRegex("#[0-9].*(nanosleep|clock_nanosleep|ptrace)"));
+}
+
+TEST(Stall, GoesOnWithoutGdb) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "PATH=$OLD_PATH; tell step=1\nexec sleep 600\n");
+  auto options = sandbox.options({"launch", "--set", "launch.stall_timeout_seconds=0.3", "--set",
+                                  "launch.stall_stacks=true", "./train"});
+  options.environment["OLD_PATH"] = std::getenv("PATH");
+  options.environment["PATH"] = "/nowhere";
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: warning: where the ranks are stuck can't be shown: gdb is not here, "
+                        "or can't be started\n"));
+}
+
+TEST(Stall, AtTheSameStepTwiceIsNotRestarted) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=7\nexec sleep 600\n");
+  const ProcessResult result =
+      sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.2", "--set", "launch.max_restarts=5",
+                   "--set", "launch.restart_delay_seconds=0", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("(restart 1 of 5)"), Not(HasSubstr("(restart 2 of 5)")),
+                    HasSubstr("hookline: no restart: the attempt before failed in the same way at step 7 ")));
+}
+
+TEST(EarlyExit, IsToldOfWhenOthersGoOn) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=3\n[ $RANK = 1 ] && exit 0\nuntil [ -e go ]; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "--set",
+                                                    "launch.early_exit_seconds=0.2", "./train"}));
+  EXPECT_TRUE(
+      process.wait_for("hookline: warning: rank 1 ended with code 0 0.2 s ago, and the others go on: rank 0 "
+                       "at step 3; if they wait for "
+                       "it, they do so in vain\n"));
+  sandbox.folder.write("go", "");
+  EXPECT_EQ(process.wait().exit_code, 0);
+}
+
+TEST(Status, IsAPlainLineNowAndThenWithoutATerminal) {
+  const Sandbox sandbox;
+  bash_script(sandbox,
+              "tell step=10 loss=0.5 sent=0; sleep 0.1; tell step=20 loss=0.25 sent=1000000\n"
+              "until [ -e go ]; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY,
+                  sandbox.options({"launch", "--set", "logging.status_interval_seconds=0.3", "./train"}));
+  EXPECT_TRUE(process.wait_for(" · step 20 · ")) << process.err();
+  sandbox.folder.write("go", "");
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              ContainsRegex("\nhookline: 0:0[0-9] · 1 of 1 rank · step 20 · [0-9.e+]+ steps/s · loss 0.25 · "
+                            "[0-9.]+ [kM]B/s\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
+}
+
+TEST(Status, IsALiveLineOnATerminalThatOutputDoesNotTear) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=10\nuntil [ -e go ]; do sleep 0.01; done\necho one line\necho two lines\n");
+  // script(1) runs it on a terminal of its own.
+  Process process("script", sandbox.options({"-qfec", HOOKLINE_BINARY " launch ./train", "/dev/null"}));
+  ASSERT_TRUE(process.wait_for("\r\x1b[2K0:00 · 1 of 1 rank · step 10"));
+  sandbox.folder.write("go", "");
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, EndsWith("\r\x1b[2K[0] one line\r\n[0] two lines\r\n"));
+}
+
+TEST(Status, CanBeSwitchedOff) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=10\nsleep 0.4\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--set", "logging.status=off", "--set", "logging.status_interval_seconds=0.1", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, Not(HasSubstr("step 10")));
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,86 @@
+#include "launcher/supervise/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace hookline {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const Progress::Time kStart{};
+
+RankReport report(int rank, std::int64_t step, std::optional<double> loss = {}, std::int64_t sent = 0) {
+  return {rank, step, loss, sent};
+}
+
+TEST(RankReport, IsReadFromAMessage) {
+  const auto whole = parse_report("rank=1 step=12 loss=0.25 sent=1048576 more=later");
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->rank, 1);
+  EXPECT_EQ(whole->step, 12);
+  EXPECT_EQ(whole->loss, 0.25);
+  EXPECT_EQ(whole->sent_bytes, 1048576);
+  const auto least = parse_report("rank=0 step=0\n");
+  ASSERT_TRUE(least);
+  EXPECT_FALSE(least->loss);
+  EXPECT_TRUE(parse_report("rank=0 step=1 loss=nan")) << "a loss that is not a number is news";
+  for (const char* bad : {"", "rank=1", "step=1", "rank=x step=1", "rank=1 step=", "rank=1 step=2.5",
+                          "rank=1 step=1 loss=", "\x01\xff"})
+    EXPECT_FALSE(parse_report(bad)) << bad;
+}
+
+TEST(Progress, KnowsWhenARankLastFinishedAStep) {
+  Progress progress(2);
+  EXPECT_FALSE(progress.last_step());
+  progress.take(report(0, 1), kStart + seconds(1));
+  progress.take(report(1, 1), kStart + seconds(2));
+  progress.take(report(0, 1), kStart + seconds(9));  // still there
+  progress.take(report(7, 5), kStart + seconds(9));  // nobody's
+  EXPECT_EQ(progress.last_step(), kStart + seconds(2));
+  progress.ended(1);
+  EXPECT_EQ(progress.last_step(), kStart + seconds(1));
+  progress.ended(0);
+  EXPECT_FALSE(progress.last_step());
+}
+
+TEST(Progress, NamesTheRankThatTheOthersWaitFor) {
+  Progress progress(4);
+  EXPECT_FALSE(progress.behind());
+  progress.take(report(0, 12), kStart + seconds(1));
+  progress.take(report(1, 11), kStart + seconds(3));
+  progress.take(report(3, 11), kStart + seconds(2));
+  EXPECT_EQ(progress.behind(), 3);
+  EXPECT_EQ(progress.places(), "rank 0 at step 12, ranks 1 and 3 at step 11, rank 2 not heard of");
+  progress.ended(3);
+  EXPECT_EQ(progress.behind(), 1);
+  EXPECT_EQ(progress.places(), "rank 0 at step 12, rank 1 at step 11, rank 2 not heard of");
+}
+
+TEST(Progress, NamesAFewOfManyRanks) {
+  Progress progress(12);
+  for (int rank = 0; rank < 12; ++rank) progress.take(report(rank, 3), kStart);
+  EXPECT_EQ(progress.places(), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more at step 3");
+}
+
+TEST(Progress, IsOneLine) {
+  Progress progress(2);
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(3)), "0:03 · 2 of 2 ranks");
+  progress.take(report(0, 10, 0.5, 0), kStart + seconds(4));
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(4)), "0:04 · 2 of 2 ranks · step 10 · loss 0.5");
+  progress.take(report(1, 11, 9.0, 0), kStart + seconds(5));
+  progress.take(report(0, 80, 0.123456, 15'000'000), kStart + seconds(6));
+  progress.ended(1);
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(3723)),
+            "1:02:03 · 1 of 2 ranks · step 80 · 35 steps/s · loss 0.1235 · 7.5 MB/s");
+}
+
+TEST(Progress, TakesRatesOverTheLastSeconds) {
+  Progress progress(1);
+  for (int i = 0; i <= 400; ++i)  // 10 steps/s for 20 s, then 2 steps/s for 20 s
+    progress.take(report(0, i <= 200 ? i : 200 + (i - 200) / 5), kStart + milliseconds(100) * i);
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(40)), "0:40 · 1 of 1 rank · step 240 · 2 steps/s");
+}
+
+}  // namespace
+}  // namespace hookline

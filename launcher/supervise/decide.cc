@@ -5,12 +5,17 @@
 namespace hookline {
 namespace {
 
+Decision stop(RunState state, int signal) {
+  state.phase = Phase::stopping;
+  state.asked_with = signal;
+  return {state, Stop{signal}};
+}
+
 Decision on(RunState state, const RankEnded& event) {
   --state.ranks_alive;
   if (state.phase != Phase::running || succeeded(event.outcome)) return {state, Nothing{}};
   state.root_cause = RootCause{event.rank, event.outcome};
-  state.phase = Phase::stopping;
-  return {state, Stop{SIGTERM}};
+  return stop(std::move(state), SIGTERM);
 }
 
 Decision on(RunState state, const SignalReceived& event) {
@@ -23,8 +28,7 @@ Decision on(RunState state, const SignalReceived& event) {
   switch (state.phase) {
     case Phase::running:
       state.stopped_by = event.signal;
-      state.phase = Phase::stopping;
-      return {state, Stop{event.signal}};
+      return stop(std::move(state), event.signal);
     case Phase::stopping:
       // Only a person at a keyboard asks twice on purpose. `timeout` and service managers send SIGTERM or
       // SIGHUP again as a matter of course, and that must not cut the grace period short.
@@ -46,14 +50,14 @@ Decision on(RunState state, const GraceOver&) {
 Decision on(RunState state, const RankStuck& event) {
   if (state.phase != Phase::running) return {state, Nothing{}};
   state.root_cause = RootCause{event.rank, Stuck{event.seconds}};
-  state.phase = Phase::stopping;
-  return {state, Stop{SIGTERM}};
+  return stop(std::move(state), SIGTERM);
 }
 
 Decision on(RunState state, const ProcessesLeft&) {
-  if (state.phase != Phase::running) return {state, Nothing{}};
-  state.phase = Phase::stopping;
-  return {state, Stop{SIGTERM}};
+  // What a shell runs in the background ignores SIGINT and SIGQUIT.
+  const bool may_not_have_heard = state.phase == Phase::stopping && state.asked_with != SIGTERM;
+  if (state.phase != Phase::running && !may_not_have_heard) return {state, Nothing{}};
+  return stop(std::move(state), SIGTERM);
 }
 
 }  // namespace

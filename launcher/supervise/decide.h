@@ -57,6 +57,7 @@ struct RunState {
   int ranks_alive = 0;
   Phase phase = Phase::running;
   std::optional<RootCause> root_cause;
+  int asked_with = 0;             // the last signal that asked the ranks to stop
   std::optional<int> stopped_by;  // the signal that asked the launcher to end, if that is why the run ended
 
   bool ended() const { return ranks_alive == 0; }

@@ -115,6 +115,22 @@ TEST(Decide, StopsWhatTheRanksLeftBehind) {
   EXPECT_EQ(exit_code(told.state), 0);
 }
 
+TEST(Decide, AsksWhatIgnoresAnInterruptOnceMore) {
+  const Told told = tell(state_of(1), {SignalReceived{SIGINT}, RankEnded{0, Signalled{SIGINT}},
+                                       ProcessesLeft{}, ProcessesLeft{}, GraceOver{}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGINT}, Nothing{}, Stop{SIGTERM}, Nothing{}, Kill{}}));
+  EXPECT_EQ(exit_code(told.state), 128 + SIGINT);
+}
+
+TEST(Decide, GivesARankUpThatIsStuck) {
+  const Told told =
+      tell(state_of(2), {RankStuck{1, 60}, RankEnded{1, Signalled{SIGTERM}}, RankEnded{0, Exited{1}}});
+  EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Nothing{}, Nothing{}}));
+  ASSERT_TRUE(told.state.root_cause);
+  EXPECT_EQ(told.state.root_cause->outcome, Outcome(Stuck{60}));
+  EXPECT_EQ(exit_code(told.state), 124);
+}
+
 TEST(Outcome, CountsAsAShellDoes) {
   EXPECT_EQ(exit_code(Outcome(Exited{3})), 3);
   EXPECT_EQ(exit_code(Outcome(Signalled{SIGKILL})), 137);

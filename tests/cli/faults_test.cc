@@ -1,0 +1,468 @@
+// Everything that can die in a launch, in every way and at every time: what the launcher makes of it, and that nothing is
+// left. The rows of FaultTable are those of launcher/README.md.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using testing::eventually;
+using testing::is_running;
+using testing::Process;
+using testing::ProcessResult;
+using testing::Sandbox;
+
+constexpr int kRanks = 3;
+
+/// A rank with a child and a daemon of its own, which then does what the files before$RANK and then$RANK say.
+constexpr const char* kRank = R"(#!/bin/sh
+[ -e before$RANK ] && . ./before$RANK
+echo $MASTER_PORT >port
+(setsid sh -c 'echo $$ >daemon$RANK.pid; exec sleep 600' &)
+sleep 600 & echo $! >child$RANK.pid
+until [ -s daemon$RANK.pid ]; do sleep 0.002; done
+echo $$ >rank$RANK.pid
+echo ready $RANK
+until [ -e go ]; do sleep 0.002; done
+[ -e then$RANK ] && . ./then$RANK
+while :; do sleep 0.002; done
+)";
+
+/// Processes whose environment holds `mark`: a run's, however they have detached themselves.
+std::vector<pid_t> marked(const std::string& mark) {
+  std::vector<pid_t> result;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    std::ifstream in(entry.path() / "environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(in), {}};
+    if (environment.find(mark) != environment.npos && is_running(pid)) result.push_back(pid);
+  }
+  return result;
+}
+
+bool can_be_bound(int port) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound = bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  close(descriptor);
+  return bound;
+}
+
+using Texts = std::map<int, std::string>;  // by rank: shell
+
+class FaultyRun {
+ public:
+  FaultyRun(const Texts& before, const Texts& then, const std::vector<std::string>& flags)
+      : mark_("FAULTS_MARK=" + sandbox_.folder.path().string()) {
+    sandbox_.folder.write("train", kRank, true);
+    for (const auto& [rank, text] : before) sandbox_.folder.write("before" + std::to_string(rank), text);
+    for (const auto& [rank, text] : then) sandbox_.folder.write("then" + std::to_string(rank), text);
+    std::vector<std::string> arguments = {"launch", "--processes-per-node", std::to_string(kRanks)};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    arguments.push_back("./train");
+    auto options = sandbox_.options(arguments);
+    options.environment["FAULTS_MARK"] = sandbox_.folder.path().string();
+    process_.emplace(HOOKLINE_BINARY, options);
+  }
+  ~FaultyRun() {
+    for (const pid_t pid : marked(mark_)) kill(pid, SIGKILL);  // only after a failure
+  }
+  FaultyRun(const FaultyRun&) = delete;
+  FaultyRun& operator=(const FaultyRun&) = delete;
+
+  void wait_until_ready() {
+    for (int rank = 0; rank < kRanks; ++rank)
+      ASSERT_TRUE(process_->wait_for("[" + std::to_string(rank) + "] ready")) << process_->err();
+  }
+  void go() const { sandbox_.folder.write("go", ""); }
+
+  pid_t launcher() const { return process_->pid(); }
+  pid_t keeper() const {
+    const std::string id = std::to_string(launcher());
+    std::ifstream in("/proc/" + id + "/task/" + id + "/children");
+    pid_t keeper = 0;
+    in >> keeper;
+    return keeper;
+  }
+  pid_t pid_of(const std::string& name) const {
+    pid_t pid = 0;
+    std::ifstream(sandbox_.folder.path() / (name + ".pid")) >> pid;
+    return pid;
+  }
+  bool wait_for(const std::string& text) { return process_->wait_for(text); }
+
+  ProcessResult end() {
+    ProcessResult result = process_->wait();
+    EXPECT_FALSE(result.timed_out);
+    // Who was killed together with the launcher may say so a little later.
+    EXPECT_TRUE(eventually([&] { return marked(mark_).empty(); })) << "processes are left";
+    process_->wait_for("\x01");  // reads what is there
+    result.err = process_->err();
+    if (sandbox_.has("port")) {
+      const int port = std::atoi(sandbox_.read("port").c_str());
+      EXPECT_TRUE(eventually([&] { return can_be_bound(port); })) << "port " << port << " is still taken";
+    }
+    return result;
+  }
+
+ private:
+  Sandbox sandbox_;
+  std::string mark_;
+  std::optional<Process> process_;
+};
+
+struct Fault {
+  const char *who, *how, *when;
+  int exit_code;
+  std::string said;  // on standard error; empty: nothing in particular
+  Texts before = {}, then = {};
+  std::function<void(FaultyRun&)> act = [](FaultyRun& run) { run.go(); };
+  std::vector<std::string> flags = {};
+};
+
+std::string row_of(const Fault& fault) {
+  return std::string("| ") + fault.who + " | " + fault.how + " | " + fault.when + " | " +
+         std::to_string(fault.exit_code) + " | " + (fault.said.empty() ? "" : "`" + fault.said + "`") + " |";
+}
+
+auto to_launcher(std::vector<int> signals) {
+  return [signals](FaultyRun& run) {
+    for (const int signal : signals) {
+      kill(run.launcher(), signal);
+      if (signals.size() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  };
+}
+
+auto to_keeper(int signal) {
+  return [signal](FaultyRun& run) { kill(run.keeper(), signal); };
+}
+
+auto to(const std::string& name, int signal) {
+  return [name, signal](FaultyRun& run) {
+    kill(run.pid_of(name), signal);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run.go();
+  };
+}
+
+/// A rank that can't be stopped in order, and one that fails.
+const Texts kStubborn = {{0, "trap '' TERM\n"}};
+const std::vector<std::string> kShortGrace = {"--set", "launch.grace_period_seconds=0.2"};
+const Texts kAllSucceed = {{0, "exit 0\n"}, {1, "exit 0\n"}, {2, "exit 0\n"}};
+const char *kRunning = "in the middle", *kStopping = "while the ranks are being stopped",
+           *kStarting = "at the start";
+const char* kLeft = "hookline: warning: the ranks left processes behind; stopping them";
+
+std::vector<Fault> faults() {
+  const auto killed = [](int rank, const char* name, int number) {
+    return "hookline: error: rank " + std::to_string(rank) + " was killed by " + name + " (signal " +
+           std::to_string(number);
+  };
+  const auto exited = [](int rank, int code) {
+    return "hookline: error: rank " + std::to_string(rank) + " exited with code " + std::to_string(code);
+  };
+  std::vector<Fault> rows = {
+      {"nobody", "all ranks exit with 0", kRunning, 0, kLeft, {}, kAllSucceed},
+      {"rank 0", "exits with 1", kRunning, 1, exited(0, 1), {}, {{0, "exit 1\n"}}},
+      {"rank 2", "exits with 7", kRunning, 7, exited(2, 7), {}, {{2, "exit 7\n"}}},
+      {"rank 1", "exits with 255", kRunning, 255, exited(1, 255), {}, {{1, "exit 255\n"}}},
+      {"rank 1", "exits with 3", kStarting, 3, exited(1, 3), {{1, "exit 3\n"}}, {}, [](FaultyRun&) {}},
+      {"all ranks",
+       "exit with 5, 5 and 5",
+       kRunning,
+       5,
+       "exited with code 5",
+       {},
+       {{0, "exit 5\n"}, {1, "exit 5\n"}, {2, "exit 5\n"}}},
+      {"rank 0",
+       "exits with 0, then rank 2 with 6",
+       kRunning,
+       6,
+       exited(2, 6),
+       {},
+       {{0, "exit 0\n"}, {2, "sleep 0.1; exit 6\n"}}},
+      {"rank 1",
+       "exits with 4; rank 0 ignores SIGTERM",
+       kRunning,
+       4,
+       exited(1, 4),
+       kStubborn,
+       {{1, "exit 4\n"}},
+       [](FaultyRun& run) { run.go(); },
+       kShortGrace},
+      {"rank 1",
+       "exits with 4; rank 0 exits with 9 at SIGTERM",
+       kRunning,
+       4,
+       exited(1, 4),
+       {{0, "trap 'exit 9' TERM\n"}},
+       {{1, "exit 4\n"}}},
+      {"rank 1",
+       "exits with 4; rank 0 exits with 0 at SIGTERM",
+       kRunning,
+       4,
+       exited(1, 4),
+       {{0, "trap 'exit 0' TERM\n"}},
+       {{1, "exit 4\n"}}},
+      {"rank 1",
+       "closes its output, and exits with 8",
+       kRunning,
+       8,
+       exited(1, 8),
+       {},
+       {{1, "exec >&- 2>&-; exit 8\n"}}},
+      {"rank 0",
+       "stops itself; rank 2 exits with 5",
+       kRunning,
+       5,
+       exited(2, 5),
+       {},
+       {{0, "kill -STOP $$\n"}, {2, "sleep 0.1; exit 5\n"}},
+       [](FaultyRun& run) { run.go(); },
+       kShortGrace},
+      {"a child of rank 1",
+       "SIGKILL; the ranks exit with 0",
+       kRunning,
+       0,
+       kLeft,
+       {},
+       kAllSucceed,
+       to("child1", SIGKILL)},
+      {"a daemon of rank 1",
+       "SIGKILL; the ranks exit with 0",
+       kRunning,
+       0,
+       kLeft,
+       {},
+       kAllSucceed,
+       to("daemon1", SIGKILL)},
+      {"the launcher", "SIGINT", kRunning, 130, "hookline: stopped by SIGINT", {}, {}, to_launcher({SIGINT})},
+      {"the launcher",
+       "SIGTERM",
+       kRunning,
+       143,
+       "hookline: stopped by SIGTERM",
+       {},
+       {},
+       to_launcher({SIGTERM})},
+      {"the launcher", "SIGHUP", kRunning, 129, "hookline: stopped by SIGHUP", {}, {}, to_launcher({SIGHUP})},
+      {"the launcher",
+       "SIGQUIT",
+       kRunning,
+       131,
+       "hookline: stopped by SIGQUIT",
+       {},
+       {},
+       to_launcher({SIGQUIT})},
+      {"the launcher",
+       "SIGINT twice; rank 0 ignores the first",
+       kRunning,
+       130,
+       "hookline: warning: killing the ranks",
+       {{0, "trap '' INT\n"}},
+       {},
+       to_launcher({SIGINT, SIGINT})},
+      {"the launcher",
+       "SIGTERM; rank 0 ignores it",
+       kRunning,
+       143,
+       "hookline: warning: some ranks did not stop in time; killing them",
+       kStubborn,
+       {},
+       to_launcher({SIGTERM}),
+       kShortGrace},
+      {"the launcher",
+       "SIGKILL",
+       kRunning,
+       137,
+       "hookline: error: the launcher was killed; killing the ranks",
+       {},
+       {},
+       to_launcher({SIGKILL})},
+      {"the launcher",
+       "SIGSEGV",
+       kRunning,
+       139,
+       "hookline: error: the launcher was killed; killing the ranks",
+       {},
+       {},
+       to_launcher({SIGSEGV})},
+      {"the launcher",
+       "SIGABRT",
+       kRunning,
+       134,
+       "hookline: error: the launcher was killed; killing the ranks",
+       {},
+       {},
+       to_launcher({SIGABRT})},
+      {"the launcher",
+       "SIGKILL",
+       kStopping,
+       137,
+       "hookline: error: the launcher was killed; killing the ranks",
+       kStubborn,
+       {},
+       to_launcher({SIGTERM, SIGKILL})},
+      {"the launcher",
+       "SIGUSR1, which ends ranks that do not handle it",
+       kRunning,
+       138,
+       "was killed by SIGUSR1 (signal 10",
+       {},
+       {},
+       to_launcher({SIGUSR1})},
+      {"the keeper",
+       "SIGKILL",
+       kRunning,
+       137,
+       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL (signal 9)",
+       {},
+       {},
+       to_keeper(SIGKILL)},
+      {"the keeper",
+       "SIGSEGV",
+       kRunning,
+       139,
+       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGSEGV (signal 11",
+       {},
+       {},
+       to_keeper(SIGSEGV)},
+      {"the keeper",
+       "SIGKILL",
+       kStopping,
+       137,
+       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL (signal 9)",
+       kStubborn,
+       {},
+       [](FaultyRun& run) {
+         kill(run.launcher(), SIGTERM);
+         ASSERT_TRUE(run.wait_for("received SIGTERM"));
+         kill(run.keeper(), SIGKILL);
+       }},
+      {"the keeper",
+       "SIGTERM, which only the guard passes on; the ranks exit with 0",
+       kRunning,
+       0,
+       kLeft,
+       {},
+       kAllSucceed,
+       [](FaultyRun& run) {
+         kill(run.keeper(), SIGTERM);
+         std::this_thread::sleep_for(std::chrono::milliseconds(50));
+         run.go();
+       }},
+      {"rank 2",
+       "exits with 3; then the launcher gets SIGINT",
+       kStopping,
+       3,
+       exited(2, 3),
+       kStubborn,
+       {{2, "exit 3\n"}},
+       [](FaultyRun& run) {
+         run.go();
+         std::this_thread::sleep_for(std::chrono::milliseconds(50));
+         kill(run.launcher(), SIGINT);
+       }},
+  };
+  for (const auto& [name, number] : {std::pair{"SIGKILL", SIGKILL},
+                                     {"SIGSEGV", SIGSEGV},
+                                     {"SIGABRT", SIGABRT},
+                                     {"SIGTERM", SIGTERM},
+                                     {"SIGBUS", SIGBUS}})
+    rows.push_back(
+        {"rank 1", name, kRunning, 128 + number, killed(1, name, number), {}, {}, to("rank1", number)});
+  rows.push_back({"rank 0",
+                  "SIGKILL",
+                  kStopping,
+                  143,
+                  "hookline: stopped by SIGTERM",
+                  kStubborn,
+                  {},
+                  [](FaultyRun& run) {
+                    kill(run.launcher(), SIGTERM);
+                    ASSERT_TRUE(run.wait_for("received SIGTERM"));
+                    kill(run.pid_of("rank0"), SIGKILL);
+                  },
+                  kShortGrace});
+  return rows;
+}
+
+TEST(FaultTable, IsAsTheReadmeShowsIt) {
+  const std::string readme = testing::read_file(LAUNCHER_README);
+  const std::vector<Fault> rows = faults();
+  EXPECT_GE(rows.size(), 30u);
+  for (const Fault& fault : rows) {
+    SCOPED_TRACE(row_of(fault));
+    FaultyRun run(fault.before, fault.then, fault.flags);
+    if (fault.when != kStarting) run.wait_until_ready();
+    if (HasFatalFailure()) return;
+    fault.act(run);
+    const ProcessResult result = run.end();
+    EXPECT_EQ(result.exit_code, fault.exit_code) << result.err;
+    EXPECT_THAT(result.err, ::testing::HasSubstr(fault.said));
+    EXPECT_NE(readme.find(row_of(fault) + "\n"), readme.npos) << "launcher/README.md lacks the row\n"
+                                                              << row_of(fault);
+  }
+}
+
+TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
+  constexpr int kKills = 200;
+  const char* given = std::getenv("HOOKLINE_TEST_SEED");
+  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
+  std::mt19937 random(seed);
+  const auto pick = [&random](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
+  for (int i = 0; i < kKills; ++i) {
+    const int victim = pick(kRanks + 2),
+              signal = std::array{SIGKILL, SIGSEGV, SIGABRT}[static_cast<std::size_t>(pick(3))];
+    const int delay_us = pick(30'000);
+    const bool is_rank = victim < kRanks, at_the_start = !is_rank && pick(2) == 0;
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", kill " + std::to_string(i) + ": victim " +
+                 std::to_string(victim) + ", signal " + std::to_string(signal) + " after " +
+                 std::to_string(delay_us) + " us" + (at_the_start ? " from the start" : ""));
+    FaultyRun run({}, {}, {});
+    if (!at_the_start) run.wait_until_ready();
+    if (HasFatalFailure()) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+    const pid_t pid = is_rank            ? run.pid_of("rank" + std::to_string(victim))
+                      : victim == kRanks ? run.launcher()
+                                         : run.keeper();
+    if (pid == 0) {  // there is no keeper yet
+      kill(run.launcher(), signal);
+    } else {
+      kill(pid, signal);
+    }
+    const ProcessResult result = run.end();
+    EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
+    if (is_rank) {
+      EXPECT_THAT(result.err, ::testing::HasSubstr("hookline: error: rank " + std::to_string(victim) +
+                                                   " was killed by "));
+    }
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace hookline

@@ -37,6 +37,7 @@ struct Request {
   };
   std::vector<std::string> state_options;
   std::vector<std::string> sets;
+  bool dry_run = false;
 };
 
 std::vector<Override> overrides_of(const Request& request) {
@@ -77,6 +78,8 @@ int launch(const Arguments& arguments) {
   parser.add_assignments("--state-option", request.state_options,
                          "An option of the hook, such as matrix_approximation_rank=2");
   parser.add_assignments("--set", request.sets, "Any value of the config, such as logging.level=debug");
+  parser.app().add_flag("--dry-run", request.dry_run,
+                        "Print what each rank would be given, and start nothing");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   if (parser.plain().empty()) throw UsageError(missing_program(arguments));
 
@@ -94,7 +97,7 @@ int launch(const Arguments& arguments) {
   if (!resolution.ok()) return kBadInput;
 
   log::set_level(resolution.config.logging.level);
-  return start_ranks(resolution.config, program);
+  return request.dry_run ? show_plan(resolution.config, program) : start_ranks(resolution.config, program);
 }
 
 }  // namespace hookline

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/plan.h"
 #include "launcher/supervise/attempts.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/environment.h"
@@ -27,13 +29,9 @@
 namespace hookline {
 namespace {
 
-int ranks_of(const LaunchConfig& config) {
-  if (config.processes_per_node) return static_cast<int>(*config.processes_per_node);
-  return config.device == "cpu" ? 1 : std::max(1, visible_gpus());
-}
-
 /// Says what is wrong, and returns false, if the run asks by name for GPUs that this machine does not have.
-bool has_the_gpus(const RunConfig& config, int ranks) {
+bool has_the_gpus(const RunConfig& config) {
+  const int ranks = ranks_of(config.launch);
   const int gpus = visible_gpus();
   const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
   const bool wants_nccl = config.launch.backend == "nccl";
@@ -82,26 +80,19 @@ StatusLine::Form status_form(const LoggingConfig& config) {
   return config.status == "live" ? StatusLine::Form::live : StatusLine::Form::plain;
 }
 
-JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks,
+JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder,
                std::int64_t attempt) {
+  RunPlace place = place_of(config, folder.path(), attempt);
+  folder.make_attempt(attempt, place.ranks);
   StoreSocket store = bind_store_socket();
-  RunPlace place;
-  place.ranks = ranks;
   place.store_port = store.port;
   place.store_descriptor = store.descriptor.get();
   StatusSockets status = make_status_sockets();
   place.status_descriptor = status.of_ranks.get();
-  place.run_folder = folder.path();
-  place.log_folder = folder.make_attempt(attempt, ranks);
-  place.restarts = attempt;
-  place.max_restarts = config.launch.max_restarts;
-  const char* threads = std::getenv("OMP_NUM_THREADS");
-  place.omp_num_threads = omp_num_threads(
-      config, threads ? std::optional<std::string>(threads) : std::nullopt, usable_cores(), ranks);
   JobSpec job;
   job.program = program.executable;
   job.arguments = program.arguments;
-  for (int rank = 0; rank < ranks; ++rank)
+  for (int rank = 0; rank < place.ranks; ++rank)
     job.ranks.push_back({rank_environment(own_environment(), place, rank),
                          std::filesystem::path(place.log_folder) / std::to_string(rank)});
   job.store = std::move(store.descriptor);
@@ -124,14 +115,13 @@ RestartPolicy restart_policy(const LaunchConfig& config) {
 }
 
 /// What the keeper does.
-int keep(const RunConfig& config, const Program& program, const RunFolder& folder, int ranks,
-         Signals& signals) {
+int keep(const RunConfig& config, const Program& program, const RunFolder& folder, Signals& signals) {
+  const int ranks = ranks_of(config.launch);
   log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
             "'; logs in " + folder.path().string());
   try {
-    return run_attempts(restart_policy(config.launch), signals, [&](std::int64_t attempt) {
-      return job_of(config, program, folder, ranks, attempt);
-    });
+    return run_attempts(restart_policy(config.launch), signals,
+                        [&](std::int64_t attempt) { return job_of(config, program, folder, attempt); });
   } catch (const SpawnError& error) {
     return report_spawn_error(error);
   }
@@ -139,14 +129,19 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
 
 }  // namespace
 
+int show_plan(const RunConfig& config, const Program& program) {
+  if (!has_the_gpus(config)) return kBadInput;
+  std::cout << plan_text(config, program) << std::flush;
+  return kSuccess;
+}
+
 int start_ranks(const RunConfig& config, const Program& program) {
-  const int ranks = ranks_of(config.launch);
-  if (!has_the_gpus(config, ranks)) return kBadInput;
+  if (!has_the_gpus(config)) return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
   // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
   Signals signals;
-  return run_guarded(signals, [&] { return keep(config, program, *folder, ranks, signals); });
+  return run_guarded(signals, [&] { return keep(config, program, *folder, signals); });
 }
 
 }  // namespace hookline

@@ -10,4 +10,7 @@ namespace hookline {
 /// Says by itself what goes wrong.
 int start_ranks(const RunConfig& config, const Program& program);
 
+/// Prints what start_ranks would do, having checked what can be checked without starting anything; an exit code.
+int show_plan(const RunConfig& config, const Program& program);
+
 }  // namespace hookline

@@ -25,11 +25,10 @@ bool is_variable(const std::string& entry, std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
-                                          int rank) {
+Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank) {
   const std::filesystem::path folder = place.run_folder;
   const std::string index = std::to_string(rank), count = std::to_string(place.ranks);
-  std::vector<std::pair<std::string, std::string>> ours = {
+  Variables ours = {
       {"RANK", index},
       {"LOCAL_RANK", index},
       {"WORLD_SIZE", count},
@@ -62,6 +61,12 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
   if (place.status_descriptor >= 0)
     ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
 
+  return ours;
+}
+
+std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
+                                          int rank) {
+  const Variables ours = rank_variables(base, place, rank);
   // Left over from a launcher around this one: the store is rank 0's, not an agent's, and the descriptors
   // another run's.
   const auto is_stale = [](const std::string& entry) {

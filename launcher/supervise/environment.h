@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/run_config.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace hookline {
 
@@ -22,6 +24,11 @@ struct RunPlace {
   std::int64_t max_restarts = 0;
   std::string omp_num_threads;
 };
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// The variables of torchrun and of hookline for `rank`, given a launcher whose own environment is `base`.
+Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank);
 
 /// `base` (the launcher's own "NAME=value" list) with the variables of torchrun and of hookline set for
 /// `rank`.

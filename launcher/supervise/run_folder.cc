@@ -36,6 +36,8 @@ void point_latest_to(const fs::path& folder) {
 
 }  // namespace
 
+std::string attempt_name(std::int64_t number) { return "attempt_" + std::to_string(number); }
+
 RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config) {
   const fs::path absolute_parent = fs::absolute(parent).lexically_normal();
   fs::create_directories(absolute_parent);
@@ -54,7 +56,7 @@ RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config)
 }
 
 fs::path RunFolder::make_attempt(std::int64_t number, int ranks) const {
-  const fs::path folder = path_ / ("attempt_" + std::to_string(number));
+  const fs::path folder = path_ / attempt_name(number);
   fs::create_directory(folder);
   for (int rank = 0; rank < ranks; ++rank) fs::create_directory(folder / std::to_string(rank));
   return folder;

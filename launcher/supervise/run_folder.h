@@ -7,6 +7,9 @@
 
 namespace hookline {
 
+/// The folder of an attempt, counted from 0, in that of its run.
+std::string attempt_name(std::int64_t number);
+
 /// DIR/20260102-030405-4711/, with resolved.toml and, for each attempt to run, attempt_N with a folder for each rank
 /// (stdout.log, stderr.log and, from a rank that failed and told why, error.json). Stays when the run ends.
 class RunFolder {

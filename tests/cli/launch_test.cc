@@ -164,6 +164,29 @@ TEST(Launch, LeavesTheUsersOmpNumThreadsAlone) {
   EXPECT_EQ(sandbox.run({"launch", "--set", "launch.omp_num_threads=5", "./train"}).out, "[0] 5\n");
 }
 
+TEST(Launch, ShowsItsPlanWithoutStartingAnything) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo started >started\n");
+  auto options = sandbox.options({"launch", "--dry-run", "--processes-per-node", "2", "--set",
+                                  "launch.max_restarts=3", "./train", "--name", "it's new", "-x"});
+  options.environment["OMP_NUM_THREADS"] = "5";
+  options.environment["MALLOC_TRIM_THRESHOLD_"] = "1";
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  const std::string folder = std::filesystem::canonical(sandbox.folder.path()).string();
+  const std::string run = folder + "/hookline-runs/DATE-TIME-PID";
+  EXPECT_THAT(result.out, ::testing::MatchesRegex("2 ranks on [^\n]*; nothing is started\n(.|\n)*"));
+  EXPECT_THAT(result.out, HasSubstr("\n\ncommand\n  ./train --name 'it'\\''s new' -x\nprogram\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nlogs\n  " + run + "/attempt_0/RANK/\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nrank 1\n  RANK=1\n  LOCAL_RANK=1\n  WORLD_SIZE=2\n"));
+  EXPECT_THAT(result.out, HasSubstr("  MASTER_PORT=a port that is free at the start\n"));
+  EXPECT_THAT(result.out, HasSubstr("  TORCHELASTIC_MAX_RESTARTS=3\n"));
+  EXPECT_THAT(result.out, HasSubstr("  OMP_NUM_THREADS=5\n  HOOKLINE_CONFIG=" + run + "/resolved.toml\n"));
+  EXPECT_FALSE(sandbox.has("started"));
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
 TEST(Launch, SpawnsNothingWhenTheConfigIsWrong) {
   const Sandbox sandbox;
   sandbox.script("train", "touch started\n");

@@ -62,6 +62,7 @@ Options:
   --max-steps N                     Optimizer steps the run is meant to take
   --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2
   --set KEY=VALUE ...               Any value of the config, such as logging.level=debug
+  --dry-run                         Print what each rank would be given, and start nothing
 
 Example:
   hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5

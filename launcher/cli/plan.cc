@@ -1,0 +1,65 @@
+#include "launcher/cli/plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+
+#include "config/visible_gpus.h"
+#include "launcher/supervise/machine.h"
+
+namespace hookline {
+namespace {
+
+/// An argument as a shell takes it.
+std::string quoted(const std::string& text) {
+  const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("_-+=./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (is_plain) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+}  // namespace
+
+int ranks_of(const LaunchConfig& config) {
+  if (config.processes_per_node) return static_cast<int>(*config.processes_per_node);
+  return config.device == "cpu" ? 1 : std::max(1, visible_gpus());
+}
+
+RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt) {
+  RunPlace place;
+  place.ranks = ranks_of(config.launch);
+  place.run_folder = run_folder;
+  place.log_folder = run_folder / attempt_name(attempt);
+  place.restarts = attempt;
+  place.max_restarts = config.launch.max_restarts;
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  place.omp_num_threads = omp_num_threads(
+      config, threads ? std::optional<std::string>(threads) : std::nullopt, usable_cores(), place.ranks);
+  return place;
+}
+
+std::string plan_text(const RunConfig& config, const Program& program) {
+  const std::filesystem::path folder =
+      std::filesystem::absolute(config.logging.dir).lexically_normal() / "DATE-TIME-PID";
+  const RunPlace place = place_of(config, folder, 0);
+  std::string text = std::to_string(place.ranks) + (place.ranks == 1 ? " rank on " : " ranks on ") +
+                     host_name() + "; nothing is started\n\ncommand\n ";
+  for (const std::string& argument : program.arguments) text += " " + quoted(argument);
+  text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
+  const auto base = own_environment();
+  for (int rank = 0; rank < place.ranks; ++rank) {
+    text += "\nrank " + std::to_string(rank) + "\n";
+    for (const auto& [name, value] : rank_variables(base, place, rank)) {
+      const bool is_port = name == "MASTER_PORT";
+      text += "  " + name + "=" + (is_port ? "a port that is free at the start" : quoted(value)) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace hookline

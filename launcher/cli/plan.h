@@ -1,0 +1,24 @@
+// What a launch is going to do, before anything is started.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "config/run_config.h"
+#include "launcher/supervise/environment.h"
+#include "launcher/supervise/program.h"
+
+namespace hookline {
+
+/// How many ranks this host gets: [launch] processes_per_node, else its GPUs, else one.
+int ranks_of(const LaunchConfig& config);
+
+/// What attempt `attempt`, from 0, of a run in `run_folder` hands its ranks; without the sockets, which are made at the
+/// start.
+RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt);
+
+/// For `launch --dry-run`: the command, where logs go, and the variables that each rank gets.
+std::string plan_text(const RunConfig& config, const Program& program);
+
+}  // namespace hookline

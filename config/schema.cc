@@ -184,6 +184,14 @@ std::vector<KeyRow> make_schema() {
       "logging", one_of("status", {"auto", "live", "plain", "off"},
                         "How a run goes, in a line; auto: live on a terminal, else plain, now and then.")));
   rows.push_back(key<logging, &LoggingConfig::status_interval_seconds>("logging", status_interval()));
+  rows.push_back(key<logging, &LoggingConfig::show>(
+      "logging", one_of("show", {"all", "stdout", "stderr", "none"},
+                        "What of the ranks' output is shown; their logs hold all of it.")));
+  rows.push_back(key<logging, &LoggingConfig::show_ranks>(
+      "logging", text("show_ranks", "Whose output is shown: all, none, or numbers such as 0,2-5.")));
+  rows.push_back(key<logging, &LoggingConfig::prefix_template>(
+      "logging",
+      text("prefix_template", "The prefix; knows ${rank}, ${local_rank}, ${role_name}, ${host}.")));
   rows.push_back(key<logging, &LoggingConfig::prefix>(
       "logging", flag("prefix", "Put the rank's number before each line that it prints.")));
   return rows;

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/log_display.h"
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/visible_gpus.h"
@@ -80,6 +81,16 @@ StatusLine::Form status_form(const LoggingConfig& config) {
   return config.status == "live" ? StatusLine::Form::live : StatusLine::Form::plain;
 }
 
+/// Of each line that is shown of a rank; none if nothing is.
+std::optional<std::string> prefix_of(const LoggingConfig& config, int rank) {
+  if (config.show == "none" || !RankSet::parse(config.show_ranks)->holds(rank)) return std::nullopt;
+  if (!config.prefix) return "";
+  const std::string number = std::to_string(rank);
+  return expand_prefix(
+      config.prefix_template,
+      {{"rank", number}, {"local_rank", number}, {"role_name", "default"}, {"host", host_name()}});
+}
+
 JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder,
                std::int64_t attempt) {
   RunPlace place = place_of(config, folder.path(), attempt);
@@ -92,13 +103,17 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   JobSpec job;
   job.program = program.executable;
   job.arguments = program.arguments;
-  for (int rank = 0; rank < place.ranks; ++rank)
+  const LoggingConfig& logging = config.logging;
+  for (int rank = 0; rank < place.ranks; ++rank) {
+    const auto prefix = prefix_of(logging, rank);
     job.ranks.push_back({rank_environment(own_environment(), place, rank),
+                         logging.show == "stderr" ? std::nullopt : prefix,
+                         logging.show == "stdout" ? std::nullopt : prefix,
                          std::filesystem::path(place.log_folder) / std::to_string(rank)});
+  }
   job.store = std::move(store.descriptor);
   job.status = std::move(status.ours);
   job.status_of_ranks = std::move(status.of_ranks);
-  job.prefix = config.logging.prefix;
   using Seconds = std::chrono::duration<double>;
   job.grace_period = Seconds(config.launch.grace_period_seconds);
   job.early_exit = Seconds(config.launch.early_exit_seconds);

@@ -11,20 +11,34 @@ LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_bytes)
 std::string LinePrefixer::feed(std::string_view bytes) {
   std::string lines;
   while (!bytes.empty()) {
-    const std::size_t newline = bytes.find('\n');
+    if (returned_ && bytes.front() != '\n') {
+      if (!held_.empty()) {
+        overwritten_ = std::move(held_);
+        has_overwritten_ = true;
+      }
+      held_.clear();
+    }
+    returned_ = false;
+    const std::size_t end = bytes.find_first_of("\n\r");
     const std::size_t room = longest_bytes_ - held_.size();
-    const std::size_t wanted = newline == std::string_view::npos ? bytes.size() : newline;
-    const std::size_t taken = std::min(wanted, room);
+    const std::size_t taken = std::min(end == std::string_view::npos ? bytes.size() : end, room);
     held_.append(bytes.substr(0, taken));
     bytes.remove_prefix(taken);
-    const bool complete = !bytes.empty() && bytes.front() == '\n';
-    if (complete) bytes.remove_prefix(1);
-    if (complete || held_.size() == longest_bytes_) {
+    const char mark = bytes.empty() ? '\0' : bytes.front();
+    returned_ = mark == '\r';
+    if (returned_ || mark == '\n') bytes.remove_prefix(1);
+    if (mark == '\n' || (!returned_ && held_.size() == longest_bytes_)) {
       lines.append(prefix_).append(held_).push_back('\n');
       held_.clear();
+      has_overwritten_ = false;
     }
   }
   return lines;
+}
+
+std::string LinePrefixer::take_overwritten() {
+  has_overwritten_ = false;
+  return prefix_ + overwritten_ + '\n';
 }
 
 std::string LinePrefixer::flush() {

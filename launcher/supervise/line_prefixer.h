@@ -9,13 +9,18 @@ namespace hookline {
 
 /// For one stream of one rank. Holds a line back until it is complete, so that the lines of several ranks
 /// never mix; a line that grows beyond `longest_bytes` is handed out in pieces of that size, each a line of
-/// its own.
+/// its own. What a carriage return overwrites, as in a progress bar, is left out.
 class LinePrefixer {
  public:
   explicit LinePrefixer(std::string prefix, std::size_t longest_bytes = 64 * 1024);
 
   /// The lines that `bytes` completes, each with its prefix and newline.
   std::string feed(std::string_view bytes);
+
+  /// Is there a state of the unfinished line that a carriage return has completed, and that was not taken yet?
+  bool has_overwritten() const { return has_overwritten_; }
+  /// That state, as a line.
+  std::string take_overwritten();
 
   /// What is held back, as a line; empty if nothing is.
   std::string flush();
@@ -24,6 +29,9 @@ class LinePrefixer {
   std::string prefix_;
   std::size_t longest_bytes_;
   std::string held_;
+  std::string overwritten_;       // the line as it was at the last carriage return
+  bool returned_ = false;         // the last byte was a carriage return
+  bool has_overwritten_ = false;  // and nobody has seen it
 };
 
 }  // namespace hookline

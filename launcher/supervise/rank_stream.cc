@@ -9,6 +9,11 @@
 #include <utility>
 
 namespace hookline {
+namespace {
+
+constexpr std::chrono::seconds kOverwrittenEvery{1};
+
+}  // namespace
 
 FileDescriptor open_log(const std::filesystem::path& file) {
   FileDescriptor log(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -17,11 +22,12 @@ FileDescriptor open_log(const std::filesystem::path& file) {
   return log;
 }
 
-RankStream::RankStream(std::filesystem::path log, const std::string& prefix, OutputQueue& out,
+RankStream::RankStream(std::filesystem::path log, const std::optional<std::string>& prefix, OutputQueue& out,
                        OnLogFailure on_log_failure)
     : log_file_(std::move(log)),
       log_(open_log(log_file_)),
-      prefixer_(prefix),
+      is_shown_(prefix.has_value()),
+      prefixer_(prefix.value_or("")),
       out_(&out),
       on_log_failure_(std::move(on_log_failure)) {}
 
@@ -50,7 +56,13 @@ bool RankStream::take(std::size_t most_bytes) {
     taken += bytes.size();
     write_log(bytes);
     tail_.feed(bytes);
-    out_->write(prefixer_.feed(bytes));
+    if (is_shown_) out_->write(prefixer_.feed(bytes));
+  }
+  // A progress bar: its line has no end for a long time.
+  const auto now = std::chrono::steady_clock::now();
+  if (prefixer_.has_overwritten() && now - shown_overwritten_ >= kOverwrittenEvery) {
+    shown_overwritten_ = now;
+    out_->write(prefixer_.take_overwritten());
   }
   return taken > 0;
 }

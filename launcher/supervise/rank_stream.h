@@ -2,8 +2,10 @@
 // output.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/supervise/file_descriptor.h"
@@ -22,7 +24,8 @@ class RankStream {
   /// Called once, when the log can't be written any more: the run goes on without it.
   using OnLogFailure = std::function<void(const std::filesystem::path& log, int error_number)>;
 
-  RankStream(std::filesystem::path log, const std::string& prefix, OutputQueue& out,
+  /// `prefix` comes before each line that is shown; without one nothing is.
+  RankStream(std::filesystem::path log, const std::optional<std::string>& prefix, OutputQueue& out,
              OnLogFailure on_log_failure);
 
   /// Makes the pipe and returns the end that the rank is to write to. Throws std::system_error.
@@ -36,7 +39,8 @@ class RankStream {
 
   int descriptor() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
-  OutputQueue& out() const { return *out_; }
+  /// Has the launcher's output more to write than its reader takes?
+  bool is_held_up() const { return is_shown_ && out_->is_congested(); }
   const Tail& tail() const { return tail_; }
 
  private:
@@ -45,7 +49,9 @@ class RankStream {
   std::filesystem::path log_file_;
   FileDescriptor log_;
   FileDescriptor pipe_;
+  bool is_shown_;
   LinePrefixer prefixer_;
+  std::chrono::steady_clock::time_point shown_overwritten_ = std::chrono::steady_clock::now();
   Tail tail_;
   OutputQueue* out_;
   OnLogFailure on_log_failure_;

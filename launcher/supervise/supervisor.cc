@@ -53,12 +53,12 @@ Supervisor::Supervisor(JobSpec job, Signals& signals)
                    "); the run goes on without it");
   };
   for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
-    std::string prefix;
-    if (job_.prefix) prefix.append("[").append(std::to_string(i)).append("] ");
-    const std::filesystem::path& folder = job_.ranks[i].log_folder;
+    const RankSpec& spec = job_.ranks[i];
     Rank rank;
-    rank.output = std::make_unique<RankStream>(folder / "stdout.log", prefix, output_, on_log_failure);
-    rank.error = std::make_unique<RankStream>(folder / "stderr.log", prefix, error_, on_log_failure);
+    rank.output = std::make_unique<RankStream>(spec.log_folder / "stdout.log", spec.output_prefix, output_,
+                                               on_log_failure);
+    rank.error = std::make_unique<RankStream>(spec.log_folder / "stderr.log", spec.error_prefix, error_,
+                                              on_log_failure);
     ranks_.push_back(std::move(rank));
   }
 }
@@ -237,9 +237,7 @@ void Supervisor::poll_once() {
   std::vector<pollfd> descriptors = own_descriptors();
   // A stream whose reader is slow waits: its pipe fills up, and the rank is held back as it would be without
   // us.
-  const auto is_wanted = [](const RankStream& stream) {
-    return stream.is_open() && !stream.out().is_congested();
-  };
+  const auto is_wanted = [](const RankStream& stream) { return stream.is_open() && !stream.is_held_up(); };
   for (const Rank& rank : ranks_)
     for (const RankStream* stream : {rank.output.get(), rank.error.get()})
       if (is_wanted(*stream)) descriptors.push_back({stream->descriptor(), POLLIN, 0});

@@ -24,8 +24,9 @@
 namespace hookline {
 
 struct RankSpec {
-  std::vector<std::string> environment;  // "NAME=value", complete
-  std::filesystem::path log_folder;      // exists; gets stdout.log and stderr.log, and may get error.json
+  std::vector<std::string> environment;                    // "NAME=value", complete
+  std::optional<std::string> output_prefix, error_prefix;  // of each line that is shown; none: nothing is
+  std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
 };
 
 struct JobSpec {
@@ -35,7 +36,6 @@ struct JobSpec {
   FileDescriptor store;  // inherited by rank 0 alone; may hold none
   FileDescriptor status,
       status_of_ranks;  // a pair of datagram sockets, ours and that of all ranks; may hold none
-  bool prefix = true;   // "[rank] " before each line
   std::chrono::duration<double> grace_period{10};
   std::chrono::duration<double> early_exit{0};  // of a rank, after which the others are looked at; 0: never
   std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never

@@ -98,11 +98,8 @@ class FaultyRun {
 
   pid_t launcher() const { return process_->pid(); }
   pid_t keeper() const {
-    const std::string id = std::to_string(launcher());
-    std::ifstream in("/proc/" + id + "/task/" + id + "/children");
-    pid_t keeper = 0;
-    in >> keeper;
-    return keeper;
+    const std::vector<pid_t> children = testing::children_of(launcher());
+    return children.empty() ? 0 : children[0];
   }
   pid_t pid_of(const std::string& name) const {
     pid_t pid = 0;

@@ -14,6 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::Sandbox;
@@ -44,6 +45,74 @@ TEST(Launch, LeavesPrefixesOutWhenTold) {
   const Sandbox sandbox;
   const ProcessResult result = sandbox.run({"launch", "--set", "logging.prefix=false", "echo", "plain"});
   EXPECT_EQ(result.out, "plain\n");
+}
+
+TEST(Launch, ShowsWhatIsAskedForAndKeepsAllInTheLogs) {
+  const auto show = [](const std::vector<std::string>& sets) {
+    const Sandbox sandbox;
+    sandbox.script("train", "echo out; echo err >&2\n");
+    std::vector<std::string> arguments = {"launch", "--processes-per-node", "3", "--set",
+                                          "logging.level=error"};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    arguments.push_back("./train");
+    const ProcessResult result = sandbox.run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    for (const std::string rank : {"0", "1", "2"}) {
+      EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/attempt_0/" + rank + "/stdout.log"), "out\n");
+      EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/attempt_0/" + rank + "/stderr.log"), "err\n");
+    }
+    return std::pair(lines_of(result.out), lines_of(result.err));
+  };
+  const auto some = show({"logging.show_ranks=0,2-9"});
+  EXPECT_THAT(some.first, UnorderedElementsAre("[0] out", "[2] out"));
+  EXPECT_THAT(some.second, UnorderedElementsAre("[0] err", "[2] err"));
+  const auto errors =
+      show({"logging.show=stderr", "logging.prefix_template=<${role_name} ${local_rank}/${rank}>: "});
+  EXPECT_THAT(errors.first, ElementsAre());
+  EXPECT_THAT(errors.second,
+              UnorderedElementsAre("<default 0/0>: err", "<default 1/1>: err", "<default 2/2>: err"));
+  EXPECT_THAT(show({"logging.show=stdout", "logging.show_ranks=1"}),
+              ::testing::Pair(ElementsAre("[1] out"), ElementsAre()));
+  EXPECT_THAT(show({"logging.show=none"}), ::testing::Pair(ElementsAre(), ElementsAre()));
+}
+
+TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
+  constexpr std::uintmax_t kBytes = 256 << 20;
+  for (const std::string show : {"none", "all"}) {
+    const Sandbox sandbox;
+    // Without a newline, then with carriage returns only, then lines; and bytes that are no text.
+    sandbox.script("train", "half=$((" + std::to_string(kBytes) +
+                                " / 4))\n"
+                                "head -c $half /dev/zero\n"
+                                "head -c $half /dev/zero | tr '\\000' '\\r'\n"
+                                "yes | head -c $half\n"
+                                "head -c $half /dev/zero | tr '\\000' '\\377'\n"
+                                "echo done >&2\nuntil [ -e go ]; do sleep 0.01; done\n");
+    Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--set", "logging.show=" + show, "./train"}));
+    process.close_output();
+    const std::string folder = sandbox.folder.path().string() + "/hookline-runs/latest/attempt_0/0/";
+    ASSERT_TRUE(testing::eventually([&] {
+      std::error_code none_yet;
+      return std::filesystem::file_size(folder + "stderr.log", none_yet) == 5;
+    }));
+    EXPECT_LT(testing::peak_memory_kb(testing::children_of(process.pid()).at(0)), 32 * 1024);
+    sandbox.folder.write("go", "");
+    EXPECT_EQ(process.wait().exit_code, 0);
+    EXPECT_EQ(std::filesystem::file_size(folder + "stdout.log"), kBytes) << show;
+  }
+}
+
+TEST(Launch, ShowsAProgressBarNowAndThen) {
+  const Sandbox sandbox;
+  sandbox.script(
+      "train",
+      "for i in 1 2 3 4 5 6 7 8 9; do printf '\\r%s0%%' $i; sleep 0.2; done; printf '\\r100%%\\n'\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  const std::vector<std::string> lines = lines_of(result.out);
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_LE(lines.size(), 4u);
+  for (const std::string& line : lines) EXPECT_THAT(line, ::testing::MatchesRegex("\\[0\\] [0-9]+0%"));
+  EXPECT_EQ(lines.back(), "[0] 100%");
 }
 
 TEST(Launch, KeepsItsOwnMessagesToTheLevelAskedFor) {

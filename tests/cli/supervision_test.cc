@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "run_hookline.h"
@@ -14,6 +13,7 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using testing::children_of;
 using ::testing::EndsWith;
 using testing::eventually;
 using ::testing::HasSubstr;
@@ -49,13 +49,6 @@ std::string host_name() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
   return name;
-}
-
-/// In the order in which they were started.
-std::vector<pid_t> children_of(pid_t parent) {
-  const std::string id = std::to_string(parent);
-  std::ifstream in("/proc/" + id + "/task/" + id + "/children");
-  return {std::istream_iterator<pid_t>(in), {}};
 }
 
 pid_t keeper_of(pid_t launcher) {

@@ -61,6 +61,22 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
             "    |  ^~~ the tables are [launch], [ddp], [training], [logging]\n");
 }
 
+TEST_F(Messages, SayWhatFormATextMustHave) {
+  EXPECT_EQ(
+      report_of("[logging]\nshow_ranks = \"0,,2\"\nprefix_template = \"[${rnak}]\"\n"),
+      "run.toml:2:14: error: bad value \"0,,2\" for 'show_ranks' in [logging]\n"
+      "  2 | show_ranks = \"0,,2\"\n"
+      "    |              ^~~~~~ must be \"all\", \"none\", or numbers of ranks, such as \"0\" or \"0,2-5\"\n"
+      "run.toml:3:19: error: bad value \"[${rnak}]\" for 'prefix_template' in [logging]\n"
+      "  3 | prefix_template = \"[${rnak}]\"\n"
+      "    |                   ^~~~~~~~~~~ knows ${rank}, ${local_rank}, ${role_name} and ${host}\n");
+  for (const std::string ranks : {"", "x", "3-1", "0-", "-1", "1,", "0 1"})
+    EXPECT_NE(report_of("[logging]\nshow_ranks = \"" + ranks + "\"\n"), "") << ranks;
+  for (const std::string prefix : {"${", "${}", "${rank", "${RANK}"})
+    EXPECT_NE(report_of("[logging]\nprefix_template = \"" + prefix + "\"\n"), "") << prefix;
+  EXPECT_EQ(report_of("[logging]\nshow_ranks = \"0-3,7\"\nprefix_template = \"$rank {} $\"\n"), "");
+}
+
 TEST_F(Messages, SayWhatAValueMustBe) {
   EXPECT_EQ(
       report_of("[launch]\n"

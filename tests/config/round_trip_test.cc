@@ -191,6 +191,9 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "dir = \"hookline-runs\"            # default\n"
             "status = \"auto\"                  # default\n"
             "status_interval_seconds = 60.0   # default\n"
+            "show = \"all\"                     # default\n"
+            "show_ranks = \"all\"               # default\n"
+            "prefix_template = \"[${rank}] \"   # default\n"
             "prefix = true                    # default\n");
 }
 

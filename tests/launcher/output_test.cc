@@ -44,6 +44,21 @@ TEST(LinePrefixer, DoesNotAddAnEmptyLineAfterOneOfTheLongestLength) {
   EXPECT_EQ(lines.feed("abcd\nef\n"), "> abcd\n> ef\n");
 }
 
+TEST(LinePrefixer, ShowsOnlyTheLastStateOfALineThatIsOverwritten) {
+  LinePrefixer lines("[0] ");
+  EXPECT_EQ(lines.feed("10%\r20%\r3"), "");
+  EXPECT_TRUE(lines.has_overwritten());
+  EXPECT_EQ(lines.take_overwritten(), "[0] 20%\n");
+  EXPECT_FALSE(lines.has_overwritten());
+  EXPECT_EQ(lines.feed("0%\r"), "");
+  EXPECT_FALSE(lines.has_overwritten()) << "it may be the end of the line";
+  EXPECT_EQ(lines.feed("100%\r\nnext\r\n"), "[0] 100%\n[0] next\n");
+  EXPECT_FALSE(lines.has_overwritten());
+  EXPECT_EQ(lines.feed("\r\r\rdone\n"), "[0] done\n");
+  EXPECT_EQ(lines.feed("half\r"), "");
+  EXPECT_EQ(lines.flush(), "[0] half\n");
+}
+
 TEST(Tail, KeepsTheLastLinesAndTheUnfinishedOne) {
   Tail tail(3, 100);
   tail.feed("one\ntwo\nthree\nfo");

@@ -173,6 +173,21 @@ ProcessResult run_process(const std::string& program, const ProcessOptions& opti
   return Process(program, options).wait();
 }
 
+std::vector<pid_t> children_of(pid_t parent) {
+  const std::string id = std::to_string(parent);
+  std::ifstream in("/proc/" + id + "/task/" + id + "/children");
+  return {std::istream_iterator<pid_t>(in), {}};
+}
+
+std::int64_t peak_memory_kb(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  for (std::string name; in >> name;) {
+    std::int64_t kilobytes = 0;
+    if (name == "VmHWM:" && in >> kilobytes) return kilobytes;
+  }
+  return -1;
+}
+
 bool is_running(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
   std::string text;

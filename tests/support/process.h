@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -87,6 +88,12 @@ class Process {
 };
 
 ProcessResult run_process(const std::string& program, const ProcessOptions& options);
+
+/// Of a process, in the order in which they were started.
+std::vector<pid_t> children_of(pid_t parent);
+
+/// The most that a running process has had in memory so far.
+std::int64_t peak_memory_kb(pid_t pid);
 
 /// Is the process there, and not just waiting to be reaped?
 bool is_running(pid_t pid);

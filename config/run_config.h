@@ -26,6 +26,7 @@ struct LaunchConfig {
   std::string device = "auto";                     // cpu, cuda; auto: cuda where there is a GPU
   std::string backend = "auto";      // gloo, nccl; auto: nccl between GPUs, a rank each, else gloo
   double grace_period_seconds = 10;  // between SIGTERM and SIGKILL
+  std::string binding = "none";      // of ranks to cores: none, core, numa
   std::int64_t max_restarts = 0;     // of all ranks, after one failed
   std::string restart = "curable";   // or always: also after a failure that will come again
   double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one

@@ -139,6 +139,9 @@ std::vector<KeyRow> make_schema() {
       "launch", one_of("backend", {"auto", "gloo", "nccl"},
                        "What ranks communicate with; auto: nccl for ranks with a GPU each, else gloo.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
+  rows.push_back(key<launch, &LaunchConfig::binding>(
+      "launch", one_of("binding", {"none", "core", "numa"},
+                       "core: a share of the cores for each rank; numa: a NUMA node for each.")));
   rows.push_back(key<launch, &LaunchConfig::max_restarts>(
       "launch",
       count("max_restarts", "restarts", 0, "How often all ranks are started again when one failed.")));

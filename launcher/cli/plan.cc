@@ -43,6 +43,12 @@ RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_fold
   return place;
 }
 
+std::vector<Cores> binding_of(const LaunchConfig& config) {
+  const int ranks = ranks_of(config);
+  if (config.binding == "none") return std::vector<Cores>(static_cast<std::size_t>(ranks));
+  return cores_of_ranks(config.binding, ranks);
+}
+
 std::string plan_text(const RunConfig& config, const Program& program) {
   const std::filesystem::path folder =
       std::filesystem::absolute(config.logging.dir).lexically_normal() / "DATE-TIME-PID";
@@ -52,8 +58,11 @@ std::string plan_text(const RunConfig& config, const Program& program) {
   for (const std::string& argument : program.arguments) text += " " + quoted(argument);
   text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
   const auto base = own_environment();
+  const std::vector<Cores> binding = binding_of(config.launch);
   for (int rank = 0; rank < place.ranks; ++rank) {
-    text += "\nrank " + std::to_string(rank) + "\n";
+    const Cores& cores = binding[static_cast<std::size_t>(rank)];
+    text += "\nrank " + std::to_string(rank) +
+            (cores.empty() ? "\n" : ", bound to cores " + cores_text(cores) + "\n");
     for (const auto& [name, value] : rank_variables(base, place, rank)) {
       const bool is_port = name == "MASTER_PORT";
       text += "  " + name + "=" + (is_port ? "a port that is free at the start" : quoted(value)) + "\n";

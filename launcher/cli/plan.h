@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
+#include "launcher/supervise/binding.h"
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/program.h"
 
@@ -17,6 +19,9 @@ int ranks_of(const LaunchConfig& config);
 /// What attempt `attempt`, from 0, of a run in `run_folder` hands its ranks; without the sockets, which are made at the
 /// start.
 RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt);
+
+/// For each rank, the cores that [launch] binding gives it; empty if that is "none".
+std::vector<Cores> binding_of(const LaunchConfig& config);
 
 /// For `launch --dry-run`: the command, where logs go, and the variables that each rank gets.
 std::string plan_text(const RunConfig& config, const Program& program);

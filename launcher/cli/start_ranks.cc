@@ -104,12 +104,13 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.program = program.executable;
   job.arguments = program.arguments;
   const LoggingConfig& logging = config.logging;
+  const std::vector<Cores> binding = binding_of(config.launch);
   for (int rank = 0; rank < place.ranks; ++rank) {
     const auto prefix = prefix_of(logging, rank);
-    job.ranks.push_back({rank_environment(own_environment(), place, rank),
-                         logging.show == "stderr" ? std::nullopt : prefix,
-                         logging.show == "stdout" ? std::nullopt : prefix,
-                         std::filesystem::path(place.log_folder) / std::to_string(rank)});
+    job.ranks.push_back(
+        {rank_environment(own_environment(), place, rank), logging.show == "stderr" ? std::nullopt : prefix,
+         logging.show == "stdout" ? std::nullopt : prefix, binding[static_cast<std::size_t>(rank)],
+         std::filesystem::path(place.log_folder) / std::to_string(rank)});
   }
   job.store = std::move(store.descriptor);
   job.status = std::move(status.ours);

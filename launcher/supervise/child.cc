@@ -1,6 +1,7 @@
 #include "launcher/supervise/child.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +28,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 }
 
 // Returns only if it failed.
-Failure become(const ChildSpec& spec, char* const* arguments, char* const* environment, pid_t launcher) {
+Failure become(const ChildSpec& spec, char* const* arguments, char* const* environment,
+               const cpu_set_t* cores, pid_t launcher) {
   setpgid(0, 0);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return {errno, false};
   if (getppid() != launcher) _exit(127);  // it ended before prctl, so that no signal will come
@@ -38,6 +40,7 @@ Failure become(const ChildSpec& spec, char* const* arguments, char* const* envir
   if (null > 2) close(null);
   for (const int descriptor : spec.inherited)
     if (fcntl(descriptor, F_SETFD, 0) != 0) return {errno, false};
+  if (cores && sched_setaffinity(0, sizeof *cores, cores) != 0) return {errno, false};
   if (spec.before_exec) spec.before_exec();
   execve(spec.program.c_str(), arguments, environment);
   return {errno, true};
@@ -53,6 +56,9 @@ SpawnError::SpawnError(const std::string& what, int error_number, bool in_exec)
 pid_t spawn(const ChildSpec& spec) {
   const std::vector<char*> arguments = pointers(spec.arguments);
   const std::vector<char*> environment = pointers(spec.environment);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (const int core : spec.cores) CPU_SET(core, &cores);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw SpawnError("can't make a pipe", errno, false);
   FileDescriptor read_end(ends[0]), write_end(ends[1]);
@@ -61,7 +67,8 @@ pid_t spawn(const ChildSpec& spec) {
   const pid_t child = fork();
   if (child < 0) throw SpawnError("can't start a process", errno, false);
   if (child == 0) {
-    const Failure failure = become(spec, arguments.data(), environment.data(), launcher);
+    const Failure failure =
+        become(spec, arguments.data(), environment.data(), spec.cores.empty() ? nullptr : &cores, launcher);
     [[maybe_unused]] const ssize_t written = write(write_end.get(), &failure, sizeof failure);
     _exit(127);
   }

@@ -17,6 +17,7 @@ struct ChildSpec {
   int standard_output = 1;
   int standard_error = 2;
   std::vector<int> inherited;  // descriptors that stay open under their numbers, though close-on-exec here
+  std::vector<int> cores;      // that it may run on; empty: those of this process
   std::function<void()> before_exec;  // runs in the child: async-signal-safe calls only
 };
 

@@ -106,6 +106,7 @@ void Supervisor::start() {
     child.program = job_.program;
     child.arguments = job_.arguments;
     child.environment = job_.ranks[i].environment;
+    child.cores = job_.ranks[i].cores;
     child.standard_output = output.get();
     child.standard_error = error.get();
     if (i == 0 && job_.store.is_open()) child.inherited.push_back(job_.store.get());

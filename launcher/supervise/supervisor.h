@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/supervise/binding.h"
 #include "launcher/supervise/decide.h"
 #include "launcher/supervise/file_descriptor.h"
 #include "launcher/supervise/output_queue.h"
@@ -26,6 +27,7 @@ namespace hookline {
 struct RankSpec {
   std::vector<std::string> environment;                    // "NAME=value", complete
   std::optional<std::string> output_prefix, error_prefix;  // of each line that is shown; none: nothing is
+  Cores cores;                                             // that it is bound to; empty: to none
   std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
 };
 

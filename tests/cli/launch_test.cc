@@ -1,9 +1,12 @@
 // `hookline launch`: what the ranks get, and what comes back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <sstream>
+
+#include <set>
 
 #include "run_hookline.h"
 
@@ -254,6 +257,29 @@ TEST(Launch, ShowsItsPlanWithoutStartingAnything) {
   EXPECT_THAT(result.out, HasSubstr("  OMP_NUM_THREADS=5\n  HOOKLINE_CONFIG=" + run + "/resolved.toml\n"));
   EXPECT_FALSE(sandbox.has("started"));
   EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST(Launch, BindsEachRankToItsCores) {
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  if (CPU_COUNT(&cores) < 2) GTEST_SKIP() << "one core";
+  const Sandbox sandbox;
+  sandbox.script("train", "grep Cpus_allowed_list /proc/self/status\n");
+  const std::vector<std::string> flags = {"launch", "--processes-per-node", "2", "--set",
+                                          "launch.binding=core"};
+  auto launch = flags, dry_run = flags;
+  launch.push_back("./train");
+  dry_run.insert(dry_run.end(), {"--dry-run", "./train"});
+  const std::vector<std::string> bound = lines_of(sandbox.run(launch).out);
+  ASSERT_EQ(bound.size(), 2u);
+  const std::string plan = sandbox.run(dry_run).out;
+  std::set<std::string> seen;
+  for (const std::string& line : bound) {
+    const std::string list = line.substr(line.find('\t') + 1);
+    seen.insert(list);
+    EXPECT_THAT(plan, HasSubstr("rank " + line.substr(1, 1) + ", bound to cores " + list + "\n"));
+  }
+  EXPECT_EQ(seen.size(), 2u) << "each has cores of its own";
 }
 
 TEST(Launch, SpawnsNothingWhenTheConfigIsWrong) {

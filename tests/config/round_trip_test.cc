@@ -159,6 +159,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "device = \"auto\"                  # default\n"
             "backend = \"auto\"                 # default\n"
             "grace_period_seconds = 10.0      # default\n"
+            "binding = \"none\"                 # default\n"
             "max_restarts = 0                 # default\n"
             "restart = \"curable\"              # default\n"
             "restart_delay_seconds = 1.0      # default\n"

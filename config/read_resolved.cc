@@ -1,4 +1,6 @@
 // What a rank reads: the launcher's own output, checked like any other file, with the origins of the launch.
+#include <algorithm>
+
 #include "config/collect.h"
 #include "config/origin_text.h"
 #include "config/resolve.h"
@@ -52,6 +54,18 @@ RunConfig read_resolved(const std::filesystem::path& file, const Catalog& catalo
   sources.file = file;
   sources.allow_program_hooks = false;
   Resolution resolution = resolve(sources, catalog);
+  const bool is_of_another_version =
+      std::any_of(resolution.diagnostics.begin(), resolution.diagnostics.end(), [](const Diagnostic& each) {
+        return each.message.starts_with("unknown ") &&
+               each.message.find("[ddp.comm_state_option]") == std::string::npos &&
+               each.message.find("hook") == std::string::npos;
+      });
+  if (!resolution.ok() && is_of_another_version) {
+    throw ConfigError(
+        resolution.report() +
+        "the launcher that wrote this file is of another version than the library in this program: build "
+        "both from one\n");
+  }
   if (!resolution.ok()) throw ConfigError(resolution.report());
 
   const auto source = read_source(file);

@@ -32,9 +32,10 @@ struct LaunchConfig {
   double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one
   double early_exit_seconds =
       30;  // after a rank succeeded before the others, which are then told of; 0: never
-  double stall_timeout_seconds = 0;  // without a finished step, after which the run fails; 0: never
-  bool stall_stacks = false;         // have gdb write down where the ranks are then
-  double peer_timeout_seconds = 10;  // without a sign of life of a rank that others wait for; 0: for ever
+  double stall_timeout_seconds = 0;   // without a finished step, after which the run fails; 0: never
+  bool stall_stacks = false;          // have gdb write down where the ranks are then
+  double join_timeout_seconds = 300;  // for all ranks to be there, at the start
+  double peer_timeout_seconds = 10;   // without a sign of life of a rank that others wait for; 0: for ever
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.

@@ -85,6 +85,12 @@ OptionRow seconds_up_to_a_day(const char* name, const char* help) {
   return row;
 }
 
+OptionRow join_timeout() {
+  OptionRow row = seconds_up_to_a_day("join_timeout_seconds", "For all ranks to join, at the start.");
+  row.at_least = 0.1;
+  return row;
+}
+
 OptionRow status_interval() {
   OptionRow row = seconds_up_to_a_day("status_interval_seconds", "Between plain lines of the status.");
   row.at_least = 0.1;
@@ -161,6 +167,7 @@ std::vector<KeyRow> make_schema() {
                                     "No rank finished a step for so long: the run fails; 0: never.")));
   rows.push_back(key<launch, &LaunchConfig::stall_stacks>(
       "launch", flag("stall_stacks", "Have gdb write down where ranks are when the run stalls.")));
+  rows.push_back(key<launch, &LaunchConfig::join_timeout_seconds>("launch", join_timeout()));
   rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>(
       "launch",
       seconds_up_to_a_day("peer_timeout_seconds",

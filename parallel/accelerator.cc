@@ -70,13 +70,15 @@ Accelerator Accelerator::from_env() {
   end_uncaught_errors_with_a_message();
   RunConfig config = config_from_environment();
   log::set_level(config.logging.level);
-  const std::chrono::duration<double> peer_timeout(config.launch.peer_timeout_seconds);
   const Placement placement =
       place_rank(config.launch, environment_number("LOCAL_RANK", 0, kMostRanks - 1, 0),
                  environment_number("LOCAL_WORLD_SIZE", 1, kMostRanks, 1));
-  return Accelerator(std::move(config),
-                     World::from_environment(
-                         std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout), placement));
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+  };
+  auto world = World::from_environment(milliseconds(config.launch.peer_timeout_seconds), placement,
+                                       milliseconds(config.launch.join_timeout_seconds));
+  return Accelerator(std::move(config), std::move(world));
 }
 
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {

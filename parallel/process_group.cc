@@ -9,11 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -33,6 +35,8 @@ namespace {
 // Gloo's threads, so two groups may get there at once, which crashes. Without room for entries it records nothing; set
 // before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
 [[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+
+constexpr std::chrono::minutes kStoreTimeout{5};  // of one call
 
 /// A required whole number in [least, most].
 int required_number(const char* name, int least, int most) {
@@ -75,26 +79,70 @@ std::string own_address_towards(const std::string& host) {
   return address;
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(int rank, int size) {
+c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::milliseconds join_timeout) {
   const std::string host = environment_text("MASTER_ADDR").value_or("127.0.0.1");
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(required_number("MASTER_PORT", 1, 65535));
   options.isServer = rank == 0 && !environment_text("TORCHELASTIC_USE_AGENT_STORE").has_value();
   options.numWorkers = static_cast<std::size_t>(size);
-  options.timeout = std::chrono::minutes(5);
+  options.timeout = join_timeout;  // to be there
+  options.waitWorkers = false;     // wait_for_all does, and knows who is missing
   if (options.isServer && environment_text("HOOKLINE_STORE_FD"))
     options.masterListenFd = required_number("HOOKLINE_STORE_FD", 0, 1 << 20);
   try {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
+    auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
+    store->setTimeout(kStoreTimeout);
+    return store;
   } catch (const std::exception& error) {
     throw Error("rank " + std::to_string(rank) + " can't reach the store at " + host + ":" +
                 std::to_string(options.port) + ": " + error.what());
   }
 }
 
+std::string names_of(const std::vector<int>& ranks) {
+  constexpr std::size_t kMostNamed = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return ranks.size() > kMostNamed ? text + " and " + std::to_string(ranks.size() - kMostNamed) + " more"
+                                   : text;
+}
+
+/// Says that this rank is there, and waits until all are. Throws Error.
+void wait_for_all(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
+  const auto key = [](int of) { return "joined/" + std::to_string(of); };
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    store.set(key(rank), std::vector<std::uint8_t>{1});
+    std::vector<int> missing;
+    for (int other = 0; other < size; ++other) missing.push_back(other);
+    while (true) {
+      std::erase_if(missing, [&](int other) { return store.check({key(other)}); });
+      if (missing.empty()) return;
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      if (waited >= timeout) {
+        char seconds[32];
+        std::snprintf(seconds, sizeof seconds, "%.3g s", waited.count());
+        throw Error(names_of(missing) + " did not join the run within " + seconds + ", for which rank " +
+                    std::to_string(rank) +
+                    " has waited: see whether it failed, or takes long to get to "
+                    "Accelerator::from_env (then set [launch] join_timeout_seconds)");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error("rank 0, which holds the store, is gone before all ranks have joined; rank " +
+                std::to_string(rank) + " waited for it (" +
+                std::string(error.what()).substr(0, std::string(error.what()).find('\n')) + ")");
+  }
+}
+
 /// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:
 /// the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still read from it.
-c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size) {
+c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
+                                                   std::chrono::milliseconds join_timeout) {
   static std::mutex mutex;
   static c10::intrusive_ptr<c10d::Store> store;
   static std::string opened_for;
@@ -104,7 +152,7 @@ c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size) {
                              environment_text("MASTER_PORT").value_or("") + ", " + std::to_string(rank) +
                              " of " + std::to_string(size);
   if (!store || opened_for != wanted) {
-    store = open_store(rank, size);
+    store = open_store(rank, size, join_timeout);
     opened_for = wanted;
     parts = 0;
   }
@@ -126,7 +174,8 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
 }  // namespace
 
 std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout,
-                                               const Placement& placement) {
+                                               const Placement& placement,
+                                               std::chrono::milliseconds join_timeout) {
   if (!environment_text("RANK") && !environment_text("WORLD_SIZE")) {
     return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1", kDefaultTimeout,
                                    peer_timeout, placement);
@@ -134,8 +183,9 @@ std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_ti
   const int size = required_number("WORLD_SIZE", 1, kMostRanks);
   const int rank = required_number("RANK", 0, size - 1);
   const std::string address = own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1"));
-  return std::make_shared<World>(open_part_of_store(rank, size), rank, size, address, kDefaultTimeout,
-                                 peer_timeout, placement);
+  const auto store = open_part_of_store(rank, size, join_timeout);
+  wait_for_all(*store, rank, size, join_timeout);
+  return std::make_shared<World>(store, rank, size, address, kDefaultTimeout, peer_timeout, placement);
 }
 
 World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,

@@ -27,9 +27,11 @@ class World {
   /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
   /// (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0). Without RANK and WORLD_SIZE: one rank alone.
   /// Throws Error naming the variable that is missing or wrong, or the address that doesn't answer.
-  /// May be called again when the World before is gone: by every rank, as often.
-  static std::shared_ptr<World> from_environment(std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout,
-                                                 const Placement& placement = {});
+  /// May be called again when the World before is gone: by every rank, as often. Waits no longer than `join_timeout` for
+  /// the others, and throws Error naming those that are missing.
+  static std::shared_ptr<World> from_environment(
+      std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {},
+      std::chrono::milliseconds join_timeout = kDefaultJoinTimeout);
 
   /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the others
   /// reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may show no sign of life.
@@ -84,6 +86,7 @@ class World {
   std::string unique_prefix(const std::string& name);
 
   static constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(30);
+  static constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(5);
   static constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::seconds(10);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kInterval{500};
+constexpr std::chrono::milliseconds kDetailsEvery{500};
 
 /// Of the process: an error that nobody catches ends it.
 struct Told {
@@ -38,20 +38,24 @@ Told& told() {
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes) {
   static const int socket = environment_number("HOOKLINE_STATUS_FD", 0, 1 << 20, -1);
+  bool with_details = false;
   {
     const std::lock_guard lock(told().mutex);
     told().step = step;
     const auto now = Clock::now();
-    if (socket < 0 || now < told().next) return;
-    told().next = now + kInterval;
+    with_details = now >= told().next;
+    if (with_details) told().next = now + kDetailsEvery;
   }
+  if (socket < 0) return;
   std::string message = "rank=" + std::to_string(rank) + " step=" + std::to_string(step);
-  if (const auto value = loss()) {
-    char text[64];
-    std::snprintf(text, sizeof text, " loss=%.6g", *value);
-    message += text;
+  if (with_details) {
+    if (const auto value = loss()) {
+      char text[64];
+      std::snprintf(text, sizeof text, " loss=%.6g", *value);
+      message += text;
+    }
+    message += " sent=" + std::to_string(sent_bytes());
   }
-  message += " sent=" + std::to_string(sent_bytes());
   // What a launcher that is busy, or gone, does not take is lost: the next message says more.
   ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -9,8 +9,8 @@
 namespace hookline {
 
 /// Tells the launcher that this process has finished `step` steps: "rank=1 step=12 loss=0.31 sent=1048576", a datagram on
-/// the socket that HOOKLINE_STATUS_FD names. Twice a second at most, but for the first; `loss` and `sent_bytes` are asked
-/// for only then. Never waits, and does nothing without a launcher. Keeps `step` for write_error_file.
+/// the socket that HOOKLINE_STATUS_FD names; `loss` and `sent_bytes` are asked for, and told, twice a second at most. Never
+/// waits, and does nothing without a launcher. Keeps `step` for write_error_file.
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes);
 

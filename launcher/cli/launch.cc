@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include "config/origin_text.h"
+#include "config/recording.h"
 #include "config/resolve.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
@@ -64,6 +66,28 @@ std::string missing_program(const Arguments& arguments) {
   return "the program to launch is missing; for example: hookline launch --config run.toml ./train";
 }
 
+/// Recordings of two runs in one folder would be replayed as one.
+bool can_record_in(const RunConfig& config) {
+  const std::filesystem::path folder = config.training.record_gradients;
+  if (folder.empty()) return true;
+  const std::string what = "record_gradients = '" + folder.string() + "' (" +
+                           origin_text(config.origins.at("training.record_gradients")) + ")";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    log::error(what + ": the folder can't be made: " + error.message());
+    return false;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!parse_recorded_name(name)) continue;
+    log::error(what + " holds recorded gradients already (" + name +
+               "): name another folder, or remove those files");
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int launch(const Arguments& arguments) {
@@ -76,8 +100,9 @@ int launch(const Arguments& arguments) {
   for (KeyFlag& flag : request.keys)
     parser.app().add_option(flag.flag, flag.value, flag.help)->type_name(flag.value_name);
   parser.add_assignments("--state-option", request.state_options,
-                         "An option of the hook, such as matrix_approximation_rank=2");
-  parser.add_assignments("--set", request.sets, "Any value of the config, such as logging.level=debug");
+                         "An option of the hook, such as matrix_approximation_rank=2; once for each");
+  parser.add_assignments("--set", request.sets,
+                         "Any value of the config, such as logging.level=debug; once for each");
   parser.app().add_flag("--dry-run", request.dry_run,
                         "Print what each rank would be given, and start nothing");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
@@ -97,6 +122,7 @@ int launch(const Arguments& arguments) {
   if (!resolution.ok()) return kBadInput;
 
   log::set_level(resolution.config.logging.level);
+  if (!request.dry_run && !can_record_in(resolution.config)) return kBadInput;
   return request.dry_run ? show_plan(resolution.config, program) : start_ranks(resolution.config, program);
 }
 

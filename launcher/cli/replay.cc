@@ -33,31 +33,15 @@ struct Recording {
   int steps = 0, ranks = 0;
 };
 
-/// Takes `prefix` and the number behind it off the front of `text`.
-std::optional<int> take_number(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return std::nullopt;
-  text.remove_prefix(prefix.size());
-  int number = 0;
-  std::size_t digits = 0;
-  for (; digits < text.size() && digits < 8 && std::isdigit(static_cast<unsigned char>(text[digits]));
-       ++digits)
-    number = 10 * number + (text[digits] - '0');
-  if (digits == 0) return std::nullopt;
-  text.remove_prefix(digits);
-  return number;
-}
-
 Recording recording_in(const fs::path& folder) {
   std::error_code error;
   Recording recording;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    std::string_view rest = name;
-    const auto step = take_number(rest, "step");
-    const auto rank = step ? take_number(rest, ".rank") : std::nullopt;
-    if (!rank || rest != ".safetensors") continue;
-    recording.steps = std::max(recording.steps, *step + 1);
-    recording.ranks = std::max(recording.ranks, *rank + 1);
+    const auto file = parse_recorded_name(name);
+    if (!file || !file->rank) continue;
+    recording.steps = std::max(recording.steps, file->step + 1);
+    recording.ranks = std::max(recording.ranks, *file->rank + 1);
   }
   const std::string where = "--input '" + folder.string() + "'";
   if (error) throw UsageError(where + " can't be read: " + error.message());
@@ -71,6 +55,18 @@ Recording recording_in(const fs::path& folder) {
                          std::to_string(recording.steps - 1) + ", its ranks from 0 to " +
                          std::to_string(recording.ranks - 1));
   return recording;
+}
+
+/// What two hooks made would be taken for the work of one.
+void expect_no_results_in(const fs::path& folder) {
+  std::error_code none_yet;
+  for (const auto& entry : fs::directory_iterator(folder, none_yet)) {
+    const std::string name = entry.path().filename().string();
+    const auto made = parse_recorded_name(name);
+    if (made && !made->rank)
+      throw UsageError("--output '" + folder.string() + "' holds what a hook made already (" + name +
+                       "): name another folder, or remove those files");
+  }
 }
 
 std::vector<Override> overrides_of(const Flags& flags, const Recording& recording) {
@@ -134,6 +130,7 @@ int replay(const Arguments& arguments) {
     throw UsageError("--output is missing: the folder for what the hook makes of them");
 
   const Recording recording = recording_in(flags.input);
+  expect_no_results_in(flags.output);
   Sources sources;
   sources.environment = hookline_environment();
   sources.overrides = overrides_of(flags, recording);

@@ -36,22 +36,6 @@ std::optional<int> wait_for(std::chrono::duration<double> delay, Signals& signal
   }
 }
 
-/// True if the ranks are to be started again.
-bool goes_on(const NextAttempt& next, const RestartPolicy& policy, std::size_t attempts,
-             const std::optional<Failure>& failure, Signals& signals) {
-  if (const auto* restart = std::get_if<RestartAfter>(&next)) {
-    log::warning(failure_report(*failure));
-    log::info("restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
-              std::to_string(attempts) + " of " + std::to_string(policy.max_restarts) + ")");
-    const std::optional<int> signal = wait_for(restart->delay, signals);
-    if (signal) log::info("stopped by " + signal_name(*signal) + " before the restart");
-    return !signal;
-  }
-  if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
-    log::info("no restart: " + end->reason);
-  return false;
-}
-
 }  // namespace
 
 int run_attempts(const RestartPolicy& policy, Signals& signals,
@@ -63,7 +47,18 @@ int run_attempts(const RestartPolicy& policy, Signals& signals,
     const auto& failure = result.failure;
     ends.push_back({result.state,
                     failure && failure->error && failure->error->step ? failure->error->step : result.step});
-    if (goes_on(next_attempt(policy, ends), policy, ends.size(), failure, signals)) continue;
+    const NextAttempt next = next_attempt(policy, ends);
+    if (const auto* restart = std::get_if<RestartAfter>(&next)) {
+      log::warning(failure_report(*failure));
+      log::info("restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
+                std::to_string(ends.size()) + " of " + std::to_string(policy.max_restarts) + ")");
+      const std::optional<int> signal = wait_for(restart->delay, signals);
+      if (!signal) continue;
+      log::info("stopped by " + signal_name(*signal) + " before the restart");
+      return 128 + *signal;
+    }
+    if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
+      log::info("no restart: " + end->reason);
     if (failure)
       log::error(failure_report(*failure));
     else if (result.state.stopped_by)

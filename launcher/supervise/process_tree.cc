@@ -87,6 +87,11 @@ std::vector<SeenProcess> descendants() {
   return result;
 }
 
+bool is_stopped(pid_t process) {
+  const auto status = status_of(process);
+  return status && (status->state == 'T' || status->state == 't');
+}
+
 void signal_process(const SeenProcess& process, int signal) {
   const FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
   const auto now = status_of(process.pid);

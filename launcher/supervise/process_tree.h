@@ -19,6 +19,9 @@ struct SeenProcess {
 /// All processes below this one that have not ended: children, their children, and so on. Without a /proc, none.
 std::vector<SeenProcess> descendants();
 
+/// Was the process stopped, by a signal or a debugger?
+bool is_stopped(pid_t process);
+
 /// Sends `signal` to the process that was seen, never to one that got its number since.
 void signal_process(const SeenProcess& process, int signal);
 

@@ -9,6 +9,8 @@ namespace hookline {
 namespace {
 
 constexpr std::chrono::seconds kRateOver{10};
+constexpr std::chrono::milliseconds kSampleEvery{100};
+constexpr std::chrono::seconds kSilence{2};  // after which rates count the time since
 
 template <class Number>
 bool read(std::string_view text, Number& number) {
@@ -83,7 +85,9 @@ std::optional<RankReport> parse_report(std::string_view message) {
       if (!read(value, loss)) return std::nullopt;
       report.loss = loss;
     } else if (name == "sent") {
-      if (!read(value, report.sent_bytes)) return std::nullopt;
+      std::int64_t bytes = 0;
+      if (!read(value, bytes)) return std::nullopt;
+      report.sent_bytes = bytes;
     }
   }
   return has_rank && has_step ? std::optional(report) : std::nullopt;
@@ -102,7 +106,11 @@ void Progress::take(const RankReport& report, Time now) {
   }
   if (report.rank != teller_) return;
   if (report.loss) loss_ = report.loss;
-  samples_.push_back({now, report.step, report.sent_bytes});
+  Sample sample{now, report.step, samples_.empty() ? 0 : samples_.back().sent_bytes};
+  if (report.sent_bytes) sample.sent_bytes = *report.sent_bytes;
+  // Ranks tell of each step: a few samples a second are enough.
+  if (samples_.size() > 1 && now - samples_[samples_.size() - 2].when < kSampleEvery) samples_.pop_back();
+  samples_.push_back(sample);
   // The oldest that is kept is the first one before the time that rates are taken over.
   while (samples_.size() > 2 && now - samples_[1].when >= kRateOver) samples_.erase(samples_.begin());
 }
@@ -145,14 +153,17 @@ std::string Progress::line(Time started, Time now) const {
   std::string text = clock_text(now - started) + " · " + std::to_string(alive) + " of " +
                      std::to_string(ranks_.size()) + (ranks_.size() == 1 ? " rank" : " ranks");
   if (samples_.empty()) return text;
-  const Sample &first = samples_.front(), &last = samples_.back();
+  const Sample& last = samples_.back();
   text += " · step " + std::to_string(last.step);
-  const double time = seconds(last.when - first.when);
-  if (time > 0 && last.step > first.step)
-    text += " · " + formatted("%.3g", static_cast<double>(last.step - first.step) / time) + " steps/s";
+  const Time end = now - last.when > kSilence ? now : last.when;
+  const Sample* first = &samples_.front();
+  while (first != &last && end - (first + 1)->when >= kRateOver) ++first;
+  const double time = seconds(end - first->when);
+  if (time > 0 && last.step > first->step)
+    text += " · " + formatted("%.3g", static_cast<double>(last.step - first->step) / time) + " steps/s";
   if (loss_) text += " · loss " + formatted("%.4g", *loss_);
-  if (time > 0 && last.sent_bytes > first.sent_bytes)
-    text += " · " + bytes_text(static_cast<double>(last.sent_bytes - first.sent_bytes) / time);
+  if (time > 0 && last.sent_bytes > first->sent_bytes)
+    text += " · " + bytes_text(static_cast<double>(last.sent_bytes - first->sent_bytes) / time);
   return text;
 }
 

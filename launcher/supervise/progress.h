@@ -14,9 +14,9 @@ namespace hookline {
 /// over.
 struct RankReport {
   int rank = 0;
-  std::int64_t step = 0;        // steps that it has finished
-  std::optional<double> loss;   // of the last one
-  std::int64_t sent_bytes = 0;  // to the other ranks, so far
+  std::int64_t step = 0;                   // steps that it has finished
+  std::optional<double> loss;              // of the last one
+  std::optional<std::int64_t> sent_bytes;  // to the other ranks, so far
 };
 
 /// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.

@@ -31,6 +31,9 @@ std::string failure_report(const Failure& failure) {
     text += "\n  its error" + (error.step ? " at step " + std::to_string(*error.step) : std::string()) + ":";
     add_indented(text, (error.type.empty() ? "" : error.type + ": ") + error.message);
   }
+  for (const int rank : failure.stopped_ranks)
+    text += "\n  rank " + std::to_string(rank) +
+            " was stopped then, by a signal or a debugger: the others may have waited for it";
   if (failure.last_error_lines.empty()) {
     text += "\n  it wrote nothing to standard error";
   } else {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/supervise/decide.h"
 #include "launcher/supervise/error_file.h"
@@ -18,6 +19,7 @@ struct Failure {
   std::filesystem::path log_folder;
   std::deque<std::string> last_error_lines;  // of its standard error
   std::optional<RankError> error;            // of its error file
+  std::vector<int> stopped_ranks;            // by SIGSTOP or a debugger, when it failed
   std::optional<bool> memory_ran_out;  // on this host while it ran; unknown where the kernel does not count
 };
 

@@ -18,11 +18,13 @@ int columns_of(int terminal) {
 
 }  // namespace
 
-std::string cut_to_columns(const std::string& text, int columns) {
+std::string cut_to_columns(const std::string& text, int columns, const std::string& separator) {
   int seen = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool begins_character = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-    if (begins_character && ++seen > columns) return text.substr(0, i);
+    if (!begins_character || ++seen <= columns) continue;
+    const std::size_t part = i < separator.size() ? text.npos : text.rfind(separator, i);
+    return text.substr(0, part == text.npos ? i : part);
   }
   return text;
 }
@@ -43,7 +45,7 @@ void StatusLine::show(const std::string& text, Clock::time_point now) {
   }
   if (!error_.is_empty()) return;  // the terminal does not keep up
   // One column is left free: some terminals begin a new line when the last one is written to.
-  const std::string line = cut_to_columns(text, columns_of(error_.descriptor()) - 1);
+  const std::string line = cut_to_columns(text, columns_of(error_.descriptor()) - 1, " · ");
   error_.write_as_it_is("\r\x1b[2K" + line);
   shown_ = true;
 }

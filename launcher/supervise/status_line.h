@@ -8,8 +8,8 @@
 
 namespace hookline {
 
-/// Cuts UTF-8 text to so many characters, each as wide as one column.
-std::string cut_to_columns(const std::string& text, int columns);
+/// Cuts UTF-8 text to so many characters, each as wide as one column, and to whole parts if it has several.
+std::string cut_to_columns(const std::string& text, int columns, const std::string& separator);
 
 class StatusLine {
  public:

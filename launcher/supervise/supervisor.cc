@@ -88,6 +88,7 @@ Failure Supervisor::failure() const {
   Failure failure;
   failure.cause = *state_.root_cause;
   failure.host = host_name();
+  failure.stopped_ranks = stopped_ranks_;
   failure.log_folder = job_.ranks[rank].log_folder;
   failure.last_error_lines = ranks_[rank].error->tail().lines();
   failure.error = read_error_file(failure.log_folder / kErrorFile);
@@ -154,21 +155,22 @@ int Supervisor::poll_timeout_ms() const {
 Supervisor::Clock::time_point Supervisor::next_look() const {
   Clock::time_point next = status_line_.due();
   const auto at = [&next](Clock::time_point time) { next = std::min(next, time); };
-  if (state_.phase == Phase::stopping) at(deadline_);
+  if (state_.phase == Phase::stopping) at(stop_is_held_ ? debuggers_deadline_ : deadline_);
   if (state_.phase == Phase::running) {
     if (first_success_) at(*first_success_ + of_clock(job_.early_exit));
-    if (stalled_at_) {
-      at(debuggers_deadline_);
-    } else if (const auto last = progress_.last_step(); last && job_.stall_timeout.count() > 0) {
+    if (const auto last = progress_.last_step(); last && job_.stall_timeout.count() > 0)
       at(*last + of_clock(job_.stall_timeout));
-    }
   }
   return next;
 }
 
 void Supervisor::look_at_the_clock() {
   const Clock::time_point now = Clock::now();
-  if (state_.phase == Phase::stopping && now >= deadline_) happened(GraceOver{});
+  if (stop_is_held_ && (debuggers_.empty() || now >= debuggers_deadline_)) {
+    stop_is_held_ = false;
+    if (state_.phase == Phase::stopping) stop_all(state_.asked_with);
+  }
+  if (state_.phase == Phase::stopping && !stop_is_held_ && now >= deadline_) happened(GraceOver{});
   if (state_.ended()) return;
   if (state_.phase == Phase::running) {
     look_for_early_exits(now);
@@ -186,16 +188,12 @@ void Supervisor::look_for_early_exits(Clock::time_point now) {
 }
 
 void Supervisor::look_for_stalls(Clock::time_point now) {
-  if (stalled_at_) {
-    if (!debuggers_.empty() && now < debuggers_deadline_) return;
-  } else {
-    const auto last = progress_.last_step();
-    if (!last || job_.stall_timeout.count() <= 0 || now - *last < of_clock(job_.stall_timeout)) return;
-    stalled_at_ = last;
-    log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
-                 progress_.places());
-    if (job_.stall_stacks && start_debuggers(now)) return;
-  }
+  const auto last = progress_.last_step();
+  if (!last || job_.stall_timeout.count() <= 0 || now - *last < of_clock(job_.stall_timeout)) return;
+  log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
+               progress_.places());
+  // Ranks that a debugger holds up fail each other: what has failed first is settled before.
+  stop_is_held_ = job_.stall_stacks && start_debuggers(now);
   happened(RankStuck{*progress_.behind(), job_.stall_timeout.count()});
 }
 
@@ -305,6 +303,7 @@ void Supervisor::ended(int rank, int wait_status) {
   ended.end.reset();
   progress_.ended(rank);
   const Outcome outcome = outcome_of(wait_status);
+  if (state_.phase == Phase::running && !succeeded(outcome)) note_stopped_ranks();
   happened(RankEnded{rank, outcome});
   if (succeeded(outcome) && !state_.ended() && first_to_succeed_ < 0 && job_.early_exit.count() > 0) {
     first_to_succeed_ = rank;
@@ -312,12 +311,16 @@ void Supervisor::ended(int rank, int wait_status) {
   }
 }
 
+void Supervisor::note_stopped_ranks() {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].alive && is_stopped(ranks_[rank].pid)) stopped_ranks_.push_back(static_cast<int>(rank));
+}
+
 void Supervisor::happened(const Event& event) {
   const Decision decision = decide(state_, event);
   state_ = decision.state;
   if (const auto* stop = std::get_if<Stop>(&decision.action)) {
-    signal_all(stop->signal);
-    deadline_ = Clock::now() + of_clock(job_.grace_period);
+    if (!stop_is_held_) stop_all(stop->signal);
   } else if (const auto* forward = std::get_if<Forward>(&decision.action)) {
     signal_groups(forward->signal);
   } else if (std::holds_alternative<Kill>(decision.action)) {
@@ -327,6 +330,12 @@ void Supervisor::happened(const Event& event) {
     signal_all(SIGKILL);
     deadline_ = Clock::now() + kPatienceAfterKill;
   }
+}
+
+void Supervisor::stop_all(int signal) {
+  signal_all(signal);
+  signal_groups(SIGCONT);  // a rank that is stopped could not end
+  deadline_ = Clock::now() + of_clock(job_.grace_period);
 }
 
 void Supervisor::signal_groups(int signal) const {

@@ -89,6 +89,8 @@ class Supervisor {
   void suspend();
   void reap();
   void ended(int rank, int wait_status);
+  void note_stopped_ranks();
+  void stop_all(int signal);
   Failure failure() const;
   void happened(const Event& event);
   void signal_groups(int signal) const;
@@ -112,9 +114,9 @@ class Supervisor {
   std::optional<Clock::time_point>
       first_success_;  // when a rank ended with 0 and others went on; reset once told
   int first_to_succeed_ = -1;
-  std::vector<pid_t> debuggers_;  // that write down where stuck ranks are
-  std::optional<Clock::time_point>
-      stalled_at_;  // the last finished step before the stall that is being written down
+  std::vector<int> stopped_ranks_;  // when the first rank failed
+  std::vector<pid_t> debuggers_;    // that write down where stuck ranks are
+  bool stop_is_held_ = false;       // until they are done
   Clock::time_point debuggers_deadline_{};
   RunState state_;
   Clock::time_point deadline_ =

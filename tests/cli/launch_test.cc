@@ -282,6 +282,30 @@ TEST(Launch, BindsEachRankToItsCores) {
   EXPECT_EQ(seen.size(), 2u) << "each has cores of its own";
 }
 
+TEST(Launch, RecordsGradientsInAFolderOfTheirOwnOnly) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo started\n");
+  const auto launch = [&](const std::string& folder) {
+    return sandbox.run({"launch", "--set", "training.record_gradients=" + folder, "./train"});
+  };
+  EXPECT_EQ(launch("new").exit_code, 0);
+  sandbox.folder.write("old/step0007.rank1.safetensors", "");
+  const ProcessResult mixed = launch("old");
+  EXPECT_EQ(mixed.exit_code, 2);
+  EXPECT_EQ(mixed.out, "");
+  EXPECT_EQ(
+      mixed.err,
+      "hookline: error: record_gradients = 'old' (from command line --set training.record_gradients) holds "
+      "recorded gradients already (step0007.rank1.safetensors): name another folder, or remove those "
+      "files\n");
+  const ProcessResult file = launch("train");
+  EXPECT_EQ(file.exit_code, 2);
+  EXPECT_EQ(
+      file.err,
+      "hookline: error: record_gradients = 'train' (from command line --set training.record_gradients): the "
+      "folder can't be made: Not a directory\n");
+}
+
 TEST(Launch, SpawnsNothingWhenTheConfigIsWrong) {
   const Sandbox sandbox;
   sandbox.script("train", "touch started\n");

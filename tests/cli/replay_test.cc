@@ -52,6 +52,20 @@ TEST(Replay, SaysWhatIsWrongWithTheFolderOfGradients) {
           kSee);
 }
 
+TEST(Replay, DoesNotMixResults) {
+  const Sandbox sandbox;
+  sandbox.folder.write("in/step0000.rank0.safetensors", "");
+  sandbox.folder.write("out/step0003.safetensors", "");
+  const ProcessResult result = sandbox.run({"replay", "--input", "in", "--output", "out"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(
+      result.err,
+      "hookline: error: --output 'out' holds what a hook made already (step0003.safetensors): name another "
+      "folder, or remove those files" +
+          kSee);
+}
+
 TEST(Replay, ChecksTheHookBeforeItStartsAnything) {
   const Sandbox sandbox;
   sandbox.folder.write("in/step0000.rank0.safetensors", "");

@@ -77,7 +77,7 @@ TEST(Restarts, AreNotMadeOnceTheLauncherWasAskedToEnd) {
   process.signal(SIGTERM);
   const ProcessResult result = process.wait();
   EXPECT_FALSE(result.timed_out);
-  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
   EXPECT_THAT(result.err, HasSubstr("hookline: stopped by SIGTERM before the restart\n"));
 }
 

@@ -60,8 +60,8 @@ Options:
   --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
   --comm-wrapper WRAPPER            Precision that the hook works in: no, fp16, bf16
   --max-steps N                     Optimizer steps the run is meant to take
-  --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2
-  --set KEY=VALUE ...               Any value of the config, such as logging.level=debug
+  --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2; once for each
+  --set KEY=VALUE ...               Any value of the config, such as logging.level=debug; once for each
   --dry-run                         Print what each rank would be given, and start nothing
 
 Example:

@@ -128,6 +128,19 @@ TEST_F(RoundTrip, TurnsTheHookOfAScriptIntoTheProgramsOwn) {
   EXPECT_EQ(copy.ddp.comm_state_option, expected);
 }
 
+TEST_F(RoundTrip, TellsALauncherOfAnotherVersionFromAMistake) {
+  TempFolder::write("resolved.toml", "[launch]\nwarp_drive = true\n");
+  try {
+    read_resolved("resolved.toml", Catalog::built_in());
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("resolved.toml:2:1: error: unknown key 'warp_drive' in [launch]\n"));
+    EXPECT_THAT(error.what(),
+                ::testing::EndsWith("\nthe launcher that wrote this file is of another version than the "
+                                    "library in this program: build both from one\n"));
+  }
+}
+
 TEST_F(RoundTrip, LetsTheRankRefuseWhatTheLauncherCouldNotCheck) {
   TempFolder::write("resolved.toml",
                     "[ddp]\ncomm_hook = \"program:clip\"  # default\n[ddp.comm_state_option]\nmax_nrm = 2\n");
@@ -166,6 +179,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "early_exit_seconds = 30.0        # default\n"
             "stall_timeout_seconds = 0.0      # default\n"
             "stall_stacks = false             # default\n"
+            "join_timeout_seconds = 300.0     # default\n"
             "peer_timeout_seconds = 10.0      # default\n"
             "\n"
             "[ddp]\n"

@@ -141,13 +141,22 @@ TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
 }
 
 TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
-  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}};
+  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}, {}};
   EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
             "  the end of its standard error:\n"
             "    loading\n"
             "    boom\n"
             "  its logs on node7: /runs/latest/1/");
+  failure.stopped_ranks = {2};
+  EXPECT_EQ(failure_report(failure),
+            "rank 1 exited with code 7\n"
+            "  rank 2 was stopped then, by a signal or a debugger: the others may have waited for it\n"
+            "  the end of its standard error:\n"
+            "    loading\n"
+            "    boom\n"
+            "  its logs on node7: /runs/latest/1/");
+  failure.stopped_ranks.clear();
   failure.error = RankError{"no such file\nlook elsewhere", "DataError", 12};
   EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
@@ -161,7 +170,7 @@ TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
 }
 
 TEST(FailureReport, ExplainsAKillFromOutside) {
-  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}};
+  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}, {}};
   const auto report = [&] {
     const std::string text = failure_report(failure);
     return text.substr(0, text.find('\n'));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "launcher/supervise/status_line.h"
+
 namespace hookline {
 namespace {
 
@@ -10,7 +12,8 @@ using std::chrono::seconds;
 
 const Progress::Time kStart{};
 
-RankReport report(int rank, std::int64_t step, std::optional<double> loss = {}, std::int64_t sent = 0) {
+RankReport report(int rank, std::int64_t step, std::optional<double> loss = {},
+                  std::optional<std::int64_t> sent = {}) {
   return {rank, step, loss, sent};
 }
 
@@ -70,9 +73,14 @@ TEST(Progress, IsOneLine) {
   EXPECT_EQ(progress.line(kStart, kStart + seconds(4)), "0:04 · 2 of 2 ranks · step 10 · loss 0.5");
   progress.take(report(1, 11, 9.0, 0), kStart + seconds(5));
   progress.take(report(0, 80, 0.123456, 15'000'000), kStart + seconds(6));
+  progress.take(report(0, 80), kStart + seconds(6));  // no news
   progress.ended(1);
-  EXPECT_EQ(progress.line(kStart, kStart + seconds(3723)),
-            "1:02:03 · 1 of 2 ranks · step 80 · 35 steps/s · loss 0.1235 · 7.5 MB/s");
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(6)),
+            "0:06 · 1 of 2 ranks · step 80 · 35 steps/s · loss 0.1235 · 7.5 MB/s");
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(9)),
+            "0:09 · 1 of 2 ranks · step 80 · 14 steps/s · loss 0.1235 · 3 MB/s")
+      << "nothing has come since";
+  EXPECT_EQ(progress.line(kStart, kStart + seconds(3723)), "1:02:03 · 1 of 2 ranks · step 80 · loss 0.1235");
 }
 
 TEST(Progress, TakesRatesOverTheLastSeconds) {
@@ -80,6 +88,16 @@ TEST(Progress, TakesRatesOverTheLastSeconds) {
   for (int i = 0; i <= 400; ++i)  // 10 steps/s for 20 s, then 2 steps/s for 20 s
     progress.take(report(0, i <= 200 ? i : 200 + (i - 200) / 5), kStart + milliseconds(100) * i);
   EXPECT_EQ(progress.line(kStart, kStart + seconds(40)), "0:40 · 1 of 1 rank · step 240 · 2 steps/s");
+}
+
+TEST(StatusLine, IsCutToWholeParts) {
+  const std::string line = "0:06 · 2 of 2 ranks · step 139";
+  EXPECT_EQ(cut_to_columns(line, 30, " · "), line);
+  EXPECT_EQ(cut_to_columns(line, 29, " · "), "0:06 · 2 of 2 ranks");
+  EXPECT_EQ(cut_to_columns(line, 19, " · "), "0:06 · 2 of 2 ranks");
+  EXPECT_EQ(cut_to_columns(line, 18, " · "), "0:06");
+  EXPECT_EQ(cut_to_columns(line, 3, " · "), "0:0");
+  EXPECT_EQ(cut_to_columns("ÄÖÜ", 2, " · "), "ÄÖ");
 }
 
 }  // namespace

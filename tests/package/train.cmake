@@ -13,7 +13,7 @@ foreach(project consumer plugin)
   run(${CMAKE_COMMAND} --build ${WORK}/${project})
 endforeach()
 run(${WORK}/moved/${BINDIR}/hookline launch --processes-per-node 2 --set ddp.plugins=plugin/libmine.so
-  --comm-hook mean_after --comm-wrapper fp16 ${WORK}/consumer/train)
+  --comm-hook mean_after --comm-wrapper fp16 --set training.record_gradients=gradients ${WORK}/consumer/train)
 
 string(REGEX MATCHALL "epoch 4: loss 0\\.[0-9]+" last_epoch "${output}")
 list(LENGTH last_epoch lines)
@@ -23,4 +23,10 @@ endif()
 string(REGEX REPLACE ".* " "" loss "${last_epoch}")
 if(NOT loss LESS 0.3)  # it starts near ln 2 = 0.69
   message(FATAL_ERROR "the loss stayed at ${loss}:\n${output}")
+endif()
+
+# What it recorded goes through another hook, by the installed program.
+run(${WORK}/moved/${BINDIR}/hookline replay --input gradients --output replayed --comm-hook bf16)
+if(NOT EXISTS ${WORK}/replayed/step0009.safetensors)
+  message(FATAL_ERROR "replay left no tenth step:\n${output}")
 endif()

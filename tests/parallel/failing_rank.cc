@@ -75,8 +75,11 @@ int main(int argc, char** argv) {
   const std::string mode = argv[1];
   try {
     train(mode, std::atoi(argv[2]), 200);
-  } catch (const std::exception&) {
-    if (mode != "throw") return 3;
+  } catch (const std::exception& error) {
+    if (mode != "throw") {
+      std::fprintf(stderr, "%s\n", error.what());
+      return 3;
+    }
     train("none", -1, 10);
   }
   return 0;

@@ -135,6 +135,30 @@ std::string name_of(const ::testing::TestParamInfo<FailureCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, MidStep, ::testing::ValuesIn(cases()), name_of);
 
+TEST(Joining, NamesTheRankThatDoesNot) {
+  const std::string port = std::to_string(free_port());
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {0, 2}) {
+    ProcessOptions options = rank_options("none", -1, "no", rank, 4);
+    options.environment["MASTER_ADDR"] = "127.0.0.1";
+    options.environment["MASTER_PORT"] = port;
+    options.environment["HOOKLINE_LAUNCH__JOIN_TIMEOUT_SECONDS"] = rank == 0 ? "2" : "60";
+    ranks.push_back(std::make_unique<Process>(FAILING_RANK_PROGRAM, options));
+  }
+  const ProcessResult first = ranks[0]->wait();
+  EXPECT_EQ(first.exit_code, 3);
+  EXPECT_THAT(first.err,
+              MatchesRegex(".*ranks 1, 3 did not join the run within [0-9.]+ s, for which rank 0 has waited: "
+                           "see whether it failed, or takes long to get to Accelerator::from_env \\(then set "
+                           "\\[launch\\] join_timeout_seconds\\)\n"));
+  const ProcessResult other = ranks[1]->wait();
+  EXPECT_FALSE(other.timed_out);
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_THAT(other.err,
+              HasSubstr("rank 0, which holds the store, is gone before all ranks have joined; rank 2 waited "
+                        "for it ("));
+}
+
 TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
   for (const int failing : {0, 1}) {
     Ranks ranks("throw", failing, "power_sgd");

@@ -41,6 +41,9 @@ class Progress {
     return ranks_.at(static_cast<std::size_t>(rank)).step;
   }
 
+  /// Has any rank told anything?
+  bool has_news() const { return teller_ >= 0; }
+
   /// When any living rank last finished a step; nothing before one has told a step, and once none is left.
   std::optional<Time> last_step() const;
 

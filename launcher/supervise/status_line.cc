@@ -37,10 +37,10 @@ StatusLine::StatusLine(OutputQueue& error, Form form, std::chrono::duration<doub
   due_ = form == Form::none ? Clock::time_point::max() : Clock::now() + interval_;
 }
 
-void StatusLine::show(const std::string& text, Clock::time_point now) {
+void StatusLine::show(const std::string& text, bool has_news, Clock::time_point now) {
   due_ = now + interval_;
   if (form_ == Form::plain) {
-    log::info(text);
+    if (has_news) log::info(text);
     return;
   }
   if (!error_.is_empty()) return;  // the terminal does not keep up

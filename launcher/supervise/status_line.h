@@ -21,7 +21,8 @@ class StatusLine {
 
   /// When show() is next to be called; never, if that is max().
   Clock::time_point due() const { return due_; }
-  void show(const std::string& text, Clock::time_point now);
+  /// A plain line is left out unless `has_news`: it would say no more than a clock.
+  void show(const std::string& text, bool has_news, Clock::time_point now);
 
   /// Takes a live line away, for other output or for the end.
   void erase();

@@ -63,6 +63,8 @@ Supervisor::Supervisor(JobSpec job, Signals& signals)
   }
 }
 
+Supervisor::~Supervisor() { setrlimit(RLIMIT_NOFILE, &former_file_limit_); }
+
 RunResult Supervisor::run() {
   log::Redirect redirect([this](std::string_view text) { error_.write(text); });
   try {
@@ -176,7 +178,7 @@ void Supervisor::look_at_the_clock() {
     look_for_early_exits(now);
     look_for_stalls(now);
   }
-  if (now >= status_line_.due()) status_line_.show(progress_.line(started_, now), now);
+  if (now >= status_line_.due()) status_line_.show(progress_.line(started_, now), progress_.has_news(), now);
 }
 
 void Supervisor::look_for_early_exits(Clock::time_point now) {

@@ -58,6 +58,9 @@ class Supervisor {
  public:
   /// `signals` are the launcher's; they must outlive it.
   Supervisor(JobSpec job, Signals& signals);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
 
   /// Returns when every rank, and all that the ranks started, is gone. Throws SpawnError or
   /// std::system_error, with no rank left, if a rank can't be started.
@@ -103,7 +106,7 @@ class Supervisor {
 
   JobSpec job_;
   Signals& signals_;
-  rlimit former_file_limit_;  // the ranks' own: ours must hold four files a rank
+  rlimit former_file_limit_;  // the ranks' own: ours must hold five files a rank
   OutputQueue output_{1}, error_{2};
   std::vector<Rank> ranks_;
   FileDescriptor ends_;  // tells which ranks have ended, in the order in which they did

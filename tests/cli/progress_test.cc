@@ -129,6 +129,15 @@ TEST(Status, IsALiveLineOnATerminalThatOutputDoesNotTear) {
   EXPECT_THAT(result.out, EndsWith("\r\x1b[2K[0] one line\r\n[0] two lines\r\n"));
 }
 
+TEST(Status, IsNoPlainLineOfRanksThatTellNothing) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "sleep 0.4\n");
+  const ProcessResult result =
+      sandbox.run({"launch", "--set", "logging.status_interval_seconds=0.1", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, Not(HasSubstr("1 of 1 rank")));
+}
+
 TEST(Status, CanBeSwitchedOff) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=10\nsleep 0.4\n");

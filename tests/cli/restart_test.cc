@@ -46,6 +46,18 @@ TEST(Restarts, RunAllRanksAgainUntilTheySucceed) {
   EXPECT_THAT(read_file(run + "/attempt_2/1/stdout.log"), HasSubstr("at most 3\n"));
 }
 
+TEST(Restarts, GiveTheRanksTheSameLimitsEachTime) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo files $(ulimit -n)\n[ $TORCHELASTIC_RESTART_COUNT = 2 ]\n");
+  auto options =
+      sandbox.options({"-c", "ulimit -Sn 64; exec " HOOKLINE_BINARY
+                             " launch --set launch.restart_delay_seconds=0 --set launch.max_restarts=2 "
+                             "./train"});
+  const ProcessResult result = testing::run_process("sh", options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "[0] files 64\n[0] files 64\n[0] files 64\n");
+}
+
 TEST(Restarts, EndWithTheLastFailure) {
   const Sandbox sandbox;
   sandbox.script("train", "exit $((20 + TORCHELASTIC_RESTART_COUNT))\n");

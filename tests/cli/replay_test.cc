@@ -7,6 +7,7 @@
 namespace hookline {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::ProcessResult;
 using testing::Sandbox;
 
@@ -64,6 +65,14 @@ TEST(Replay, DoesNotMixResults) {
       "hookline: error: --output 'out' holds what a hook made already (step0003.safetensors): name another "
       "folder, or remove those files" +
           kSee);
+}
+
+TEST(Replay, WarnsOfAHookThatStartsAfterTheLastStep) {
+  const Sandbox sandbox;
+  sandbox.folder.write("in/step0000.rank0.safetensors", "");
+  EXPECT_THAT(sandbox.run({"replay", "--input", "in", "--output", "out", "--comm-hook", "power_sgd"}).err,
+              HasSubstr("--comm-hook: warning: power_sgd would never start\n"
+                        "  start_powerSGD_iter is 1000 and max_steps 1: no step is left to compress\n"));
 }
 
 TEST(Replay, ChecksTheHookBeforeItStartsAnything) {

@@ -82,6 +82,11 @@ class FaultyRun {
     arguments.push_back("./train");
     auto options = sandbox_.options(arguments);
     options.environment["FAULTS_MARK"] = sandbox_.folder.path().string();
+    // A sanitizer would turn the signals that kill the launcher into reports.
+    for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS"}) {
+      const char* own = std::getenv(name);
+      options.environment[name] = (own ? std::string(own) + ":" : "") + "handle_segv=0:handle_abort=0";
+    }
     process_.emplace(HOOKLINE_BINARY, options);
   }
   ~FaultyRun() {

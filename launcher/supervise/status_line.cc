@@ -53,6 +53,7 @@ void StatusLine::show(const std::string& text, bool has_news, Clock::time_point 
 void StatusLine::erase() {
   if (!shown_) return;
   shown_ = false;
+  due_ = Clock::now();  // back as soon as what took its place is written
   error_.write_as_it_is("\r\x1b[2K");
 }
 

@@ -1,4 +1,5 @@
 // hookline config validate: checks files as `launch` would, without running anything.
+#include <algorithm>
 #include <cstddef>
 #include <iostream>
 #include <limits>
@@ -29,6 +30,13 @@ int config_validate(const Arguments& arguments) {
     sources.program_build = hooks.build;
     const Resolution resolution = resolve(sources, hooks.catalog);
     std::cerr << resolution.report() << std::flush;
+    const bool hook_is_unknown =
+        std::any_of(resolution.diagnostics.begin(), resolution.diagnostics.end(),
+                    [](const Diagnostic& each) { return each.message.starts_with("unknown hook"); });
+    if (hook_is_unknown && program.empty())
+      std::cerr << "if your program registers that hook: hookline config validate " << file
+                << " --program PROG\n"
+                << std::flush;
     if (resolution.ok()) std::cout << file << ": ok\n" << std::flush;
     all_ok = all_ok && resolution.ok();
   }

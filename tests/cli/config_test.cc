@@ -48,7 +48,11 @@ TEST(ConfigValidate, KnowsTheHooksOfAProgram) {
   const Sandbox sandbox;
   sandbox.folder.write("a.toml",
                        "[ddp]\ncomm_hook = \"sample_hook\"\n[ddp.comm_state_option]\nmax_norm = 3\n");
-  EXPECT_EQ(sandbox.run({"config", "validate", "a.toml"}).exit_code, 2);
+  const ProcessResult without = sandbox.run({"config", "validate", "a.toml"});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.err,
+              ::testing::EndsWith(
+                  "\nif your program registers that hook: hookline config validate a.toml --program PROG\n"));
   const ProcessResult result = sandbox.run({"config", "validate", "--program", PROGRAM_WITH_HOOK, "a.toml"});
   EXPECT_EQ(result.out, "a.toml: ok\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;

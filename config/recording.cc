@@ -1,6 +1,6 @@
 #include "config/recording.h"
 
-#include <charconv>
+#include <cctype>
 #include <cstdio>
 
 namespace hookline {

@@ -6,7 +6,6 @@
 
 #include "config/collect.h"
 #include "config/hook_checks.h"
-#include "config/log_display.h"
 #include "config/plugins.h"
 #include "config/schema.h"
 
@@ -39,24 +38,13 @@ void check_backend(const Collected& collected, const RunConfig& config,
                         config.origins.at("launch.device").where));
 }
 
-/// Texts with a form of their own.
-void check_form(const std::string& key, const Given& given, const OptionValue& value,
+void check_form(const KeyRow& row, const Given& given, const OptionValue& value,
                 std::vector<Diagnostic>& diagnostics) {
-  const auto report = [&](const char* name, const std::string& note) {
-    diagnostics.push_back(diagnostic_at(given.place, Severity::error,
-                                        "bad value " + to_text(value) + " for '" + name + "' in [logging]",
-                                        note));
-  };
-  if (key == "logging.dir" && std::get<std::string>(value).empty())
-    report("dir", "must be the name of a folder, such as \"hookline-runs\"");
-  if (key == "logging.show_ranks" && !RankSet::parse(std::get<std::string>(value)))
-    report("show_ranks", "must be \"all\", \"none\", or numbers of ranks, such as \"0\" or \"0,2-5\"");
-  if (key == "logging.prefix_template") {
-    PrefixValues any;
-    for (const std::string_view name : prefix_names()) any.emplace_back(name, "");
-    if (!expand_prefix(std::get<std::string>(value), any))
-      report("prefix_template", "knows ${rank}, ${local_rank}, ${role_name} and ${host}");
-  }
+  if (!row.form.fits || row.form.fits(std::get<std::string>(value))) return;
+  diagnostics.push_back(
+      diagnostic_at(given.place, Severity::error,
+                    "bad value " + to_text(value) + " for '" + row.option.name + "' in [" + row.table + "]",
+                    row.form.note));
 }
 
 void resolve_key(const KeyRow& row, const std::vector<Given>& values, RunConfig& config,
@@ -64,7 +52,7 @@ void resolve_key(const KeyRow& row, const std::vector<Given>& values, RunConfig&
   for (const Given& given : values) {
     const auto value = checked_value(given, row.option, row.table, diagnostics);
     if (!value) continue;
-    check_form(row.key(), given, *value, diagnostics);
+    check_form(row, given, *value, diagnostics);
     row.set(config, *value);
     config.origins[row.key()] = given.origin();
   }

@@ -1,6 +1,9 @@
 #include "config/schema.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "config/log_display.h"
 
 namespace hookline {
 namespace {
@@ -88,6 +91,19 @@ OptionRow seconds_up_to_a_day(const char* name, const char* help) {
 OptionRow join_timeout() {
   OptionRow row = seconds_up_to_a_day("join_timeout_seconds", "For all ranks to join, at the start.");
   row.at_least = 0.1;
+  return row;
+}
+
+bool is_not_empty(const std::string& text) { return !text.empty(); }
+bool names_ranks(const std::string& text) { return RankSet::parse(text).has_value(); }
+bool is_prefix(const std::string& text) {
+  PrefixValues any;
+  for (const std::string_view name : prefix_names()) any.emplace_back(name, "");
+  return expand_prefix(text, any).has_value();
+}
+
+KeyRow with_form(KeyRow row, bool (*fits)(const std::string& text), std::string note) {
+  row.form = {fits, std::move(note)};
   return row;
 }
 
@@ -188,8 +204,9 @@ std::vector<KeyRow> make_schema() {
       count("record_gradients_steps", "steps", 1, "How many steps to record, from the first on.")));
   rows.push_back(key<logging, &LoggingConfig::level>(
       "logging", one_of("level", {"debug", "info", "warning", "error"}, "The least severe message to log.")));
-  rows.push_back(
-      key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")));
+  rows.push_back(with_form(
+      key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")),
+      is_not_empty, "must be the name of a folder, such as \"hookline-runs\""));
   rows.push_back(key<logging, &LoggingConfig::status>(
       "logging", one_of("status", {"auto", "live", "plain", "off"},
                         "How a run goes, in a line; auto: live on a terminal, else plain, now and then.")));
@@ -197,11 +214,15 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(key<logging, &LoggingConfig::show>(
       "logging", one_of("show", {"all", "stdout", "stderr", "none"},
                         "What of the ranks' output is shown; their logs hold all of it.")));
-  rows.push_back(key<logging, &LoggingConfig::show_ranks>(
-      "logging", text("show_ranks", "Whose output is shown: all, none, or numbers such as 0,2-5.")));
-  rows.push_back(key<logging, &LoggingConfig::prefix_template>(
-      "logging",
-      text("prefix_template", "The prefix; knows ${rank}, ${local_rank}, ${role_name}, ${host}.")));
+  rows.push_back(with_form(
+      key<logging, &LoggingConfig::show_ranks>(
+          "logging", text("show_ranks", "Whose output is shown: all, none, or numbers such as 0,2-5.")),
+      names_ranks, "must be \"all\", \"none\", or numbers of ranks, such as \"0\" or \"0,2-5\""));
+  rows.push_back(with_form(
+      key<logging, &LoggingConfig::prefix_template>(
+          "logging",
+          text("prefix_template", "The prefix; knows ${rank}, ${local_rank}, ${role_name}, ${host}.")),
+      is_prefix, "knows ${rank}, ${local_rank}, ${role_name} and ${host}"));
   rows.push_back(key<logging, &LoggingConfig::prefix>(
       "logging", flag("prefix", "Put the rank's number before each line that it prints.")));
   return rows;

@@ -13,11 +13,18 @@ namespace hookline {
 /// The table of the chosen hook's own options; its keys come from the catalog.
 inline constexpr const char* kHookOptionTable = "ddp.comm_state_option";
 
+/// What a text has to be beyond text.
+struct TextForm {
+  bool (*fits)(const std::string& text) = nullptr;  // null: any does
+  std::string note;                                 // what it must be
+};
+
 struct KeyRow {
   std::string table;  // "ddp"
   OptionRow option;
   OptionValue (*get)(const RunConfig&);
   void (*set)(RunConfig&, const OptionValue&);  // with a value that check_value returned
+  TextForm form = {};                           // of a text that may not be just any
 
   /// "ddp.comm_hook"
   std::string key() const { return table + "." + option.name; }

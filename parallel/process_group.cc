@@ -112,31 +112,29 @@ std::string names_of(const std::vector<int>& ranks) {
 void wait_for_all(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   const auto key = [](int of) { return "joined/" + std::to_string(of); };
   const auto start = std::chrono::steady_clock::now();
+  std::chrono::duration<double> waited{0};
+  std::vector<int> missing;
+  for (int other = 0; other < size; ++other) missing.push_back(other);
   try {
     store.set(key(rank), std::vector<std::uint8_t>{1});
-    std::vector<int> missing;
-    for (int other = 0; other < size; ++other) missing.push_back(other);
     while (true) {
       std::erase_if(missing, [&](int other) { return store.check({key(other)}); });
-      if (missing.empty()) return;
-      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-      if (waited >= timeout) {
-        char seconds[32];
-        std::snprintf(seconds, sizeof seconds, "%.3g s", waited.count());
-        throw Error(names_of(missing) + " did not join the run within " + seconds + ", for which rank " +
-                    std::to_string(rank) +
-                    " has waited: see whether it failed, or takes long to get to "
-                    "Accelerator::from_env (then set [launch] join_timeout_seconds)");
-      }
+      waited = std::chrono::steady_clock::now() - start;
+      if (missing.empty() || waited >= timeout) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-  } catch (const Error&) {
-    throw;
   } catch (const std::exception& error) {
+    const std::string why = error.what();
     throw Error("rank 0, which holds the store, is gone before all ranks have joined; rank " +
-                std::to_string(rank) + " waited for it (" +
-                std::string(error.what()).substr(0, std::string(error.what()).find('\n')) + ")");
+                std::to_string(rank) + " waited for it (" + why.substr(0, why.find('\n')) + ")");
   }
+  if (missing.empty()) return;
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.3g s", waited.count());
+  throw Error(names_of(missing) + " did not join the run within " + seconds + ", for which rank " +
+              std::to_string(rank) +
+              " has waited: see whether it failed, or takes long to get to "
+              "Accelerator::from_env (then set [launch] join_timeout_seconds)");
 }
 
 /// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:

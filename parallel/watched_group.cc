@@ -58,7 +58,7 @@ WatchedGroup::WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> c
 c10::intrusive_ptr<c10d::Work> WatchedGroup::allreduce(std::vector<at::Tensor>& tensors,
                                                        const c10d::AllreduceOptions& options) {
   const at::Tensor& tensor = tensors.at(0);
-  if (!tensor.is_floating_point()) {
+  if (c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
     return watched(*world_, world_->group()->allreduce(tensors, options), "the exchange of used parameters");
   }
   const std::int64_t step = elements_reduced_ / elements_;

@@ -7,6 +7,7 @@
 
 #include "config/visible_gpus.h"
 #include "launcher/supervise/machine.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace hookline {
 namespace {
@@ -43,8 +44,7 @@ RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_fold
   return place;
 }
 
-std::vector<Cores> binding_of(const LaunchConfig& config) {
-  const int ranks = ranks_of(config);
+std::vector<Cores> binding_of(const LaunchConfig& config, int ranks) {
   if (config.binding == "none") return std::vector<Cores>(static_cast<std::size_t>(ranks));
   return cores_of_ranks(config.binding, ranks);
 }
@@ -58,7 +58,7 @@ std::string plan_text(const RunConfig& config, const Program& program) {
   for (const std::string& argument : program.arguments) text += " " + quoted(argument);
   text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
   const auto base = own_environment();
-  const std::vector<Cores> binding = binding_of(config.launch);
+  const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
   for (int rank = 0; rank < place.ranks; ++rank) {
     const Cores& cores = binding[static_cast<std::size_t>(rank)];
     text += "\nrank " + std::to_string(rank) +

@@ -20,8 +20,8 @@ int ranks_of(const LaunchConfig& config);
 /// start.
 RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt);
 
-/// For each rank, the cores that [launch] binding gives it; empty if that is "none".
-std::vector<Cores> binding_of(const LaunchConfig& config);
+/// For each of `ranks`, the cores that [launch] binding gives it; empty if that is "none".
+std::vector<Cores> binding_of(const LaunchConfig& config, int ranks);
 
 /// For `launch --dry-run`: the command, where logs go, and the variables that each rank gets.
 std::string plan_text(const RunConfig& config, const Program& program);

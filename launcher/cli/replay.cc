@@ -1,6 +1,5 @@
 // hookline replay: puts recorded gradients through a hook.
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <iostream>
 #include <optional>

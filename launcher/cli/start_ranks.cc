@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <system_error>
@@ -23,7 +21,6 @@
 #include "launcher/supervise/guard.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/rank_sockets.h"
-#include "launcher/supervise/report.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -104,11 +101,12 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.program = program.executable;
   job.arguments = program.arguments;
   const LoggingConfig& logging = config.logging;
-  const std::vector<Cores> binding = binding_of(config.launch);
+  const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
+  const std::vector<std::string> base = own_environment();
   for (int rank = 0; rank < place.ranks; ++rank) {
     const auto prefix = prefix_of(logging, rank);
     job.ranks.push_back(
-        {rank_environment(own_environment(), place, rank), logging.show == "stderr" ? std::nullopt : prefix,
+        {rank_environment(base, place, rank), logging.show == "stderr" ? std::nullopt : prefix,
          logging.show == "stdout" ? std::nullopt : prefix, binding[static_cast<std::size_t>(rank)],
          std::filesystem::path(place.log_folder) / std::to_string(rank)});
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "hooks/log.h"
-#include "launcher/supervise/progress.h"
+#include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/report.h"
 
 namespace hookline {

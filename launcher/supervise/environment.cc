@@ -1,12 +1,12 @@
 #include "launcher/supervise/environment.h"
 
-#include "launcher/supervise/error_file.h"
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
+
+#include "launcher/supervise/error_file.h"
 
 namespace hookline {
 namespace {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "config/run_config.h"
-#include "launcher/supervise/run_folder.h"
 
 namespace hookline {
 

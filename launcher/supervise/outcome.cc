@@ -3,8 +3,9 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstring>
+
+#include "launcher/supervise/duration_text.h"
 
 namespace hookline {
 namespace {
@@ -37,11 +38,8 @@ std::string describe(const Outcome& outcome) {
   if (const auto* signalled = std::get_if<Signalled>(&outcome))
     return "was killed by " + signal_name(signalled->signal) + " (signal " +
            std::to_string(signalled->signal) + (signalled->core_dumped ? ", core dumped)" : ")");
-  if (const auto* stuck = std::get_if<Stuck>(&outcome)) {
-    char text[64];
-    std::snprintf(text, sizeof text, "finished no step for %.3g s", stuck->seconds);
-    return text;
-  }
+  if (const auto* stuck = std::get_if<Stuck>(&outcome))
+    return "finished no step for " + seconds_text(std::chrono::duration<double>(stuck->seconds));
   return "exited with code " + std::to_string(std::get<Exited>(outcome).code);
 }
 

@@ -67,8 +67,6 @@ void reap_all() {
   }
 }
 
-bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
-
 }  // namespace
 
 std::vector<SeenProcess> descendants() {
@@ -86,6 +84,8 @@ std::vector<SeenProcess> descendants() {
   }
   return result;
 }
+
+bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
 
 bool is_stopped(pid_t process) {
   const auto status = status_of(process);

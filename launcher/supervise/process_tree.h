@@ -19,6 +19,9 @@ struct SeenProcess {
 /// All processes below this one that have not ended: children, their children, and so on. Without a /proc, none.
 std::vector<SeenProcess> descendants();
 
+/// Is any child of this process left, running or not yet reaped? Reaps one that has ended.
+bool has_children();
+
 /// Was the process stopped, by a signal or a debugger?
 bool is_stopped(pid_t process);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 #include <map>
 
 namespace hookline {
@@ -64,8 +65,6 @@ std::string names(const std::vector<int>& ranks) {
 }
 
 }  // namespace
-
-std::string seconds_text(std::chrono::duration<double> time) { return formatted("%.3g s", time.count()); }
 
 std::optional<RankReport> parse_report(std::string_view message) {
   RankReport report;

@@ -22,9 +22,6 @@ struct RankReport {
 /// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.
 std::optional<RankReport> parse_report(std::string_view message);
 
-/// "60 s", "0.01 s".
-std::string seconds_text(std::chrono::duration<double> time);
-
 /// The state of a run's ranks, by what they told.
 class Progress {
  public:

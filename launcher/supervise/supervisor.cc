@@ -15,6 +15,7 @@
 
 #include "hooks/log.h"
 #include "launcher/supervise/child.h"
+#include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/error_file.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/process_tree.h"
@@ -357,8 +358,7 @@ void Supervisor::signal_all(int signal) const {
 
 bool Supervisor::processes_are_left() const {
   // Orphans are children of ours. Where the system does not make them so, the groups still tell.
-  const bool has_children = waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
-  return has_children ||
+  return has_children() ||
          std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.group_left; });
 }
 

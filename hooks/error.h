@@ -1,4 +1,4 @@
-// What hookline's torch half throws.
+// What hookline throws.
 #pragma once
 
 #include <stdexcept>

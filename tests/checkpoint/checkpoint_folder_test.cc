@@ -1,0 +1,124 @@
+#include "checkpoint/checkpoint_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/durable_file.h"
+#include "hooks/error.h"
+#include "support/failure.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using testing::failure_of;
+using ::testing::IsEmpty;
+using testing::TemporaryFolder;
+
+bool everything(const std::string&) { return true; }
+
+Manifest save(const fs::path& checkpoint, const std::string& text, std::int64_t step = 1) {
+  begin_part(checkpoint);
+  Manifest manifest{step, 1, "no hook", "2026-01-31T12:00:00Z", "0.1.0", {}};
+  manifest.files.push_back(write_durably(part_of(checkpoint) / "a", text));
+  commit_part(checkpoint, manifest);
+  return manifest;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(CheckpointFolder, IsThereOnceItIsComplete) {
+  const TemporaryFolder scratch;
+  const fs::path checkpoint = scratch.path() / "above/state";
+  begin_part(checkpoint);
+  write_durably(part_of(checkpoint) / "a", "torn");
+  EXPECT_THAT(names_in(scratch.path() / "above"), ElementsAre("state.part"));
+  save(checkpoint, "whole");
+  EXPECT_THAT(names_in(scratch.path() / "above"), ElementsAre("state"));
+  EXPECT_THAT(names_in(checkpoint), ElementsAre("a", "manifest.json"));
+  EXPECT_EQ(testing::read_file(checkpoint / "a"), "whole");
+}
+
+TEST(CheckpointFolder, TakesThePlaceOfAnOlderOne) {
+  const TemporaryFolder scratch;
+  save(scratch.path() / "state", "old");
+  save(scratch.path() / "state/", "new", 2);
+  EXPECT_THAT(names_in(scratch.path()), ElementsAre("state"));
+  EXPECT_EQ(testing::read_file(scratch.path() / "state/a"), "new");
+  EXPECT_EQ(read_manifest(scratch.path() / "state").step, 2);
+}
+
+TEST(CheckpointFolder, IsFoundBesideWhatACrashLeft) {
+  const TemporaryFolder scratch;
+  save(scratch.path() / "state.old", "old");
+  EXPECT_EQ(locate(scratch.path() / "state"), scratch.path() / "state.old");
+  save(scratch.path() / "state", "new");
+  EXPECT_EQ(locate(scratch.path() / "state"), scratch.path() / "state");
+  EXPECT_FALSE(fs::exists(scratch.path() / "state.old"));
+}
+
+TEST(CheckpointFolder, NamesEachFileThatIsNotAsItWas) {
+  const TemporaryFolder scratch;
+  const fs::path checkpoint = scratch.path() / "state";
+  const Manifest manifest = save(checkpoint, "text");
+  const std::string file = "'" + (checkpoint / "a").string() + "' ";
+  EXPECT_THAT(problems_of(checkpoint, manifest, everything), IsEmpty());
+  scratch.write("state/a", "tex");
+  EXPECT_THAT(problems_of(checkpoint, manifest, everything),
+              ElementsAre(file + "has 3 bytes where 4 bytes were written"));
+  EXPECT_THAT(problems_of(checkpoint, manifest, [](const std::string& name) { return name != "a"; }),
+              IsEmpty());
+  scratch.write("state/a", "tixt");
+  EXPECT_THAT(problems_of(checkpoint, manifest, everything),
+              ElementsAre(file + "has changed since it was written: its checksum is another"));
+  fs::remove(checkpoint / "a");
+  EXPECT_THAT(problems_of(checkpoint, manifest, everything),
+              ElementsAre(file + "can't be read: No such file or directory"));
+}
+
+TEST(CheckpointFolder, KeepsTheNewest) {
+  const TemporaryFolder scratch;
+  for (const std::int64_t step : {5, 100'000'000, 20})
+    save(scratch.path() / checkpoint_name(step), "x", step);
+  begin_part(scratch.path() / checkpoint_name(30));
+  scratch.write("notes.txt", "mine");
+  scratch.write("step_of_mine/file", "mine");
+  prune_checkpoints(scratch.path(), 2);
+  EXPECT_THAT(names_in(scratch.path()),
+              ElementsAre("notes.txt", "step_00000020", "step_100000000", "step_of_mine"));
+  const auto found = list_checkpoints(scratch.path());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].step, 100'000'000);
+  EXPECT_EQ(found[1].path, scratch.path() / "step_00000020");
+  EXPECT_THAT(list_checkpoints(scratch.path() / "no/such"), IsEmpty());
+  EXPECT_EQ(failure_of([&] { list_checkpoints(scratch.path() / "notes.txt"); }),
+            "the folder '" + (scratch.path() / "notes.txt").string() + "' can't be read: Not a directory");
+}
+
+TEST(DurableFile, NamesTheFileAndTheReason) {
+  EXPECT_EQ(failure_of([] { write_durably("/dev/full", "text"); }),
+            "'/dev/full' can't be written: No space left on device");
+  EXPECT_EQ(failure_of([] { write_durably("/no/such/file", "text"); }),
+            "'/no/such/file' can't be written: No such file or directory");
+  EXPECT_EQ(failure_of([] { checksum_of_file("/no/such/file"); }), "'/no/such/file' can't be read");
+}
+
+TEST(DurableFile, KnowsItsChecksum) {
+  const TemporaryFolder scratch;
+  const FileRecord record = write_durably(scratch.path() / "a", "hookline");
+  EXPECT_EQ(record.name, "a");
+  EXPECT_EQ(record.bytes, 8U);
+  EXPECT_EQ(record.checksum, checksum_of("hookline", 8));
+  EXPECT_EQ(record.checksum, checksum_of_file(scratch.path() / "a"));
+  EXPECT_EQ(checksum_of("", 0), "2d06800538d394c2") << "XXH3_64bits of nothing";
+}
+
+}  // namespace
+}  // namespace hookline

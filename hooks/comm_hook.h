@@ -12,6 +12,7 @@
 #include "hooks/error.h"
 #include "hooks/future.h"
 #include "hooks/grad_bucket.h"
+#include "hooks/hook_state.h"
 #include "hooks/option.h"
 
 namespace hookline {
@@ -51,6 +52,15 @@ class CommHook : public c10d::CommHookInterface {
   /// Largest relative error, in the 2-norm over a bucket of `dtype`, that rounding may cause: of the average, or, in a
   /// hook that compresses, of gradients that its compression keeps whole. The default is that of an all-reduce.
   virtual double tolerance(at::ScalarType dtype) const { return tolerance_of_average(dtype); }
+
+  /// What the hook keeps from step to step, for a checkpoint; between two steps. A hook without such state has nothing to
+  /// do. The tensors may be the hook's own, which the caller copies before the next step.
+  virtual HookState save_state(const BucketParameters& /*buckets*/) const { return {}; }
+
+  /// Goes on from `state`, which a hook with the same description saved, before the first step; `buckets` are those that
+  /// it was saved with. Without HookState::own, which was of a rank that is no more, it starts that part afresh.
+  /// Throws HookError if the state can't be this hook's.
+  virtual void load_state(const HookState& /*state*/, const BucketParameters& /*buckets*/) {}
 
   /// What the hook was built with, for a wrapper around it.
   HookContext context() const { return {comm_}; }

@@ -13,14 +13,25 @@ namespace hookline {
 template <typename State>
 class PerBucket {
  public:
-  State& operator[](const GradBucket& bucket) {
-    std::vector<const void*> key;
-    for (const at::Tensor& parameter : bucket.parameters()) key.push_back(parameter.unsafeGetTensorImpl());
-    return states_[key];
+  State& operator[](const GradBucket& bucket) { return of(bucket.parameters()); }
+  State& of(const std::vector<at::Tensor>& parameters) { return states_[key(parameters)]; }
+
+  /// Null if none was asked for yet.
+  const State* find(const std::vector<at::Tensor>& parameters) const {
+    const auto found = states_.find(key(parameters));
+    return found == states_.end() ? nullptr : &found->second;
   }
 
  private:
-  std::map<std::vector<const void*>, State> states_;
+  using Key = std::vector<const void*>;
+
+  static Key key(const std::vector<at::Tensor>& parameters) {
+    Key key;
+    for (const at::Tensor& parameter : parameters) key.push_back(parameter.unsafeGetTensorImpl());
+    return key;
+  }
+
+  std::map<Key, State> states_;
 };
 
 /// A tensor for each bucket, as large as its buffer, to be written in every step: memory that is allocated once. The

@@ -7,7 +7,7 @@ hookline_library(hookline_hooks
     numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/low_rank.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
-    build_stamp.h comm.h comm_hook.h error.h function_hook.h future.h grad_bucket.h plugin.h register.h registry.h
+    build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h plugin.h register.h registry.h
     ddp/allreduce.h ddp/half_compress.h ddp/half_wrapper.h ddp/noop.h
     ddp/power_sgd.h ddp/power_sgd_layout.h ddp/power_sgd_options.h
     per_bucket.h numerics/cuda_kernels.h numerics/finite_check.h numerics/half_cast.h numerics/kernels.h numerics/low_rank.h)

@@ -27,6 +27,10 @@ class HalfWrapper : public CommHook {
     return std::max(inner_->tolerance(dtype_), tolerance_of_average(dtype));
   }
   std::int64_t first_full_step() const override { return inner_->first_full_step(); }
+  HookState save_state(const BucketParameters& buckets) const override { return inner_->save_state(buckets); }
+  void load_state(const HookState& state, const BucketParameters& buckets) override {
+    inner_->load_state(state, buckets);
+  }
 
  private:
   std::unique_ptr<CommHook> inner_;

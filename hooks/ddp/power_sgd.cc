@@ -68,9 +68,9 @@ class PowerSgd::Statistics {
 
 namespace {
 
-BucketShapes shapes_of(const GradBucket& bucket) {
+BucketShapes shapes_of(const std::vector<at::Tensor>& tensors) {
   BucketShapes shapes;
-  for (const at::Tensor& gradient : bucket.gradients()) shapes.push_back(gradient.sizes().vec());
+  for (const at::Tensor& tensor : tensors) shapes.push_back(tensor.sizes().vec());
   return shapes;
 }
 
@@ -102,17 +102,65 @@ std::int64_t PowerSgd::bytes_per_step(const std::vector<BucketShapes>& buckets, 
 
 std::shared_ptr<PowerSgd::Bucket> PowerSgd::bucket_of(const GradBucket& bucket) {
   std::shared_ptr<Bucket>& state = buckets_[bucket];
-  if (!state) {
-    state = std::make_shared<Bucket>();
-    state->layout = layout_(shapes_of(bucket), options_);
-    const at::TensorOptions like = bucket.buffer().options();
-    state->p = at::empty({state->layout.p_numel}, like);
-    state->q = at::empty({state->layout.q_numel}, like);
-    if (state->layout.padded_numel != state->layout.numel)
-      state->padded = at::zeros({state->layout.padded_numel}, like);
-    if (options_.use_error_feedback) state->error = at::zeros({state->layout.padded_numel}, like);
+  if (!state) state = make_bucket(shapes_of(bucket.gradients()), bucket.buffer().options());
+  return state;
+}
+
+std::shared_ptr<PowerSgd::Bucket> PowerSgd::make_bucket(const BucketShapes& shapes,
+                                                        const at::TensorOptions& like) const {
+  auto state = std::make_shared<Bucket>();
+  state->layout = layout_(shapes, options_);
+  state->p = at::empty({state->layout.p_numel}, like);
+  state->q = at::empty({state->layout.q_numel}, like);
+  if (state->layout.padded_numel != state->layout.numel)
+    state->padded = at::zeros({state->layout.padded_numel}, like);
+  if (options_.use_error_feedback) state->error = at::zeros({state->layout.padded_numel}, like);
+  return state;
+}
+
+HookState PowerSgd::save_state(const BucketParameters& buckets) const {
+  HookState state;
+  state.numbers = {
+      {"steps", iteration_}, {"draws", seeds_.drawn()}, {"redraws", static_cast<std::int64_t>(redraws_)}};
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const std::shared_ptr<Bucket>* bucket = buckets_.find(buckets[i]);
+    if (!bucket) continue;
+    state.shared[bucket_key(i, "p")] = (*bucket)->p;
+    state.shared[bucket_key(i, "q")] = (*bucket)->q;
+    if ((*bucket)->error.defined()) state.own[bucket_key(i, "error")] = (*bucket)->error;
   }
   return state;
+}
+
+void PowerSgd::load_state(const HookState& state, const BucketParameters& buckets) {
+  const auto number = [&](const char* key) {
+    const auto found = state.numbers.find(key);
+    if (found == state.numbers.end())
+      throw HookError(name_ + ": the saved state has no '" + key + "': it is not of this hook");
+    return found->second;
+  };
+  iteration_ = number("steps");
+  redraws_ = static_cast<std::uint64_t>(number("redraws"));
+  seeds_ = SeedStream(options_.random_seed);
+  for (std::int64_t drawn = number("draws"); seeds_.drawn() < drawn;) seeds_.next();
+  buckets_ = {};
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const auto q = state.shared.find(bucket_key(i, "q")), p = state.shared.find(bucket_key(i, "p"));
+    if (q == state.shared.end() || p == state.shared.end()) continue;  // saved before it was first compressed
+    auto bucket = make_bucket(shapes_of(buckets[i]), q->second.options().device(buckets[i].front().device()));
+    const auto copy = [&](const at::Tensor& to, const at::Tensor& from) {
+      if (to.sizes() != from.sizes())
+        throw HookError(name_ + ": the saved state of bucket " + std::to_string(i) +
+                        " is of another size: was it saved with other options?");
+      to.copy_(from);
+    };
+    copy(bucket->q, q->second);
+    copy(bucket->p, p->second);
+    bucket->has_q = true;
+    const auto error = state.own.find(bucket_key(i, "error"));
+    if (bucket->error.defined() && error != state.own.end()) copy(bucket->error, error->second);
+    buckets_.of(buckets[i]) = std::move(bucket);
+  }
 }
 
 void PowerSgd::start_q(Bucket& state) {

@@ -34,12 +34,16 @@ class PowerSgd : public CommHook {
   std::string describe() const override;
   std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const override;
   std::int64_t first_full_step() const override { return options_.start_powerSGD_iter; }
+  /// Shared: each bucket's P and Q; the steps so far and the positions of the random streams. Own: the error.
+  HookState save_state(const BucketParameters& buckets) const override;
+  void load_state(const HookState& state, const BucketParameters& buckets) override;
 
  private:
   struct Bucket;
   class Statistics;
 
   std::shared_ptr<Bucket> bucket_of(const GradBucket& bucket);
+  std::shared_ptr<Bucket> make_bucket(const BucketShapes& shapes, const at::TensorOptions& like) const;
   void start_q(Bucket& state);
 
   std::string name_;

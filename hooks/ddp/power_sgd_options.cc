@@ -33,6 +33,7 @@ PowerSgdOptions PowerSgdOptions::from(const OptionMap& map) {
 
 std::uint64_t SeedStream::next() {
   constexpr std::uint32_t kMask = 0x3FFFFFFF, kLargest = 999'999'999;
+  ++drawn_;
   std::uint32_t value = engine_() & kMask;
   while (value > kLargest) value = engine_() & kMask;
   return value;

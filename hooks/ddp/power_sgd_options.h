@@ -34,8 +34,12 @@ class SeedStream {
   explicit SeedStream(std::int64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
   std::uint64_t next();
 
+  /// How often next() was called.
+  std::int64_t drawn() const { return drawn_; }
+
  private:
   std::mt19937 engine_;
+  std::int64_t drawn_ = 0;
 };
 
 /// What torch.randn(shape) draws on the CPU after manual_seed: one generator serves several tensors.

@@ -31,6 +31,8 @@ const std::vector<Verb>& verbs() {
       {"config validate", "FILE... [--program PROG]", "Check config files", config_validate},
       {"config show", "[FILE] [--set KEY=VALUE] [--json]", "Show every value and where it comes from",
        config_show},
+      {"checkpoint inspect", "DIR [--tensors] [--json]", "Show what a checkpoint holds", checkpoint_inspect},
+      {"checkpoint verify", "DIR", "Compare a checkpoint's files with their checksums", checkpoint_verify},
   };
   return rows;
 }
@@ -57,7 +59,9 @@ std::string help(const std::string& group) {
   if (group.empty()) text += "; 'hookline --version' prints the version";
   const std::string example = group == "hooks "    ? "hookline hooks describe power_sgd"
                               : group == "config " ? "hookline config show run.toml"
-                                                   : "hookline launch --config run.toml ./train --epochs 5";
+                              : group == "checkpoint "
+                                  ? "hookline checkpoint inspect checkpoints"
+                                  : "hookline launch --config run.toml ./train --epochs 5";
   return text + ".\n\nExample:\n  " + example + "\n";
 }
 

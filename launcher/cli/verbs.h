@@ -15,5 +15,7 @@ int hooks_describe(const Arguments& arguments);
 int config_validate(const Arguments& arguments);
 int replay(const Arguments& arguments);
 int config_show(const Arguments& arguments);
+int checkpoint_inspect(const Arguments& arguments);
+int checkpoint_verify(const Arguments& arguments);
 
 }  // namespace hookline

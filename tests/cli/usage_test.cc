@@ -38,7 +38,10 @@ TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
       {{"hooks", "list", "--help"}, "hookline hooks list --program ./train\n"},
       {{"hooks", "describe", "-h"}, "hookline hooks describe power_sgd\n"},
       {{"config", "validate", "--help"}, "hookline config validate run.toml\n"},
-      {{"config", "show", "--help"}, "hookline config show run.toml --set ddp.comm_hook=fp16\n"}};
+      {{"config", "show", "--help"}, "hookline config show run.toml --set ddp.comm_hook=fp16\n"},
+      {{"checkpoint", "help"}, "hookline checkpoint inspect checkpoints\n"},
+      {{"checkpoint", "inspect", "--help"}, "hookline checkpoint inspect checkpoints\n"},
+      {{"checkpoint", "verify", "-h"}, "hookline checkpoint verify checkpoints/step_00000100\n"}};
   for (const auto& [arguments, example] : commands) {
     const ProcessResult result = sandbox.run(arguments);
     EXPECT_THAT(result.out, HasSubstr("Usage: hookline "));

@@ -1,0 +1,50 @@
+#include "launcher/cli/checkpoints_in.h"
+
+#include <array>
+#include <cstdio>
+
+#include "checkpoint/checkpoint_folder.h"
+#include "launcher/cli/arguments.h"
+
+namespace hookline {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  const fs::path checkpoint = locate(folder);
+  std::error_code ignored;
+  if (fs::exists(checkpoint / kManifestName, ignored)) return {checkpoint};
+  if (!fs::is_directory(folder, ignored)) throw UsageError("there is no folder '" + folder.string() + "'");
+  std::vector<fs::path> found;
+  for (const FoundCheckpoint& entry : list_checkpoints(folder)) found.push_back(entry.path);
+  if (found.empty())
+    throw UsageError("'" + folder.string() + "' is no checkpoint, and holds none: it has neither " +
+                     kManifestName + " nor folders such as " + checkpoint_name(100));
+  return found;
+}
+
+std::uint64_t bytes_of(const Manifest& manifest) {
+  std::uint64_t bytes = 0;
+  for (const FileRecord& file : manifest.files) bytes += file.bytes;
+  return bytes;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes < 1000) return std::to_string(bytes) + " bytes";
+  double value = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : std::array{"kB", "MB", "GB", "TB"}) {
+    if (value < 1000) break;
+    value /= 1000;
+    unit = next;
+  }
+  char text[40];
+  std::snprintf(text, sizeof text, "%.1f %s", value, unit);
+  return text;
+}
+
+std::string count_text(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace hookline

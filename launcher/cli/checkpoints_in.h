@@ -1,0 +1,24 @@
+// The checkpoints that an argument of a verb names.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+
+namespace hookline {
+
+/// `folder` itself if it is a checkpoint, else those in it, newest first. Throws UsageError if there are none.
+std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
+
+std::uint64_t bytes_of(const Manifest& manifest);
+
+/// "12.3 MB"
+std::string size_text(std::uint64_t bytes);
+
+/// "1 rank", "3 files"
+std::string count_text(std::uint64_t count, const std::string& what);
+
+}  // namespace hookline

@@ -58,8 +58,13 @@ struct TrainingConfig {
   std::optional<std::int64_t>
       max_steps;  // optimizer steps the run is meant to take; unset: the program decides
   std::int64_t gradient_accumulation_steps = 1;
-  std::optional<std::int64_t> seed;          // unset: not seeded
-  std::string record_gradients;              // the folder to record gradients in; empty: don't
+  std::optional<std::int64_t> seed;                    // unset: not seeded
+  std::optional<std::int64_t> checkpoint_every_steps;  // optimizer steps; unset: none are saved by themselves
+  std::string checkpoint_dir = "checkpoints";          // the folder that they are made in
+  std::int64_t checkpoint_keep_last = 3;               // older ones are removed
+  bool checkpoint_async = false;                       // save from a copy, while training goes on
+  std::string resume = "no";     // or auto: from the newest in checkpoint_dir; or a checkpoint's folder
+  std::string record_gradients;  // the folder to record gradients in; empty: don't
   std::int64_t record_gradients_steps = 10;  // how many steps of them
 };
 

@@ -196,6 +196,23 @@ std::vector<KeyRow> make_schema() {
       "training", count("gradient_accumulation_steps", "batches", 1, "Batches to one optimizer step.")));
   rows.push_back(open_key<training, &TrainingConfig::seed, kNone>(
       "training", count("seed", "", 0, "Seeds every rank's random numbers; none: not seeded.")));
+  rows.push_back(open_key<training, &TrainingConfig::checkpoint_every_steps, kNone>(
+      "training", count("checkpoint_every_steps", "steps", 1,
+                        "Optimizer steps from one checkpoint to the next; none: none by themselves.")));
+  rows.push_back(
+      with_form(key<training, &TrainingConfig::checkpoint_dir>(
+                    "training", text("checkpoint_dir", "The folder that checkpoints are made in.")),
+                is_not_empty, "must be the name of a folder, such as \"checkpoints\""));
+  rows.push_back(key<training, &TrainingConfig::checkpoint_keep_last>(
+      "training",
+      count("checkpoint_keep_last", "checkpoints", 1, "How many checkpoints are kept, the newest ones.")));
+  rows.push_back(key<training, &TrainingConfig::checkpoint_async>(
+      "training", flag("checkpoint_async", "Save from a copy in memory, while training goes on.")));
+  rows.push_back(with_form(
+      key<training, &TrainingConfig::resume>(
+          "training",
+          text("resume", "auto: go on from the newest in checkpoint_dir; or the folder of a checkpoint.")),
+      is_not_empty, "must be \"no\", \"auto\", or the folder of a checkpoint"));
   rows.push_back(key<training, &TrainingConfig::record_gradients>(
       "training",
       text("record_gradients", "Folder to record gradients in, for `hookline replay`; empty: none.")));

@@ -8,14 +8,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "config/resolve.h"
 #include "hooks/log.h"
 #include "hooks/plugin.h"
 #include "hooks/registry.h"
+#include "parallel/checkpointer.h"
 #include "parallel/environment.h"
+#include "parallel/loader_state.h"
 #include "parallel/model_signature.h"
+#include "parallel/model_state.h"
+#include "parallel/optimizer_state.h"
 #include "parallel/rank_status.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
@@ -40,8 +45,9 @@ struct Accelerator::State {
   std::shared_ptr<World> world;
   std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
   std::vector<std::shared_ptr<Ddp>> models;
-  std::vector<std::function<bool()>> at_last_batch;  // of each prepared loader
-  at::Tensor last_loss;                              // given to backward()
+  std::vector<std::shared_ptr<detail::EpochPlan>> loaders;
+  at::Tensor last_loss;  // given to backward()
+  std::unique_ptr<Checkpointer> checkpointer;
 
   /// Tells the launcher how far this rank is.
   void tell() const {
@@ -55,6 +61,15 @@ struct Accelerator::State {
       return bytes;
     };
     tell_step(world->rank(), progress->steps, loss, sent);
+  }
+
+  void after_step(bool last) {
+    tell();
+    std::set<const void*> in_hand;
+    for (const auto& loader : loaders) {
+      if (loader->in_epoch()) in_hand.insert(loader.get());
+    }
+    checkpointer->step_done(last, std::move(in_hand));
   }
 };
 
@@ -91,9 +106,12 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
     return std::any_of(now->models.begin(), now->models.end(),
                        [](const auto& model) { return model->wire_report().steps > 0; });
   };
-  state_->progress->tell = [state = std::weak_ptr<State>(state_)] {
-    if (const auto now = state.lock()) now->tell();
+  state_->progress->after_step = [state = std::weak_ptr<State>(state_)](bool last) {
+    if (const auto now = state.lock()) now->after_step(last);
   };
+  const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
+  state_->checkpointer =
+      std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted, state_->progress);
   state_->tell();  // from here on, a first step that never ends is seen
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
@@ -134,6 +152,19 @@ void Accelerator::attach_hook(const std::shared_ptr<Ddp>& ddp) {
   }
   if (state_->models.empty()) remember_hook(ddp->wire_report().pipeline);
   state_->models.push_back(ddp);
+  Checkpointer& checkpointer = *state_->checkpointer;
+  checkpointer.add(
+      {checkpointer.next_name("model"),
+       [ddp, progress = progress()] { return save_model(*ddp, progress->micro_steps != 0); },
+       [ddp](const SavedPart& saved, Resumption& resumption) { load_model(*ddp, saved, resumption); }});
+  checkpointer.add({checkpointer.next_name("hook"), [ddp] { return save_hook(*ddp); },
+                    [ddp, here = is_main_process()](const SavedPart& saved, const Resumption& resumption) {
+                      ddp->before_first_forward(
+                          [ddp = ddp.get(), saved, resumption = Resumption(resumption), here]() mutable {
+                            load_hook(*ddp, saved, resumption);
+                            resumption.tell_resets(here);
+                          });
+                    }});
 }
 
 void Accelerator::backward(const at::Tensor& loss) {
@@ -146,16 +177,45 @@ void Accelerator::backward(const at::Tensor& loss) {
 void Accelerator::next_micro_step() {
   detail::TrainingProgress& now = *progress();
   ++now.micro_steps;
-  const auto& loaders = state_->at_last_batch;
+  const auto& loaders = state_->loaders;
   const bool epoch_ends =
-      std::any_of(loaders.begin(), loaders.end(), [](const auto& at_last) { return at_last(); });
+      std::any_of(loaders.begin(), loaders.end(), [](const auto& loader) { return loader->at_last_batch(); });
   now.sync_gradients = epoch_ends || now.micro_steps == config().training.gradient_accumulation_steps;
   if (now.sync_gradients) now.micro_steps = 0;
 }
 
-void Accelerator::follow(std::function<bool()> at_last_batch) {
-  state_->at_last_batch.push_back(std::move(at_last_batch));
+void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
+  plan->watch([state = std::weak_ptr<State>(state_), loader = plan.get()] {
+    if (const auto now = state.lock()) now->checkpointer->before_batch(loader);
+  });
+  state_->checkpointer->add(
+      {state_->checkpointer->next_name("loader"),
+       [plan, ranks = world_size()] { return save_position(*plan, ranks); },
+       [plan](const SavedPart& saved, Resumption& resumption) { load_position(*plan, saved, resumption); }});
+  state_->loaders.push_back(std::move(plan));
 }
+
+void Accelerator::follow(torch::optim::Optimizer& optimizer) {
+  state_->checkpointer->add({state_->checkpointer->next_name("optimizer"),
+                             [&optimizer] { return save_optimizer(optimizer); },
+                             [&optimizer](const SavedPart& saved, Resumption& resumption) {
+                               load_optimizer(optimizer, saved, resumption.checkpoint);
+                             }});
+}
+
+void Accelerator::register_object(const std::string& name, detail::TensorAccess access) {
+  state_->checkpointer->add_object(name, std::move(access));
+}
+
+void Accelerator::prepared() { state_->checkpointer->prepared(); }
+
+bool Accelerator::save_state(const std::filesystem::path& folder) {
+  return state_->checkpointer->save_state(folder);
+}
+void Accelerator::load_state(const std::filesystem::path& folder) {
+  state_->checkpointer->load_state(folder);
+}
+void Accelerator::end_training() { state_->checkpointer->finish(); }
 
 namespace {
 

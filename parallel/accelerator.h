@@ -5,6 +5,8 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "parallel/checkpointed.h"
 #include "parallel/data_loader.h"
 #include "parallel/distributed_module.h"
 #include "parallel/prepared_optimizer.h"
@@ -53,6 +56,7 @@ class Accelerator {
   template <class... Things>
   auto prepare(Things&&... things) {
     static_assert(sizeof...(Things) > 0, "prepare() takes a model, an optimizer or a data loader");
+    const AfterPrepare after{*this};
     if constexpr (sizeof...(Things) == 1) {
       return prepare_one(std::forward<Things>(things)...);
     } else {
@@ -105,11 +109,39 @@ class Accelerator {
   std::optional<std::int64_t> max_steps() const { return config().training.max_steps; }
   bool should_stop() const { return max_steps() && steps_done() >= *max_steps(); }
 
+  /// Saves all that was prepared or registered, and with it the hooks' state and every rank's random streams, into `folder`:
+  /// a run that goes on from there makes the same steps, bit for bit. The folder is complete or, if this returns false,
+  /// as it was before: the reason is in rank 0's log, and the run may go on. Every rank calls it, with the same folder;
+  /// parallel/README.md says what is in it.
+  bool save_state(const std::filesystem::path& folder);
+  /// Goes on from what save_state saved, with everything prepared that was prepared then. Throws Error, on every rank, if
+  /// the folder is no checkpoint, is damaged, or is of another model or optimizer. Of a run with another number of
+  /// ranks, what was a rank's own is left out, which is told in the log.
+  void load_state(const std::filesystem::path& folder);
+
+  /// Adds `object`, which must outlive the Accelerator, to what is saved; and restores it if the run goes on from a checkpoint.
+  /// A tensor, a number, a string, a torch LRScheduler, or an object with save(OutputArchive&) and load(InputArchive&).
+  /// `name`: letters, digits, '_' and '-'. Throws Error for another name, and for one that is taken.
+  template <class Object>
+  void register_for_checkpointing(const std::string& name, Object& object) {
+    register_object(name, detail::access_to(object));
+  }
+
+  /// The last call: saves what [training] checkpoint_every_steps says is due, and waits until it is saved.
+  void end_training();
+
   /// What the prepared models have put on the wire, as a table; empty if there is none.
   std::string wire_summary() const;
 
  private:
   struct State;
+  struct AfterPrepare {
+    Accelerator& accelerator;
+    ~AfterPrepare() noexcept(false) {
+      if (std::uncaught_exceptions() == before) accelerator.prepared();
+    }
+    int before = std::uncaught_exceptions();
+  };
 
   template <class Thing>
   auto prepare_one(Thing&& thing);
@@ -119,7 +151,10 @@ class Accelerator {
   std::shared_ptr<World> world_ptr() const;
   DdpOptions ddp_options() const;
   void attach_hook(const std::shared_ptr<Ddp>& ddp);
-  void follow(std::function<bool()> at_last_batch);
+  void follow(std::shared_ptr<detail::EpochPlan> plan);
+  void follow(torch::optim::Optimizer& optimizer);
+  void register_object(const std::string& name, detail::TensorAccess access);
+  void prepared();
   void next_micro_step();
   template <class Body>
   void accumulate_in(Body&& body) {
@@ -170,11 +205,12 @@ auto Accelerator::prepare_one(Thing&& thing) {
     loader.shard(rank(), world_size());
     if (config().training.seed) loader.set_seed(static_cast<std::uint64_t>(*config().training.seed));
     loader.set_device(device());
-    follow([loader] { return loader.at_last_batch(); });
+    follow(loader.plan());
     return loader;
   } else if constexpr (std::is_base_of_v<torch::optim::Optimizer, Bare>) {
     static_assert(std::is_lvalue_reference_v<Thing>,
                   "prepare() keeps a reference to the optimizer: give it a variable");
+    follow(static_cast<torch::optim::Optimizer&>(thing));
     return PreparedOptimizer<Bare>(thing, progress());
   } else if constexpr (detail::is_module_pointer_v<Bare>) {
     return prepare_model(std::forward<Thing>(thing));

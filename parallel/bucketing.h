@@ -19,6 +19,7 @@ struct BucketLimits {
 
   /// Unset: the first bucket 1 MiB, so that communication starts early, the others 25 MiB. Set: all of that size.
   static BucketLimits from(std::optional<std::int64_t> bucket_cap_mb);
+  bool operator==(const BucketLimits&) const = default;
 };
 
 /// Indices into `parameters`, bucket by bucket, in the order in which gradients are expected: the reverse of the

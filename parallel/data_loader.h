@@ -82,6 +82,9 @@ class DataLoader {
     state_->device = device;
   }
 
+  /// For the Accelerator: shares the loader's state.
+  std::shared_ptr<detail::EpochPlan> plan() const { return {state_, &state_->plan}; }
+
   const DataLoaderOptions& options() const { return state_->plan.options(); }
   const Dataset& dataset() const { return state_->dataset; }
 
@@ -106,8 +109,8 @@ class DataLoader<Dataset>::Iterator {
   using value_type = BatchType;
   using difference_type = std::ptrdiff_t;
 
-  Iterator(std::shared_ptr<State> state, std::vector<std::size_t> indices)
-      : state_(std::move(state)), indices_(std::move(indices)) {
+  Iterator(std::shared_ptr<State> state, detail::EpochIndices epoch)
+      : state_(std::move(state)), indices_(std::move(epoch.indices)), next_(epoch.first) {
     load();
   }
 
@@ -128,6 +131,7 @@ class DataLoader<Dataset>::Iterator {
       state_->plan.end_epoch();
       return;
     }
+    state_->plan.before_batch();
     next_ += batch.size();
     batch_ = detail::collate(state_->dataset.get_batch(batch), batch);
     if (state_->device) detail::move_batch(*batch_, *state_->device);

@@ -3,10 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <map>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
 
 #include "hooks/error.h"
@@ -15,6 +15,7 @@
 #include "parallel/guarded_hook.h"
 #include "parallel/model_signature.h"
 #include "parallel/reducer_factory.h"
+#include "parallel/resumable_reducer.h"
 #include "parallel/watched_group.h"
 #include "parallel/wire_table.h"
 
@@ -73,8 +74,8 @@ void Ddp::build_reducer() {
   });
   std::int64_t elements = 0;
   for (const at::Tensor& parameter : parameters_) elements += parameter.numel();
-  reducer_ =
-      make_reducer(c10::make_intrusive<WatchedGroup>(world_, comm_, elements), parameters_, names_, options_);
+  group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements);
+  reducer_ = make_reducer(group_, parameters_, names_, options_);
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers, false,
@@ -88,7 +89,7 @@ void Ddp::build_reducer() {
 void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
   if (hook_) {
     throw Error(
-        "the model has a communication hook already, '" + hook_->describe() +
+        "the model has a communication hook already, '" + hook_->hook().describe() +
         "': a second can't be registered; name one hook in [ddp] comm_hook, or register one by hand with "
         "comm_hook = \"no\"");
   }
@@ -107,7 +108,7 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
                                                   world_->rank(), names_, parameters_);
   }
   auto guarded = std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder));
-  hook_ = &guarded->hook();
+  hook_ = guarded.get();
   reducer_->register_comm_hook(std::move(guarded));
 }
 
@@ -116,6 +117,7 @@ void Ddp::before_forward() {
   if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0) log::info(pipeline_line(wire_report()));
   forward_begun_ = true;
+  for (const auto& action : std::exchange(before_first_forward_, {})) action();
   const bool recording = at::GradMode::is_enabled();
   if (recording && sync_) {
     logger_->set_runtime_stats_and_log();
@@ -155,6 +157,7 @@ void Ddp::explain_unused_parameters(const std::function<void()>& call) {
 }
 
 void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
+  if (at::GradMode::is_enabled()) reducer_->expect_backward(sync_);
   if (!at::GradMode::is_enabled() || !sync_) {
     buffers_may_differ_ = false;
     return;
@@ -196,6 +199,69 @@ void Ddp::release_gradient_views() {
   if (options_.gradient_as_bucket_view) release(parameters_);
 }
 
+CommHook* Ddp::hook() const { return hook_ ? &hook_->hook() : nullptr; }
+
+DdpState Ddp::save_state() {
+  explain_unused_parameters([&] { rebuild_buckets(); });
+  DdpState state;
+  state.rebuilt = reducer_->has_rebuilt();
+  for (const auto& bucket : reducer_->layout()) {
+    auto& names = state.buckets.emplace_back();
+    for (const std::size_t index : bucket) names.push_back(names_[index]);
+  }
+  state.learnt_graph = reducer_->learnt_graph();
+  state.bucket_limits = options_.bucket_limits;
+  state.buffers_may_differ = buffers_may_differ_;
+  state.reduced_steps = hook_ ? hook_->steps() : group_->steps();
+  return state;
+}
+
+bool Ddp::load_state(const DdpState& state) {
+  buffers_may_differ_ = state.buffers_may_differ;
+  (hook_ ? hook_->start_at(state.reduced_steps) : group_->start_at(state.reduced_steps));
+  std::map<std::string, std::size_t> index_of;
+  for (std::size_t i = 0; i < names_.size(); ++i) index_of[names_[i]] = i;
+  std::vector<std::vector<std::size_t>> buckets;
+  std::size_t found = 0;
+  for (const auto& names : state.buckets) {
+    auto& bucket = buckets.emplace_back();
+    for (const std::string& name : names) {
+      const auto index = index_of.find(name);
+      if (index == index_of.end()) return false;
+      bucket.push_back(index->second);
+      ++found;
+    }
+  }
+  if (found != names_.size() || state.bucket_limits != options_.bucket_limits) return false;
+  if (reducer_->has_rebuilt()) return state.rebuilt && buckets == reducer_->layout();
+  const bool learnt = state.learnt_graph.times.size() == parameters_.size();
+  if (options_.static_graph && state.rebuilt && !learnt) return false;
+  if (options_.static_graph && learnt) {
+    reducer_->restore_learnt_graph(state.learnt_graph);
+    delay_enqueued_ = true;
+  }
+  if (state.rebuilt) reducer_->restore_rebuilt(std::move(buckets));
+  return true;
+}
+
+void Ddp::before_first_forward(std::function<void()> action) {
+  if (forward_begun_) return action();
+  before_first_forward_.push_back(std::move(action));
+}
+
+BucketParameters Ddp::buckets() const {
+  BucketParameters buckets;
+  for (const auto& indices : reducer_->layout()) {
+    auto& bucket = buckets.emplace_back();
+    for (const std::size_t index : indices) bucket.push_back(parameters_[index]);
+  }
+  return buckets;
+}
+
+at::Tensor Ddp::used_parameters() const {
+  return options_.find_unused_parameters ? reducer_->used_parameters() : at::Tensor();
+}
+
 WireReport Ddp::wire_report() const {
   WireReport report;
   for (const at::Tensor& parameter : parameters_) {
@@ -204,11 +270,12 @@ WireReport Ddp::wire_report() const {
   }
   report.steps = steps_;
   if (hook_) {
-    report.pipeline = hook_->describe();
-    report.bytes_sent = hook_->context().comm->bytes_sent();
-    report.bytes_per_step = hook_->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
-                                                  parameters_[0].scalar_type());
-    report.first_full_step = hook_->first_full_step();
+    const CommHook& hook = hook_->hook();
+    report.pipeline = hook.describe();
+    report.bytes_sent = hook.context().comm->bytes_sent();
+    report.bytes_per_step = hook.bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
+                                                parameters_[0].scalar_type());
+    report.first_full_step = hook.first_full_step();
   } else {
     report.pipeline = "no hook";
     report.bytes_sent = comm_->bytes_sent();

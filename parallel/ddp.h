@@ -17,10 +17,13 @@
 
 namespace c10d {
 class Logger;
-class Reducer;
 }  // namespace c10d
 
 namespace hookline {
+
+class GuardedHook;
+class ResumableReducer;
+class WatchedGroup;
 
 /// As DistributedDataParallel names and means them.
 struct DdpOptions {
@@ -43,6 +46,22 @@ struct WireReport {
   std::int64_t bytes_sent = 0;       // that this rank handed to collectives
   std::int64_t bytes_per_step = 0;   // expected once the hook compresses
   std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
+};
+
+/// What a static graph's first step taught, for each parameter; empty before it, and without static_graph.
+struct LearntGraph {
+  std::vector<int> times;  // that its gradient comes in a step of this rank
+  std::vector<int> used;   // ranks on which it takes part
+};
+
+/// What of a Ddp's own a checkpoint keeps, beside the module's and the hook's state.
+struct DdpState {
+  bool rebuilt = false;                           // have buckets taken the order in which gradients came?
+  std::vector<std::vector<std::string>> buckets;  // names of parameters
+  LearntGraph learnt_graph;
+  BucketLimits bucket_limits{};
+  bool buffers_may_differ = true;
+  std::int64_t reduced_steps = 0;  // backward passes that communicated
 };
 
 /// Keeps the replicas of a module equal: broadcasts rank 0's parameters, and averages gradients during backward.
@@ -84,7 +103,23 @@ class Ddp {
   void release_gradient_views();
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::vector<std::string>& parameter_names() const { return names_; }
+  torch::nn::Module& module() const { return *module_; }
+  /// Null if there is none, or if it is the plain average.
+  CommHook* hook() const;
   const DdpOptions& options() const { return options_; }
+
+  /// A collective call: buckets that the next forward would rebuild are rebuilt first.
+  DdpState save_state();
+  /// False, with buckets as they were, if `state` has other parameters or bucket limits, or the Reducer has other rebuilt
+  /// buckets already.
+  bool load_state(const DdpState& state);
+  /// Runs `action` before the first forward, when whatever hook there will be has been registered; now, if that is over.
+  void before_first_forward(std::function<void()> action);
+  /// The parameters of each bucket, as communicated.
+  BucketParameters buckets() const;
+  /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
+  at::Tensor used_parameters() const;
   WireReport wire_report() const;
 
  private:
@@ -100,11 +135,13 @@ class Ddp {
   std::vector<std::string> names_;      // of parameters_
   std::vector<at::Tensor> parameters_;  // those that require a gradient
   std::shared_ptr<Comm> comm_;          // of the gradients, through a hook or without one
-  std::shared_ptr<c10d::Reducer> reducer_;
+  c10::intrusive_ptr<WatchedGroup> group_;
+  std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
-  const CommHook* hook_ = nullptr;  // owned by the Reducer, if there is one
+  GuardedHook* hook_ = nullptr;  // owned by the Reducer, if there is one
   bool sync_ = true;
   bool forward_begun_ = false;
+  std::vector<std::function<void()>> before_first_forward_;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
   bool delay_enqueued_ = false;
   std::int64_t steps_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+
 #include "hooks/error.h"
 
 namespace hookline::detail {
@@ -57,17 +58,36 @@ void EpochPlan::set_seed(std::uint64_t seed) {
 void EpochPlan::set_epoch(std::int64_t epoch) {
   if (epoch < 0)
     throw Error("hookline::data_loader: epoch is " + to_string(epoch) + ": it must be at least 0");
+  if (epoch != shard_.epoch) batches_to_skip_ = 0;
   shard_.epoch = epoch;
   epoch_is_set_ = true;
 }
 
-std::vector<std::size_t> EpochPlan::start_epoch() {
+EpochIndices EpochPlan::start_epoch() {
   if (started_ && !epoch_is_set_) ++shard_.epoch;
   started_ = true;
+  in_epoch_ = true;
   epoch_is_set_ = false;
-  batches_consumed_ = 0;
+  batches_consumed_ = std::exchange(batches_to_skip_, 0);
   const std::vector<std::int64_t> indices = shard_indices(dataset_size_, shard_);
-  return {indices.begin(), indices.end()};
+  return {{indices.begin(), indices.end()},
+          static_cast<std::size_t>(batches_consumed_ * options_.batch_size)};
+}
+
+EpochPosition EpochPlan::position() const {
+  if (in_epoch_ && !at_last_batch()) return {shard_.epoch, batches_consumed_, samples_consumed_};
+  const bool is_next = in_epoch_ || (started_ && !epoch_is_set_);
+  return {shard_.epoch + (is_next ? 1 : 0), batches_to_skip_, samples_consumed_};
+}
+
+void EpochPlan::go_on_at(EpochPosition position) {
+  if (position.batches >= batches()) position = {position.epoch + 1, 0, position.samples_consumed};
+  shard_.epoch = position.epoch;
+  batches_to_skip_ = position.batches;
+  batches_consumed_ = 0;
+  samples_consumed_ = position.samples_consumed;
+  in_epoch_ = false;
+  epoch_is_set_ = true;
 }
 
 c10::ArrayRef<std::size_t> EpochPlan::batch_at(const std::vector<std::size_t>& indices,

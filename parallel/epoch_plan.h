@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "parallel/distributed_sampler.h"
@@ -23,6 +25,19 @@ struct DataLoaderOptions {
 
 namespace detail {
 
+/// How far a loader has come.
+struct EpochPosition {
+  std::int64_t epoch = 0;
+  std::int64_t batches = 0;  // of that epoch, which have been handed out
+  std::int64_t samples_consumed = 0;
+};
+
+/// The rank's indices in an epoch, and the first that is due.
+struct EpochIndices {
+  std::vector<std::size_t> indices;
+  std::size_t first = 0;
+};
+
 /// The order of a loader's samples, epoch by epoch. Holds at least one batch an epoch. Not synchronised.
 class EpochPlan {
  public:
@@ -32,8 +47,20 @@ class EpochPlan {
   void set_seed(std::uint64_t seed);
   void set_epoch(std::int64_t epoch);
 
-  /// Goes to the epoch that is due; the rank's indices in it.
-  std::vector<std::size_t> start_epoch();
+  /// Goes to the epoch that is due, or on with the one that go_on_at named.
+  EpochIndices start_epoch();
+  /// Where a loop would go on that begins now.
+  EpochPosition position() const;
+  /// The next loop goes on there, unless set_epoch names another epoch; a position behind the epoch's end is the next one's
+  /// start.
+  void go_on_at(EpochPosition position);
+  /// `before_batch` is called before each batch is loaded.
+  void watch(std::function<void()> before_batch) { before_batch_ = std::move(before_batch); }
+  void before_batch() const {
+    if (before_batch_) before_batch_();
+  }
+  /// True between a loop's beginning and its end.
+  bool in_epoch() const { return in_epoch_; }
   /// The batch that begins at indices[next]; empty at the end. A view into `indices`.
   c10::ArrayRef<std::size_t> batch_at(const std::vector<std::size_t>& indices, std::size_t next) const;
   /// Counts a batch that was handed out.
@@ -47,7 +74,10 @@ class EpochPlan {
   std::int64_t samples_consumed() const { return samples_consumed_; }
   bool at_last_batch() const { return batches_consumed_ == batches(); }
   /// Called when an epoch has been left behind: no batch is in hand then.
-  void end_epoch() { batches_consumed_ = 0; }
+  void end_epoch() {
+    batches_consumed_ = 0;
+    in_epoch_ = false;
+  }
   const DataLoaderOptions& options() const { return options_; }
 
  private:
@@ -58,8 +88,11 @@ class EpochPlan {
   std::int64_t dataset_size_ = 0;
   std::int64_t samples_consumed_ = 0;
   std::int64_t batches_consumed_ = 0;  // of this epoch
+  std::int64_t batches_to_skip_ = 0;   // of the epoch that is due
   bool started_ = false;
+  bool in_epoch_ = false;
   bool epoch_is_set_ = false;  // by set_epoch, since the last epoch began
+  std::function<void()> before_batch_;
 };
 
 }  // namespace detail

@@ -22,7 +22,9 @@ class GuardedHook : public c10d::CommHookInterface {
   FuturePtr runHook(c10d::GradBucket& bucket) override;
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
-  const CommHook& hook() const { return *hook_; }
+  CommHook& hook() { return *hook_; }
+  std::int64_t steps() const { return step_; }
+  void start_at(std::int64_t step) { step_ = step; }
 
  private:
   std::shared_ptr<World> world_;

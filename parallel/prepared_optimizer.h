@@ -16,7 +16,8 @@ struct TrainingProgress {
   std::int64_t steps = 0;          // optimizer steps taken
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
   std::function<bool()> averages;  // has any backward between ranks been prepared for?
-  std::function<void()> tell;      // the launcher, that a step is done
+  std::int64_t optimizers = 0;     // prepared so far
+  std::function<void(bool last)> after_step;  // `last`: of the optimizers in the order of their preparation
 };
 
 /// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
@@ -29,14 +30,14 @@ template <class Optimizer>
 class PreparedOptimizer {
  public:
   PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress)
-      : optimizer_(&optimizer), progress_(std::move(progress)) {}
+      : optimizer_(&optimizer), progress_(std::move(progress)), number_(++progress_->optimizers) {}
 
   void step() {
     if (!progress_->sync_gradients) return;
     if (progress_->steps == 0) detail::check_first_step(*progress_);
     optimizer_->step();
     ++progress_->steps;
-    if (progress_->tell) progress_->tell();
+    if (progress_->after_step) progress_->after_step(number_ == progress_->optimizers);
   }
 
   /// Drops gradients (they are undefined afterwards); also right with gradient_as_bucket_view.
@@ -54,6 +55,7 @@ class PreparedOptimizer {
  private:
   Optimizer* optimizer_;
   std::shared_ptr<detail::TrainingProgress> progress_;
+  std::int64_t number_;
 };
 
 }  // namespace hookline

@@ -15,9 +15,10 @@ static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
 
 namespace hookline {
 
-std::shared_ptr<c10d::Reducer> make_reducer(ProcessGroupPtr group, const std::vector<at::Tensor>& parameters,
-                                            const std::vector<std::string>& names,
-                                            const DdpOptions& options) {
+std::shared_ptr<ResumableReducer> make_reducer(ProcessGroupPtr group,
+                                               const std::vector<at::Tensor>& parameters,
+                                               const std::vector<std::string>& names,
+                                               const DdpOptions& options) {
   const BucketLimits limits = options.bucket_limits;
   // Buckets that will be rebuilt after the first step start as one.
   constexpr auto kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -29,7 +30,7 @@ std::shared_ptr<c10d::Reducer> make_reducer(ProcessGroupPtr group, const std::ve
   std::unordered_map<std::size_t, std::string> names_by_index;
   for (std::size_t i = 0; i < names.size(); ++i) names_by_index[i] = names[i];
 
-  return std::make_shared<c10d::Reducer>(
+  return std::make_shared<ResumableReducer>(
       parameters, assign_buckets(parameters, first_limits), std::move(group),
       /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false),
       /*bucket_bytes_cap=*/limits.cap_bytes, options.find_unused_parameters, options.gradient_as_bucket_view,

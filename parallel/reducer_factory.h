@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "parallel/ddp.h"
+#include "parallel/resumable_reducer.h"
 
 namespace hookline {
 
 /// A Reducer over `parameters` with the buckets that DistributedDataParallel would give it.
-std::shared_ptr<c10d::Reducer> make_reducer(ProcessGroupPtr group, const std::vector<at::Tensor>& parameters,
-                                            const std::vector<std::string>& names, const DdpOptions& options);
+std::shared_ptr<ResumableReducer> make_reducer(ProcessGroupPtr group,
+                                               const std::vector<at::Tensor>& parameters,
+                                               const std::vector<std::string>& names,
+                                               const DdpOptions& options);
 
 }  // namespace hookline

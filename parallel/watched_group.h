@@ -21,6 +21,9 @@ class WatchedGroup : public c10d::ProcessGroup {
   /// `elements`: of the gradients of one step, all buckets together.
   WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm, std::int64_t elements);
 
+  std::int64_t steps() const { return elements_reduced_ / elements_; }
+  void start_at(std::int64_t step) { elements_reduced_ = step * elements_; }
+
   /// One tensor: a bucket, or the map of used parameters (integers).
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;

@@ -119,7 +119,15 @@ class Replay {
   std::filesystem::path file(std::int64_t step) const {
     return input_ / gradient_file_name(step, accelerator_.rank());
   }
-  NamedTensors read(std::int64_t step) const { return read_safetensors(file(step)); }
+  NamedTensors read(std::int64_t step) const {
+    NamedTensors gradients = read_safetensors(file(step));
+    for (const auto& [name, gradient] : gradients) {
+      if (!gradient.is_floating_point())
+        throw Error("'" + file(step).string() + "' holds '" + name + "' as " +
+                    c10::toString(gradient.scalar_type()) + ", and gradients are floating-point numbers");
+    }
+    return gradients;
+  }
 
   void replay(DistributedModule<Recorded>& model, const NamedTensors& gradients, std::int64_t step) {
     std::vector<at::Tensor> own;

@@ -44,9 +44,11 @@ void train(const Options& options) {
   auto [model, optimizer, loader] =
       accelerator.prepare(net, sgd, hookline::data_loader(train_set, {.batch_size = 32}));
 
-  for (int epoch = 1; epoch <= options.epochs && !accelerator.should_stop(); ++epoch) {
+  // A run that goes on from a checkpoint begins in the epoch, and at the batch, that it had come to.
+  for (auto epoch = loader.epoch(); epoch < options.epochs && !accelerator.should_stop(); ++epoch) {
     const auto start = std::chrono::steady_clock::now();
-    sgd.param_groups()[0].options().set_lr(options.learning_rate * (1 - (epoch - 1.0) / options.epochs));
+    const double done = static_cast<double>(epoch) / options.epochs;
+    sgd.param_groups()[0].options().set_lr(options.learning_rate * (1 - done));
     std::vector<at::Tensor> losses;
     for (auto& batch : loader) {
       const at::Tensor loss = at::nll_loss(model->forward(batch.data), batch.target);
@@ -59,9 +61,11 @@ void train(const Options& options) {
     const double loss = accelerator.reduce(at::stack(losses).mean(), "mean").item<double>();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     char line[100];
-    std::snprintf(line, sizeof line, "epoch %2d  loss %.4f  %.2f s", epoch, loss, seconds.count());
+    std::snprintf(line, sizeof line, "epoch %2lld  loss %.4f  %.2f s", static_cast<long long>(epoch + 1),
+                  loss, seconds.count());
     accelerator.print(line);
   }
+  accelerator.end_training();
 
   char line[100];
   std::snprintf(line, sizeof line, "\ntest accuracy %.2f %% of %zu images\n",

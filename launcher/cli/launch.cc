@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <iostream>
 
+#include "checkpoint/checkpoint_folder.h"
 #include "config/origin_text.h"
 #include "config/recording.h"
 #include "config/resolve.h"
+#include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
@@ -88,6 +90,23 @@ bool can_record_in(const RunConfig& config) {
   return true;
 }
 
+/// What a run would end with at once, seen before anything starts: ranks look more closely.
+bool can_resume(const RunConfig& config) {
+  const TrainingConfig& training = config.training;
+  try {
+    if (training.resume != "no" && training.resume != "auto")
+      read_manifest(locate(training.resume));
+    else if (training.checkpoint_every_steps && training.resume == "no")
+      expect_no_checkpoints(training.checkpoint_dir);
+    return true;
+  } catch (const Error& error) {
+    const std::string key = training.resume == "no" ? "checkpoint_dir" : "resume";
+    log::error(std::string(error.what()) + "\n  " + key + ": " +
+               origin_text(config.origins.at("training." + key)));
+    return false;
+  }
+}
+
 }  // namespace
 
 int launch(const Arguments& arguments) {
@@ -122,7 +141,8 @@ int launch(const Arguments& arguments) {
   if (!resolution.ok()) return kBadInput;
 
   log::set_level(resolution.config.logging.level);
-  if (!request.dry_run && !can_record_in(resolution.config)) return kBadInput;
+  if (!request.dry_run && !(can_record_in(resolution.config) && can_resume(resolution.config)))
+    return kBadInput;
   return request.dry_run ? show_plan(resolution.config, program) : start_ranks(resolution.config, program);
 }
 

@@ -74,6 +74,8 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
     if (!value.empty()) overrides.push_back({key, value, flag});
   };
   add("launch.processes_per_node", std::to_string(recording.ranks), "--input");
+  add("training.checkpoint_every_steps", "none", "replay");
+  add("training.resume", "no", "replay");
   add("training.max_steps", std::to_string(recording.steps),
       "--input");                         // a hook that starts later does nothing
   add("launch.device", "cpu", "replay");  // which the gradients are read to

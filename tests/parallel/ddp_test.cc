@@ -383,6 +383,30 @@ TEST(Ddp, TrainsAStaticGraphWithAnOutputThatTheLossDoesNotUse) {
   });
 }
 
+TEST(Ddp, AveragesAStaticGraphsGradientsThatWereAccumulated) {
+  std::vector<at::Tensor> results;
+  for (const bool static_graph : {false, true}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      auto net = std::make_shared<TwoLayersImpl>();
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& parameter : net->parameters())
+        parameter.copy_(torch::sin(torch::arange(parameter.numel())).view(parameter.sizes()));
+      const at::AutoGradMode recording(true);
+      Model model(world, net, {.static_graph = static_graph});
+      at::Tensor sum;
+      for (int step = 0; step < 5; ++step) {
+        model.zero_grad();
+        for (int part = 0; part < 2; ++part)
+          model.no_sync([&] { model.forward(of_rank(*world) * (step + part)).sum().backward(); });
+        model.forward(of_rank(*world) * step).sum().backward();
+        sum = sum.defined() ? sum + net->first->weight.grad() : net->first->weight.grad().clone();
+      }
+      if (world->rank() == 1) results.push_back(sum);
+    });
+  }
+  EXPECT_TRUE(results[0].equal(results[1])) << "each step's average, with a static graph as without";
+}
+
 TEST(Ddp, TrainsInManyRebuiltBucketsOfMixedDtypes) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<TwoLayersImpl>(64, 64);

@@ -1,0 +1,30 @@
+#include "parallel/loader_state.h"
+
+#include <string>
+
+namespace hookline {
+
+SavedPart save_position(const detail::EpochPlan& plan, int ranks) {
+  const detail::EpochPosition position = plan.position();
+  SavedPart saved;
+  saved.notes = {{"epoch", position.epoch},
+                 {"samples", position.batches * plan.options().batch_size * ranks},
+                 {"samples_consumed", position.samples_consumed}};
+  return saved;
+}
+
+void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& resumption) {
+  detail::EpochPosition position;
+  saved.notes.at("epoch").get_to(position.epoch);
+  saved.notes.at("samples_consumed").get_to(position.samples_consumed);
+  const auto samples = saved.notes.at("samples").get<std::int64_t>();
+  const std::int64_t batch = plan.options().batch_size * resumption.ranks;
+  position.batches = samples / batch;
+  if (const std::int64_t again = samples % batch; again != 0)
+    resumption.resets.push_back("the exact place in epoch " + std::to_string(position.epoch) + ": " +
+                                std::to_string(again) +
+                                " samples will be seen again, since batches are others");
+  plan.go_on_at(position);
+}
+
+}  // namespace hookline

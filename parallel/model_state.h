@@ -1,0 +1,21 @@
+// A distributed model's state by name: parameters, buffers, gradients that wait, buckets, and its hook's.
+#pragma once
+
+#include "parallel/ddp.h"
+#include "parallel/saved_part.h"
+
+namespace hookline {
+
+/// Parameters and buffers under their own names; own: with `accumulating`, gradients as "gradient.NAME". A collective call.
+SavedPart save_model(Ddp& ddp, bool accumulating);
+
+/// Throws Error if the checkpoint is of another model.
+void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption);
+
+/// After save_model, whose buckets it means.
+SavedPart save_hook(const Ddp& ddp);
+
+/// After load_model. A hook other than the saved one, or other buckets, start afresh, which is told.
+void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption);
+
+}  // namespace hookline

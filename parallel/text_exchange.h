@@ -1,0 +1,19 @@
+// Texts between ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/process_group.h"
+
+namespace hookline {
+
+/// Every rank's `text`, in the order of ranks; a collective call on `group`, which `what` names in an error.
+std::vector<std::string> exchange_texts(World& world, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                        const std::string& text, const std::string& what);
+
+/// Rank 0's `text`.
+std::string text_of_rank_zero(World& world, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                              const std::string& text, const std::string& what);
+
+}  // namespace hookline

@@ -1,0 +1,136 @@
+// Runs that are killed, stopped, and short of disk, and go on from their checkpoints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "resuming_launch.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using testing::ends_of;
+using testing::ends_without_a_stop;
+using ::testing::HasSubstr;
+using testing::kPowerSgd;
+using testing::launch_in;
+using ::testing::Not;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using testing::run;
+using testing::TemporaryFolder;
+using testing::with;
+
+TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
+  for (const std::string in_background : {"false", "true"}) {
+    for (const auto& hook : {std::vector<std::string>{}, kPowerSgd}) {
+      const auto sets = with(hook, {"training.max_steps=30"});
+      const TemporaryFolder folder;
+      ProcessOptions options = launch_in(
+          folder.path(),
+          with(sets, {"training.checkpoint_every_steps=4", "launch.max_restarts=1",
+                      "training.checkpoint_keep_last=2", "training.checkpoint_async=" + in_background}));
+      options.environment["KILL_AT"] = "11";
+      const ProcessResult result = run(options);
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      // A save in the background may not have ended when the rank is killed.
+      const std::string steps = in_background == "true" ? "[48]" : "8";
+      EXPECT_THAT(result.err, AllOf(ContainsRegex("going on from step " + steps +
+                                                  ": checkpoint 'checkpoints/step_0000000" + steps + "'"),
+                                    Not(HasSubstr("not restored")), Not(HasSubstr("passed over"))));
+      EXPECT_EQ(ends_of(result), ends_without_a_stop(sets));
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000028/model.safetensors"));
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000024"));
+      EXPECT_FALSE(std::filesystem::exists(folder.path() / "checkpoints/step_00000020"));
+    }
+  }
+}
+
+TEST(ResumedRun, IsTheNextLaunchIfAsked) {
+  const TemporaryFolder folder;
+  const auto sets = with(kPowerSgd, {"training.checkpoint_every_steps=5"});
+  EXPECT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=13"}))).exit_code, 0);
+  const ProcessResult mixed = run(launch_in(folder.path(), with(sets, {"training.max_steps=30"})));
+  EXPECT_EQ(mixed.exit_code, 2);
+  EXPECT_EQ(
+      mixed.err,
+      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of a run before (step_00000010): set "
+      "resume = \"auto\" in [training] to go on from the newest, or name another folder\n  checkpoint_dir: "
+      "default\n");
+  const ProcessResult result =
+      run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("going on from step 10: "));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=30"})));
+}
+
+TEST(ResumedRun, IsRefusedBeforeAnythingStartsIfItsCheckpointIsNotThere) {
+  const TemporaryFolder folder;
+  const ProcessResult result = run(launch_in(folder.path(), {"training.resume=no/such"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: 'no/such/manifest.json' can't be read: 'no/such' is no checkpoint\n  resume: "
+            "from command line --set "
+            "training.resume\n");
+}
+
+TEST(ResumedRun, PassesOverACheckpointThatWasDamaged) {
+  const TemporaryFolder folder;
+  const auto sets = std::vector<std::string>{"training.checkpoint_every_steps=5"};
+  ASSERT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=17"}))).exit_code, 0);
+  const auto checkpoints = folder.path() / "checkpoints";
+  std::filesystem::resize_file(checkpoints / "step_00000015/optimizer.safetensors", 100);
+  {
+    std::fstream file(checkpoints / "step_00000010/rank_1.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x7F');
+  }
+  const ProcessResult result =
+      run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("warning: the checkpoint 'checkpoints/step_00000015' is passed over: "
+                      "'checkpoints/step_00000015/optimizer.safetensors' has 100 bytes where "),
+            HasSubstr("warning: the checkpoint 'checkpoints/step_00000010' is passed over: "
+                      "'checkpoints/step_00000010/rank_1.safetensors' has changed since it was written: its "
+                      "checksum is another"),
+            HasSubstr("going on from step 5: ")));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
+  const ProcessResult named =
+      run(launch_in(folder.path(), {"training.max_steps=30", "training.resume=checkpoints/step_00000030"}));
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_EQ(ends_of(named), ends_of(result));
+}
+
+TEST(FullDisk, FailsTheSaveAndNotTheRun) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a small file system can't be mounted here (run as root)";
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "checkpoints");
+  // Room for one checkpoint of some 0.3 MB, and a part of the next.
+  ProcessOptions options =
+      launch_in(folder.path(), {"training.max_steps=12", "training.checkpoint_every_steps=4"},
+                {RESUMING_RANK_PROGRAM, "2000"});
+  std::string command = HOOKLINE_BINARY;
+  for (const std::string& argument : options.arguments) command += " " + argument;
+  options.arguments = {"--mount", "sh", "-c",
+                       "mount -t tmpfs -o size=500k none checkpoints && " + command +
+                           "; echo exit code $?; ls checkpoints; " HOOKLINE_BINARY
+                           " checkpoint verify checkpoints"};
+  const ProcessResult result = testing::run_process("/usr/bin/unshare", options);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("exit code 0\nstep_00000004\ncheckpoints/step_00000004: good (")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr(
+                "error: the checkpoint 'checkpoints/step_00000008' was not saved, and training goes on: "),
+            HasSubstr("can't be written: No space left on device"),
+            HasSubstr("error: the checkpoint 'checkpoints/step_00000012' was not saved")));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=12"}, {RESUMING_RANK_PROGRAM, "2000"}));
+}
+
+}  // namespace
+}  // namespace hookline

@@ -21,6 +21,8 @@ struct Origin {
 
 /// [launch]: who runs where.
 struct LaunchConfig {
+  std::string nnodes = "1";               // hosts; "2:4": as many of them as are there
+  std::optional<std::int64_t> node_rank;  // of this host; unset: "auto", in the order in which they come
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
   std::string device = "auto";                     // cpu, cuda; auto: cuda where there is a GPU
@@ -36,6 +38,15 @@ struct LaunchConfig {
   bool stall_stacks = false;          // have gdb write down where the ranks are then
   double join_timeout_seconds = 300;  // for all ranks to be there, at the start
   double peer_timeout_seconds = 10;   // without a sign of life of a rank that others wait for; 0: for ever
+};
+
+/// [rendezvous]: where several nodes meet.
+struct RendezvousConfig {
+  std::string main_address;         // of the host of rank 0, as all nodes reach it; empty: none is needed
+  std::int64_t main_port = 29500;   // there
+  std::string run_id = "default";   // keeps apart runs that meet at one place
+  double last_call_seconds = 5;     // for more nodes than are needed, after the last one came
+  double node_timeout_seconds = 5;  // without a sign of life of a node, after which it is lost
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.
@@ -84,6 +95,7 @@ struct LoggingConfig {
 /// too).
 struct RunConfig {
   LaunchConfig launch;
+  RendezvousConfig rendezvous;
   DdpConfig ddp;
   TrainingConfig training;
   LoggingConfig logging;

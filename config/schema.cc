@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "config/log_display.h"
+#include "config/node_count.h"
 
 namespace hookline {
 namespace {
@@ -94,7 +95,21 @@ OptionRow join_timeout() {
   return row;
 }
 
+OptionRow main_port() {
+  OptionRow row = count("main_port", "", 1, "A port of that host, on which the hosts meet.");
+  row.at_most = 65535;
+  return row;
+}
+
+OptionRow node_timeout() {
+  OptionRow row =
+      seconds_up_to_a_day("node_timeout_seconds", "Without a sign of a host, after which it is lost.");
+  row.at_least = 1;
+  return row;
+}
+
 bool is_not_empty(const std::string& text) { return !text.empty(); }
+bool counts_nodes(const std::string& text) { return NodeCount::parse(text).has_value(); }
 bool names_ranks(const std::string& text) { return RankSet::parse(text).has_value(); }
 bool is_prefix(const std::string& text) {
   PrefixValues any;
@@ -147,10 +162,17 @@ void add_ddp(std::vector<KeyRow>& rows) {
 
 std::vector<KeyRow> make_schema() {
   constexpr auto launch = &RunConfig::launch;
+  constexpr auto rendezvous = &RunConfig::rendezvous;
   constexpr auto training = &RunConfig::training;
   constexpr auto logging = &RunConfig::logging;
   std::vector<KeyRow> rows;
   rows.push_back(open_key<launch, &LaunchConfig::processes_per_node, kAuto>("launch", processes_per_node()));
+  OptionRow nnodes = text("nnodes", "Hosts of the run; \"2:4\": as many of them as are there.");
+  nnodes.or_integer = true;
+  rows.push_back(with_form(key<launch, &LaunchConfig::nnodes>("launch", std::move(nnodes)), counts_nodes,
+                           "must be a number of hosts, such as 2, or a range, such as \"2:4\""));
+  rows.push_back(open_key<launch, &LaunchConfig::node_rank, kAuto>(
+      "launch", count("node_rank", "", 0, "Which of the hosts this is, from 0; auto: as they come.")));
   rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
       "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
                             "Threads a rank; auto: the cores divided by the ranks.")));
@@ -188,6 +210,17 @@ std::vector<KeyRow> make_schema() {
       "launch",
       seconds_up_to_a_day("peer_timeout_seconds",
                           "Silence of a rank that others wait for, after which the run fails; 0: never.")));
+  rows.push_back(key<rendezvous, &RendezvousConfig::main_address>(
+      "rendezvous", text("main_address", "Name or address of the host of rank 0, as all hosts reach it.")));
+  rows.push_back(key<rendezvous, &RendezvousConfig::main_port>("rendezvous", main_port()));
+  rows.push_back(
+      with_form(key<rendezvous, &RendezvousConfig::run_id>(
+                    "rendezvous", text("run_id", "Any word; keeps apart runs that meet at one address.")),
+                is_not_empty, "must be a word, such as \"default\""));
+  rows.push_back(key<rendezvous, &RendezvousConfig::last_call_seconds>(
+      "rendezvous",
+      seconds_up_to_a_day("last_call_seconds", "For more hosts than are needed, after the last one came.")));
+  rows.push_back(key<rendezvous, &RendezvousConfig::node_timeout_seconds>("rendezvous", node_timeout()));
   add_ddp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
       "training",

@@ -97,6 +97,7 @@ std::string allowed_text(const OptionRow& row) {
       text += (&word == &row.allowed.front() ? "" : ", ") + quoted(word);
   }
   if (row.or_word) text += ", or " + quoted(*row.or_word);
+  if (row.or_integer) text += ", or an integer";
   return text;
 }
 
@@ -117,6 +118,7 @@ std::optional<OptionValue> check_value(const OptionRow& row, const OptionValue& 
       if (number && in_range(row, *number)) return value;
       break;
     case OptionType::text:
+      if (integer && row.or_integer) return std::to_string(*integer);
       if (text && (row.allowed.empty() || std::count(row.allowed.begin(), row.allowed.end(), *text)))
         return value;
       break;

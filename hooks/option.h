@@ -29,6 +29,7 @@ struct OptionRow {
   std::optional<double> at_most;       // inclusive
   std::vector<std::string> allowed;    // for text; empty: any
   std::optional<std::string> or_word;  // a word accepted beside a number, such as "auto"
+  bool or_integer = false;             // for text: an integer stands for its digits
 };
 
 /// "an integer", "true or false", …

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "config/node_count.h"
 #include "config/visible_gpus.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/run_folder.h"
@@ -52,16 +53,28 @@ std::vector<Cores> binding_of(const LaunchConfig& config, int ranks) {
 std::string plan_text(const RunConfig& config, const Program& program) {
   const std::filesystem::path folder =
       std::filesystem::absolute(config.logging.dir).lexically_normal() / "DATE-TIME-PID";
-  const RunPlace place = place_of(config, folder, 0);
+  RunPlace place = place_of(config, folder, 0);
   std::string text = std::to_string(place.ranks) + (place.ranks == 1 ? " rank on " : " ranks on ") +
-                     host_name() + "; nothing is started\n\ncommand\n ";
+                     host_name() + "; nothing is started\n";
+  if (const int nodes = NodeCount::parse(config.launch.nnodes)->most; nodes > 1) {
+    const int node = static_cast<int>(config.launch.node_rank.value_or(0));
+    place.node = {node,
+                  nodes,
+                  node * place.ranks,
+                  nodes * place.ranks,
+                  config.rendezvous.main_address,
+                  config.rendezvous.run_id};
+    text +=
+        "as node " + std::to_string(node) + " of " + std::to_string(nodes) + ", if each has as many ranks\n";
+  }
+  text += "\ncommand\n ";
   for (const std::string& argument : program.arguments) text += " " + quoted(argument);
   text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
   const auto base = own_environment();
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
   for (int rank = 0; rank < place.ranks; ++rank) {
     const Cores& cores = binding[static_cast<std::size_t>(rank)];
-    text += "\nrank " + std::to_string(rank) +
+    text += "\nrank " + std::to_string(place.node.first_rank + rank) +
             (cores.empty() ? "\n" : ", bound to cores " + cores_text(cores) + "\n");
     for (const auto& [name, value] : rank_variables(base, place, rank)) {
       const bool is_port = name == "MASTER_PORT";

@@ -12,6 +12,7 @@
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/libexec.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/start_ranks.h"
 #include "launcher/cli/verb_parser.h"
@@ -74,6 +75,7 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
     if (!value.empty()) overrides.push_back({key, value, flag});
   };
   add("launch.processes_per_node", std::to_string(recording.ranks), "--input");
+  add("launch.nnodes", "1", "replay");
   add("training.checkpoint_every_steps", "none", "replay");
   add("training.resume", "no", "replay");
   add("training.max_steps", std::to_string(recording.steps),
@@ -89,13 +91,6 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
   for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
   expect_each_key_once(overrides);
   return overrides;
-}
-
-/// Where the program lies that each rank runs, beside the launcher as built or installed.
-fs::path rank_program() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / HOOKLINE_LIBEXEC / "replay_rank").lexically_normal();
 }
 
 }  // namespace
@@ -137,7 +132,7 @@ int replay(const Arguments& arguments) {
   Sources sources;
   sources.environment = hookline_environment();
   sources.overrides = overrides_of(flags, recording);
-  const fs::path file = rank_program();
+  const fs::path file = libexec_program("replay_rank");
   std::error_code error;
   const bool is_there = fs::exists(file, error);
   const CatalogOf hooks = catalog_of(is_there ? std::optional(file) : std::nullopt);

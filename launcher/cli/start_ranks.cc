@@ -14,6 +14,8 @@
 #include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/libexec.h"
+#include "launcher/cli/node_setup.h"
 #include "launcher/cli/plan.h"
 #include "launcher/supervise/attempts.h"
 #include "launcher/supervise/child.h"
@@ -79,22 +81,22 @@ StatusLine::Form status_form(const LoggingConfig& config) {
 }
 
 /// Of each line that is shown of a rank; none if nothing is.
-std::optional<std::string> prefix_of(const LoggingConfig& config, int rank) {
+std::optional<std::string> prefix_of(const LoggingConfig& config, int rank, int local_rank) {
   if (config.show == "none" || !RankSet::parse(config.show_ranks)->holds(rank)) return std::nullopt;
   if (!config.prefix) return "";
-  const std::string number = std::to_string(rank);
-  return expand_prefix(
-      config.prefix_template,
-      {{"rank", number}, {"local_rank", number}, {"role_name", "default"}, {"host", host_name()}});
+  return expand_prefix(config.prefix_template, {{"rank", std::to_string(rank)},
+                                                {"local_rank", std::to_string(local_rank)},
+                                                {"role_name", "default"},
+                                                {"host", host_name()}});
 }
 
 JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder,
-               std::int64_t attempt) {
+               const NodePlace& node, std::int64_t attempt, StoreSocket store) {
   RunPlace place = place_of(config, folder.path(), attempt);
-  folder.make_attempt(attempt, place.ranks);
-  StoreSocket store = bind_store_socket();
+  place.node = node;
+  folder.make_attempt(attempt, place.ranks, node.first_rank);
   place.store_port = store.port;
-  place.store_descriptor = store.descriptor.get();
+  if (store.descriptor.is_open()) place.store_descriptor = store.descriptor.get();
   StatusSockets status = make_status_sockets();
   place.status_descriptor = status.of_ranks.get();
   JobSpec job;
@@ -103,11 +105,12 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   const LoggingConfig& logging = config.logging;
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
   const std::vector<std::string> base = own_environment();
-  for (int rank = 0; rank < place.ranks; ++rank) {
-    const auto prefix = prefix_of(logging, rank);
+  for (int local = 0; local < place.ranks; ++local) {
+    const int rank = node.first_rank + local;
+    const auto prefix = prefix_of(logging, rank, local);
     job.ranks.push_back(
-        {rank_environment(base, place, rank), logging.show == "stderr" ? std::nullopt : prefix,
-         logging.show == "stdout" ? std::nullopt : prefix, binding[static_cast<std::size_t>(rank)],
+        {rank_environment(base, place, local), logging.show == "stderr" ? std::nullopt : prefix,
+         logging.show == "stdout" ? std::nullopt : prefix, binding[static_cast<std::size_t>(local)],
          std::filesystem::path(place.log_folder) / std::to_string(rank)});
   }
   job.store = std::move(store.descriptor);
@@ -123,19 +126,22 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   return job;
 }
 
-RestartPolicy restart_policy(const LaunchConfig& config) {
-  return {config.max_restarts, config.restart == "always",
-          std::chrono::duration<double>(config.restart_delay_seconds)};
-}
-
-/// What the keeper does.
-int keep(const RunConfig& config, const Program& program, const RunFolder& folder, Signals& signals) {
+/// What the keeper does; `link` to the other nodes, if there are any.
+int keep(const RunConfig& config, const Program& program, const RunFolder& folder, Signals& signals,
+         const std::optional<NodeSetup>& nodes, NodeLink* link) {
   const int ranks = ranks_of(config.launch);
   log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
             "'; logs in " + folder.path().string());
   try {
-    return run_attempts(restart_policy(config.launch), signals,
-                        [&](std::int64_t attempt) { return job_of(config, program, folder, attempt); });
+    if (link) {
+      return run_nodes(*nodes, *link, signals,
+                       [&](const NodePlace& place, std::int64_t restarts, StoreSocket store) {
+                         return job_of(config, program, folder, place, restarts, std::move(store));
+                       });
+    }
+    return run_attempts(restart_policy(config.launch), signals, [&](std::int64_t attempt) {
+      return job_of(config, program, folder, {}, attempt, bind_store_socket());
+    });
   } catch (const SpawnError& error) {
     return report_spawn_error(error);
   }
@@ -150,12 +156,24 @@ int show_plan(const RunConfig& config, const Program& program) {
 }
 
 int start_ranks(const RunConfig& config, const Program& program) {
-  if (!has_the_gpus(config)) return kBadInput;
+  if (!has_the_gpus(config) || !node_rank_fits(config)) return kBadInput;
+  std::optional<NodeSetup> nodes;
+  if (has_many_nodes(config.launch) && !(nodes = node_setup(config, ranks_of(config.launch))))
+    return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
   // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
   Signals signals;
-  return run_guarded(signals, [&] { return keep(config, program, *folder, signals); });
+  std::optional<NodeLink> link;
+  try {
+    // Beside the keeper, which ends with all that is below it.
+    if (nodes) link.emplace(libexec_program("store_node"), nodes->store, signals);
+  } catch (const SpawnError& error) {
+    log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());
+    return kFailure;
+  }
+  return run_guarded(signals,
+                     [&] { return keep(config, program, *folder, signals, nodes, link ? &*link : nullptr); });
 }
 
 }  // namespace hookline

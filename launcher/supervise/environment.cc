@@ -27,22 +27,24 @@ bool is_variable(const std::string& entry, std::string_view name) {
 
 Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank) {
   const std::filesystem::path folder = place.run_folder;
-  const std::string index = std::to_string(rank), count = std::to_string(place.ranks);
+  const NodePlace& node = place.node;
+  const std::string index = std::to_string(node.first_rank + rank);
+  const std::string count = std::to_string(node.world_size ? node.world_size : place.ranks);
   Variables ours = {
       {"RANK", index},
-      {"LOCAL_RANK", index},
+      {"LOCAL_RANK", std::to_string(rank)},
       {"WORLD_SIZE", count},
-      {"LOCAL_WORLD_SIZE", count},
-      {"GROUP_RANK", "0"},
-      {"GROUP_WORLD_SIZE", "1"},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.ranks)},
+      {"GROUP_RANK", std::to_string(node.node)},
+      {"GROUP_WORLD_SIZE", std::to_string(node.nodes)},
       {"ROLE_RANK", index},
       {"ROLE_WORLD_SIZE", count},
       {"ROLE_NAME", "default"},
-      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_ADDR", node.main_address},
       {"MASTER_PORT", std::to_string(place.store_port)},
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(place.restarts)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(place.max_restarts)},
-      {"TORCHELASTIC_RUN_ID", folder.filename()},
+      {"TORCHELASTIC_RUN_ID", node.run_id.empty() ? folder.filename().string() : node.run_id},
       {"TORCHELASTIC_ERROR_FILE", std::filesystem::path(place.log_folder) / index / kErrorFile},
       {"OMP_NUM_THREADS", place.omp_num_threads},
       {"HOOKLINE_CONFIG", folder / "resolved.toml"},

@@ -11,9 +11,19 @@
 
 namespace hookline {
 
+/// Where this node's ranks stand among those of all nodes.
+struct NodePlace {
+  int node = 0, nodes = 1;
+  int first_rank = 0;
+  int world_size = 0;                      // 0: the ranks of this node, which is the only one
+  std::string main_address = "127.0.0.1";  // of rank 0's host, as all nodes reach it
+  std::string run_id;                      // empty: the run folder's name
+};
+
 /// What all ranks of an attempt share.
 struct RunPlace {
-  int ranks = 1;  // on this node, which is the only one
+  int ranks = 1;  // on this node
+  NodePlace node;
   int store_port = 0;
   int store_descriptor = -1;   // in rank 0
   int status_descriptor = -1;  // in all ranks
@@ -26,7 +36,7 @@ struct RunPlace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// The variables of torchrun and of hookline for `rank`, given a launcher whose own environment is `base`.
+/// The variables of torchrun and of hookline for `rank`, counted on this node, given a launcher whose own environment is `base`.
 Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank);
 
 /// `base` (the launcher's own "NAME=value" list) with the variables of torchrun and of hookline set for

@@ -93,17 +93,18 @@ std::optional<RankReport> parse_report(std::string_view message) {
 }
 
 void Progress::take(const RankReport& report, Time now) {
-  if (report.rank < 0 || static_cast<std::size_t>(report.rank) >= ranks_.size()) return;
-  Rank& rank = ranks_[static_cast<std::size_t>(report.rank)];
+  const int here = report.rank - first_rank_;
+  if (here < 0 || static_cast<std::size_t>(here) >= ranks_.size()) return;
+  Rank& rank = ranks_[static_cast<std::size_t>(here)];
   if (rank.step != report.step) {
     rank.step = report.step;
     rank.since = now;
   }
-  if (teller_ < 0 || report.rank < teller_) {
-    teller_ = report.rank;
+  if (teller_ < 0 || here < teller_) {
+    teller_ = here;
     samples_.clear();
   }
-  if (report.rank != teller_) return;
+  if (here != teller_) return;
   if (report.loss) loss_ = report.loss;
   Sample sample{now, report.step, samples_.empty() ? 0 : samples_.back().sent_bytes};
   if (report.sent_bytes) sample.sent_bytes = *report.sent_bytes;
@@ -136,7 +137,7 @@ std::string Progress::places() const {
   std::vector<int> silent;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (!ranks_[i].alive) continue;
-    (ranks_[i].step ? at[*ranks_[i].step] : silent).push_back(static_cast<int>(i));
+    (ranks_[i].step ? at[*ranks_[i].step] : silent).push_back(first_rank_ + static_cast<int>(i));
   }
   std::string text;
   const auto add = [&](const std::vector<int>& ranks, const std::string& place) {

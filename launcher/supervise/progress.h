@@ -27,7 +27,9 @@ class Progress {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit Progress(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  /// Of `ranks` ranks, which the run counts from `first_rank`; here they are counted from 0.
+  explicit Progress(int ranks, int first_rank = 0)
+      : first_rank_(first_rank), ranks_(static_cast<std::size_t>(ranks)) {}
 
   /// Reports of ranks that do not exist are passed over.
   void take(const RankReport& report, Time now);
@@ -65,6 +67,7 @@ class Progress {
     std::int64_t step = 0;
     std::int64_t sent_bytes = 0;
   };
+  int first_rank_;
   std::vector<Rank> ranks_;
   std::vector<Sample> samples_;
   std::optional<double> loss_;

@@ -55,10 +55,11 @@ RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config)
   point_latest_to(path_);
 }
 
-fs::path RunFolder::make_attempt(std::int64_t number, int ranks) const {
+fs::path RunFolder::make_attempt(std::int64_t number, int ranks, int first_rank) const {
   const fs::path folder = path_ / attempt_name(number);
   fs::create_directory(folder);
-  for (int rank = 0; rank < ranks; ++rank) fs::create_directory(folder / std::to_string(rank));
+  for (int rank = first_rank; rank < first_rank + ranks; ++rank)
+    fs::create_directory(folder / std::to_string(rank));
   return folder;
 }
 

@@ -18,8 +18,9 @@ class RunFolder {
   /// the way. Throws std::filesystem::filesystem_error or std::system_error.
   RunFolder(const std::filesystem::path& parent, const std::string& resolved_config);
 
-  /// Makes the folders of attempt `number`, counted from 0, and returns the one that holds the ranks'. Throws as above.
-  std::filesystem::path make_attempt(std::int64_t number, int ranks) const;
+  /// Makes the folders of attempt `number`, counted from 0, for `ranks` ranks from `first_rank` on, and returns the one that
+  /// holds theirs. Throws as above.
+  std::filesystem::path make_attempt(std::int64_t number, int ranks, int first_rank = 0) const;
 
   const std::filesystem::path& path() const { return path_; }  // absolute
 

@@ -42,7 +42,7 @@ std::chrono::steady_clock::duration of_clock(std::chrono::duration<double> time)
 Supervisor::Supervisor(JobSpec job, Signals& signals)
     : job_(std::move(job)),
       signals_(signals),
-      progress_(static_cast<int>(job_.ranks.size())),
+      progress_(static_cast<int>(job_.ranks.size()), job_.first_rank),
       status_line_(error_, job_.status_form, job_.status_interval) {
   for (OutputQueue* queue : {&output_, &error_}) queue->set_before_write([this] { status_line_.erase(); });
   getrlimit(RLIMIT_NOFILE, &former_file_limit_);
@@ -90,8 +90,10 @@ Failure Supervisor::failure() const {
   const auto rank = static_cast<std::size_t>(state_.root_cause->rank);
   Failure failure;
   failure.cause = *state_.root_cause;
+  failure.cause.rank += job_.first_rank;
   failure.host = host_name();
   failure.stopped_ranks = stopped_ranks_;
+  for (int& stopped : failure.stopped_ranks) stopped += job_.first_rank;
   failure.log_folder = job_.ranks[rank].log_folder;
   failure.last_error_lines = ranks_[rank].error->tail().lines();
   failure.error = read_error_file(failure.log_folder / kErrorFile);
@@ -185,7 +187,7 @@ void Supervisor::look_at_the_clock() {
 void Supervisor::look_for_early_exits(Clock::time_point now) {
   if (!first_success_ || now - *first_success_ < of_clock(job_.early_exit)) return;
   first_success_.reset();
-  log::warning("rank " + std::to_string(first_to_succeed_) + " ended with code 0 " +
+  log::warning("rank " + std::to_string(job_.first_rank + first_to_succeed_) + " ended with code 0 " +
                seconds_text(job_.early_exit) + " ago, and the others go on: " + progress_.places() +
                "; if they wait for it, they do so in vain");
 }
@@ -230,6 +232,7 @@ std::vector<pollfd> Supervisor::own_descriptors() const {
   std::vector<pollfd> descriptors;
   for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
   descriptors.push_back({job_.status.get(), POLLIN, 0});
+  descriptors.push_back({job_.attention.descriptor, POLLIN, 0});
   for (const OutputQueue* queue : {&output_, &error_})
     if (!queue->is_empty()) descriptors.push_back({queue->descriptor(), POLLOUT, 0});
   return descriptors;
@@ -253,6 +256,7 @@ void Supervisor::poll_once() {
   tell_of_closed_output();
   take_reports();
   take_signals();
+  if (job_.attention.descriptor >= 0 && job_.attention.read()) happened(SignalReceived{SIGTERM});
 }
 
 void Supervisor::take_signals() {
@@ -321,7 +325,12 @@ void Supervisor::note_stopped_ranks() {
 
 void Supervisor::happened(const Event& event) {
   const Decision decision = decide(state_, event);
+  const bool is_failure = decision.state.root_cause && !state_.root_cause;
   state_ = decision.state;
+  if (is_failure && job_.attention.failed) {
+    const RootCause& cause = *state_.root_cause;
+    job_.attention.failed(job_.first_rank + cause.rank, cause.outcome, progress_.step_of(cause.rank));
+  }
   if (const auto* stop = std::get_if<Stop>(&decision.action)) {
     if (!stop_is_held_) stop_all(stop->signal);
   } else if (const auto* forward = std::get_if<Forward>(&decision.action)) {

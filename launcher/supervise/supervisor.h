@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,10 +32,20 @@ struct RankSpec {
   std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
 };
 
+/// Somebody beside the ranks and the user who may want the ranks to end: the other nodes.
+struct Attention {
+  int descriptor = -1;         // none
+  std::function<bool()> read;  // called when it is readable; true, once, if the ranks are to be stopped
+  /// Called at the first failure of a rank, a number of the whole run; `step`: that it told last.
+  std::function<void(int rank, const Outcome& outcome, std::optional<std::int64_t> step)> failed;
+};
+
 struct JobSpec {
   std::string program;                 // path of an executable
   std::vector<std::string> arguments;  // argv[0] included
   std::vector<RankSpec> ranks;
+  int first_rank = 0;  // of the whole run: of ranks[0]
+  Attention attention;
   FileDescriptor store;  // inherited by rank 0 alone; may hold none
   FileDescriptor status,
       status_of_ranks;  // a pair of datagram sockets, ours and that of all ranks; may hold none
@@ -48,7 +59,7 @@ struct JobSpec {
 
 struct RunResult {
   RunState state;
-  std::optional<Failure> failure;    // of the state's root cause, if there is one
+  std::optional<Failure> failure;    // of the state's root cause, if there is one; ranks are the whole run's
   std::optional<std::int64_t> step;  // that the root cause was at, if it told
 };
 

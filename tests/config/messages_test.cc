@@ -47,7 +47,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
             "    | ^~~~ it belongs in [training]\n"
             "run.toml:2:1: error: key 'lr' is outside of any table\n"
             "  2 | lr = 1\n"
-            "    | ^~ the tables are [launch], [ddp], [training], [logging]\n"
+            "    | ^~ the tables are [launch], [rendezvous], [ddp], [training], [logging]\n"
             "run.toml:4:1: error: unknown key 'max_steps' in [ddp]\n"
             "  4 | max_steps = 4\n"
             "    | ^~~~~~~~~ it belongs in [training]\n"
@@ -58,7 +58,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
             "comm_state_option\n"
             "run.toml:6:2: error: unknown table [foo]\n"
             "  6 | [foo]\n"
-            "    |  ^~~ the tables are [launch], [ddp], [training], [logging]\n");
+            "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [training], [logging]\n");
 }
 
 TEST_F(Messages, SayWhatFormATextMustHave) {
@@ -75,6 +75,18 @@ TEST_F(Messages, SayWhatFormATextMustHave) {
   for (const std::string prefix : {"${", "${}", "${rank", "${RANK}"})
     EXPECT_NE(report_of("[logging]\nprefix_template = \"" + prefix + "\"\n"), "") << prefix;
   EXPECT_EQ(report_of("[logging]\nshow_ranks = \"0-3,7\"\nprefix_template = \"$rank {} $\"\n"), "");
+}
+
+TEST_F(Messages, SayHowNodesAreCounted) {
+  EXPECT_EQ(report_of("[launch]\nnnodes = \"4:2\"\n"),
+            "run.toml:2:10: error: bad value \"4:2\" for 'nnodes' in [launch]\n"
+            "  2 | nnodes = \"4:2\"\n"
+            "    |          ^~~~~ must be a number of hosts, such as 2, or a range, such as \"2:4\"\n");
+  for (const std::string nodes :
+       {"0", "-1", "4097", "\"\"", "\"2:\"", "\":2\"", "\"two\"", "\"1:2:3\"", "2.0", "true"})
+    EXPECT_NE(report_of("[launch]\nnnodes = " + nodes + "\n"), "") << nodes;
+  for (const std::string nodes : {"1", "2", "\"2\"", "\"2:4\"", "\"3:3\""})
+    EXPECT_EQ(report_of("[launch]\nnnodes = " + nodes + "\n"), "") << nodes;
 }
 
 TEST_F(Messages, SayWhatAValueMustBe) {

@@ -1,0 +1,214 @@
+#include "launcher/rendezvous/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/supervise/duration_text.h"
+
+namespace hookline {
+namespace {
+
+std::string count(std::size_t nodes) { return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"); }
+
+void append(Coordinator::Words& words, Coordinator::Words more) {
+  for (Down& word : more) words.push_back(std::move(word));
+}
+
+Coordinator::Time later(Coordinator::Time time, std::chrono::duration<double> by) {
+  return time + std::chrono::duration_cast<std::chrono::steady_clock::duration>(by);
+}
+
+}  // namespace
+
+Coordinator::Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now)
+    : limits_(limits), policy_(policy), own_id_(std::move(own_id)), gathering_since_(now), last_came_(now) {
+  nodes_[own_id_] = {std::move(own), came_++};
+}
+
+Coordinator::Words Coordinator::take(const Up& up, Time now) {
+  if (phase_ == Phase::over) return {};
+  if (const auto* said = std::get_if<NodeHello>(&up.what)) return hello(up.node, *said, now);
+  if (!nodes_.contains(up.node)) return {};  // refused, or lost
+  if (const auto* failure = std::get_if<NodeFailed>(&up.what)) return failed(up.node, *failure);
+  if (const auto* end = std::get_if<NodeEnd>(&up.what)) return end_of(up.node, *end, now);
+  if (const auto* port = std::get_if<StorePort>(&up.what)) {
+    if (port->round != round_.number) return {};
+    return {*port};
+  }
+  const std::optional<int> signal = std::get<Leave>(up.what).signal;
+  const std::string who = "the node " + nodes_.at(up.node).hello.host;
+  if (signal) return finish(128 + *signal, who + " was stopped by " + signal_name(*signal));
+  return gone(up.node, who + " has left the run", now);
+}
+
+Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& hello, Time now) {
+  if (const std::string why = refusal(hello); !why.empty()) return {Refuse{node, why}};
+  nodes_[node] = {hello, came_++};
+  last_came_ = now;
+  if (phase_ == Phase::gathering) return gather(now);
+  return {Say{"the node " + hello.host + " waits; it takes part when the nodes form anew"}};
+}
+
+std::string Coordinator::refusal(const NodeHello& hello) const {
+  const NodeHello& own = nodes_.at(own_id_).hello;
+  std::string differences;
+  for (const auto& [key, value] : own.config) {
+    const auto there = hello.config.find(key);
+    if (there == hello.config.end() || there->second != value)
+      differences += "\n  " + key + " is " + value + " on " + own.host + " and " +
+                     (there == hello.config.end() ? "unknown" : there->second) + " on " + hello.host;
+  }
+  if (!differences.empty()) return "its config differs in what all nodes must have alike:" + differences;
+  if (!hello.node_rank) return "";
+  if (*hello.node_rank >= limits_.most)
+    return "node_rank is " + std::to_string(*hello.node_rank) + ", and there are " +
+           count(static_cast<std::size_t>(limits_.most)) + ": it must be less";
+  for (const auto& [id, other] : nodes_) {
+    if (other.hello.node_rank == hello.node_rank)
+      return "node_rank " + std::to_string(*hello.node_rank) + " is taken by " + other.hello.host +
+             ": each node needs one of its own";
+  }
+  return "";
+}
+
+Coordinator::Words Coordinator::gather(Time now) {
+  const std::size_t here = nodes_.size();
+  if (here >= static_cast<std::size_t>(limits_.most)) return start();
+  if (here >= static_cast<std::size_t>(limits_.least) && now >= later(last_came_, limits_.last_call))
+    return start();
+  if (here < static_cast<std::size_t>(limits_.least) && now >= later(gathering_since_, limits_.join_timeout))
+    return finish(1, missing());
+  return {};
+}
+
+std::string Coordinator::missing() const {
+  std::string text = std::to_string(nodes_.size()) + " of " + count(static_cast<std::size_t>(limits_.least)) +
+                     (nodes_.size() == 1 ? " is" : " are") + " there after " +
+                     seconds_text(limits_.join_timeout);
+  std::string absent;
+  for (int rank = 0; is_static() && rank < limits_.most; ++rank) {
+    const bool there = std::any_of(nodes_.begin(), nodes_.end(),
+                                   [&](const auto& node) { return node.second.hello.node_rank == rank; });
+    if (!there) absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  const bool all_ranked = std::all_of(
+      nodes_.begin(), nodes_.end(), [](const auto& node) { return node.second.hello.node_rank.has_value(); });
+  if (all_ranked && !absent.empty()) text += ": missing is node_rank " + absent;
+  return text + "; start 'hookline launch' on each, or set [launch] join_timeout_seconds";
+}
+
+Coordinator::Words Coordinator::start() {
+  std::vector<std::pair<std::string, const Node*>> order;
+  for (const auto& [id, node] : nodes_) order.emplace_back(id, &node);
+  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    const auto place = [&](const auto& entry) {
+      const int rank = entry.second->hello.node_rank.value_or(entry.first == own_id_ ? 0 : limits_.most);
+      return std::tuple(entry.first != own_id_, rank, entry.second->order);
+    };
+    return place(a) < place(b);
+  });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(limits_.most)));
+  const std::int64_t restarts = round_.number == 0 ? 0 : round_.restarts + 1;
+  round_ = {round_.number + 1, restarts, {}, 0};
+  running_.clear();
+  for (const auto& [id, node] : order) {
+    round_.members.push_back({id, node->hello.host, round_.world_size, node->hello.ranks});
+    round_.world_size += node->hello.ranks;
+    running_.insert(id);
+  }
+  failure_.reset();
+  member_lost_ = false;
+  phase_ = Phase::running;
+  return {round_};
+}
+
+Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed) {
+  if (failed.round != round_.number || phase_ != Phase::running) return {};
+  failure_ = failed;
+  failure_text_ = "rank " + std::to_string(failed.rank) + " on " + nodes_.at(node).hello.host + " " +
+                  describe(failed.outcome);
+  return stop(failure_text_);
+}
+
+Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& end, Time now) {
+  if (end.round != round_.number || running_.erase(node) == 0) return {};
+  if (end.signal)
+    return finish(128 + *end.signal,
+                  "the node " + nodes_.at(node).hello.host + " was stopped by " + signal_name(*end.signal));
+  return running_.empty() ? stopped(now) : Words();
+}
+
+Coordinator::Words Coordinator::lost(const std::string& node, Time now) {
+  if (phase_ == Phase::over || !nodes_.contains(node)) return {};
+  return gone(node, "the node " + nodes_.at(node).hello.host + " is gone: it gives no sign of life", now);
+}
+
+Coordinator::Words Coordinator::gone(const std::string& node, const std::string& how, Time now) {
+  nodes_.erase(node);
+  const bool was_running = running_.erase(node) != 0;
+  if (!was_running) return {Say{how}};
+  Words words;
+  if (!failure_ && !member_lost_) {
+    member_lost_ = true;
+    failure_text_ = how;
+    append(words, stop(how));
+  }
+  if (running_.empty()) append(words, stopped(now));
+  return words;
+}
+
+Coordinator::Words Coordinator::stop(const std::string& why) {
+  phase_ = Phase::stopping;
+  return {StopRound{round_.number, why}};
+}
+
+/// No member's ranks run any more.
+Coordinator::Words Coordinator::stopped(Time now) {
+  if (member_lost_) {
+    if (is_static() && policy_.max_restarts == 0) return finish(1, failure_text_);
+    phase_ = Phase::gathering;
+    gathering_since_ = last_came_ = now;
+    Words words{Say{"forming anew: " + std::to_string(nodes_.size()) + " of " +
+                    count(static_cast<std::size_t>(limits_.most))}};
+    append(words, gather(now));
+    return words;
+  }
+  if (!failure_) return finish(0, "");
+  RunState state;
+  state.root_cause = RootCause{failure_->rank, failure_->outcome};
+  failures_.push_back({state, failure_->step});
+  const NextAttempt next = next_attempt(policy_, failures_);
+  if (const auto* restart = std::get_if<RestartAfter>(&next)) {
+    phase_ = Phase::waiting_to_restart;
+    restart_at_ = later(now, restart->delay);
+    return {Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
+                std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) + ")"}};
+  }
+  std::string why = failure_text_;
+  if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
+    why += "\n  no restart: " + end->reason;
+  return finish(exit_code(failure_->outcome), why);
+}
+
+Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {
+  phase_ = Phase::over;
+  return {EndRun{exit_code, why}};
+}
+
+Coordinator::Words Coordinator::tick(Time now) {
+  if (phase_ == Phase::gathering) return gather(now);
+  if (phase_ != Phase::waiting_to_restart || now < restart_at_) return {};
+  phase_ = Phase::gathering;
+  gathering_since_ = last_came_ = now;
+  return gather(now);
+}
+
+Coordinator::Time Coordinator::next() const {
+  if (phase_ == Phase::waiting_to_restart) return restart_at_;
+  if (phase_ != Phase::gathering) return Time::max();
+  return nodes_.size() >= static_cast<std::size_t>(limits_.least)
+             ? later(last_came_, limits_.last_call)
+             : later(gathering_since_, limits_.join_timeout);
+}
+
+}  // namespace hookline

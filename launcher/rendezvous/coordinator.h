@@ -1,0 +1,77 @@
+// Which nodes form a run, and what becomes of it: pure decisions, without a store, processes or clocks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/rendezvous/messages.h"
+#include "launcher/supervise/restart.h"
+
+namespace hookline {
+
+struct NodeLimits {
+  int least = 1, most = 1;
+  std::chrono::duration<double> join_timeout{300};  // for `least` to be there
+  std::chrono::duration<double> last_call{5};       // for more than that, after the last one came
+};
+
+/// Runs in the launcher of one node, which serves the store and is the first member of each round. A round is one start of
+/// all ranks. It ends when all have succeeded, when a rank fails or a node is lost; then the nodes that are there, and
+/// those that came meanwhile, form the next one. A lost node uses no restart up.
+/// Each call returns what is to be told, in order.
+class Coordinator {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Words = std::vector<Down>;
+
+  /// `own_id` and `own`: of the node it runs in.
+  Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now);
+
+  Words take(const Up& up, Time now);
+  /// No sign of life for too long.
+  Words lost(const std::string& node, Time now);
+  /// To be called when next() has come.
+  Words tick(Time now);
+  Time next() const;
+
+ private:
+  enum class Phase { gathering, waiting_to_restart, running, stopping, over };
+  struct Node {
+    NodeHello hello;
+    std::int64_t order = 0;  // of coming
+  };
+
+  Words hello(const std::string& node, const NodeHello& hello, Time now);
+  Words failed(const std::string& node, const NodeFailed& failed);
+  Words end_of(const std::string& node, const NodeEnd& end, Time now);
+  Words gone(const std::string& node, const std::string& how, Time now);
+  Words gather(Time now);
+  Words start();
+  Words stop(const std::string& why);
+  Words stopped(Time now);
+  Words finish(int exit_code, const std::string& why);
+  std::string refusal(const NodeHello& hello) const;
+  std::string missing() const;
+  bool is_static() const { return limits_.least == limits_.most; }
+
+  NodeLimits limits_;
+  RestartPolicy policy_;
+  std::string own_id_;
+  Phase phase_ = Phase::gathering;
+  std::map<std::string, Node> nodes_;
+  std::int64_t came_ = 0;
+  Time gathering_since_, last_came_, restart_at_{};
+  Round round_;
+  std::set<std::string> running_;      // members whose part has not ended
+  std::optional<NodeFailed> failure_;  // the first of this round
+  std::string failure_text_;
+  bool member_lost_ = false;
+  std::vector<AttemptEnd> failures_;  // of the rounds so far
+};
+
+}  // namespace hookline

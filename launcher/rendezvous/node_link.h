@@ -1,0 +1,65 @@
+// The launcher's end of the process that talks to the nodes' store, which alone knows libtorch.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "launcher/supervise/file_descriptor.h"
+#include "launcher/supervise/signals.h"
+
+namespace hookline {
+
+/// Where the store is, and who this node is to it.
+struct StorePlace {
+  bool serves = false;    // the store, in this node's process
+  bool may_join = false;  // instead, if another launcher of this host serves it already
+  std::string address;
+  int port = 0;
+  std::string run_id;
+  std::string node;  // this one's id
+  std::chrono::duration<double> join_timeout{300};
+  std::chrono::duration<double> node_timeout{5};  // without a sign of life
+};
+
+/// One line that came.
+struct LinkWord {
+  enum class Kind {
+    serves,       // `text` says whether this node does: "yes" or "no"
+    up,           // for the coordinator: `text` is an Up
+    down,         // from the coordinator: a Down
+    lost,         // the node `text` gives no sign of life
+    gone,         // the store is, and with it the coordinator's node; `text` says how
+    unreachable,  // the store never was there
+    unusable      // this node can't take part: `text` says why
+  };
+  Kind kind = Kind::gone;
+  std::string text;
+};
+
+/// Lines both ways, over a socket.
+class NodeLink {
+ public:
+  /// Starts the program `store_node` with this end's other half. Throws SpawnError or std::system_error.
+  NodeLink(const std::filesystem::path& program, const StorePlace& place, const Signals& signals);
+
+  int descriptor() const { return socket_.get(); }
+  void send_up(const std::string& line) { send("up " + line); }
+  void send_down(const std::string& line) { send("down " + line); }
+
+  /// What has come; does not wait. After the program's end, `gone` once.
+  std::optional<LinkWord> next();
+
+  /// Has all that was sent told, and waits for it, for at most `patience`.
+  void finish(std::chrono::milliseconds patience);
+
+ private:
+  void send(const std::string& line);
+
+  FileDescriptor socket_;
+  std::string received_;
+  bool ended_ = false, told_of_end_ = false;
+};
+
+}  // namespace hookline

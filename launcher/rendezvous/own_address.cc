@@ -1,0 +1,57 @@
+#include "launcher/rendezvous/own_address.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+namespace hookline {
+namespace {
+
+std::string text_of(const sockaddr* address) {
+  if (!address || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return "";
+  const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  char text[NI_MAXHOST];
+  return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
+}
+
+std::set<std::string> interface_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  std::set<std::string> addresses;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (const std::string text = text_of(entry->ifa_addr); !text.empty()) addresses.insert(text);
+  }
+  return addresses;
+}
+
+}  // namespace
+
+bool is_own_address(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &found); failure != 0)
+    throw std::runtime_error("main_address '" + host + "' can't be resolved: " + gai_strerror(failure));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  const std::set<std::string> own = interface_addresses();
+  for (const addrinfo* entry = found; entry; entry = entry->ai_next) {
+    if (own.contains(text_of(entry->ai_addr))) return true;
+  }
+  return false;
+}
+
+std::string own_addresses() {
+  std::string text;
+  for (const std::string& address : interface_addresses()) {
+    if (address.starts_with("127.") || address == "::1" || address.starts_with("fe80:")) continue;
+    text += (text.empty() ? "" : ", ") + address;
+  }
+  return text.empty() ? "none but loopback" : text;
+}
+
+}  // namespace hookline

@@ -1,0 +1,240 @@
+#include "launcher/rendezvous/run_nodes.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "hooks/log.h"
+#include "launcher/supervise/outcome.h"
+#include "launcher/supervise/rank_sockets.h"
+#include "launcher/supervise/report.h"
+
+namespace hookline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kTimeToTell{5};  // the others, at the end
+
+class NodeRun {
+ public:
+  NodeRun(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job)
+      : setup_(setup), link_(link), signals_(signals), make_job_(make_job) {}
+
+  int run() {
+    try {
+      while (!exit_code_) {
+        if (due_) {
+          run_round();
+        } else {
+          wait();
+        }
+      }
+    } catch (...) {
+      say(Leave{});
+      link_.finish(kTimeToTell);
+      throw;
+    }
+    link_.finish(kTimeToTell);
+    return *exit_code_;
+  }
+
+ private:
+  void say(decltype(Up::what) what) { link_.send_up(to_line(Up{setup_.store.node, std::move(what)})); }
+
+  void tell(const Coordinator::Words& words) {
+    for (const Down& word : words) link_.send_down(to_line(word));
+  }
+
+  void wait() {
+    int patience_ms = 1000;
+    if (coordinator_) {
+      const auto now = Clock::now();
+      tell(coordinator_->tick(now));
+      const auto left = coordinator_->next() - now;
+      if (left < std::chrono::milliseconds(patience_ms))
+        patience_ms = static_cast<int>(
+            std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+    }
+    std::vector<pollfd> descriptors = {{link_.descriptor(), POLLIN, 0}};
+    for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), patience_ms);
+    take_words();
+    while (const auto signal = signals_.next()) {
+      if (signal->number == SIGTSTP) {
+        kill(getpid(), SIGSTOP);
+      } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
+        log::info("stopped by " + signal_name(signal->number) + " while no ranks were running");
+        say(Leave{signal->number});
+        exit_code_ = 128 + signal->number;
+        return;
+      }
+    }
+  }
+
+  void run_round() {
+    const Round round = round_;
+    const Member& mine = round.members[static_cast<std::size_t>(*own_)];
+    NodePlace place;
+    place.node = *own_;
+    place.nodes = static_cast<int>(round.members.size());
+    place.first_rank = mine.first_rank;
+    place.world_size = round.world_size;
+    place.main_address = setup_.store.address;
+    place.run_id = setup_.store.run_id;
+    StoreSocket store = std::move(store_);
+    store.port = store_port_;
+    due_ = false;
+    stop_wanted_ = false;
+    if (place.node == 0) {
+      std::string nodes;
+      for (const Member& member : round.members)
+        nodes += (nodes.empty() ? "" : ", ") + member.host + " (" + std::to_string(member.ranks) + ")";
+      log::info(std::to_string(round.world_size) + " ranks on " + std::to_string(place.nodes) +
+                (place.nodes == 1 ? " node: " : " nodes: ") + nodes);
+    }
+    JobSpec job = make_job_(place, round.restarts, std::move(store));
+    job.first_rank = mine.first_rank;
+    job.attention.descriptor = link_.descriptor();
+    job.attention.read = [this] {
+      take_words();
+      return std::exchange(stop_wanted_, false);
+    };
+    job.attention.failed = [this, &round](int rank, const Outcome& outcome,
+                                          std::optional<std::int64_t> step) {
+      say(NodeFailed{round.number, rank, outcome, step});
+    };
+    running_ = true;
+    was_told_to_stop_ = false;
+    Supervisor supervisor(std::move(job), signals_);
+    const RunResult result = supervisor.run();
+    running_ = false;
+    if (result.failure) log::warning(failure_report(*result.failure));
+    NodeEnd end{round.number, {}};
+    if (result.state.stopped_by && !was_told_to_stop_) {
+      end.signal = result.state.stopped_by;
+      log::info("stopped by " + signal_name(*end.signal));
+    }
+    say(end);
+    if (lost_store_) give_up_store();
+  }
+
+  void take_words() {
+    while (const auto word = link_.next()) take(*word);
+  }
+
+  void take(const LinkWord& word) {
+    switch (word.kind) {
+      case LinkWord::Kind::serves:
+        if (word.text == "yes") {
+          coordinator_.emplace(setup_.limits, setup_.policy, setup_.store.node, setup_.hello, Clock::now());
+        } else {
+          say(setup_.hello);
+        }
+        break;
+      case LinkWord::Kind::up:
+        if (const auto up = up_of(word.text); up && coordinator_) tell(coordinator_->take(*up, Clock::now()));
+        break;
+      case LinkWord::Kind::lost:
+        if (coordinator_) tell(coordinator_->lost(word.text, Clock::now()));
+        break;
+      case LinkWord::Kind::down:
+        if (const auto down = down_of(word.text)) std::visit([this](const auto& said) { hear(said); }, *down);
+        break;
+      case LinkWord::Kind::unreachable:
+        refuse(word.text, 1);
+        break;
+      case LinkWord::Kind::unusable:
+        refuse(word.text, 2);
+        break;
+      case LinkWord::Kind::gone:
+        if (exit_code_ || lost_store_) break;
+        lost_store_ = word.text;
+        want_stop("the node at " + setup_.store.address + ", which the others meet at, is gone");
+        if (!running_) give_up_store();
+        break;
+    }
+  }
+
+  void give_up_store() {
+    log::error("the node at " + setup_.store.address + ":" + std::to_string(setup_.store.port) +
+               ", which the others meet at, is gone (" + *lost_store_ + "): the run can't go on without it");
+    exit_code_ = 1;
+  }
+
+  void refuse(const std::string& why, int code) {
+    log::error("this node can't take part in the run: " + why);
+    exit_code_ = code;
+  }
+
+  void want_stop(const std::string& why) {
+    if (!running_ || was_told_to_stop_) return;
+    log::warning("stopping this node's ranks: " + why);
+    stop_wanted_ = was_told_to_stop_ = true;
+  }
+
+  void hear(const Round& round) {
+    round_ = round;
+    own_.reset();
+    for (std::size_t i = 0; i < round.members.size(); ++i) {
+      if (round.members[i].node == setup_.store.node) own_ = static_cast<int>(i);
+    }
+    if (own_ != 0) return;  // the port of rank 0's store is to come
+    store_ = bind_store_socket(/*for_other_hosts=*/true);
+    store_port_ = store_.port;
+    say(StorePort{round.number, store_port_});
+    due_ = true;
+  }
+
+  void hear(const StorePort& port) {
+    if (port.round != round_.number || !own_ || *own_ == 0) return;
+    store_port_ = port.port;
+    due_ = true;
+  }
+
+  void hear(const StopRound& stop) {
+    if (stop.round != round_.number || !own_) return;
+    want_stop(stop.why);
+    if (!running_ && std::exchange(due_, false)) say(NodeEnd{round_.number, {}});
+  }
+
+  void hear(const EndRun& end) {
+    want_stop(end.why);
+    if (!end.why.empty()) log::error(end.why);
+    exit_code_ = end.exit_code;
+  }
+
+  void hear(const Refuse& refusal) {
+    if (refusal.node == setup_.store.node) return refuse(refusal.why, 2);
+    if (coordinator_) log::warning("a node was refused: " + refusal.why);
+  }
+
+  void hear(const Say& said) { log::info(said.text); }
+
+  const NodeSetup& setup_;
+  NodeLink& link_;
+  Signals& signals_;
+  const MakeNodeJob& make_job_;
+  std::optional<Coordinator> coordinator_;  // if this node serves the store
+  Round round_;
+  std::optional<int> own_;  // this node's place in it; none: it is not a member
+  StoreSocket store_;       // of the round that is due
+  int store_port_ = 0;
+  bool due_ = false;  // the round's ranks are to be started
+  bool running_ = false;
+  bool stop_wanted_ = false, was_told_to_stop_ = false;
+  std::optional<std::string> lost_store_;  // and how
+  std::optional<int> exit_code_;
+};
+
+}  // namespace
+
+int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job) {
+  return NodeRun(setup, link, signals, make_job).run();
+}
+
+}  // namespace hookline

@@ -1,0 +1,33 @@
+// One node's part in a run of several.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "launcher/rendezvous/coordinator.h"
+#include "launcher/rendezvous/node_link.h"
+#include "launcher/supervise/environment.h"
+#include "launcher/supervise/rank_sockets.h"
+#include "launcher/supervise/signals.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace hookline {
+
+struct NodeSetup {
+  StorePlace store;
+  NodeHello hello;
+  NodeLimits limits;
+  RestartPolicy policy;
+};
+
+/// Makes this node's job of a round. `restarts`: of all ranks so far; `store`: the socket of rank 0's store, if that is here.
+using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t restarts, StoreSocket store)>;
+
+/// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and tells what becomes
+/// of the run. The exit code, the same on all nodes: that of the rank which failed first, 128 + the signal that stopped a
+/// node, 1 if nodes are missing or the coordinator's is gone, 2 if this one can't take part, or 0.
+/// Throws as Supervisor does.
+int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job);
+
+}  // namespace hookline

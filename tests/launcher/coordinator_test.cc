@@ -1,0 +1,210 @@
+#include "launcher/rendezvous/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/rendezvous/messages.h"
+
+namespace hookline {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const Coordinator::Time kStart{};
+
+NodeHello node(const std::string& host, int ranks, std::optional<int> node_rank = {}) {
+  return {host, ranks, node_rank, {{"ddp.comm_hook", "\"fp16\""}}};
+}
+
+NodeLimits limits(int least, int most) { return {least, most, seconds(300), seconds(5)}; }
+
+/// What was told, in short.
+std::vector<std::string> said(const Coordinator::Words& words) {
+  std::vector<std::string> texts;
+  for (const Down& word : words) {
+    if (const auto* round = std::get_if<Round>(&word)) {
+      std::string text =
+          "round " + std::to_string(round->number) + " after " + std::to_string(round->restarts) + ":";
+      for (const Member& member : round->members)
+        text += " " + member.host + "@" + std::to_string(member.first_rank);
+      texts.push_back(text + " of " + std::to_string(round->world_size));
+    }
+    if (const auto* port = std::get_if<StorePort>(&word))
+      texts.push_back("port " + std::to_string(port->port));
+    if (const auto* stop = std::get_if<StopRound>(&word)) texts.push_back("stop: " + stop->why);
+    if (const auto* end = std::get_if<EndRun>(&word))
+      texts.push_back("end " + std::to_string(end->exit_code) + ": " + end->why);
+    if (const auto* refusal = std::get_if<Refuse>(&word))
+      texts.push_back("refuse " + refusal->node + ": " + refusal->why);
+    if (const auto* say = std::get_if<Say>(&word)) texts.push_back("say: " + say->text);
+  }
+  return texts;
+}
+
+struct Nodes {
+  Coordinator coordinator;
+  Coordinator::Time now = kStart;
+
+  Nodes(NodeLimits of, RestartPolicy policy, NodeHello own)
+      : coordinator(of, policy, "a", std::move(own), kStart) {}
+  template <class What>
+  std::vector<std::string> take(const std::string& from, What what) {
+    return said(coordinator.take({from, std::move(what)}, now));
+  }
+  std::vector<std::string> tick(seconds later) {
+    now += later;
+    return said(coordinator.tick(now));
+  }
+  std::vector<std::string> lost(const std::string& who) { return said(coordinator.lost(who, now)); }
+};
+
+TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
+  Nodes run(limits(3, 3), {}, node("one", 2, 0));
+  EXPECT_THAT(run.take("c", node("three", 1, 2)), IsEmpty());
+  EXPECT_THAT(run.take("b", node("two", 4, 1)), ElementsAre("round 1 after 0: one@0 two@2 three@6 of 7"));
+  EXPECT_THAT(run.take("a", StorePort{1, 4711}), ElementsAre("port 4711"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}}), IsEmpty());
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty());
+  EXPECT_THAT(run.take("c", NodeEnd{1, {}}), ElementsAre("end 0: "));
+}
+
+TEST(Coordinator, WaitsForTheLastCallAndNoLongerOnceAllThatMayComeAreThere) {
+  Nodes run(limits(2, 4), {}, node("one", 1));
+  EXPECT_THAT(run.tick(seconds(100)), IsEmpty());
+  EXPECT_THAT(run.take("b", node("two", 1)), IsEmpty());
+  EXPECT_THAT(run.tick(seconds(4)), IsEmpty());
+  EXPECT_THAT(run.take("c", node("three", 1)), IsEmpty());
+  EXPECT_THAT(run.tick(seconds(4)), IsEmpty()) << "the call starts again with each that comes";
+  EXPECT_EQ(run.coordinator.next(), run.now + seconds(1));
+  EXPECT_THAT(run.tick(seconds(1)), ElementsAre("round 1 after 0: one@0 two@1 three@2 of 3"));
+
+  Nodes full(limits(1, 2), {}, node("one", 1));
+  EXPECT_THAT(full.take("b", node("two", 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
+}
+
+TEST(Coordinator, NamesTheNodesThatDoNotCome) {
+  Nodes run(limits(3, 3), {}, node("one", 1, 0));
+  run.take("c", node("three", 1, 2));
+  EXPECT_THAT(run.tick(seconds(299)), IsEmpty());
+  EXPECT_THAT(
+      run.tick(seconds(1)),
+      ElementsAre(
+          "end 1: 2 of 3 nodes are there after 300 s: missing is node_rank 1; start 'hookline launch' "
+          "on each, or set [launch] join_timeout_seconds"));
+}
+
+TEST(Coordinator, RefusesANodeThatIsNotLikeTheOthers) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  NodeHello other = node("two", 1, 1);
+  other.config["ddp.comm_hook"] = "\"no\"";
+  EXPECT_THAT(run.take("b", other),
+              ElementsAre("refuse b: its config differs in what all nodes must have alike:\n"
+                          "  ddp.comm_hook is \"fp16\" on one and \"no\" on two"));
+  EXPECT_THAT(run.take("c", node("two", 1, 0)),
+              ElementsAre("refuse c: node_rank 0 is taken by one: each node needs one of its own"));
+  EXPECT_THAT(run.take("d", node("two", 1, 5)),
+              ElementsAre("refuse d: node_rank is 5, and there are 2 nodes: it must be less"));
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty()) << "it was refused";
+  EXPECT_THAT(run.take("e", node("two", 1, 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
+}
+
+TEST(Coordinator, EndsWithTheCodeOfTheRankThatFailedFirst) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  EXPECT_THAT(run.take("b", NodeFailed{1, 1, Signalled{11, true}, 7}),
+              ElementsAre("stop: rank 1 on two was killed by SIGSEGV (signal 11, core dumped)"));
+  EXPECT_THAT(run.take("a", NodeFailed{1, 0, Exited{1}, 7}), IsEmpty()) << "it follows from the first";
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty());
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}}),
+              ElementsAre("end 139: rank 1 on two was killed by SIGSEGV (signal 11, core dumped)"));
+}
+
+TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
+  Nodes run(limits(2, 2), {1, false, seconds(2)}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  const auto fail = [&](int round) {
+    run.take("b", NodeFailed{round, 1, Exited{7}, round});
+    run.take("b", NodeEnd{round, {}});
+    return run.take("a", NodeEnd{round, {}});
+  };
+  EXPECT_THAT(fail(1), ElementsAre("say: restarting all ranks in 2 s (restart 1 of 1)"));
+  EXPECT_THAT(run.tick(seconds(1)), IsEmpty());
+  EXPECT_THAT(run.tick(seconds(1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
+  EXPECT_THAT(fail(2),
+              ElementsAre("end 7: rank 1 on two exited with code 7\n  no restart: the ranks were restarted "
+                          "once, as often as max_restarts allows"));
+}
+
+TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
+  Nodes run(limits(2, 3), {}, node("one", 1));
+  run.take("b", node("two", 1));
+  run.take("c", node("three", 1));
+  EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is gone: it gives no sign of life"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}}), IsEmpty());
+  EXPECT_THAT(run.take("c", NodeEnd{1, {}}), ElementsAre("say: forming anew: 2 of 3 nodes"));
+  EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 three@1 of 2"));
+  EXPECT_THAT(run.lost("c"), ElementsAre("stop: the node three is gone: it gives no sign of life"));
+  EXPECT_THAT(run.take("a", NodeEnd{2, {}}), ElementsAre("say: forming anew: 1 of 3 nodes"));
+  EXPECT_THAT(run.take("d", node("four", 2)), IsEmpty()) << "a newcomer is waited for";
+  EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
+}
+
+TEST(Coordinator, LetsALateNodeInWhenTheNodesFormAnew) {
+  Nodes run(limits(1, 2), {1, false, seconds(0)}, node("one", 1));
+  EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 1 after 0: one@0 of 1"));
+  EXPECT_THAT(run.take("b", node("two", 1)),
+              ElementsAre("say: the node two waits; it takes part when the nodes form anew"));
+  run.take("a", NodeFailed{1, 0, Exited{7}, {}});
+  run.take("a", NodeEnd{1, {}});
+  EXPECT_THAT(run.tick(seconds(0)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
+}
+
+TEST(Coordinator, OfAFixedNumberEndsWithALostNodeUnlessRestartsAreAllowed) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  run.lost("b");
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}}),
+              ElementsAre("end 1: the node two is gone: it gives no sign of life"));
+
+  Nodes patient(limits(2, 2), {1, false, seconds(1)}, node("one", 1, 0));
+  patient.take("b", node("two", 1, 1));
+  patient.lost("b");
+  EXPECT_THAT(patient.take("a", NodeEnd{1, {}}), ElementsAre("say: forming anew: 1 of 2 nodes"));
+  EXPECT_THAT(patient.take("c", node("two", 1, 1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
+}
+
+TEST(Coordinator, EndsWhenANodeIsStopped) {
+  Nodes run(limits(2, 2), {3, false, seconds(1)}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  EXPECT_THAT(run.take("b", NodeEnd{1, 15}), ElementsAre("end 143: the node two was stopped by SIGTERM"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}}), IsEmpty());
+
+  Nodes waiting(limits(3, 3), {}, node("one", 1, 0));
+  waiting.take("b", node("two", 1, 1));
+  EXPECT_THAT(waiting.take("b", Leave{2}), ElementsAre("end 130: the node two was stopped by SIGINT"));
+}
+
+TEST(NodeMessages, AreReadAsTheyWereWritten) {
+  const auto up = [](Up said) { return to_line(*up_of(to_line(said))); };
+  NodeHello hello = node("one", 2, 3);
+  EXPECT_EQ(up({"a", hello}), to_line(Up{"a", hello}));
+  EXPECT_EQ(up_of(to_line(Up{"a", hello}))->node, "a");
+  for (const Outcome& outcome : {Outcome(Exited{7}), Outcome(Signalled{9, true}), Outcome(Stuck{2.5})}) {
+    const auto read = up_of(to_line(Up{"a", NodeFailed{2, 5, outcome, 12}}));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
+    EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
+  }
+  const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
+  EXPECT_EQ(to_line(*down_of(to_line(Down(round)))), to_line(Down(round)));
+  for (const std::string rubbish :
+       {"", "{", "[]", "7", "{\"is\":\"round\"}", "{\"is\":7}", "GET / HTTP/1.1", "\xff\xfe"}) {
+    EXPECT_FALSE(up_of(rubbish)) << rubbish;
+    EXPECT_FALSE(down_of(rubbish)) << rubbish;
+  }
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,279 @@
+// Runs of several nodes: hosts as network namespaces that share a file system.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "support/hosts.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using testing::eventually;
+using ::testing::HasSubstr;
+using testing::Hosts;
+using ::testing::Not;
+using testing::Process;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using testing::read_file;
+using testing::TemporaryFolder;
+
+/// Three hosts, and a folder for each to run in.
+class Nodes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hosts_.ok()) GTEST_SKIP() << "network namespaces can't be made here (run as root)";
+    // Torch-free ranks: each says who it is, then waits for the files "exit" or "exitRANK", which hold its exit code.
+    folder_.write("train",
+                  "#!/bin/sh\n"
+                  "echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, at $MASTER_ADDR\n"
+                  "echo >here$RANK-of-$WORLD_SIZE-restart$TORCHELASTIC_RESTART_COUNT\n"
+                  "while :; do\n"
+                  "  [ -e exit ] && exit $(cat exit)\n"
+                  "  [ -e exit$RANK-$TORCHELASTIC_RESTART_COUNT ] && exit $(cat "
+                  "exit$RANK-$TORCHELASTIC_RESTART_COUNT)\n"
+                  "  sleep 0.02\ndone\n",
+                  true);
+  }
+
+  std::unique_ptr<Process> launch(int host, const std::vector<std::string>& sets,
+                                  const std::vector<std::string>& program = {"./train"}) {
+    ProcessOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"OMP_NUM_THREADS", "1"}, {"CUDA_VISIBLE_DEVICES", ""}};
+    options.arguments = {"launch",
+                         "--set",
+                         "rendezvous.main_address=" + Hosts::address(0),
+                         "--set",
+                         "rendezvous.node_timeout_seconds=2",
+                         "--set",
+                         "rendezvous.last_call_seconds=1",
+                         "--set",
+                         "launch.restart_delay_seconds=0.1",
+                         "--set",
+                         "logging.dir=runs" + std::to_string(host)};
+    for (const std::string& set : sets) options.arguments.insert(options.arguments.end(), {"--set", set});
+    options.arguments.insert(options.arguments.end(), program.begin(), program.end());
+    return hosts_.start(host, HOOKLINE_BINARY, options);
+  }
+
+  static std::string rank(int node) { return "launch.node_rank=" + std::to_string(node); }
+
+  bool there(const std::string& name) {
+    return eventually([&] { return std::filesystem::exists(folder_.path() / name); });
+  }
+  void let_all_exit(int code) { folder_.write("exit", std::to_string(code)); }
+
+  Hosts hosts_{3};
+  TemporaryFolder folder_;
+};
+
+TEST_F(Nodes, RunEachItsPartOfTheRanks) {
+  const auto one = launch(0, {"launch.nnodes=3", rank(0), "launch.processes_per_node=2"});
+  const auto two = launch(1, {"launch.nnodes=3", rank(1)});
+  const auto three = launch(2, {"launch.nnodes=3", rank(2)});
+  ASSERT_TRUE(there("here3-of-4-restart0") && there("here0-of-4-restart0"));
+  let_all_exit(0);
+  const ProcessResult first = one->wait(), second = two->wait(), third = three->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(third.exit_code, 0) << third.err;
+  EXPECT_THAT(first.err, HasSubstr("hookline: 4 ranks on 3 nodes: "));
+  EXPECT_THAT(first.out, AllOf(HasSubstr("[0] rank 0 of 4, restart 0, at " + Hosts::address(0) + "\n"),
+                               HasSubstr("[1] rank 1 of 4, ")));
+  EXPECT_THAT(second.out, HasSubstr("[2] rank 2 of 4, "));
+  EXPECT_THAT(third.out, HasSubstr("[3] rank 3 of 4, "));
+  EXPECT_THAT(read_file(folder_.path() / "runs2/latest/attempt_0/3/stdout.log"), HasSubstr("rank 3 of 4"));
+}
+
+TEST_F(Nodes, EndTogetherWithTheCodeOfTheRankThatFailed) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=3", rank(i)}));
+  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  folder_.write("exit2-0", "7");
+  for (int i = 0; i < 3; ++i) {
+    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
+    EXPECT_EQ(result.exit_code, 7) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 2 on "));
+    EXPECT_THAT(result.err, i == 2 ? HasSubstr("warning: rank 2 exited with code 7\n")
+                                   : HasSubstr("warning: stopping this node's ranks: rank 2 on "));
+  }
+}
+
+TEST_F(Nodes, RestartTogether) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i)
+    nodes.push_back(launch(i, {"launch.nnodes=2", rank(i), "launch.max_restarts=1"}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  folder_.write("exit1-0", "7");
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
+  let_all_exit(0);
+  for (const auto& node : nodes) {
+    const ProcessResult result = node->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("restarting all ranks in 0.1 s (restart 1 of 1)\n"));
+  }
+}
+
+TEST_F(Nodes, FormAnewWithoutAHostThatIsCutOff) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
+  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  hosts_.cut(2);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
+  const ProcessResult cut = nodes[2]->wait();
+  EXPECT_EQ(cut.exit_code, 1);
+  EXPECT_THAT(cut.err, HasSubstr("hookline: error: the node at " + Hosts::address(0) +
+                                 ":29500, which the others meet at, is gone (it has not answered for "));
+  let_all_exit(0);
+  for (int i = 0; i < 2; ++i) {
+    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("is gone: it gives no sign of life\n"));
+  }
+}
+
+TEST_F(Nodes, FormAnewWithoutALauncherThatIsKilled) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
+  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  nodes[1]->signal(SIGKILL);
+  EXPECT_EQ(nodes[1]->wait().exit_code, 128 + SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
+  let_all_exit(0);
+  EXPECT_EQ(nodes[0]->wait().exit_code, 0);
+  EXPECT_EQ(nodes[2]->wait().exit_code, 0);
+}
+
+TEST_F(Nodes, TakeALateHostInWhenTheyFormAnew) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2:3", "launch.max_restarts=1"};
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  nodes.push_back(launch(2, sets));
+  EXPECT_TRUE(nodes[0]->wait_for("waits; it takes part when the nodes form anew"));
+  folder_.write("exit1-0", "7");
+  ASSERT_TRUE(there("here0-of-3-restart1") && there("here1-of-3-restart1") && there("here2-of-3-restart1"));
+  let_all_exit(0);
+  for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 0);
+}
+
+TEST_F(Nodes, CanNotGoOnWithoutTheHostThatTheyMeetAt) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
+  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  nodes[0]->signal(SIGKILL);
+  for (int i = 1; i < 3; ++i) {
+    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("which the others meet at, is gone ("));
+  }
+}
+
+TEST_F(Nodes, StopTogetherWhenOneIsStopped) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2", rank(i)}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  nodes[1]->signal(SIGINT);
+  const ProcessResult stopped = nodes[1]->wait(), other = nodes[0]->wait();
+  EXPECT_EQ(stopped.exit_code, 128 + SIGINT) << stopped.err;
+  EXPECT_EQ(other.exit_code, 128 + SIGINT) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("was stopped by SIGINT\n"));
+}
+
+TEST_F(Nodes, PayNoHeedToAStranger) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2", rank(i)}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  for (const std::string text : {"GET / HTTP/1.1\\r\\n\\r\\n", "\\377\\376\\375\\374\\000\\001\\002"}) {
+    ProcessOptions stranger;
+    stranger.arguments = {"-c", "printf '" + text + "' >/dev/tcp/" + Hosts::address(0) +
+                                    "/29500; head -c 200000 /dev/urandom >/dev/tcp/" + Hosts::address(0) +
+                                    "/29500"};
+    hosts_.start(1, "/bin/bash", stranger)->wait();
+  }
+  folder_.write("exit1-0", "9");
+  for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 9);
+}
+
+TEST_F(Nodes, SayWhyTheyCanNotMeet) {
+  const auto end_of = [&](int host, const std::vector<std::string>& sets) {
+    return launch(host, sets)->wait();
+  };
+  const std::string at = Hosts::address(0) + ":29500";
+  ProcessResult result = end_of(1, {"launch.nnodes=2", rank(0)});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: main_address '" + Hosts::address(0) +
+                "' (from command line --set rendezvous.main_address) is not this host's, and node_rank is 0\n"
+                "  addresses of this host: " +
+                Hosts::address(1) + "\n");
+  result = end_of(0, {"launch.nnodes=2", rank(0), "launch.join_timeout_seconds=0.5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: 1 of 2 nodes is there after 0.5 s: missing is node_rank 1; start "
+                        "'hookline launch' on each, or set [launch] join_timeout_seconds\n"));
+  result = end_of(1, {"launch.nnodes=2", rank(1), "launch.join_timeout_seconds=1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: this node can't take part in the run: no node that serves the "
+                        "nodes' store answers at " +
+                        at + " ("));
+
+  const auto first = launch(0, {"launch.nnodes=2", rank(0)});
+  ASSERT_TRUE(first->wait_for("logs in"));
+  result = end_of(1, {"launch.nnodes=2", rank(1), "rendezvous.run_id=mine"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("can't take part in the run: at " + at +
+                                    " is the run 'default', and this node was "
+                                    "started for 'mine' ([rendezvous] run_id)\n"));
+  result = end_of(1, {"launch.nnodes=2", rank(1), "ddp.comm_hook=fp16"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("can't take part in the run: its config differs in what all nodes must have alike:\n"),
+            HasSubstr("\n  ddp.comm_hook is \"no\" on "), HasSubstr(" and \"fp16\" on ")));
+  result = end_of(1, {"launch.nnodes=2", rank(0)});
+  EXPECT_EQ(result.exit_code, 2);
+  result = end_of(0, {"launch.nnodes=2", rank(0)});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("the port 29500 is taken on this host by another program: set [rendezvous] main_port "
+                        "to a free one, on every node\n"));
+  first->signal(SIGTERM);
+  EXPECT_EQ(first->wait().exit_code, 128 + SIGTERM);
+}
+
+TEST_F(Nodes, GoOnFromTheirCheckpointWithTheHostsThatAreLeft) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2:3", "training.checkpoint_every_steps=1",
+                                         "training.max_steps=600", "ddp.comm_hook=power_sgd",
+                                         "ddp.comm_state_option.start_powerSGD_iter=3"};
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM, "500"}));
+  ASSERT_TRUE(there("checkpoints/step_00000005"));
+  hosts_.cut(2);
+  EXPECT_EQ(nodes[2]->wait().exit_code, 1);
+  const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(
+      first.err,
+      AllOf(HasSubstr("is gone: it gives no sign of life\n"), HasSubstr("hookline: going on from step "),
+            HasSubstr("(saved by 3 ranks, now 2): what power_sgd(rank=1, start=3) kept on each rank, "
+                      "such as error feedback\n")));
+  EXPECT_THAT(first.out, HasSubstr("[0] ended at step 600: "));
+  EXPECT_THAT(second.out, HasSubstr("[1] ended at step 600: "));
+}
+
+}  // namespace
+}  // namespace hookline

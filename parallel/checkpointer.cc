@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/preemption.h"
 #include "parallel/random_state.h"
 
 namespace hookline {
@@ -46,6 +50,7 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
   }
   if (from_ == nullptr && config_.checkpoint_every_steps && config_.resume != "auto" && !restarted)
     expect_no_checkpoints(config_.checkpoint_dir);
+  if (config_.checkpoint_every_steps) watch_for_preemption();
   add({kProgressPart, [this] { return save_progress(*progress_); },
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
@@ -141,10 +146,12 @@ void Checkpointer::before_batch(const void* loader) {
 bool Checkpointer::is_due() const {
   if (!config_.checkpoint_every_steps) return false;
   const std::int64_t every = *config_.checkpoint_every_steps;
+  if (stop_at_ && progress_->steps >= *stop_at_) return true;
   return progress_->steps / every > last_saved_step_ / every;
 }
 
 void Checkpointer::step_done(bool last, std::set<const void*> loaders) {
+  look_for_preemption();
   if (!is_due()) return;
   in_hand_ = std::move(loaders);
   if (in_hand_.empty() && last) save_due();
@@ -162,11 +169,47 @@ void Checkpointer::save_due() {
     }
   };
   const auto name = folder / checkpoint_name(progress_->steps);
-  if (config_.checkpoint_async) {
-    saver().save_in_background(name, content(), prune);
-  } else {
-    saver().save(name, content(), prune);
+  const bool is_last = stop_at_ && progress_->steps >= *stop_at_;
+  if (config_.checkpoint_async && !is_last) return saver().save_in_background(name, content(), prune);
+  const bool saved = saver().save(name, content(), prune);
+  if (!is_last) return;
+  if (saved) end_for_later();
+  stop_at_.reset();  // it goes on for as long as it may
+  last_look_ = std::chrono::steady_clock::time_point::max();
+}
+
+void Checkpointer::look_for_preemption() {
+  using std::chrono::duration;
+  constexpr std::chrono::milliseconds kLookEvery{500};  // for what another rank was told
+  constexpr duration<double> kTimeToHear{2};
+  if (!config_.checkpoint_every_steps || stop_at_) return;
+  const auto now = std::chrono::steady_clock::now();
+  const duration<double> step = now - std::exchange(last_step_, now);
+  const bool told = preemption_announced();
+  if (now < last_look_ || (!told && now - last_look_ < kLookEvery)) return;
+  last_look_ = now;
+  // No rank is further than one step ahead: the first that was told names a step that all will have heard of before.
+  const std::string key = "checkpoint/stop_at";
+  std::vector<std::uint8_t> agreed;
+  if (told) {
+    const auto ahead =
+        static_cast<std::int64_t>(std::min(1000.0, kTimeToHear / std::max(step, duration<double>(1e-6))));
+    const std::string proposal = std::to_string(progress_->steps + 2 + ahead);
+    agreed = world_->store().compareSet(key, std::vector<std::uint8_t>(),
+                                        std::vector<std::uint8_t>(proposal.begin(), proposal.end()));
+  } else if (world_->store().check({key})) {
+    agreed = world_->store().get(key);
   }
+  if (!agreed.empty()) stop_at_ = std::stoll(std::string(agreed.begin(), agreed.end()));
+}
+
+void Checkpointer::end_for_later() {
+  if (world_->rank() == 0)
+    log::info("ending at step " + std::to_string(progress_->steps) +
+              ", as SIGUSR1 asks: with resume = \"auto\" the next launch goes on from here");
+  world_->barrier("the end after SIGUSR1");
+  std::fflush(nullptr);
+  std::_Exit(kSavedForLater);
 }
 
 CheckpointContent Checkpointer::content() const {

@@ -1,10 +1,12 @@
 // When a run saves its state, and what it goes on from.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,6 +54,8 @@ class Checkpointer {
   CheckpointContent content() const;
   bool is_due() const;
   void save_due();
+  void look_for_preemption();
+  [[noreturn]] void end_for_later();
   void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
   void restore(const CheckpointPart& part);
   void restore_random();
@@ -66,6 +70,9 @@ class Checkpointer {
   bool random_is_due_ = false;    // to be restored at the first batch
   bool random_was_told_ = false;  // what of it is not restored
   std::int64_t last_saved_step_ = 0;
+  std::chrono::steady_clock::time_point last_step_{}, last_look_{};
+  std::optional<std::int64_t>
+      stop_at_;  // the step at which all ranks save and end, since a preemption was announced
   std::set<const void*> in_hand_;  // loaders whose batch the step that is due came from
 };
 

@@ -184,6 +184,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
     return {Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
                 std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) + ")"}};
   }
+  if (saved_for_later(failure_->outcome)) return finish(exit_code(failure_->outcome), kSavedForLaterText);
   std::string why = failure_text_;
   if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
     why += "\n  no restart: " + end->reason;

@@ -113,7 +113,8 @@ class NodeRun {
     Supervisor supervisor(std::move(job), signals_);
     const RunResult result = supervisor.run();
     running_ = false;
-    if (result.failure) log::warning(failure_report(*result.failure));
+    if (result.failure && !saved_for_later(result.failure->cause.outcome))
+      log::warning(failure_report(*result.failure));
     NodeEnd end{round.number, {}};
     if (result.state.stopped_by && !was_told_to_stop_) {
       end.signal = result.state.stopped_by;
@@ -204,7 +205,10 @@ class NodeRun {
 
   void hear(const EndRun& end) {
     want_stop(end.why);
-    if (!end.why.empty()) log::error(end.why);
+    if (saved_for_later(Exited{end.exit_code}))
+      log::info(end.why);
+    else if (!end.why.empty())
+      log::error(end.why);
     exit_code_ = end.exit_code;
   }
 

@@ -59,7 +59,9 @@ int run_attempts(const RestartPolicy& policy, Signals& signals,
     }
     if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
       log::info("no restart: " + end->reason);
-    if (failure)
+    if (failure && saved_for_later(failure->cause.outcome))
+      log::info(kSavedForLaterText);
+    else if (failure)
       log::error(failure_report(*failure));
     else if (result.state.stopped_by)
       log::info("stopped by " + signal_name(*result.state.stopped_by));

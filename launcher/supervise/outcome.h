@@ -30,6 +30,14 @@ Outcome outcome_of(int wait_status);
 
 bool succeeded(const Outcome& outcome);
 
+/// The rank has saved its state, as SIGUSR1 asked, and is to go on another time: exit code 75, EX_TEMPFAIL of sysexits.h.
+bool saved_for_later(const Outcome& outcome);
+
+/// What is said then.
+inline constexpr const char* kSavedForLaterText =
+    "the ranks saved their state, as SIGUSR1 asks, and ended: launch again, with [training] resume = "
+    "\"auto\"";
+
 /// As a shell counts: the code itself, or 128 + the signal's number; 124, as `timeout` has it, for one that is stuck.
 int exit_code(const Outcome& outcome);
 

@@ -16,7 +16,7 @@ std::string times(std::int64_t count) { return count == 1 ? "once" : std::to_str
 NextAttempt next_attempt(const RestartPolicy& policy, const std::vector<AttemptEnd>& ends) {
   const AttemptEnd& last = ends.back();
   if (!last.state.root_cause) return Finished{};
-  if (policy.max_restarts == 0) return GiveUp{};
+  if (policy.max_restarts == 0 || saved_for_later(last.state.root_cause->outcome)) return GiveUp{};
   const auto restarts = static_cast<std::int64_t>(ends.size()) - 1;
   if (restarts >= policy.max_restarts)
     return GiveUp{"the ranks were restarted " + times(restarts) + ", as often as max_restarts allows"};

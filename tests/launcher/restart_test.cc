@@ -42,6 +42,12 @@ TEST(NextAttempt, IsMadeAsOftenAsAllowedAndLaterEachTime) {
             NextAttempt(GiveUp{"the ranks were restarted once, as often as max_restarts allows"}));
 }
 
+TEST(NextAttempt, IsNotMadeOfRanksThatSavedThemselvesForLater) {
+  RestartPolicy always = up_to(3);
+  always.always = true;
+  EXPECT_EQ(next_attempt(always, {failed(Exited{75})}), NextAttempt(GiveUp{}));
+}
+
 TEST(NextAttempt, IsNeverMoreThanAMinuteAwayUnlessThatIsAskedFor) {
   const std::vector<AttemptEnd> ends(20, failed(Exited{1}));
   EXPECT_EQ(next_attempt(up_to(100), ends), after(60));

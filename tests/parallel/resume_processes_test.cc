@@ -1,6 +1,7 @@
 // Runs that are killed, stopped, and short of disk, and go on from their checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -65,6 +66,30 @@ TEST(ResumedRun, IsTheNextLaunchIfAsked) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("going on from step 10: "));
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=30"})));
+}
+
+TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
+  const TemporaryFolder folder;
+  const auto sets = with(kPowerSgd, {"training.max_steps=1500", "training.checkpoint_every_steps=100000"});
+  testing::Process launcher(HOOKLINE_BINARY, launch_in(folder.path(), sets));
+  ASSERT_TRUE(launcher.wait_for("after step 3"));
+  // One rank alone is told: the other one hears of it.
+  const auto keeper = testing::children_of(launcher.pid());
+  ASSERT_EQ(keeper.size(), 1U);
+  const auto ranks = testing::children_of(keeper[0]);
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks[1], SIGUSR1);
+  const ProcessResult stopped = launcher.wait();
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
+  EXPECT_THAT(stopped.err,
+              AllOf(ContainsRegex("hookline: ending at step [0-9]+, as SIGUSR1 asks: with resume = "),
+                    HasSubstr("hookline: the ranks saved their state, as SIGUSR1 asks, and ended: launch "
+                              "again, with [training] resume = \"auto\"\n"),
+                    Not(HasSubstr("error"))));
+  const ProcessResult result = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("going on from step "));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));
 }
 
 TEST(ResumedRun, IsRefusedBeforeAnythingStartsIfItsCheckpointIsNotThere) {

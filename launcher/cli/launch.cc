@@ -13,6 +13,7 @@
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
+#include "launcher/cli/scheduled.h"
 #include "launcher/cli/start_ranks.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
@@ -140,10 +141,11 @@ int launch(const Arguments& arguments) {
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
 
-  log::set_level(resolution.config.logging.level);
-  if (!request.dry_run && !(can_record_in(resolution.config) && can_resume(resolution.config)))
-    return kBadInput;
-  return request.dry_run ? show_plan(resolution.config, program) : start_ranks(resolution.config, program);
+  RunConfig config = resolution.config;
+  log::set_level(config.logging.level);
+  if (!complete_by_scheduler(config)) return kBadInput;
+  if (request.dry_run) return show_plan(config, program);
+  return can_record_in(config) && can_resume(config) ? start_ranks(config, program) : kBadInput;
 }
 
 }  // namespace hookline

@@ -1,0 +1,101 @@
+#include "launcher/cli/scheduled.h"
+
+#include <netdb.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "config/node_count.h"
+#include "hooks/log.h"
+#include "launcher/schedulers/surroundings.h"
+#include "launcher/supervise/machine.h"
+
+namespace hookline {
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+/// This host's name with its domain, if it is known.
+std::string full_host_name() {
+  const std::string name = host_name();
+  addrinfo hints = {};
+  hints.ai_flags = AI_CANONNAME;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return name;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  return found->ai_canonname ? found->ai_canonname : name;
+}
+
+bool resolves(const std::string& host) {
+  addrinfo* found = nullptr;
+  const bool there = getaddrinfo(host.c_str(), nullptr, nullptr, &found) == 0;
+  if (there) freeaddrinfo(found);
+  return there;
+}
+
+/// Slurm may know a node by a name of its own; then it knows the address too. `host`, if it does not say.
+std::string address_by_slurm(const std::string& host) {
+  if (resolves(host)) return host;
+  FILE* const answer = popen(("scontrol -o show node '" + host + "' 2>/dev/null").c_str(), "r");
+  if (!answer) return host;
+  std::string text;
+  char block[4096];
+  while (const std::size_t count = std::fread(block, 1, sizeof block, answer)) text.append(block, count);
+  pclose(answer);
+  const std::string key = " NodeAddr=";
+  const auto begin = text.find(key);
+  if (begin == text.npos) return host;
+  const auto from = begin + key.size();
+  return text.substr(from, text.find(' ', from) - from);
+}
+
+}  // namespace
+
+bool complete_by_scheduler(RunConfig& config) {
+  const bool in_a_pod = variable("JOB_COMPLETION_INDEX").has_value();
+  auto place = surroundings(variable, in_a_pod ? full_host_name() : host_name());
+  if (!place) return true;
+  const auto is_open = [&](const char* key) {
+    return config.origins.at(key).kind == OriginKind::default_value;
+  };
+  const auto came_from = [&](const char* key, const std::string& where) {
+    config.origins[key] = {OriginKind::environment, where};
+  };
+  if (!is_open("launch.nnodes") && NodeCount::parse(config.launch.nnodes)->most == 1) return true;
+  if (!place->problem.empty()) {
+    log::error(place->problem);
+    return false;
+  }
+  if (is_open("launch.nnodes") && place->nodes > 0) {
+    config.launch.nnodes = std::to_string(place->nodes);
+    came_from("launch.nnodes", place->nodes_from);
+  }
+  if (NodeCount::parse(config.launch.nnodes)->most == 1) return true;
+  if (is_open("launch.node_rank")) {
+    config.launch.node_rank = place->node_rank;
+    came_from("launch.node_rank", place->rank_from);
+  }
+  if (is_open("rendezvous.main_address") && !place->main_address.empty()) {
+    if (place->scheduler == kSlurm) place->main_address = address_by_slurm(place->main_address);
+    config.rendezvous.main_address = place->main_address;
+    came_from("rendezvous.main_address", place->address_from);
+  }
+  if (is_open("rendezvous.main_port")) {
+    config.rendezvous.main_port = place->main_port;
+    came_from("rendezvous.main_port", place->scheduler + "'s job");
+  }
+  if (is_open("rendezvous.run_id") && !place->run_id.empty()) {
+    config.rendezvous.run_id = place->run_id;
+    came_from("rendezvous.run_id", place->scheduler + "'s job");
+  }
+  log::info(place->scheduler + ": node " + std::to_string(place->node_rank) + " of " + config.launch.nnodes +
+            ", which meet at " + config.rendezvous.main_address);
+  return true;
+}
+
+}  // namespace hookline

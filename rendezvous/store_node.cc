@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -287,6 +288,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "store_node: this is a part of 'hookline launch', which starts it by itself\n");
     return 2;
   }
+  // A scheduler signals every process of a job; this one is told by its launcher, and ends with it.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // what it meets is told by hookline
   c10::initLogging();
   const Place place = place_of(argv[1]);

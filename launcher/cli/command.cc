@@ -24,6 +24,8 @@ struct Verb {
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> rows = {
       {"launch", "[flags] program [arguments]", "Run a program on several ranks", launch},
+      {"submit", "--scheduler S [flags] program [arguments]", "Write a job for a scheduler, and hand it over",
+       submit},
       {"replay", "--input DIR --output DIR [flags]", "Put recorded gradients through a hook", replay},
       {"hooks list", "[--json] [--program PROG] [--plugin FILE]", "List the communication hooks", hooks_list},
       {"hooks describe", "NAME [--json] [--program PROG] [--plugin FILE]", "Describe a hook and its options",

@@ -1,31 +1,16 @@
 #include "launcher/cli/plan.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <optional>
 
 #include "config/node_count.h"
 #include "config/visible_gpus.h"
+#include "launcher/schedulers/job_text.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace hookline {
-namespace {
-
-/// An argument as a shell takes it.
-std::string quoted(const std::string& text) {
-  const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("_-+=./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (is_plain) return text;
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
-}  // namespace
 
 int ranks_of(const LaunchConfig& config) {
   if (config.processes_per_node) return static_cast<int>(*config.processes_per_node);
@@ -68,7 +53,7 @@ std::string plan_text(const RunConfig& config, const Program& program) {
         "as node " + std::to_string(node) + " of " + std::to_string(nodes) + ", if each has as many ranks\n";
   }
   text += "\ncommand\n ";
-  for (const std::string& argument : program.arguments) text += " " + quoted(argument);
+  for (const std::string& argument : program.arguments) text += " " + shell_word(argument);
   text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
   const auto base = own_environment();
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
@@ -78,7 +63,7 @@ std::string plan_text(const RunConfig& config, const Program& program) {
             (cores.empty() ? "\n" : ", bound to cores " + cores_text(cores) + "\n");
     for (const auto& [name, value] : rank_variables(base, place, rank)) {
       const bool is_port = name == "MASTER_PORT";
-      text += "  " + name + "=" + (is_port ? "a port that is free at the start" : quoted(value)) + "\n";
+      text += "  " + name + "=" + (is_port ? "a port that is free at the start" : shell_word(value)) + "\n";
     }
   }
   return text;

@@ -14,6 +14,7 @@ int hooks_list(const Arguments& arguments);
 int hooks_describe(const Arguments& arguments);
 int config_validate(const Arguments& arguments);
 int replay(const Arguments& arguments);
+int submit(const Arguments& arguments);
 int config_show(const Arguments& arguments);
 int checkpoint_inspect(const Arguments& arguments);
 int checkpoint_verify(const Arguments& arguments);

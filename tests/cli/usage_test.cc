@@ -39,6 +39,8 @@ TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
       {{"hooks", "describe", "-h"}, "hookline hooks describe power_sgd\n"},
       {{"config", "validate", "--help"}, "hookline config validate run.toml\n"},
       {{"config", "show", "--help"}, "hookline config show run.toml --set ddp.comm_hook=fp16\n"},
+      {{"submit", "--help"},
+       "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train\n"},
       {{"checkpoint", "help"}, "hookline checkpoint inspect checkpoints\n"},
       {{"checkpoint", "inspect", "--help"}, "hookline checkpoint inspect checkpoints\n"},
       {{"checkpoint", "verify", "-h"}, "hookline checkpoint verify checkpoints/step_00000100\n"}};

@@ -1,0 +1,229 @@
+// hookline submit: writes a job for a scheduler, and hands it over.
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "config/node_count.h"
+#include "config/resolve.h"
+#include "hooks/log.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/slurm_job.h"
+#include "launcher/supervise/program.h"
+
+namespace hookline {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Request {
+  std::string scheduler, config_file, name, image, template_file;
+  int nodes = 0;  // 0: as the config says
+  int warning_seconds = 90;
+  std::vector<std::string> sets, scheduler_arguments;
+  bool print = false, no_follow = false;
+};
+
+std::string read_file(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw UsageError("'" + file + "' can't be read");
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// Lines behind `margin`, for a block of YAML.
+std::string indented(const std::string& text, const std::string& margin) {
+  std::string result = margin;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += margin;
+  }
+  while (!result.empty() && (result.back() == ' ' || result.back() == '\n')) result.pop_back();
+  return result;
+}
+
+/// What each node runs. `program`: with its arguments.
+std::vector<std::string> launch_command(const Request& request, const RunConfig& config,
+                                        const std::string& hookline, const std::string& config_file,
+                                        const std::vector<std::string>& program) {
+  std::vector<std::string> command = {hookline, "launch"};
+  if (!config_file.empty()) command.insert(command.end(), {"--config", config_file});
+  for (const std::string& set : request.sets) command.insert(command.end(), {"--set", set});
+  // A job that comes back, after a preemption or a failed node, goes on from where it was.
+  if (config.training.checkpoint_every_steps && config.training.resume == "no")
+    command.insert(command.end(), {"--set", "training.resume=auto"});
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
+std::string own_program() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? "hookline" : self.string();
+}
+
+std::string slurm_script(const Request& request, const std::vector<std::string>& command,
+                         const fs::path& log) {
+  std::string arguments;
+  for (const std::string& argument : request.scheduler_arguments)
+    arguments += (arguments.empty() ? "" : "\n") + ("#SBATCH " + argument);
+  return fill(
+      request.template_file.empty() ? built_in_template("slurm.sbatch") : read_file(request.template_file),
+      {{"name", request.name},
+       {"nodes", std::to_string(request.nodes)},
+       {"log", log.string()},
+       {"warning_seconds", std::to_string(request.warning_seconds)},
+       {"scheduler_arguments", arguments},
+       {"command", shell_line(command)}});
+}
+
+std::string kubernetes_manifest(const Request& request, const std::vector<std::string>& command) {
+  const std::string config =
+      request.config_file.empty() ? "# all defaults\n" : read_file(request.config_file);
+  return fill(
+      request.template_file.empty() ? built_in_template("kubernetes.yaml") : read_file(request.template_file),
+      {{"name", request.name},
+       {"nodes", std::to_string(request.nodes)},
+       {"image", request.image},
+       {"warning_seconds", std::to_string(request.warning_seconds)},
+       {"config", indented(config, "    ")},
+       {"command", nlohmann::json(command).dump()}});
+}
+
+int hand_to_slurm(const Request& request, const std::vector<std::string>& command) {
+  const fs::path folder = "hookline-runs";
+  const fs::path log = folder / "slurm-%j.log";
+  const std::string script = slurm_script(request, command, log);
+  if (request.print) {
+    std::cout << script << std::flush;
+    return kSuccess;
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const fs::path file = folder / (request.name + "-" + std::to_string(std::time(nullptr)) + ".sbatch");
+  std::ofstream out(file, std::ios::binary);
+  out << script;
+  out.close();
+  if (!out) {
+    log::error("can't write '" + file.string() + "'");
+    return kBadInput;
+  }
+  const std::string job = submit_job(file);
+  const fs::path job_log = folder / ("slurm-" + job + ".log");
+  log::info("job " + job + ", written to " + file.string() + "; its log is " + job_log.string());
+  return request.no_follow ? kSuccess : follow_job(job, job_log);
+}
+
+}  // namespace
+
+int submit(const Arguments& arguments) {
+  Request request;
+  VerbParser parser(
+      "hookline submit --scheduler S [flags] program [arguments]",
+      "Write a job that launches a program on several nodes, and hand it to a scheduler. A job that is "
+      "preempted saves its state, is queued again, and goes on.",
+      "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
+  parser.app().add_option("--scheduler", request.scheduler, "slurm, kubernetes or mpirun")->type_name("S");
+  parser.app().add_option("--config", request.config_file, "TOML file to read")->type_name("FILE");
+  parser.app()
+      .add_option("--nodes", request.nodes, "How many nodes; else [launch] nnodes")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  parser.app().add_option("--name", request.name, "The job's name; else the program's")->type_name("NAME");
+  parser.app()
+      .add_option("--image", request.image,
+                  "Of the container, for Kubernetes: holds hookline and the program")
+      ->type_name("IMAGE");
+  parser.app()
+      .add_option("--warning-seconds", request.warning_seconds,
+                  "Between the warning and the end of a job's time")
+      ->type_name("N")
+      ->check(CLI::Range(1, 86400));
+  parser.app()
+      .add_option("--template", request.template_file, "Another template, in place of the built-in one")
+      ->type_name("FILE");
+  parser.add_assignments("--set", request.sets,
+                         "Any value of the config, such as training.max_steps=1000; once for each");
+  parser.add_assignments("--scheduler-arg", request.scheduler_arguments,
+                         "An argument of sbatch or mpirun, such as --time=02:00:00; once for each");
+  parser.app().add_flag("--print", request.print, "Print the job, and hand it to nobody");
+  parser.app().add_flag("--no-follow", request.no_follow,
+                        "Return when the job is queued, instead of showing its log");
+  if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
+  const auto& schedulers = {"slurm", "kubernetes", "mpirun"};
+  if (std::find(schedulers.begin(), schedulers.end(), request.scheduler) == schedulers.end())
+    throw UsageError(request.scheduler.empty() ? "--scheduler is missing: slurm, kubernetes or mpirun"
+                                               : "there is no scheduler '" + request.scheduler +
+                                                     "': it is slurm, kubernetes or mpirun");
+  std::vector<std::string> program = parser.plain();
+  if (!program.empty() && program[0].ends_with(".toml") && request.config_file.empty()) {
+    request.config_file = program[0];
+    program.erase(program.begin());
+  }
+  if (program.empty())
+    throw UsageError(
+        "the program to launch is missing; for example: hookline submit --scheduler slurm --config run.toml "
+        "./train");
+  const bool for_kubernetes = request.scheduler == "kubernetes";
+
+  // The program may be in the container only; elsewhere its hooks are looked at, as launch does.
+  const CatalogOf hooks =
+      catalog_of(for_kubernetes ? std::nullopt : std::optional(find_program(program, search_path()).file));
+  Sources sources;
+  if (!request.config_file.empty()) sources.file = request.config_file;
+  sources.overrides = overrides_from_sets(request.sets);
+  sources.allow_program_hooks = for_kubernetes || hooks.hooks_may_follow;
+  sources.program_build = hooks.build;
+  const Resolution resolution = resolve(sources, hooks.catalog);
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->most;
+  if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
+
+  try {
+    if (request.scheduler == "mpirun") {
+      const auto command =
+          launch_command(request, resolution.config, own_program(), request.config_file, program);
+      std::vector<std::string> line = {
+          "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
+      line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
+      line.insert(line.end(), command.begin(), command.end());
+      if (!request.print) throw UsageError("mpirun is run by yourself: --print shows the line");
+      std::cout << shell_line(line) << "\n" << std::flush;
+      return kSuccess;
+    }
+    if (for_kubernetes) {
+      if (request.image.empty())
+        throw UsageError("--image is missing: the container that holds hookline and the program");
+      if (!is_kubernetes_name(request.name))
+        throw UsageError(
+            "'" + request.name +
+            "' is no name for Kubernetes, which takes up to 52 lower-case letters, digits and '-': name the "
+            "job with --name");
+      if (!request.scheduler_arguments.empty()) throw UsageError("--scheduler-arg is for slurm and mpirun");
+      if (!request.print)
+        throw UsageError(
+            "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
+      std::cout << kubernetes_manifest(request, launch_command(request, resolution.config, "hookline",
+                                                               "/etc/hookline/run.toml", program))
+                << std::flush;
+      return kSuccess;
+    }
+    return hand_to_slurm(
+        request, launch_command(request, resolution.config, own_program(), request.config_file, program));
+  } catch (const TemplateError& error) {
+    throw UsageError("the template '" + request.template_file + "', " + error.what());
+  } catch (const SlurmError& error) {
+    log::error(error.what());
+    return kFailure;
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,72 @@
+#include "launcher/schedulers/job_text.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "launcher/schedulers/templates.h"
+
+namespace hookline {
+
+std::string_view built_in_template(const std::string& name) {
+  static const std::map<std::string, std::string_view> templates{{"slurm.sbatch", kSlurmTemplate},
+                                                                 {"kubernetes.yaml", kKubernetesTemplate}};
+  return templates.at(name);
+}
+
+std::string fill(std::string_view text, const std::map<std::string, std::string>& values) {
+  std::string result;
+  for (int number = 1; !text.empty(); ++number) {
+    const auto end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    std::string filled;
+    for (std::size_t next = 0; next < line.size();) {
+      const auto begin = line.find("${", next), close = line.find('}', begin == line.npos ? next : begin);
+      if (begin == line.npos || close == line.npos) {
+        filled += line.substr(next);
+        break;
+      }
+      const std::string name(line.substr(begin + 2, close - begin - 2));
+      const auto value = values.find(name);
+      if (value == values.end()) {
+        std::string known;
+        for (const auto& [key, unused] : values) known += (known.empty() ? "" : ", ") + ("${" + key + "}");
+        throw TemplateError("line " + std::to_string(number) + ": there is no ${" + name + "}; known are " +
+                            known);
+      }
+      filled += line.substr(next, begin - next);
+      filled += value->second;
+      next = close + 1;
+    }
+    if (filled.empty() && !line.empty()) continue;
+    result += filled + "\n";
+  }
+  return result;
+}
+
+std::string shell_word(const std::string& word) {
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("_-+=./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (is_plain) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
+bool is_kubernetes_name(std::string_view name) {
+  constexpr std::size_t kMost = 52;
+  const auto is_end = [](unsigned char c) { return std::islower(c) || std::isdigit(c); };
+  return !name.empty() && name.size() <= kMost && std::islower(static_cast<unsigned char>(name.front())) &&
+         is_end(static_cast<unsigned char>(name.back())) &&
+         std::all_of(name.begin(), name.end(), [&](unsigned char c) { return is_end(c) || c == '-'; });
+}
+
+}  // namespace hookline

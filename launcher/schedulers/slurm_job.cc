@@ -1,0 +1,83 @@
+#include "launcher/schedulers/slurm_job.h"
+
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "launcher/schedulers/job_text.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{500};
+
+/// What a command prints, and its exit code.
+std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
+  FILE* const pipe = popen((shell_line(command) + " 2>&1").c_str(), "r");
+  if (!pipe) throw SlurmError("can't run '" + command[0] + "'");
+  std::string text;
+  char block[4096];
+  while (const std::size_t count = std::fread(block, 1, sizeof block, pipe)) text.append(block, count);
+  const int status = pclose(pipe);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return {text, WIFEXITED(status) ? WEXITSTATUS(status) : 1};
+}
+
+/// The value of KEY=VALUE in what scontrol prints of a job; empty if there is none.
+std::string field(const std::string& text, const std::string& key) {
+  const auto begin = text.find(" " + key + "=");
+  if (begin == text.npos) return "";
+  const auto from = begin + key.size() + 2;
+  return text.substr(from, text.find_first_of(" \n", from) - from);
+}
+
+}  // namespace
+
+std::string submit_job(const std::filesystem::path& script) {
+  const auto [text, code] = output_of({"sbatch", "--parsable", script.string()});
+  if (code == 127)
+    throw SlurmError("there is no 'sbatch' on this machine: submit '" + script.string() +
+                     "' from one of the cluster's");
+  if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);
+  return text.substr(0, text.find(';'));
+}
+
+int follow_job(const std::string& job, const std::filesystem::path& log) {
+  std::streamoff shown = 0;
+  const auto show = [&] {
+    std::ifstream stream(log, std::ios::binary);
+    stream.seekg(shown);
+    char block[4096];
+    while (stream.read(block, sizeof block), stream.gcount() > 0) {
+      std::cout.write(block, stream.gcount());
+      shown += stream.gcount();
+    }
+    std::cout << std::flush;
+  };
+  while (true) {
+    const auto [text, code] = output_of({"scontrol", "-o", "show", "job", job});
+    show();
+    if (code != 0) throw SlurmError("Slurm does not know the job " + job + " any more: " + text);
+    const std::string state = field(text, "JobState");
+    const bool goes_on = state == "PENDING" || state == "RUNNING" || state == "CONFIGURING" ||
+                         state == "COMPLETING" || state == "REQUEUED" || state == "REQUEUE_HOLD" ||
+                         state == "SUSPENDED" || state == "STOPPED";
+    if (!goes_on) {
+      show();
+      // "3:0": its exit code, and the signal that ended it
+      const std::string ended = field(text, "ExitCode");
+      const int exited = std::atoi(ended.c_str());
+      const int signal = std::atoi(ended.substr(ended.find(':') + 1).c_str());
+      if (signal != 0) return 128 + signal;
+      return exited != 0 || state == "COMPLETED" ? exited : 1;
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+}  // namespace hookline

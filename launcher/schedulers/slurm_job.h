@@ -1,0 +1,23 @@
+// A job of Slurm's, from its start to its end.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace hookline {
+
+/// Slurm's commands are not there, or refuse; what() has what they say.
+class SlurmError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Submits the script; the job's number. Throws SlurmError.
+std::string submit_job(const std::filesystem::path& script);
+
+/// Writes what comes into the job's log to standard output until the job is over, through requeues too. Its exit code, 128 +
+/// a signal's number if one ended it. Throws SlurmError.
+int follow_job(const std::string& job, const std::filesystem::path& log);
+
+}  // namespace hookline

@@ -1,0 +1,139 @@
+// `hookline submit`: what it writes, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::ProcessResult;
+using testing::Sandbox;
+
+struct Submit : ::testing::Test {
+  Submit() {
+    sandbox.script("train", "exit 0\n");
+    sandbox.folder.write("run.toml", "[launch]\nnnodes = 3\n[training]\ncheckpoint_every_steps = 100\n");
+  }
+  ProcessResult run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "submit");
+    return sandbox.run(arguments);
+  }
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& why) const {
+    const ProcessResult result = run(arguments);
+    EXPECT_EQ(result.err, "hookline: error: " + why + "\n  see: hookline submit --help\n");
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.exit_code, 2);
+  }
+  Sandbox sandbox;
+};
+
+TEST_F(Submit, PrintsAScriptForSlurm) {
+  const ProcessResult result =
+      run({"--scheduler", "slurm", "--print", "--scheduler-arg", "--time=02:00:00", "--set",
+           "ddp.comm_hook=fp16", "--warning-seconds", "120", "run.toml", "./train", "--name", "a b"});
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(
+      result.out,
+      "#!/bin/bash\n"
+      "# One launcher on each node; they find each other by Slurm's variables.\n"
+      "#SBATCH --job-name=train\n"
+      "#SBATCH --nodes=3\n"
+      "#SBATCH --ntasks-per-node=1\n"
+      "#SBATCH --output=hookline-runs/slurm-%j.log\n"
+      "#SBATCH --open-mode=append\n"
+      "#SBATCH --requeue\n"
+      "#SBATCH --signal=USR1@120\n"
+      "#SBATCH --time=02:00:00\n"
+      "srun --ntasks-per-node=1 " HOOKLINE_BINARY
+      " launch --config run.toml --set ddp.comm_hook=fp16 --set training.resume=auto ./train --name 'a b'\n"
+      "code=$?\n"
+      "# Ranks that were warned in time have saved their state: the job goes on from there.\n"
+      "if [ $code -eq 75 ]; then\n"
+      "  scontrol requeue \"$SLURM_JOB_ID\"\n"
+      "fi\n"
+      "exit $code\n");
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST_F(Submit, PrintsTheLineOfMpirun) {
+  const ProcessResult result = run(
+      {"--scheduler", "mpirun", "--print", "--nodes", "2", "--scheduler-arg", "--hostfile=hosts", "./train"});
+  EXPECT_EQ(result.out, "mpirun -np 2 --map-by ppr:1:node --bind-to none --hostfile=hosts " HOOKLINE_BINARY
+                        " launch ./train\n");
+  EXPECT_EQ(result.exit_code, 0);
+}
+
+TEST_F(Submit, PrintsManifestsThatKubernetesTakes) {
+  const ProcessResult result =
+      run({"--scheduler", "kubernetes", "--print", "--image", "registry/train:1", "--name", "job-1",
+           "--config", "run.toml", "/app/train", "--text", "a \"b\""});
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("  completions: 3\n  parallelism: 3\n"));
+  EXPECT_THAT(result.out, HasSubstr("  run.toml: |\n    [launch]\n    nnodes = 3\n    [training]\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr(R"(command: ["hookline","launch","--config","/etc/hookline/run.toml","--set",)"
+                        R"("training.resume=auto","/app/train","--text","a \"b\""])"
+                        "\n"));
+  const std::string validator = KUBERNETES_VALIDATE;
+  if (!std::filesystem::exists(validator))
+    GTEST_SKIP() << "no " << validator << ", which has Kubernetes' schema";
+  const auto file = sandbox.folder.write("job.yaml", result.out);
+  testing::ProcessOptions options;
+  options.arguments = {"--strict", file.string()};
+  const ProcessResult checked = testing::run_process(validator, options);
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+  for (const char* resource : {"service/job-1", "configmap/job-1", "job/job-1"})
+    EXPECT_THAT(checked.out + checked.err, HasSubstr(std::string("passed for resource ") + resource));
+}
+
+TEST_F(Submit, TakesATemplateOfOnesOwn) {
+  sandbox.folder.write("mine", "run ${command} on ${nodes}\n${scheduler_arguments}\nuser $USER ${nodes\n");
+  EXPECT_EQ(run({"--scheduler", "slurm", "--print", "--nodes", "2", "--template", "mine", "./train"}).out,
+            "run " HOOKLINE_BINARY " launch ./train on 2\nuser $USER ${nodes\n");
+  sandbox.folder.write("bad", "one\n#SBATCH --nodes=${node}\n");
+  expect_refused(
+      {"--scheduler", "slurm", "--print", "--template", "bad", "./train"},
+      "the template 'bad', line 2: there is no ${node}; known are ${command}, ${log}, ${name}, ${nodes}, "
+      "${scheduler_arguments}, ${warning_seconds}");
+  expect_refused({"--scheduler", "slurm", "--print", "--template", "none", "./train"},
+                 "'none' can't be read");
+}
+
+TEST_F(Submit, SaysWhatIsMissingOrWrong) {
+  expect_refused({"./train"}, "--scheduler is missing: slurm, kubernetes or mpirun");
+  expect_refused({"--scheduler", "pbs", "./train"},
+                 "there is no scheduler 'pbs': it is slurm, kubernetes or mpirun");
+  expect_refused({"--scheduler", "slurm", "run.toml"},
+                 "the program to launch is missing; for example: hookline submit --scheduler slurm --config "
+                 "run.toml ./train");
+  expect_refused({"--scheduler", "kubernetes", "--print", "./train"},
+                 "--image is missing: the container that holds hookline and the program");
+  expect_refused({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "My_Job", "./train"},
+                 "'My_Job' is no name for Kubernetes, which takes up to 52 lower-case letters, digits and "
+                 "'-': name the job "
+                 "with --name");
+  expect_refused({"--scheduler", "kubernetes", "--image", "i", "./train"},
+                 "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
+  expect_refused({"--scheduler", "mpirun", "./train"}, "mpirun is run by yourself: --print shows the line");
+  sandbox.folder.write("bad.toml", "[ddp]\ncomm_hook = \"fp61\"\n");
+  const ProcessResult result = run({"--scheduler", "slurm", "--print", "bad.toml", "./train"});
+  EXPECT_THAT(result.err, HasSubstr("bad.toml:2:13: error: "));
+  EXPECT_EQ(result.exit_code, 2);
+}
+
+TEST_F(Submit, SaysThatSlurmIsNotHere) {
+  testing::ProcessOptions options = sandbox.options({"submit", "--scheduler", "slurm", "./train"});
+  options.environment["PATH"] = "/nowhere";
+  ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("hookline: error: there is no 'sbatch' on this machine: submit 'hookline-runs/train-"));
+  EXPECT_EQ(result.exit_code, 1);
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,34 @@
+// A Slurm of two nodes on this machine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/process.h"
+
+namespace hookline::testing {
+
+/// Its daemons, with configuration and state in a folder of their own; gone when this goes. Needs root, and Debian's packages
+/// slurm-wlm and munge.
+class Slurm {
+ public:
+  Slurm();
+  ~Slurm();
+  Slurm(const Slurm&) = delete;
+  Slurm& operator=(const Slurm&) = delete;
+
+  /// What is missing; empty if the cluster is there.
+  const std::string& problem() const { return problem_; }
+
+  /// Options for one of its commands, or for a program that calls them.
+  ProcessOptions options(std::vector<std::string> arguments) const;
+  ProcessResult run(const std::string& command, std::vector<std::string> arguments) const;
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<std::unique_ptr<Process>> daemons_;
+  std::string problem_;
+};
+
+}  // namespace hookline::testing

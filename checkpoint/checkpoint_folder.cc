@@ -115,7 +115,13 @@ std::string checkpoint_name(std::int64_t step) {
 std::vector<FoundCheckpoint> list_checkpoints(const fs::path& folder) {
   std::vector<FoundCheckpoint> found;
   for (const fs::path& entry : entries_of(folder)) {
-    if (const auto step = step_of(entry.filename().string())) found.push_back({entry, *step});
+    std::string name = entry.filename().string();
+    // The older one of two that could not be exchanged, where a crash left it alone.
+    if (name.ends_with(kOld)) {
+      name.resize(name.size() - kOld.size());
+      if (fs::exists(folder / name)) continue;
+    }
+    if (const auto step = step_of(name)) found.push_back({entry, *step});
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
   return found;
@@ -127,6 +133,15 @@ void expect_no_checkpoints(const fs::path& folder) {
   throw Error("checkpoint_dir '" + folder.string() + "' holds checkpoints of a run before (" +
               found.front().path.filename().string() +
               "): set resume = \"auto\" in [training] to go on from the newest, or name another folder");
+}
+
+void expect_none_beyond(const fs::path& folder, std::int64_t step) {
+  const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
+  if (found.empty() || found.front().step <= step) return;
+  throw Error("checkpoint_dir '" + folder.string() + "' holds checkpoints beyond step " +
+              std::to_string(step) + ", where the run is to go on (" +
+              found.front().path.filename().string() +
+              "), which a restart would take for its own: move them away, or name another folder");
 }
 
 std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest& manifest,
@@ -149,15 +164,17 @@ std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest&
   return problems;
 }
 
-void prune_checkpoints(const fs::path& folder, std::int64_t keep) {
-  const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
-  for (std::size_t i = static_cast<std::size_t>(keep); i < found.size(); ++i) remove_folder(found[i].path);
+void prune_checkpoints(const fs::path& folder, std::int64_t keep, std::int64_t step) {
+  std::int64_t kept = 0;
+  for (const FoundCheckpoint& found : list_checkpoints(folder)) {
+    if (found.step <= step && ++kept > keep) remove_folder(found.path);
+  }
   for (const fs::path& entry : entries_of(folder)) {
     const std::string name = entry.filename().string();
-    for (const std::string& ending : {kPart, kOld}) {
-      if (name.ends_with(ending) && step_of(name.substr(0, name.size() - ending.size())))
-        remove_folder(entry);
-    }
+    const bool is_part = name.ends_with(kPart), is_old = name.ends_with(kOld);
+    if (!is_part && !is_old) continue;
+    const std::string of = name.substr(0, name.size() - (is_part ? kPart : kOld).size());
+    if (step_of(of) && (is_part || fs::exists(folder / of))) remove_folder(entry);
   }
 }
 

@@ -43,7 +43,11 @@ void expect_no_checkpoints(const std::filesystem::path& folder);
 std::vector<std::string> problems_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
                                      const std::function<bool(const std::string& name)>& wanted);
 
-/// Removes all but the `keep` newest checkpoints in `folder`, and parts that were never finished. Throws Error.
-void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep);
+/// Throws Error if there are any beyond `step`, from which a run goes on: a restart would take the newest for its own.
+void expect_none_beyond(const std::filesystem::path& folder, std::int64_t step);
+
+/// Removes all but the `keep` newest checkpoints in `folder` up to that of `step`, which was just saved, and parts that were
+/// never finished. What is beyond is of no use, or not this run's, and stays. Throws Error.
+void prune_checkpoints(const std::filesystem::path& folder, std::int64_t keep, std::int64_t step);
 
 }  // namespace hookline

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -42,15 +43,17 @@ void load_progress(detail::TrainingProgress& progress, const SavedPart& saved, R
 Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
                            std::shared_ptr<detail::TrainingProgress> progress)
     : world_(std::move(world)), config_(config), progress_(std::move(progress)) {
+  if (config_.checkpoint_every_steps) watch_for_preemption();
+  const bool is_named = config_.resume != "no" && config_.resume != "auto";
   if (config_.resume == "auto" || (restarted && config_.checkpoint_every_steps)) {
     auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir);
     if (newest) go_on_from(std::move(newest));
-  } else if (config_.resume != "no") {
-    go_on_from(OpenCheckpoint::open(*world_, config_.resume));
   }
-  if (from_ == nullptr && config_.checkpoint_every_steps && config_.resume != "auto" && !restarted)
-    expect_no_checkpoints(config_.checkpoint_dir);
-  if (config_.checkpoint_every_steps) watch_for_preemption();
+  if (!from_ && is_named) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
+  if (config_.checkpoint_every_steps && !restarted) {
+    if (is_named) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
+    if (config_.resume == "no") expect_no_checkpoints(config_.checkpoint_dir);
+  }
   add({kProgressPart, [this] { return save_progress(*progress_); },
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
@@ -146,7 +149,7 @@ void Checkpointer::before_batch(const void* loader) {
 bool Checkpointer::is_due() const {
   if (!config_.checkpoint_every_steps) return false;
   const std::int64_t every = *config_.checkpoint_every_steps;
-  if (stop_at_ && progress_->steps >= *stop_at_) return true;
+  if (is_to_stop_) return true;
   return progress_->steps / every > last_saved_step_ / every;
 }
 
@@ -161,46 +164,56 @@ void Checkpointer::save_due() {
   in_hand_.clear();
   last_saved_step_ = progress_->steps;
   const std::filesystem::path folder = config_.checkpoint_dir;
-  const auto prune = [folder, keep = config_.checkpoint_keep_last] {
+  const auto prune = [folder, keep = config_.checkpoint_keep_last, step = progress_->steps] {
     try {
-      prune_checkpoints(folder, keep);
+      prune_checkpoints(folder, keep, step);
     } catch (const Error& error) {
       log::warning(std::string("older checkpoints stay: ") + error.what());
     }
   };
   const auto name = folder / checkpoint_name(progress_->steps);
-  const bool is_last = stop_at_ && progress_->steps >= *stop_at_;
-  if (config_.checkpoint_async && !is_last) return saver().save_in_background(name, content(), prune);
+  if (config_.checkpoint_async && !is_to_stop_) return saver().save_in_background(name, content(), prune);
   const bool saved = saver().save(name, content(), prune);
-  if (!is_last) return;
+  if (!is_to_stop_) return;
   if (saved) end_for_later();
-  stop_at_.reset();  // it goes on for as long as it may
-  last_look_ = std::chrono::steady_clock::time_point::max();
+  is_to_stop_ = false;  // it goes on for as long as it may
+  next_look_ = std::numeric_limits<std::int64_t>::max();
 }
 
+/// All ranks look at the same steps, and do what rank 0 says there: some may be ahead of others, and only one may have been
+/// told.
 void Checkpointer::look_for_preemption() {
   using std::chrono::duration;
-  constexpr std::chrono::milliseconds kLookEvery{500};  // for what another rank was told
-  constexpr duration<double> kTimeToHear{2};
-  if (!config_.checkpoint_every_steps || stop_at_) return;
-  const auto now = std::chrono::steady_clock::now();
-  const duration<double> step = now - std::exchange(last_step_, now);
-  const bool told = preemption_announced();
-  if (now < last_look_ || (!told && now - last_look_ < kLookEvery)) return;
-  last_look_ = now;
-  // No rank is further than one step ahead: the first that was told names a step that all will have heard of before.
-  const std::string key = "checkpoint/stop_at";
-  std::vector<std::uint8_t> agreed;
-  if (told) {
-    const auto ahead =
-        static_cast<std::int64_t>(std::min(1000.0, kTimeToHear / std::max(step, duration<double>(1e-6))));
-    const std::string proposal = std::to_string(progress_->steps + 2 + ahead);
-    agreed = world_->store().compareSet(key, std::vector<std::uint8_t>(),
-                                        std::vector<std::uint8_t>(proposal.begin(), proposal.end()));
-  } else if (world_->store().check({key})) {
-    agreed = world_->store().get(key);
+  constexpr duration<double> kLookEvery{0.3};
+  constexpr double kMostSteps = 1000;
+  if (!config_.checkpoint_every_steps || progress_->steps < next_look_) return;
+  c10d::Store& store = world_->store();
+  const std::string told = "checkpoint/preempted", step = std::to_string(progress_->steps);
+  const std::string decision = "checkpoint/look/" + step, readers = "checkpoint/readers/" + step;
+  if (preemption_announced()) store.set(told, std::vector<std::uint8_t>{1});
+  std::string said;
+  if (world_->rank() == 0) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, progress_->steps - last_look_));
+    const duration<double> of_one = (now - last_look_at_) / steps;
+    last_look_at_ = now;
+    last_look_ = progress_->steps;
+    const double until_next =
+        std::clamp(kLookEvery / std::max(of_one, duration<double>(1e-6)), 1.0, kMostSteps);
+    said = store.check({told}) ? "stop"
+                               : std::to_string(progress_->steps + static_cast<std::int64_t>(until_next));
+    if (world_->size() > 1) store.set(decision, std::vector<std::uint8_t>(said.begin(), said.end()));
+  } else {
+    const std::vector<std::uint8_t> bytes =
+        store.get(decision);  // waits for rank 0, which is about to get here
+    said.assign(bytes.begin(), bytes.end());
+    if (store.add(readers, 1) == world_->size() - 1) {
+      store.deleteKey(decision);
+      store.deleteKey(readers);
+    }
   }
-  if (!agreed.empty()) stop_at_ = std::stoll(std::string(agreed.begin(), agreed.end()));
+  is_to_stop_ = said == "stop";
+  if (!is_to_stop_) next_look_ = std::stoll(said);
 }
 
 void Checkpointer::end_for_later() {

@@ -70,9 +70,9 @@ class Checkpointer {
   bool random_is_due_ = false;    // to be restored at the first batch
   bool random_was_told_ = false;  // what of it is not restored
   std::int64_t last_saved_step_ = 0;
-  std::chrono::steady_clock::time_point last_step_{}, last_look_{};
-  std::optional<std::int64_t>
-      stop_at_;  // the step at which all ranks save and end, since a preemption was announced
+  std::int64_t next_look_ = 0, last_look_ = 0;  // steps at which ranks look for a preemption
+  std::chrono::steady_clock::time_point last_look_at_ = std::chrono::steady_clock::now();
+  bool is_to_stop_ = false;        // all ranks save at this step and end
   std::set<const void*> in_hand_;  // loaders whose batch the step that is due came from
 };
 

@@ -117,7 +117,7 @@ void Ddp::before_forward() {
   if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0) log::info(pipeline_line(wire_report()));
   forward_begun_ = true;
-  for (const auto& action : std::exchange(before_first_forward_, {})) action();
+  run_what_waits_for_the_first_forward();
   const bool recording = at::GradMode::is_enabled();
   if (recording && sync_) {
     logger_->set_runtime_stats_and_log();
@@ -242,6 +242,10 @@ bool Ddp::load_state(const DdpState& state) {
   }
   if (state.rebuilt) reducer_->restore_rebuilt(std::move(buckets));
   return true;
+}
+
+void Ddp::run_what_waits_for_the_first_forward() {
+  for (const auto& action : std::exchange(before_first_forward_, {})) action();
 }
 
 void Ddp::before_first_forward(std::function<void()> action) {

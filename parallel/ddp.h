@@ -116,6 +116,7 @@ class Ddp {
   bool load_state(const DdpState& state);
   /// Runs `action` before the first forward, when whatever hook there will be has been registered; now, if that is over.
   void before_first_forward(std::function<void()> action);
+  void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
   BucketParameters buckets() const;
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.

@@ -108,12 +108,14 @@ void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
     ddp.used_parameters().copy_(used->second);
   for (std::size_t i = 0; i < ddp.parameters().size(); ++i) {
     const auto gradient = saved.own.find(kGradient + ddp.parameter_names()[i]);
-    if (gradient != saved.own.end())
-      at::Tensor(ddp.parameters()[i]).mutable_grad() = gradient->second.to(ddp.parameters()[i].device());
+    at::Tensor parameter = ddp.parameters()[i];
+    parameter.mutable_grad() =
+        gradient == saved.own.end() ? at::Tensor() : gradient->second.to(parameter.device());
   }
 }
 
-SavedPart save_hook(const Ddp& ddp) {
+SavedPart save_hook(Ddp& ddp) {
+  ddp.run_what_waits_for_the_first_forward();  // the hook's own state may be among it
   SavedPart saved;
   saved.notes = {{"hook", name_of_hook(ddp)}};
   if (!ddp.hook()) return saved;

@@ -13,7 +13,7 @@ SavedPart save_model(Ddp& ddp, bool accumulating);
 void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption);
 
 /// After save_model, whose buckets it means.
-SavedPart save_hook(const Ddp& ddp);
+SavedPart save_hook(Ddp& ddp);
 
 /// After load_model. A hook other than the saved one, or other buckets, start afresh, which is told.
 void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption);

@@ -184,6 +184,8 @@ void load_as(optim::Optimizer& optimizer, const SavedPart& saved) {
         auto state = std::make_unique<State>();
         visit(*state, Take{*numbers, saved.shared, position(index), parameter});
         optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+      } else {
+        optimizer.state().erase(parameter.unsafeGetTensorImpl());
       }
       ++index;
     }

@@ -12,6 +12,7 @@
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/node_setup.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/scheduled.h"
 #include "launcher/cli/start_ranks.h"
@@ -95,15 +96,17 @@ bool can_record_in(const RunConfig& config) {
 bool can_resume(const RunConfig& config) {
   const TrainingConfig& training = config.training;
   try {
-    if (training.resume != "no" && training.resume != "auto")
-      read_manifest(locate(training.resume));
-    else if (training.checkpoint_every_steps && training.resume == "no")
-      expect_no_checkpoints(training.checkpoint_dir);
+    const bool is_named = training.resume != "no" && training.resume != "auto";
+    const std::int64_t from = is_named ? read_manifest(locate(training.resume)).step : 0;
+    // A host that joins a run of several finds what that run has saved: the ranks know which start this is.
+    if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
+    if (is_named) expect_none_beyond(training.checkpoint_dir, from);
+    if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;
   } catch (const Error& error) {
-    const std::string key = training.resume == "no" ? "checkpoint_dir" : "resume";
-    log::error(std::string(error.what()) + "\n  " + key + ": " +
-               origin_text(config.origins.at("training." + key)));
+    const std::string what = error.what();
+    const std::string key = what.starts_with("checkpoint_dir") ? "checkpoint_dir" : "resume";
+    log::error(what + "\n  " + key + ": " + origin_text(config.origins.at("training." + key)));
     return false;
   }
 }

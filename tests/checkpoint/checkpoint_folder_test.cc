@@ -90,7 +90,7 @@ TEST(CheckpointFolder, KeepsTheNewest) {
   begin_part(scratch.path() / checkpoint_name(30));
   scratch.write("notes.txt", "mine");
   scratch.write("step_of_mine/file", "mine");
-  prune_checkpoints(scratch.path(), 2);
+  prune_checkpoints(scratch.path(), 2, 100'000'000);
   EXPECT_THAT(names_in(scratch.path()),
               ElementsAre("notes.txt", "step_00000020", "step_100000000", "step_of_mine"));
   const auto found = list_checkpoints(scratch.path());
@@ -100,6 +100,28 @@ TEST(CheckpointFolder, KeepsTheNewest) {
   EXPECT_THAT(list_checkpoints(scratch.path() / "no/such"), IsEmpty());
   EXPECT_EQ(failure_of([&] { list_checkpoints(scratch.path() / "notes.txt"); }),
             "the folder '" + (scratch.path() / "notes.txt").string() + "' can't be read: Not a directory");
+}
+
+TEST(CheckpointFolder, KeepsWhatWasJustSavedWhateverIsBeyondIt) {
+  const TemporaryFolder scratch;
+  for (const std::int64_t step : {100, 150, 300}) save(scratch.path() / checkpoint_name(step), "x", step);
+  prune_checkpoints(scratch.path(), 1, 150);
+  EXPECT_THAT(names_in(scratch.path()), ElementsAre("step_00000150", "step_00000300"));
+  expect_none_beyond(scratch.path(), 300);
+  EXPECT_EQ(failure_of([&] { expect_none_beyond(scratch.path(), 150); }),
+            "checkpoint_dir '" + scratch.path().string() +
+                "' holds checkpoints beyond step 150, where the run is to go on (step_00000300), which a "
+                "restart would "
+                "take for its own: move them away, or name another folder");
+}
+
+TEST(CheckpointFolder, ListsTheOlderOneThatACrashLeftAlone) {
+  const TemporaryFolder scratch;
+  save(scratch.path() / "step_00000010.old", "x", 10);
+  ASSERT_EQ(list_checkpoints(scratch.path()).size(), 1U);
+  EXPECT_EQ(list_checkpoints(scratch.path())[0].path, scratch.path() / "step_00000010.old");
+  prune_checkpoints(scratch.path(), 3, 10);
+  EXPECT_THAT(names_in(scratch.path()), ElementsAre("step_00000010.old"));
 }
 
 TEST(DurableFile, NamesTheFileAndTheReason) {

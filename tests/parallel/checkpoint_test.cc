@@ -257,6 +257,30 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
             what + "its 'state.0.exp_avg' is not of the shape of the parameter there");
 }
 
+TEST(Checkpoint, BringsBackThatThereWasNothingYet) {
+  const TemporaryFolder scratch;
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    Accelerator accelerator({}, world);
+    auto net = torch::nn::Linear(4, 2);
+    torch::optim::Adam adam(net->parameters(), 1e-2);
+    auto [model, optimizer] = accelerator.prepare(net, adam);
+    EXPECT_TRUE(accelerator.save_state(scratch.path() / "first"));
+    const auto train = [&, &model = model, &optimizer = optimizer] {
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        model->forward(torch::ones({2, 4}) * (1 + world->rank())).pow(2).sum().backward();
+        optimizer.step();
+      }
+      return net->weight.detach().clone();
+    };
+    const at::Tensor once = train();
+    accelerator.load_state(scratch.path() / "first");
+    EXPECT_FALSE(net->weight.grad().defined());
+    EXPECT_EQ(accelerator.steps_done(), 0);
+    EXPECT_TRUE(train().equal(once));
+  });
+}
+
 TEST(Checkpoint, ThatIsDamagedIsRefusedOnEveryRank) {
   const TemporaryFolder scratch;
   const fs::path folder = scratch.path() / "state";

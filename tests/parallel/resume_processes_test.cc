@@ -68,6 +68,29 @@ TEST(ResumedRun, IsTheNextLaunchIfAsked) {
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=30"})));
 }
 
+TEST(ResumedRun, BeginsAgainWhereItWasToldToIfItIsKilledBeforeItsFirstSave) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(
+      run(launch_in(folder.path(), {"training.checkpoint_every_steps=5", "training.max_steps=11"})).exit_code,
+      0);
+  const std::vector<std::string> sets = {"training.max_steps=30", "training.resume=checkpoints/step_00000005",
+                                         "training.checkpoint_every_steps=1000", "launch.max_restarts=1"};
+  const ProcessResult mixed = run(launch_in(folder.path(), sets));
+  EXPECT_EQ(mixed.exit_code, 2);
+  EXPECT_EQ(
+      mixed.err,
+      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints beyond step 5, where the run is to go "
+      "on "
+      "(step_00000010), which a restart would take for its own: move them away, or name another folder\n"
+      "  checkpoint_dir: default\n");
+  ProcessOptions options = launch_in(folder.path(), with(sets, {"training.checkpoint_dir=mine"}));
+  options.environment["KILL_AT"] = "8";
+  const ProcessResult result = run(options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("restarting all ranks"));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
+}
+
 TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   const TemporaryFolder folder;
   const auto sets = with(kPowerSgd, {"training.max_steps=1500", "training.checkpoint_every_steps=100000"});

@@ -230,12 +230,22 @@ class Node {
 
   void read_ups(Clock::time_point now) {
     const std::int64_t there = store_->add("ups", 0);
-    while (ups_read_ < there && store_->check({"up/" + std::to_string(ups_read_ + 1)})) {
+    while (ups_read_ < there) {
+      if (!store_->check({"up/" + std::to_string(ups_read_ + 1)})) {
+        // Counted and not yet there; one whose sender has gone meanwhile never comes.
+        if (hole_ != ups_read_ + 1) hole_since_ = now;
+        hole_ = ups_read_ + 1;
+        if (now - hole_since_ <= place_.node_timeout) return;
+        ++ups_read_;
+        continue;
+      }
       const std::string line = text_of(store_->get("up/" + std::to_string(++ups_read_)));
       const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
       const std::string from = json.is_object() ? json.value("from", "") : "";
       if (!from.empty() && !lives_.contains(from)) lives_[from].changed = now;
-      if (!from.empty() && json.value("is", "") == "leave") lives_[from].lost = true;
+      const std::string is = from.empty() ? "" : json.value("is", "");
+      if (is == "leave") lives_[from].lost = true;
+      if (is == "hello") lives_[from] = {"", now, false};  // also of one that was taken for lost
       launcher_.tell("up", line);
     }
   }
@@ -276,7 +286,8 @@ class Node {
   c10::intrusive_ptr<c10d::Store> store_;
   bool serves_ = false;
   std::int64_t ups_read_ = 0, downs_read_ = 0, downs_told_ = 0, signs_ = 0;
-  Clock::time_point last_sign_{};
+  std::int64_t hole_ = 0;
+  Clock::time_point hole_since_{}, last_sign_{};
   std::map<std::string, Life> lives_;  // of nodes that have said something
   std::optional<Clock::time_point> closing_since_;
 };

@@ -8,6 +8,7 @@
 #include "config/node_count.h"
 #include "config/origin_text.h"
 #include "config/schema.h"
+#include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "launcher/rendezvous/own_address.h"
 #include "launcher/supervise/machine.h"
@@ -18,15 +19,21 @@ namespace {
 NodeCount nodes_of(const LaunchConfig& config) { return *NodeCount::parse(config.nnodes); }
 
 /// Must be equal on all nodes: what goes over the wire, and when.
-std::map<std::string, std::string> common_config(const RunConfig& config) {
+std::map<std::string, std::string> common_config(const RunConfig& config, int ranks) {
   std::map<std::string, std::string> common;
+  // What "auto" becomes on this host.
+  const int gpus = config.launch.device == "cpu" ? 0 : visible_gpus();
+  common["launch.device"] = gpus > 0 ? "cuda" : "cpu";
+  common["launch.backend"] = config.launch.backend != "auto" ? config.launch.backend
+                             : gpus >= ranks                 ? "nccl"
+                                                             : "gloo";
   for (const KeyRow& row : schema()) {
     const std::string& name = row.option.name;
     const bool is_common =
-        (row.table == "ddp" && name != "plugins") ||
-        (row.table == "launch" && (name == "nnodes" || name == "backend")) ||
-        (row.table == "training" && (name == "max_steps" || name == "gradient_accumulation_steps" ||
-                                     name == "seed" || name == "checkpoint_every_steps"));
+        (row.table == "ddp" && name != "plugins") || (row.table == "launch" && name == "nnodes") ||
+        (row.table == "training" &&
+         (name == "max_steps" || name == "gradient_accumulation_steps" || name == "seed" ||
+          name == "resume" || name == "checkpoint_dir" || name == "checkpoint_every_steps"));
     if (is_common) common[row.key()] = to_text(row.get(config));
   }
   for (const auto& [name, value] : config.ddp.comm_state_option)
@@ -96,7 +103,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
-  setup.hello.config = common_config(config);
+  setup.hello.config = common_config(config, ranks);
   setup.limits = {nodes.least, nodes.most, setup.store.join_timeout, Seconds(meeting.last_call_seconds)};
   setup.policy = restart_policy(config.launch);
   return setup;

@@ -32,7 +32,7 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (const auto* failure = std::get_if<NodeFailed>(&up.what)) return failed(up.node, *failure);
   if (const auto* end = std::get_if<NodeEnd>(&up.what)) return end_of(up.node, *end, now);
   if (const auto* port = std::get_if<StorePort>(&up.what)) {
-    if (port->round != round_.number) return {};
+    if (port->round != round_.number || phase_ != Phase::running) return {};
     return {*port};
   }
   const std::optional<int> signal = std::get<Leave>(up.what).signal;
@@ -147,12 +147,12 @@ Coordinator::Words Coordinator::gone(const std::string& node, const std::string&
   nodes_.erase(node);
   const bool was_running = running_.erase(node) != 0;
   if (!was_running) return {Say{how}};
+  // Ranks of the others have failed since, or before it was missed: that follows from it.
   Words words;
-  if (!failure_ && !member_lost_) {
-    member_lost_ = true;
-    failure_text_ = how;
-    append(words, stop(how));
-  }
+  if (!member_lost_) failure_text_ = how;
+  member_lost_ = true;
+  failure_.reset();
+  if (phase_ == Phase::running) append(words, stop(how));
   if (running_.empty()) append(words, stopped(now));
   return words;
 }

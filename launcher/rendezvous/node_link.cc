@@ -57,6 +57,7 @@ NodeLink::NodeLink(const std::filesystem::path& program, const StorePlace& place
 }
 
 void NodeLink::send(const std::string& line) {
+  if (ended_) return;
   const std::string whole = line + "\n";
   for (std::size_t sent = 0; sent < whole.size();) {
     const ssize_t count = ::send(socket_.get(), whole.data() + sent, whole.size() - sent, MSG_NOSIGNAL);
@@ -87,6 +88,7 @@ std::optional<LinkWord> NodeLink::next() {
     if (count < 0 && errno == EAGAIN) return std::nullopt;
     if (count <= 0) {
       ended_ = true;
+      socket_.reset();
     } else {
       received_.append(block, static_cast<std::size_t>(count));
     }
@@ -94,7 +96,7 @@ std::optional<LinkWord> NodeLink::next() {
 }
 
 void NodeLink::finish(std::chrono::milliseconds patience) {
-  ::shutdown(socket_.get(), SHUT_WR);
+  if (!ended_) ::shutdown(socket_.get(), SHUT_WR);
   const auto give_up = std::chrono::steady_clock::now() + patience;
   while (!ended_) {
     const auto left =

@@ -69,7 +69,10 @@ class NodeRun {
         kill(getpid(), SIGSTOP);
       } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
         log::info("stopped by " + signal_name(signal->number) + " while no ranks were running");
-        say(Leave{signal->number});
+        if (coordinator_)
+          tell(coordinator_->take({setup_.store.node, Leave{signal->number}}, Clock::now()));
+        else
+          say(Leave{signal->number});
         exit_code_ = 128 + signal->number;
         return;
       }
@@ -99,7 +102,7 @@ class NodeRun {
     }
     JobSpec job = make_job_(place, round.restarts, std::move(store));
     job.first_rank = mine.first_rank;
-    job.attention.descriptor = link_.descriptor();
+    job.attention.descriptor = [this] { return link_.descriptor(); };
     job.attention.read = [this] {
       take_words();
       return std::exchange(stop_wanted_, false);
@@ -179,12 +182,15 @@ class NodeRun {
   }
 
   void hear(const Round& round) {
+    const bool was_member = std::exchange(is_member_, false);
     round_ = round;
     own_.reset();
     for (std::size_t i = 0; i < round.members.size(); ++i) {
       if (round.members[i].node == setup_.store.node) own_ = static_cast<int>(i);
     }
-    if (own_ != 0) return;  // the port of rank 0's store is to come
+    is_member_ = own_.has_value();
+    if (was_member && !is_member_) say(setup_.hello);  // it was taken for lost
+    if (own_ != 0) return;                             // the port of rank 0's store is to come
     store_ = bind_store_socket(/*for_other_hosts=*/true);
     store_port_ = store_.port;
     say(StorePort{round.number, store_port_});
@@ -200,7 +206,10 @@ class NodeRun {
   void hear(const StopRound& stop) {
     if (stop.round != round_.number || !own_) return;
     want_stop(stop.why);
-    if (!running_ && std::exchange(due_, false)) say(NodeEnd{round_.number, {}});
+    if (running_) return;
+    due_ = false;
+    own_.reset();
+    say(NodeEnd{round_.number, {}});  // a second one does no harm
   }
 
   void hear(const EndRun& end) {
@@ -226,6 +235,7 @@ class NodeRun {
   std::optional<Coordinator> coordinator_;  // if this node serves the store
   Round round_;
   std::optional<int> own_;  // this node's place in it; none: it is not a member
+  bool is_member_ = false;  // of the last round
   StoreSocket store_;       // of the round that is due
   int store_port_ = 0;
   bool due_ = false;  // the round's ranks are to be started

@@ -232,7 +232,6 @@ std::vector<pollfd> Supervisor::own_descriptors() const {
   std::vector<pollfd> descriptors;
   for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
   descriptors.push_back({job_.status.get(), POLLIN, 0});
-  descriptors.push_back({job_.attention.descriptor, POLLIN, 0});
   for (const OutputQueue* queue : {&output_, &error_})
     if (!queue->is_empty()) descriptors.push_back({queue->descriptor(), POLLOUT, 0});
   return descriptors;
@@ -240,6 +239,7 @@ std::vector<pollfd> Supervisor::own_descriptors() const {
 
 void Supervisor::poll_once() {
   std::vector<pollfd> descriptors = own_descriptors();
+  if (job_.attention.descriptor) descriptors.push_back({job_.attention.descriptor(), POLLIN, 0});
   // A stream whose reader is slow waits: its pipe fills up, and the rank is held back as it would be without
   // us.
   const auto is_wanted = [](const RankStream& stream) { return stream.is_open() && !stream.is_held_up(); };
@@ -256,7 +256,7 @@ void Supervisor::poll_once() {
   tell_of_closed_output();
   take_reports();
   take_signals();
-  if (job_.attention.descriptor >= 0 && job_.attention.read()) happened(SignalReceived{SIGTERM});
+  if (job_.attention.descriptor && job_.attention.read()) happened(SignalReceived{SIGTERM});
 }
 
 void Supervisor::take_signals() {

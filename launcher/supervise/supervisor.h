@@ -34,8 +34,8 @@ struct RankSpec {
 
 /// Somebody beside the ranks and the user who may want the ranks to end: the other nodes.
 struct Attention {
-  int descriptor = -1;         // none
-  std::function<bool()> read;  // called when it is readable; true, once, if the ranks are to be stopped
+  std::function<int()> descriptor;  // none, or -1 once there is nothing more to come
+  std::function<bool()> read;       // called when it is readable; true, once, if the ranks are to be stopped
   /// Called at the first failure of a rank, a number of the whole run; `step`: that it told last.
   std::function<void(int rank, const Outcome& outcome, std::optional<std::int64_t> step)> failed;
 };

@@ -151,6 +151,20 @@ TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
 }
 
+TEST(Coordinator, TakesFailuresThatALostNodeHasCausedForWhatTheyAre) {
+  Nodes run(limits(2, 3), {}, node("one", 1));
+  run.take("b", node("two", 1));
+  run.take("c", node("three", 1));
+  EXPECT_THAT(run.take("a", NodeFailed{1, 0, Exited{1}, 7}),
+              ElementsAre("stop: rank 0 on one exited with code 1"))
+      << "its rank noticed first that the other one is gone";
+  run.take("a", NodeEnd{1, {}});
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty());
+  EXPECT_THAT(run.lost("c"), ElementsAre("say: forming anew: 2 of 3 nodes"));
+  EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
+  EXPECT_THAT(run.take("a", StorePort{1, 5}), IsEmpty()) << "of a round that is over";
+}
+
 TEST(Coordinator, LetsALateNodeInWhenTheNodesFormAnew) {
   Nodes run(limits(1, 2), {1, false, seconds(0)}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 1 after 0: one@0 of 1"));

@@ -55,14 +55,22 @@ class Nodes : public ::testing::Test {
                          "--set",
                          "rendezvous.main_address=" + Hosts::address(0),
                          "--set",
-                         "rendezvous.node_timeout_seconds=2",
+                         "rendezvous.node_timeout_seconds=3",
                          "--set",
                          "rendezvous.last_call_seconds=1",
                          "--set",
                          "launch.restart_delay_seconds=0.1",
                          "--set",
                          "logging.dir=runs" + std::to_string(host)};
-    for (const std::string& set : sets) options.arguments.insert(options.arguments.end(), {"--set", set});
+    for (const std::string& set : sets) {
+      const std::string key = set.substr(0, set.find('=') + 1);
+      const auto same = std::find_if(options.arguments.begin(), options.arguments.end(),
+                                     [&](const std::string& given) { return given.starts_with(key); });
+      if (same != options.arguments.end())
+        *same = set;
+      else
+        options.arguments.insert(options.arguments.end(), {"--set", set});
+    }
     options.arguments.insert(options.arguments.end(), program.begin(), program.end());
     return hosts_.start(host, HOOKLINE_BINARY, options);
   }
@@ -252,6 +260,19 @@ TEST_F(Nodes, SayWhyTheyCanNotMeet) {
                         "to a free one, on every node\n"));
   first->signal(SIGTERM);
   EXPECT_EQ(first->wait().exit_code, 128 + SIGTERM);
+}
+
+TEST_F(Nodes, GoOnWhenRanksNoticeALostHostBeforeTheLaunchersDo) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2:3", "training.checkpoint_every_steps=1",
+                                         "training.max_steps=600", "rendezvous.node_timeout_seconds=6"};
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM, "500"}));
+  ASSERT_TRUE(there("checkpoints/step_00000005"));
+  nodes[2]->signal(SIGKILL);
+  const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(first.err, HasSubstr("hookline: forming anew: 2 of 3 nodes\n"));
 }
 
 TEST_F(Nodes, GoOnFromTheirCheckpointWithTheHostsThatAreLeft) {

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 struct Request {
   std::string scheduler, config_file, name, image, template_file;
   int nodes = 0;  // 0: as the config says
+  bool nodes_are_given = false;
   int warning_seconds = 90;
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
@@ -56,6 +57,8 @@ std::vector<std::string> launch_command(const Request& request, const RunConfig&
   std::vector<std::string> command = {hookline, "launch"};
   if (!config_file.empty()) command.insert(command.end(), {"--config", config_file});
   for (const std::string& set : request.sets) command.insert(command.end(), {"--set", set});
+  if (request.nodes_are_given && config.origins.at("launch.nnodes").kind != OriginKind::default_value)
+    command.insert(command.end(), {"--set", "launch.nnodes=" + std::to_string(request.nodes)});
   // A job that comes back, after a preemption or a failed node, goes on from where it was.
   if (config.training.checkpoint_every_steps && config.training.resume == "no")
     command.insert(command.end(), {"--set", "training.resume=auto"});
@@ -184,6 +187,10 @@ int submit(const Arguments& arguments) {
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
+  request.nodes_are_given = request.nodes != 0;
+  if (request.nodes_are_given &&
+      resolution.config.origins.at("launch.nnodes").kind == OriginKind::command_line)
+    throw UsageError("--nodes and --set launch.nnodes both say how many nodes: give one of them");
   if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->most;
   if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
 

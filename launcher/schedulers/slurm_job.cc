@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -14,7 +15,8 @@
 namespace hookline {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{500};
+constexpr std::chrono::milliseconds kLookEvery{1000};
+constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
 
 /// What a command prints, and its exit code.
 std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
@@ -59,15 +61,16 @@ int follow_job(const std::string& job, const std::filesystem::path& log) {
     }
     std::cout << std::flush;
   };
-  while (true) {
+  for (int failures = 0;;) {
     const auto [text, code] = output_of({"scontrol", "-o", "show", "job", job});
     show();
-    if (code != 0) throw SlurmError("Slurm does not know the job " + job + " any more: " + text);
+    failures = code == 0 ? 0 : failures + 1;
+    if (failures == kMostFailures || text.find("Invalid job id") != text.npos)
+      throw SlurmError("Slurm does not know the job " + job + " any more: " + text);
     const std::string state = field(text, "JobState");
-    const bool goes_on = state == "PENDING" || state == "RUNNING" || state == "CONFIGURING" ||
-                         state == "COMPLETING" || state == "REQUEUED" || state == "REQUEUE_HOLD" ||
-                         state == "SUSPENDED" || state == "STOPPED";
-    if (!goes_on) {
+    const auto& ends = {"COMPLETED", "FAILED",    "CANCELLED", "TIMEOUT",       "NODE_FAIL",
+                        "PREEMPTED", "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY", "REVOKED"};
+    if (code == 0 && std::find(ends.begin(), ends.end(), state) != ends.end()) {
       show();
       // "3:0": its exit code, and the signal that ended it
       const std::string ended = field(text, "ExitCode");

@@ -103,6 +103,15 @@ TEST_F(Submit, TakesATemplateOfOnesOwn) {
                  "'none' can't be read");
 }
 
+TEST_F(Submit, LetsItsOwnNumberOfNodesWin) {
+  EXPECT_THAT(run({"--scheduler", "mpirun", "--print", "--nodes", "2", "run.toml", "./train"}).out,
+              HasSubstr("mpirun -np 2 "));
+  EXPECT_THAT(run({"--scheduler", "mpirun", "--print", "--nodes", "2", "run.toml", "./train"}).out,
+              HasSubstr(" --config run.toml --set launch.nnodes=2 "));
+  expect_refused({"--scheduler", "slurm", "--print", "--nodes", "2", "--set", "launch.nnodes=3", "./train"},
+                 "--nodes and --set launch.nnodes both say how many nodes: give one of them");
+}
+
 TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   expect_refused({"./train"}, "--scheduler is missing: slurm, kubernetes or mpirun");
   expect_refused({"--scheduler", "pbs", "./train"},

@@ -70,7 +70,8 @@ Slurm::Slurm() {
                        "/log/slurmd-%n\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
                        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/"
                        "builtin\nMpiDefault=none\n"
-                       "ReturnToService=2\n";
+                       "ReturnToService=2\nFirstJobId=" +
+                       std::to_string(free_port()) + "\n";  // a job's number is a run's port
   for (const char* node : {"n1", "n2"})
     config += "NodeName=" + std::string(node) + " NodeHostname=" + host +
               " NodeAddr=127.0.0.1 Port=" + std::to_string(free_port()) + " CPUs=1 State=UNKNOWN\n";

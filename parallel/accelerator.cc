@@ -65,6 +65,7 @@ struct Accelerator::State {
 
   void after_step(bool last) {
     tell();
+    if (!config.training.checkpoint_every_steps) return;
     std::set<const void*> in_hand;
     for (const auto& loader : loaders) {
       if (loader->in_epoch()) in_hand.insert(loader.get());

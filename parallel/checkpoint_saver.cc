@@ -42,9 +42,11 @@ void bring_here(CheckpointContent& content, bool copy) {
   }
 }
 
+using Digests = std::map<std::string, std::map<std::string, std::string>>;
+
 /// What each shared tensor holds, by part and name.
-std::map<std::string, std::map<std::string, std::string>> digests_of(const CheckpointContent& content) {
-  std::map<std::string, std::map<std::string, std::string>> digests;
+Digests digests_of(const CheckpointContent& content) {
+  Digests digests;
   for (const auto& [name, part] : content.parts) {
     for (const auto& [key, tensor] : part.shared)
       digests[name][key] = checksum_of(tensor.const_data_ptr(), tensor.nbytes());
@@ -53,9 +55,10 @@ std::map<std::string, std::map<std::string, std::string>> digests_of(const Check
 }
 
 /// The rank's own tensors, and those shared ones that are not as rank 0 has them.
-NamedTensors own_tensors(const CheckpointContent& content, const Json& of_rank_zero) {
+NamedTensors own_tensors(const CheckpointContent& content, const Digests& own_digests,
+                         const Json& of_rank_zero) {
   NamedTensors own;
-  for (const auto& [name, digests] : digests_of(content)) {
+  for (const auto& [name, digests] : own_digests) {
     const SavedPart& part = content.parts.at(name);
     const Json there = of_rank_zero.value(name, Json::object());
     for (const auto& [key, digest] : digests) {
@@ -141,29 +144,20 @@ bool CheckpointSaver::save_now(const std::filesystem::path& folder, const Checkp
 std::string CheckpointSaver::write(const std::filesystem::path& folder, const CheckpointContent& content) {
   const bool is_first = world_->rank() == 0;
   const std::filesystem::path part = part_of(folder);
-  const auto attempt = [](const std::function<void()>& action) -> std::string {
-    try {
-      action();
-      return "";
-    } catch (const RunFailed&) {
-      throw;
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-  };
+  const Digests digests = digests_of(content);
 
   // The folder is there, and what rank 0's tensors hold.
   Json plan = Json::object();
   if (is_first) {
-    plan["problem"] = attempt([&] { begin_part(folder); });
-    plan["digests"] = digests_of(content);
+    plan["problem"] = problem_of([&] { begin_part(folder); });
+    plan["digests"] = digests;
   }
   plan = Json::parse(text_of_rank_zero(*world_, group_, plan.dump(), kWhat));
   if (const auto problem = plan.at("problem").get<std::string>(); !problem.empty()) return problem;
 
   // Every rank writes.
   std::vector<FileRecord> written;
-  std::string problem = attempt([&] {
+  std::string problem = problem_of([&] {
     if (!std::filesystem::is_directory(part))
       throw Error("rank " + std::to_string(world_->rank()) + " does not see the folder '" + part.string() +
                   "' that rank 0 has made: name one that all hosts share");
@@ -174,7 +168,7 @@ std::string CheckpointSaver::write(const std::filesystem::path& folder, const Ch
       }
     }
     written.push_back(write_tensor_file(part / rank_file_name(world_->rank()),
-                                        own_tensors(content, plan.at("digests")),
+                                        own_tensors(content, digests, plan.at("digests")),
                                         {{kNotesKey, notes_of(content)}}));
   });
   const Json own = {{"problem", problem}, {"files", files_json(written)}};
@@ -190,7 +184,7 @@ std::string CheckpointSaver::write(const std::filesystem::path& folder, const Ch
     add_files(manifest.files, of_rank.at("files"));
   }
   if (is_first) {
-    if (problem.empty()) problem = attempt([&] { commit_part(folder, manifest); });
+    if (problem.empty()) problem = problem_of([&] { commit_part(folder, manifest); });
     std::error_code ignored;
     if (!problem.empty()) std::filesystem::remove_all(part, ignored);  // room for the next one
   }

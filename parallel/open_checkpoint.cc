@@ -18,15 +18,7 @@ const char* const kWhat = "reading a checkpoint";
 
 /// The first problem that a rank has; empty if none has one. A collective call.
 std::string problem_of_any(World& world, const std::function<void()>& action) {
-  std::string own;
-  try {
-    action();
-  } catch (const RunFailed&) {
-    throw;
-  } catch (const std::exception& error) {
-    own = error.what();
-  }
-  for (std::string& problem : exchange_texts(world, world.group(), own, kWhat)) {
+  for (std::string& problem : exchange_texts(world, world.group(), problem_of(action), kWhat)) {
     if (!problem.empty()) return std::move(problem);
   }
   return "";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "hooks/error.h"
 #include "parallel/byte_tensor.h"
 
 namespace hookline {
@@ -30,6 +31,17 @@ std::vector<at::Tensor> all_gather(World& world, const c10::intrusive_ptr<c10d::
 }
 
 }  // namespace
+
+std::string problem_of(const std::function<void()>& action) {
+  try {
+    action();
+    return "";
+  } catch (const RunFailed&) {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
 
 std::vector<std::string> exchange_texts(World& world, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                         const std::string& text, const std::string& what) {

@@ -2,13 +2,13 @@
 
 #include <netdb.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "config/node_count.h"
 #include "hooks/log.h"
+#include "launcher/schedulers/slurm_job.h"
 #include "launcher/schedulers/surroundings.h"
 #include "launcher/supervise/machine.h"
 
@@ -41,17 +41,8 @@ bool resolves(const std::string& host) {
 /// Slurm may know a node by a name of its own; then it knows the address too. `host`, if it does not say.
 std::string address_by_slurm(const std::string& host) {
   if (resolves(host)) return host;
-  FILE* const answer = popen(("scontrol -o show node '" + host + "' 2>/dev/null").c_str(), "r");
-  if (!answer) return host;
-  std::string text;
-  char block[4096];
-  while (const std::size_t count = std::fread(block, 1, sizeof block, answer)) text.append(block, count);
-  pclose(answer);
-  const std::string key = " NodeAddr=";
-  const auto begin = text.find(key);
-  if (begin == text.npos) return host;
-  const auto from = begin + key.size();
-  return text.substr(from, text.find(' ', from) - from);
+  const std::string address = node_address(host);
+  return address.empty() ? host : address;
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include "launcher/rendezvous/run_nodes.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include "hooks/log.h"
@@ -64,19 +62,14 @@ class NodeRun {
     for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), patience_ms);
     take_words();
-    while (const auto signal = signals_.next()) {
-      if (signal->number == SIGTSTP) {
-        kill(getpid(), SIGSTOP);
-      } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
-        log::info("stopped by " + signal_name(signal->number) + " while no ranks were running");
-        if (coordinator_)
-          tell(coordinator_->take({setup_.store.node, Leave{signal->number}}, Clock::now()));
-        else
-          say(Leave{signal->number});
-        exit_code_ = 128 + signal->number;
-        return;
-      }
-    }
+    const auto signal = signals_.asked_to_end();
+    if (!signal) return;
+    log::info("stopped by " + signal_name(*signal) + " while no ranks were running");
+    if (coordinator_)
+      tell(coordinator_->take({setup_.store.node, Leave{signal}}, Clock::now()));
+    else
+      say(Leave{signal});
+    exit_code_ = 128 + *signal;
   }
 
   void run_round() {

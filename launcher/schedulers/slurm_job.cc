@@ -30,7 +30,7 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
   return {text, WIFEXITED(status) ? WEXITSTATUS(status) : 1};
 }
 
-/// The value of KEY=VALUE in what scontrol prints of a job; empty if there is none.
+/// The value of KEY=VALUE in what scontrol prints of a job or a node; empty if there is none.
 std::string field(const std::string& text, const std::string& key) {
   const auto begin = text.find(" " + key + "=");
   if (begin == text.npos) return "";
@@ -39,6 +39,10 @@ std::string field(const std::string& text, const std::string& key) {
 }
 
 }  // namespace
+
+std::string node_address(const std::string& name) {
+  return field(output_of({"scontrol", "-o", "show", "node", name}).first, "NodeAddr");
+}
 
 std::string submit_job(const std::filesystem::path& script) {
   const auto [text, code] = output_of({"sbatch", "--parsable", script.string()});

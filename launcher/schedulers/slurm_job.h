@@ -13,6 +13,9 @@ class SlurmError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The address that Slurm has for the node that it calls `name`; empty if it does not say.
+std::string node_address(const std::string& name);
+
 /// Submits the script; the job's number. Throws SlurmError.
 std::string submit_job(const std::filesystem::path& script);
 

@@ -1,7 +1,6 @@
 #include "launcher/supervise/attempts.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -21,13 +20,7 @@ using Clock = std::chrono::steady_clock;
 std::optional<int> wait_for(std::chrono::duration<double> delay, Signals& signals) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(delay);
   while (true) {
-    while (const auto signal = signals.next()) {
-      if (signal->number == SIGTSTP) {
-        kill(getpid(), SIGSTOP);
-      } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
-        return signal->number;
-      }
-    }
+    if (const auto signal = signals.asked_to_end()) return signal;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return std::nullopt;
     std::vector<pollfd> descriptors;

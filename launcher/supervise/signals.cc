@@ -67,6 +67,17 @@ std::optional<ReceivedSignal> Signals::next() {
   return ReceivedSignal{SIGKILL, 0};
 }
 
+std::optional<int> Signals::asked_to_end() {
+  while (const auto signal = next()) {
+    if (signal->number == SIGTSTP) {
+      kill(getpid(), SIGSTOP);
+    } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
+      return signal->number;
+    }
+  }
+  return std::nullopt;
+}
+
 void Signals::restore() const {
   sigaction(SIGPIPE, &former_pipe_, nullptr);
   sigaction(SIGXFSZ, &former_file_limit_, nullptr);

@@ -32,6 +32,10 @@ class Signals {
   std::array<int, 2> descriptors() const { return {descriptor_.get(), requests_.get()}; }
   std::optional<ReceivedSignal> next();
 
+  /// While there are no ranks to hand them to: the first of those that are there which asks to end. One that suspends is obeyed,
+  /// and the others are passed over.
+  std::optional<int> asked_to_end();
+
   /// Undoes it all; for a child between fork and exec too.
   void restore() const;
 

@@ -15,6 +15,9 @@ std::string origin_name(OriginKind kind);
 /// "default", "from file run.toml:3:1", "from command line --set ddp.comm_hook".
 std::string origin_text(const Origin& origin);
 
+/// Was the key's value given by anybody, be it the default's?
+bool is_given(const RunConfig& config, const std::string& key);
+
 /// The inverse; nothing for any other text.
 std::optional<Origin> read_origin_text(std::string_view text);
 

@@ -13,6 +13,7 @@
 #include "hooks/log.h"
 #include "parallel/preemption.h"
 #include "parallel/random_state.h"
+#include "parallel/text_exchange.h"
 
 namespace hookline {
 namespace {
@@ -43,11 +44,19 @@ void load_progress(detail::TrainingProgress& progress, const SavedPart& saved, R
 Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
                            std::shared_ptr<detail::TrainingProgress> progress)
     : world_(std::move(world)), config_(config), progress_(std::move(progress)) {
-  if (config_.checkpoint_every_steps) watch_for_preemption();
+  if (config_.checkpoint_every_steps) {
+    watch_for_preemption();
+    const std::string problem = problem_of_any(*world_, "the checkpoints", [this] {
+      if (world_->rank() == 0) lock_.emplace(config_.checkpoint_dir);
+    });
+    if (!problem.empty()) throw Error(problem);
+  }
   const bool is_named = config_.resume != "no" && config_.resume != "auto";
   if (config_.resume == "auto" || (restarted && config_.checkpoint_every_steps)) {
     auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir);
     if (newest) go_on_from(std::move(newest));
+    if (!from_ && !is_named && world_->rank() == 0)
+      log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': beginning at step 0");
   }
   if (!from_ && is_named) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
   if (config_.checkpoint_every_steps && !restarted) {

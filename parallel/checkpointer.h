@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/folder_lock.h"
 #include "config/run_config.h"
 #include "parallel/checkpoint_saver.h"
 #include "parallel/checkpointed.h"
@@ -64,6 +65,7 @@ class Checkpointer {
   TrainingConfig config_;
   std::shared_ptr<detail::TrainingProgress> progress_;
   std::vector<CheckpointPart> parts_;
+  std::optional<FolderLock> lock_;  // rank 0's, on the folder that checkpoints are made in
   std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<OpenCheckpoint> from_;
   Resumption resumption_;

@@ -16,14 +16,6 @@ namespace {
 
 const char* const kWhat = "reading a checkpoint";
 
-/// The first problem that a rank has; empty if none has one. A collective call.
-std::string problem_of_any(World& world, const std::function<void()>& action) {
-  for (std::string& problem : exchange_texts(world, world.group(), problem_of(action), kWhat)) {
-    if (!problem.empty()) return std::move(problem);
-  }
-  return "";
-}
-
 void read_into(const std::filesystem::path& file, const std::string& prefix,
                const std::function<void(const std::string& key, at::Tensor)>& take) {
   const TensorFileHeader header = read_tensor_header(file);
@@ -55,7 +47,7 @@ OpenCheckpoint::OpenCheckpoint(const World& world, std::filesystem::path folder)
 std::unique_ptr<OpenCheckpoint> OpenCheckpoint::open(World& world, const std::filesystem::path& folder) {
   std::unique_ptr<OpenCheckpoint> checkpoint;
   const std::string problem =
-      problem_of_any(world, [&] { checkpoint.reset(new OpenCheckpoint(world, locate(folder))); });
+      problem_of_any(world, kWhat, [&] { checkpoint.reset(new OpenCheckpoint(world, locate(folder))); });
   if (!problem.empty()) throw Error("the checkpoint '" + folder.string() + "' can't be used: " + problem);
   return checkpoint;
 }
@@ -63,20 +55,23 @@ std::unique_ptr<OpenCheckpoint> OpenCheckpoint::open(World& world, const std::fi
 std::unique_ptr<OpenCheckpoint> OpenCheckpoint::newest(World& world, const std::filesystem::path& folder) {
   // All look through rank 0's list: another host may see a folder that is a moment older.
   nlohmann::json names = nlohmann::json::array();
-  std::string problem = problem_of_any(world, [&] {
+  std::string problem = problem_of_any(world, kWhat, [&] {
     if (world.rank() != 0) return;
     for (const FoundCheckpoint& found : list_checkpoints(folder)) names.push_back(found.path.string());
   });
-  if (!problem.empty()) throw Error(problem);
+  if (!problem.empty()) throw Error("checkpoint_dir '" + folder.string() + "' can't be read: " + problem);
   names = nlohmann::json::parse(text_of_rank_zero(world, world.group(), names.dump(), kWhat));
   for (const auto& name : names) {
     std::unique_ptr<OpenCheckpoint> checkpoint;
-    problem =
-        problem_of_any(world, [&] { checkpoint.reset(new OpenCheckpoint(world, name.get<std::string>())); });
+    problem = problem_of_any(world, kWhat,
+                             [&] { checkpoint.reset(new OpenCheckpoint(world, name.get<std::string>())); });
     if (problem.empty()) return checkpoint;
     if (world.rank() == 0)
       log::warning("the checkpoint '" + name.get<std::string>() + "' is passed over: " + problem);
   }
+  if (!names.empty())
+    throw Error("no checkpoint in checkpoint_dir '" + folder.string() +
+                "' can be used: to begin at step 0, move them away, or name another folder");
   return nullptr;
 }
 

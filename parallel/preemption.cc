@@ -13,7 +13,8 @@ void note(int) { announced = 1; }
 
 void watch_for_preemption() {
   struct sigaction now = {};
-  if (sigaction(SIGUSR1, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;
+  if (sigaction(SIGUSR1, nullptr, &now) != 0) return;
+  if (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN) return;
   now.sa_handler = note;
   now.sa_flags = SA_RESTART;
   sigemptyset(&now.sa_mask);

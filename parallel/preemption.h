@@ -3,7 +3,8 @@
 
 namespace hookline {
 
-/// Notes the signal from now on, unless the program has a handler of its own, or ignores it.
+/// Notes the signal from now on, unless the program has a handler of its own. The launcher starts ranks that keep checkpoints
+/// so that they ignore it, and sends one that came before once a rank has told it something.
 void watch_for_preemption();
 
 /// Has it come?

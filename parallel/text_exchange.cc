@@ -38,6 +38,8 @@ std::string problem_of(const std::function<void()>& action) {
     return "";
   } catch (const RunFailed&) {
     throw;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -65,6 +67,13 @@ std::string text_of_rank_zero(World& world, const c10::intrusive_ptr<c10d::Proce
   std::vector<at::Tensor> bytes{bytes_of(world.rank() == 0 ? text : "", std::max<std::int64_t>(1, count))};
   world.wait(group->broadcast(bytes), what);
   return text_of(bytes[0], count);
+}
+
+std::string problem_of_any(World& world, const std::string& what, const std::function<void()>& action) {
+  for (std::string& problem : exchange_texts(world, world.group(), problem_of(action), what)) {
+    if (!problem.empty()) return std::move(problem);
+  }
+  return "";
 }
 
 }  // namespace hookline

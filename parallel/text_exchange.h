@@ -20,4 +20,7 @@ std::vector<std::string> exchange_texts(World& world, const c10::intrusive_ptr<c
 std::string text_of_rank_zero(World& world, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                               const std::string& text, const std::string& what);
 
+/// The first that `action` fails with on any rank; empty if it does on none. A collective call.
+std::string problem_of_any(World& world, const std::string& what, const std::function<void()>& action);
+
 }  // namespace hookline

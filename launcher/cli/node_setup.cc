@@ -30,7 +30,8 @@ std::map<std::string, std::string> common_config(const RunConfig& config, int ra
   for (const KeyRow& row : schema()) {
     const std::string& name = row.option.name;
     const bool is_common =
-        (row.table == "ddp" && name != "plugins") || (row.table == "launch" && name == "nnodes") ||
+        (row.table == "ddp" && name != "plugins") ||
+        (row.table == "launch" && (name == "nnodes" || name == "max_restarts" || name == "restart")) ||
         (row.table == "training" &&
          (name == "max_steps" || name == "gradient_accumulation_steps" || name == "seed" ||
           name == "resume" || name == "checkpoint_dir" || name == "checkpoint_every_steps"));
@@ -62,9 +63,11 @@ bool node_rank_fits(const RunConfig& config) {
   return false;
 }
 
-RestartPolicy restart_policy(const LaunchConfig& config) {
-  return {config.max_restarts, config.restart == "always",
-          std::chrono::duration<double>(config.restart_delay_seconds)};
+RestartPolicy restart_policy(const RunConfig& config) {
+  const LaunchConfig& launch = config.launch;
+  return {launch.max_restarts, launch.restart == "always",
+          std::chrono::duration<double>(launch.restart_delay_seconds),
+          config.training.checkpoint_every_steps.has_value()};
 }
 
 std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
@@ -105,7 +108,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
   if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
   setup.hello.config = common_config(config, ranks);
   setup.limits = {nodes.least, nodes.most, setup.store.join_timeout, Seconds(meeting.last_call_seconds)};
-  setup.policy = restart_policy(config.launch);
+  setup.policy = restart_policy(config);
   return setup;
 }
 

@@ -15,7 +15,7 @@ bool has_many_nodes(const LaunchConfig& config);
 /// Says what is wrong, and returns false, if [launch] node_rank is beyond nnodes.
 bool node_rank_fits(const RunConfig& config);
 
-RestartPolicy restart_policy(const LaunchConfig& config);
+RestartPolicy restart_policy(const RunConfig& config);
 
 /// How this node meets the others. Nothing, and said why, if the config can't be right: no address, one that does not
 /// resolve, or that of another host on the node of rank 0.

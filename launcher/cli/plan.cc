@@ -6,9 +6,9 @@
 
 #include "config/node_count.h"
 #include "config/visible_gpus.h"
-#include "launcher/schedulers/job_text.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/shell.h"
 
 namespace hookline {
 

@@ -2,11 +2,11 @@
 
 #include <netdb.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "config/node_count.h"
+#include "config/origin_text.h"
 #include "hooks/log.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/schedulers/surroundings.h"
@@ -14,11 +14,6 @@
 
 namespace hookline {
 namespace {
-
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 /// This host's name with its domain, if it is known.
 std::string full_host_name() {
@@ -48,44 +43,42 @@ std::string address_by_slurm(const std::string& host) {
 }  // namespace
 
 bool complete_by_scheduler(RunConfig& config) {
-  const bool in_a_pod = variable("JOB_COMPLETION_INDEX").has_value();
-  auto place = surroundings(variable, in_a_pod ? full_host_name() : host_name());
+  const bool in_a_pod = environment_variable("JOB_COMPLETION_INDEX").has_value();
+  auto place = surroundings(environment_variable, in_a_pod ? full_host_name() : host_name());
   if (!place) return true;
-  const auto is_open = [&](const char* key) {
-    return config.origins.at(key).kind == OriginKind::default_value;
-  };
   const auto came_from = [&](const char* key, const std::string& where) {
     config.origins[key] = {OriginKind::environment, where};
   };
-  if (!is_open("launch.nnodes") && NodeCount::parse(config.launch.nnodes)->most == 1) return true;
+  if (is_given(config, "launch.nnodes") && NodeCount::parse(config.launch.nnodes)->most == 1) return true;
   if (!place->problem.empty()) {
     log::error(place->problem);
     return false;
   }
-  if (is_open("launch.nnodes") && place->nodes > 0) {
+  if (!is_given(config, "launch.nnodes") && place->nodes > 0) {
     config.launch.nnodes = std::to_string(place->nodes);
     came_from("launch.nnodes", place->nodes_from);
   }
   if (NodeCount::parse(config.launch.nnodes)->most == 1) return true;
-  if (is_open("launch.node_rank")) {
+  if (!is_given(config, "launch.node_rank")) {
     config.launch.node_rank = place->node_rank;
     came_from("launch.node_rank", place->rank_from);
   }
-  if (is_open("rendezvous.main_address") && !place->main_address.empty()) {
+  if (!is_given(config, "rendezvous.main_address") && !place->main_address.empty()) {
     if (place->scheduler == kSlurm) place->main_address = address_by_slurm(place->main_address);
     config.rendezvous.main_address = place->main_address;
     came_from("rendezvous.main_address", place->address_from);
   }
-  if (is_open("rendezvous.main_port")) {
+  if (!is_given(config, "rendezvous.main_port")) {
     config.rendezvous.main_port = place->main_port;
     came_from("rendezvous.main_port", place->scheduler + "'s job");
   }
-  if (is_open("rendezvous.run_id") && !place->run_id.empty()) {
+  if (!is_given(config, "rendezvous.run_id") && !place->run_id.empty()) {
     config.rendezvous.run_id = place->run_id;
     came_from("rendezvous.run_id", place->scheduler + "'s job");
   }
-  log::info(place->scheduler + ": node " + std::to_string(place->node_rank) + " of " + config.launch.nnodes +
-            ", which meet at " + config.rendezvous.main_address);
+  log::info(
+      place->scheduler + ": node " + std::to_string(place->node_rank) + " of " + config.launch.nnodes +
+      (config.rendezvous.main_address.empty() ? "" : ", which meet at " + config.rendezvous.main_address));
   return true;
 }
 

@@ -50,6 +50,14 @@ bool has_the_gpus(const RunConfig& config) {
   return true;
 }
 
+/// Says what is wrong, and returns false, if ranks can't be started here as the config has it. `nodes`: of a run of several.
+bool can_start(const RunConfig& config, std::optional<NodeSetup>& nodes) {
+  if (!has_the_gpus(config) || !node_rank_fits(config)) return false;
+  if (!has_many_nodes(config.launch)) return true;
+  nodes = node_setup(config, ranks_of(config.launch));
+  return nodes.has_value();
+}
+
 std::optional<RunFolder> make_run_folder(const RunConfig& config) {
   std::string reason;
   try {
@@ -83,7 +91,6 @@ StatusLine::Form status_form(const LoggingConfig& config) {
 /// Of each line that is shown of a rank; none if nothing is.
 std::optional<std::string> prefix_of(const LoggingConfig& config, int rank, int local_rank) {
   if (config.show == "none" || !RankSet::parse(config.show_ranks)->holds(rank)) return std::nullopt;
-  if (!config.prefix) return "";
   return expand_prefix(config.prefix_template, {{"rank", std::to_string(rank)},
                                                 {"local_rank", std::to_string(local_rank)},
                                                 {"role_name", "default"},
@@ -121,6 +128,7 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.early_exit = Seconds(config.launch.early_exit_seconds);
   job.stall_timeout = Seconds(config.launch.stall_timeout_seconds);
   job.stall_stacks = config.launch.stall_stacks;
+  job.holds_warnings = config.training.checkpoint_every_steps.has_value();
   job.status_form = status_form(config.logging);
   job.status_interval = Seconds(config.logging.status_interval_seconds);
   return job;
@@ -139,7 +147,7 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
                          return job_of(config, program, folder, place, restarts, std::move(store));
                        });
     }
-    return run_attempts(restart_policy(config.launch), signals, [&](std::int64_t attempt) {
+    return run_attempts(restart_policy(config), signals, [&](std::int64_t attempt) {
       return job_of(config, program, folder, {}, attempt, bind_store_socket());
     });
   } catch (const SpawnError& error) {
@@ -150,16 +158,15 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
 }  // namespace
 
 int show_plan(const RunConfig& config, const Program& program) {
-  if (!has_the_gpus(config)) return kBadInput;
+  std::optional<NodeSetup> nodes;
+  if (!can_start(config, nodes)) return kBadInput;
   std::cout << plan_text(config, program) << std::flush;
   return kSuccess;
 }
 
 int start_ranks(const RunConfig& config, const Program& program) {
-  if (!has_the_gpus(config) || !node_rank_fits(config)) return kBadInput;
   std::optional<NodeSetup> nodes;
-  if (has_many_nodes(config.launch) && !(nodes = node_setup(config, ranks_of(config.launch))))
-    return kBadInput;
+  if (!can_start(config, nodes)) return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
   // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.

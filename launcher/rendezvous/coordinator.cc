@@ -1,6 +1,7 @@
 #include "launcher/rendezvous/coordinator.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "launcher/supervise/duration_text.h"
@@ -37,7 +38,10 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   }
   const std::optional<int> signal = std::get<Leave>(up.what).signal;
   const std::string who = "the node " + nodes_.at(up.node).hello.host;
-  if (signal) return finish(128 + *signal, who + " was stopped by " + signal_name(*signal));
+  const bool runs_without_it = phase_ == Phase::running && !running_.contains(up.node);
+  if (signal == SIGUSR1 && !runs_without_it) return finish_for_later();
+  if (signal && !runs_without_it)
+    return finish(128 + *signal, who + " was stopped by " + signal_name(*signal));
   return gone(up.node, who + " has left the run", now);
 }
 
@@ -45,7 +49,11 @@ Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& 
   if (const std::string why = refusal(hello); !why.empty()) return {Refuse{node, why}};
   nodes_[node] = {hello, came_++};
   last_came_ = now;
-  if (phase_ == Phase::gathering) return gather(now);
+  if (phase_ == Phase::gathering) {
+    Words words = gather(now);
+    if (words.empty()) words.push_back(Say{"the node " + hello.host + " is here: " + so_many()});
+    return words;
+  }
   return {Say{"the node " + hello.host + " waits; it takes part when the nodes form anew"}};
 }
 
@@ -71,6 +79,11 @@ std::string Coordinator::refusal(const NodeHello& hello) const {
   return "";
 }
 
+/// "2 of 3 nodes".
+std::string Coordinator::so_many() const {
+  return std::to_string(nodes_.size()) + " of " + count(static_cast<std::size_t>(limits_.most));
+}
+
 Coordinator::Words Coordinator::gather(Time now) {
   const std::size_t here = nodes_.size();
   if (here >= static_cast<std::size_t>(limits_.most)) return start();
@@ -94,7 +107,7 @@ std::string Coordinator::missing() const {
   const bool all_ranked = std::all_of(
       nodes_.begin(), nodes_.end(), [](const auto& node) { return node.second.hello.node_rank.has_value(); });
   if (all_ranked && !absent.empty()) text += ": missing is node_rank " + absent;
-  return text + "; start 'hookline launch' on each, or set [launch] join_timeout_seconds";
+  return text + "; start the same command on each, or set [launch] join_timeout_seconds";
 }
 
 Coordinator::Words Coordinator::start() {
@@ -117,7 +130,7 @@ Coordinator::Words Coordinator::start() {
     running_.insert(id);
   }
   failure_.reset();
-  member_lost_ = false;
+  member_lost_ = warned_ = false;
   phase_ = Phase::running;
   return {round_};
 }
@@ -125,6 +138,7 @@ Coordinator::Words Coordinator::start() {
 Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed) {
   if (failed.round != round_.number || phase_ != Phase::running) return {};
   failure_ = failed;
+  failed_node_ = node;
   failure_text_ = "rank " + std::to_string(failed.rank) + " on " + nodes_.at(node).hello.host + " " +
                   describe(failed.outcome);
   return stop(failure_text_);
@@ -135,6 +149,10 @@ Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& e
   if (end.signal)
     return finish(128 + *end.signal,
                   "the node " + nodes_.at(node).hello.host + " was stopped by " + signal_name(*end.signal));
+  warned_ |= end.warned;
+  const std::string rank = failure_ ? "rank " + std::to_string(failure_->rank) : "";
+  if (failure_ && node == failed_node_ && end.report.starts_with(rank + " "))
+    failure_text_ = rank + " on " + nodes_.at(node).hello.host + end.report.substr(rank.size());
   return running_.empty() ? stopped(now) : Words();
 }
 
@@ -166,25 +184,32 @@ Coordinator::Words Coordinator::stop(const std::string& why) {
 Coordinator::Words Coordinator::stopped(Time now) {
   if (member_lost_) {
     if (is_static() && policy_.max_restarts == 0) return finish(1, failure_text_);
+    if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
-    Words words{Say{"forming anew: " + std::to_string(nodes_.size()) + " of " +
-                    count(static_cast<std::size_t>(limits_.most))}};
+    Words words{Say{"forming anew: " + so_many()}};
     append(words, gather(now));
     return words;
   }
   if (!failure_) return finish(0, "");
   RunState state;
   state.root_cause = RootCause{failure_->rank, failure_->outcome};
+  state.warned = warned_;
   failures_.push_back({state, failure_->step});
   const NextAttempt next = next_attempt(policy_, failures_);
   if (const auto* restart = std::get_if<RestartAfter>(&next)) {
     phase_ = Phase::waiting_to_restart;
     restart_at_ = later(now, restart->delay);
-    return {Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
-                std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) + ")"}};
+    Words words;
+    words.push_back(Say{failure_text_});
+    words.push_back(Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
+                        std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) +
+                        ")"});
+    return words;
   }
-  if (saved_for_later(failure_->outcome)) return finish(exit_code(failure_->outcome), kSavedForLaterText);
+  if (std::holds_alternative<EndForLater>(next)) return finish_for_later();
+  if (saved_for_later(policy_, failure_->outcome))
+    return finish(exit_code(failure_->outcome), kSavedForLaterText);
   std::string why = failure_text_;
   if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
     why += "\n  no restart: " + end->reason;

@@ -55,8 +55,10 @@ class Coordinator {
   Words stop(const std::string& why);
   Words stopped(Time now);
   Words finish(int exit_code, const std::string& why);
+  Words finish_for_later() { return finish(kSavedForLater, kEndedForLaterText); }
   std::string refusal(const NodeHello& hello) const;
   std::string missing() const;
+  std::string so_many() const;
   bool is_static() const { return limits_.least == limits_.most; }
 
   NodeLimits limits_;
@@ -69,8 +71,9 @@ class Coordinator {
   Round round_;
   std::set<std::string> running_;      // members whose part has not ended
   std::optional<NodeFailed> failure_;  // the first of this round
-  std::string failure_text_;
+  std::string failed_node_, failure_text_;
   bool member_lost_ = false;
+  bool warned_ = false;               // a member, of a preemption
   std::vector<AttemptEnd> failures_;  // of the rounds so far
 };
 

@@ -46,7 +46,7 @@ Json json_of(const NodeFailed& failed) {
   return json;
 }
 Json json_of(const NodeEnd& end) {
-  Json json = {{"is", "end"}, {"round", end.round}};
+  Json json = {{"is", "end"}, {"round", end.round}, {"warned", end.warned}, {"report", end.report}};
   put(json, "signal", end.signal);
   return json;
 }
@@ -104,7 +104,9 @@ std::optional<Up> up_of(const std::string& line) {
     if (is == "failed")
       return Up{from, NodeFailed{json.at("round"), json.at("rank"), outcome_of(json),
                                  take<std::int64_t>(json, "step")}};
-    if (is == "end") return Up{from, NodeEnd{json.at("round"), take<int>(json, "signal")}};
+    if (is == "end")
+      return Up{from,
+                NodeEnd{json.at("round"), take<int>(json, "signal"), json.at("warned"), json.at("report")}};
     if (is == "leave") return Up{from, Leave{take<int>(json, "signal")}};
   } catch (const Json::exception&) {
   }

@@ -38,11 +38,13 @@ struct NodeFailed {
 struct NodeEnd {
   int round = 0;
   std::optional<int> signal;  // that somebody stopped the node with
+  bool warned = false;        // of a preemption
+  std::string report;         // of its failure, if it was not told to stop before; for people
 };
 
 /// A node goes, and does not come back.
 struct Leave {
-  std::optional<int> signal;
+  std::optional<int> signal;  // that somebody stopped it with, or that warned of a preemption
 };
 
 /// From a node to the coordinator. `node` is the sender's id.

@@ -1,6 +1,7 @@
 #include "launcher/rendezvous/own_address.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -19,17 +20,26 @@ std::string text_of(const sockaddr* address) {
 }
 
 std::set<std::string> interface_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
   std::set<std::string> addresses;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-    if (const std::string text = text_of(entry->ifa_addr); !text.empty()) addresses.insert(text);
-  }
+  for (const Interface& each : own_interfaces()) addresses.insert(each.address);
   return addresses;
 }
 
 }  // namespace
+
+std::vector<Interface> own_interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    const std::string address = text_of(entry->ifa_addr);
+    if (address.empty()) continue;
+    interfaces.push_back({address, entry->ifa_name, entry->ifa_addr->sa_family == AF_INET,
+                          (entry->ifa_flags & IFF_UP) != 0, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  return interfaces;
+}
 
 bool is_own_address(const std::string& host) {
   addrinfo hints = {};

@@ -1,9 +1,18 @@
-// Is a name or an address this host's?
+// This host's addresses.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace hookline {
+
+/// An address of one of this machine's interfaces.
+struct Interface {
+  std::string address, name;
+  bool is_ipv4 = false, is_up = false, is_loopback = false;
+};
+
+std::vector<Interface> own_interfaces();
 
 /// True if `host` resolves to an address of one of this machine's interfaces. Throws std::runtime_error, which names `host`,
 /// if it does not resolve.

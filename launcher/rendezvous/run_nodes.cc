@@ -42,6 +42,11 @@ class NodeRun {
   }
 
  private:
+  std::string place() const {
+    return setup_.store.address + ":" + std::to_string(setup_.store.port) + " (run id '" +
+           setup_.store.run_id + "')";
+  }
+
   void say(decltype(Up::what) what) { link_.send_up(to_line(Up{setup_.store.node, std::move(what)})); }
 
   void tell(const Coordinator::Words& words) {
@@ -62,14 +67,16 @@ class NodeRun {
     for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), patience_ms);
     take_words();
-    const auto signal = signals_.asked_to_end();
+    const auto signal = signals_.asked_to_end(setup_.policy.keeps_checkpoints);
     if (!signal) return;
-    log::info("stopped by " + signal_name(*signal) + " while no ranks were running");
+    const bool warned = signal == SIGUSR1;
+    log::info(warned ? kEndedForLaterText
+                     : "stopped by " + signal_name(*signal) + " while no ranks were running");
     if (coordinator_)
       tell(coordinator_->take({setup_.store.node, Leave{signal}}, Clock::now()));
     else
       say(Leave{signal});
-    exit_code_ = 128 + *signal;
+    exit_code_ = warned ? kSavedForLater : 128 + *signal;
   }
 
   void run_round() {
@@ -90,8 +97,8 @@ class NodeRun {
       std::string nodes;
       for (const Member& member : round.members)
         nodes += (nodes.empty() ? "" : ", ") + member.host + " (" + std::to_string(member.ranks) + ")";
-      log::info(std::to_string(round.world_size) + " ranks on " + std::to_string(place.nodes) +
-                (place.nodes == 1 ? " node: " : " nodes: ") + nodes);
+      log::info(std::to_string(round.world_size) + (round.world_size == 1 ? " rank on " : " ranks on ") +
+                std::to_string(place.nodes) + (place.nodes == 1 ? " node: " : " nodes: ") + nodes);
     }
     JobSpec job = make_job_(place, round.restarts, std::move(store));
     job.first_rank = mine.first_rank;
@@ -109,9 +116,14 @@ class NodeRun {
     Supervisor supervisor(std::move(job), signals_);
     const RunResult result = supervisor.run();
     running_ = false;
-    if (result.failure && !saved_for_later(result.failure->cause.outcome))
-      log::warning(failure_report(*result.failure));
-    NodeEnd end{round.number, {}};
+    NodeEnd end{round.number, {}, result.state.warned, ""};
+    if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
+      // The first failure of all is told to all, by the coordinator.
+      if (was_told_to_stop_ || lost_store_)
+        log::warning(failure_report(*result.failure));
+      else
+        end.report = failure_report(*result.failure);
+    }
     if (result.state.stopped_by && !was_told_to_stop_) {
       end.signal = result.state.stopped_by;
       log::info("stopped by " + signal_name(*end.signal));
@@ -129,8 +141,10 @@ class NodeRun {
       case LinkWord::Kind::serves:
         if (word.text == "yes") {
           coordinator_.emplace(setup_.limits, setup_.policy, setup_.store.node, setup_.hello, Clock::now());
+          if (setup_.limits.least > 1) log::info("waiting for other nodes at " + place());
         } else {
           say(setup_.hello);
+          log::info("joined the nodes at " + place());
         }
         break;
       case LinkWord::Kind::up:
@@ -202,12 +216,12 @@ class NodeRun {
     if (running_) return;
     due_ = false;
     own_.reset();
-    say(NodeEnd{round_.number, {}});  // a second one does no harm
+    say(NodeEnd{round_.number, {}, false, ""});  // a second one does no harm
   }
 
   void hear(const EndRun& end) {
     want_stop(end.why);
-    if (saved_for_later(Exited{end.exit_code}))
+    if (saved_for_later(setup_.policy, Exited{end.exit_code}))
       log::info(end.why);
     else if (!end.why.empty())
       log::error(end.why);

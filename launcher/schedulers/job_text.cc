@@ -26,6 +26,12 @@ std::string fill(std::string_view text, const std::map<std::string, std::string>
         filled += line.substr(next);
         break;
       }
+      if (begin > next && line[begin - 1] == '$') {  // $${NAME} is the shell's ${NAME}
+        filled += line.substr(next, begin - 1 - next);
+        filled += line.substr(begin, close + 1 - begin);
+        next = close + 1;
+        continue;
+      }
       const std::string name(line.substr(begin + 2, close - begin - 2));
       const auto value = values.find(name);
       if (value == values.end()) {
@@ -42,23 +48,6 @@ std::string fill(std::string_view text, const std::map<std::string, std::string>
     result += filled + "\n";
   }
   return result;
-}
-
-std::string shell_word(const std::string& word) {
-  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("_-+=./:,@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (is_plain) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
-std::string shell_line(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
-  return line;
 }
 
 bool is_kubernetes_name(std::string_view name) {

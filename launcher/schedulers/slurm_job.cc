@@ -1,34 +1,19 @@
 #include "launcher/schedulers/slurm_job.h"
 
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <thread>
 #include <utility>
 
-#include "launcher/schedulers/job_text.h"
+#include "launcher/supervise/shell.h"
 
 namespace hookline {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{1000};
 constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
-
-/// What a command prints, and its exit code.
-std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
-  FILE* const pipe = popen((shell_line(command) + " 2>&1").c_str(), "r");
-  if (!pipe) throw SlurmError("can't run '" + command[0] + "'");
-  std::string text;
-  char block[4096];
-  while (const std::size_t count = std::fread(block, 1, sizeof block, pipe)) text.append(block, count);
-  const int status = pclose(pipe);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return {text, WIFEXITED(status) ? WEXITSTATUS(status) : 1};
-}
 
 /// The value of KEY=VALUE in what scontrol prints of a job or a node; empty if there is none.
 std::string field(const std::string& text, const std::string& key) {
@@ -41,7 +26,7 @@ std::string field(const std::string& text, const std::string& key) {
 }  // namespace
 
 std::string node_address(const std::string& name) {
-  return field(output_of({"scontrol", "-o", "show", "node", name}).first, "NodeAddr");
+  return field(output_of({"scontrol", "-o", "show", "node", name}).text, "NodeAddr");
 }
 
 std::string submit_job(const std::filesystem::path& script) {

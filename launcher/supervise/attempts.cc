@@ -17,16 +17,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// The signal that cut the wait short, if one did.
-std::optional<int> wait_for(std::chrono::duration<double> delay, Signals& signals) {
+std::optional<int> wait_for(std::chrono::duration<double> delay, bool warning_too, Signals& signals) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(delay);
   while (true) {
-    if (const auto signal = signals.asked_to_end()) return signal;
+    if (const auto signal = signals.asked_to_end(warning_too)) return signal;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return std::nullopt;
     std::vector<pollfd> descriptors;
     for (const int descriptor : signals.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), static_cast<int>(std::min<decltype(left)>(left, 60'000)));
   }
+}
+
+int end_for_later() {
+  log::info(kEndedForLaterText);
+  return kSavedForLater;
 }
 
 }  // namespace
@@ -45,14 +50,19 @@ int run_attempts(const RestartPolicy& policy, Signals& signals,
       log::warning(failure_report(*failure));
       log::info("restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
                 std::to_string(ends.size()) + " of " + std::to_string(policy.max_restarts) + ")");
-      const std::optional<int> signal = wait_for(restart->delay, signals);
+      const std::optional<int> signal = wait_for(restart->delay, policy.keeps_checkpoints, signals);
       if (!signal) continue;
+      if (signal == SIGUSR1) return end_for_later();
       log::info("stopped by " + signal_name(*signal) + " before the restart");
       return 128 + *signal;
     }
+    if (std::holds_alternative<EndForLater>(next)) {
+      log::warning(failure_report(*failure));
+      return end_for_later();
+    }
     if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
       log::info("no restart: " + end->reason);
-    if (failure && saved_for_later(failure->cause.outcome))
+    if (failure && saved_for_later(policy, failure->cause.outcome))
       log::info(kSavedForLaterText);
     else if (failure)
       log::error(failure_report(*failure));

@@ -12,7 +12,7 @@ namespace hookline {
 
 /// Runs the job that `make_job` makes of an attempt's number, from 0; again while it fails and `policy` has it. Tells of
 /// each failure and, in the end, of what ended the run. The exit code: the last root cause's, 128 + the signal that
-/// stopped the run, or 0. Throws as Supervisor does.
+/// stopped the run, kSavedForLater, or 0. Throws as Supervisor does.
 int run_attempts(const RestartPolicy& policy, Signals& signals,
                  const std::function<JobSpec(std::int64_t attempt)>& make_job);
 

@@ -59,20 +59,22 @@ pid_t spawn(const ChildSpec& spec) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (const int core : spec.cores) CPU_SET(core, &cores);
+
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw SpawnError("can't make a pipe", errno, false);
   FileDescriptor read_end(ends[0]), write_end(ends[1]);
 
+  // The child runs in our memory until it is another program, so that the kernel copies no pages. (Where a sanitizer makes a
+  // fork of it, the pipe tells all the same.)
   const pid_t launcher = getpid();
-  const pid_t child = fork();
+  const pid_t child = vfork();
   if (child < 0) throw SpawnError("can't start a process", errno, false);
   if (child == 0) {
     const Failure failure =
         become(spec, arguments.data(), environment.data(), spec.cores.empty() ? nullptr : &cores, launcher);
-    [[maybe_unused]] const ssize_t written = write(write_end.get(), &failure, sizeof failure);
+    [[maybe_unused]] const ssize_t written = write(ends[1], &failure, sizeof failure);
     _exit(127);
   }
-  setpgid(child, child);  // here too, so that the group exists before anybody signals it
 
   // The write end closes by itself when exec succeeds.
   write_end.reset();

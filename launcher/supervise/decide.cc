@@ -19,6 +19,7 @@ Decision on(RunState state, const RankEnded& event) {
 }
 
 Decision on(RunState state, const SignalReceived& event) {
+  if (event.signal == SIGUSR1) state.warned = true;
   if (event.signal == SIGUSR1 || event.signal == SIGUSR2) return {state, Forward{event.signal}};
   if (event.signal == SIGKILL) {
     if (!state.root_cause && !state.stopped_by) state.stopped_by = SIGKILL;

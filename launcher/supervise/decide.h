@@ -59,6 +59,7 @@ struct RunState {
   std::optional<RootCause> root_cause;
   int asked_with = 0;             // the last signal that asked the ranks to stop
   std::optional<int> stopped_by;  // the signal that asked the launcher to end, if that is why the run ended
+  bool warned = false;            // by SIGUSR1, of a preemption
 
   bool ended() const { return ranks_alive == 0; }
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -14,6 +15,11 @@ int usable_cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
 std::string host_name() {

@@ -10,6 +10,9 @@ namespace hookline {
 /// Cores that this process may run on.
 int usable_cores();
 
+/// Nothing if it is unset or empty.
+std::optional<std::string> environment_variable(const char* name);
+
 /// The name that this machine gives itself.
 std::string host_name();
 

@@ -19,8 +19,6 @@ Outcome outcome_of(int wait_status) {
   return Exited{WEXITSTATUS(wait_status)};
 }
 
-bool saved_for_later(const Outcome& outcome) { return outcome == Outcome(Exited{75}); }
-
 bool succeeded(const Outcome& outcome) { return outcome == Outcome(Exited{0}); }
 
 int exit_code(const Outcome& outcome) {

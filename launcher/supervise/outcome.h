@@ -30,13 +30,15 @@ Outcome outcome_of(int wait_status);
 
 bool succeeded(const Outcome& outcome);
 
-/// The rank has saved its state, as SIGUSR1 asked, and is to go on another time: exit code 75, EX_TEMPFAIL of sysexits.h.
-bool saved_for_later(const Outcome& outcome);
+/// What a rank exits with that has saved its state, as SIGUSR1 asked, to go on another time: EX_TEMPFAIL of sysexits.h.
+inline constexpr int kSavedForLater = 75;
 
-/// What is said then.
+/// What is said then, and if SIGUSR1 came while there were no ranks that could.
 inline constexpr const char* kSavedForLaterText =
     "the ranks saved their state, as SIGUSR1 asks, and ended: launch again, with [training] resume = "
     "\"auto\"";
+inline constexpr const char* kEndedForLaterText =
+    "the run ends while no ranks train, as SIGUSR1 asks: launch again, with [training] resume = \"auto\"";
 
 /// As a shell counts: the code itself, or 128 + the signal's number; 124, as `timeout` has it, for one that is stuck.
 int exit_code(const Outcome& outcome);

@@ -92,10 +92,11 @@ std::optional<RankReport> parse_report(std::string_view message) {
   return has_rank && has_step ? std::optional(report) : std::nullopt;
 }
 
-void Progress::take(const RankReport& report, Time now) {
+bool Progress::take(const RankReport& report, Time now) {
   const int here = report.rank - first_rank_;
-  if (here < 0 || static_cast<std::size_t>(here) >= ranks_.size()) return;
+  if (here < 0 || static_cast<std::size_t>(here) >= ranks_.size()) return false;
   Rank& rank = ranks_[static_cast<std::size_t>(here)];
+  const bool is_first = !rank.step;
   if (rank.step != report.step) {
     rank.step = report.step;
     rank.since = now;
@@ -104,7 +105,7 @@ void Progress::take(const RankReport& report, Time now) {
     teller_ = here;
     samples_.clear();
   }
-  if (here != teller_) return;
+  if (here != teller_) return is_first;
   if (report.loss) loss_ = report.loss;
   Sample sample{now, report.step, samples_.empty() ? 0 : samples_.back().sent_bytes};
   if (report.sent_bytes) sample.sent_bytes = *report.sent_bytes;
@@ -113,6 +114,7 @@ void Progress::take(const RankReport& report, Time now) {
   samples_.push_back(sample);
   // The oldest that is kept is the first one before the time that rates are taken over.
   while (samples_.size() > 2 && now - samples_[1].when >= kRateOver) samples_.erase(samples_.begin());
+  return is_first;
 }
 
 std::optional<Progress::Time> Progress::last_step() const {

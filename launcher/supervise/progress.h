@@ -31,8 +31,8 @@ class Progress {
   explicit Progress(int ranks, int first_rank = 0)
       : first_rank_(first_rank), ranks_(static_cast<std::size_t>(ranks)) {}
 
-  /// Reports of ranks that do not exist are passed over.
-  void take(const RankReport& report, Time now);
+  /// True for the first report of a rank. Those of ranks that do not exist are passed over.
+  bool take(const RankReport& report, Time now);
   void ended(int rank) { ranks_.at(static_cast<std::size_t>(rank)).alive = false; }
 
   /// The step that a rank told last.

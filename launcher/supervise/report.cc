@@ -26,6 +26,10 @@ std::string failure_report(const Failure& failure) {
   std::string text = "rank " + std::to_string(cause.rank) + " " + describe(cause.outcome);
   const auto* signalled = std::get_if<Signalled>(&cause.outcome);
   if (signalled && signalled->signal == SIGKILL) text += why_killed(failure.memory_ran_out);
+  if (signalled && signalled->signal == SIGUSR1)
+    text +=
+        "\n  SIGUSR1 warns of a preemption: ranks that keep checkpoints ([training] checkpoint_every_steps) "
+        "save their state";
   if (failure.error) {
     const RankError& error = *failure.error;
     text += "\n  its error" + (error.step ? " at step " + std::to_string(*error.step) : std::string()) + ":";

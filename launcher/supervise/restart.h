@@ -16,7 +16,12 @@ struct RestartPolicy {
   std::int64_t max_restarts = 0;
   bool always = false;                     // also after a failure that will come again
   std::chrono::duration<double> delay{1};  // before the first restart; each further one waits twice as long
+  bool keeps_checkpoints = false;          // so that SIGUSR1 asks to end, and to be launched again later
 };
+
+/// Has a rank that ended so saved its state, as SIGUSR1 asks, to go on another time? Where no checkpoints are kept, 75 is a
+/// code as any other.
+bool saved_for_later(const RestartPolicy& policy, const Outcome& outcome);
 
 /// How an attempt to run ended, as far as a restart depends on it.
 struct AttemptEnd {
@@ -31,11 +36,14 @@ struct RestartAfter {
   std::chrono::duration<double> delay;
   bool operator==(const RestartAfter&) const = default;
 };
+struct EndForLater {  // with kSavedForLater: the machine is about to be taken away
+  bool operator==(const EndForLater&) const = default;
+};
 struct GiveUp {
   std::string reason;  // empty: no restarts were asked for
   bool operator==(const GiveUp&) const = default;
 };
-using NextAttempt = std::variant<Finished, RestartAfter, GiveUp>;
+using NextAttempt = std::variant<Finished, RestartAfter, EndForLater, GiveUp>;
 
 /// `ends` has an entry for each attempt so far, at least one. Unless the policy is always to restart, two failures end
 /// the run: exit code 2, which means bad input, and one that repeats the attempt before it, at the same step.

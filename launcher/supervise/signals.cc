@@ -18,6 +18,10 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
+bool asks_to_end(int signal) {
+  return signal != SIGCHLD && signal != SIGTSTP && signal != SIGUSR1 && signal != SIGUSR2;
+}
+
 Signals::Signals() {
   sigset_t mask;
   sigemptyset(&mask);
@@ -67,11 +71,11 @@ std::optional<ReceivedSignal> Signals::next() {
   return ReceivedSignal{SIGKILL, 0};
 }
 
-std::optional<int> Signals::asked_to_end() {
+std::optional<int> Signals::asked_to_end(bool warning_too) {
   while (const auto signal = next()) {
     if (signal->number == SIGTSTP) {
       kill(getpid(), SIGSTOP);
-    } else if (signal->number != SIGCHLD && signal->number != SIGUSR1 && signal->number != SIGUSR2) {
+    } else if (signal->number == SIGUSR1 ? warning_too : asks_to_end(signal->number)) {
       return signal->number;
     }
   }

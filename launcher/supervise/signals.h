@@ -14,6 +14,9 @@ struct ReceivedSignal {
   pid_t child = 0;  // of SIGCHLD: whose end raised it. Of several ends before it is read, the first.
 };
 
+/// Of those that Signals reads: neither a child's end nor a word to the ranks.
+bool asks_to_end(int signal);
+
 /// While it lives, SIGCHLD, SIGTSTP, the signals that ask to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) and those that tell
 /// something (SIGUSR1, SIGUSR2) are read with next(), and a closed pipe or a file that reached its limit is an errno. A signal that was
 /// ignored before (nohup) stays ignored. One at a time in a process.
@@ -32,9 +35,9 @@ class Signals {
   std::array<int, 2> descriptors() const { return {descriptor_.get(), requests_.get()}; }
   std::optional<ReceivedSignal> next();
 
-  /// While there are no ranks to hand them to: the first of those that are there which asks to end. One that suspends is obeyed,
-  /// and the others are passed over.
-  std::optional<int> asked_to_end();
+  /// While there are no ranks to hand them to: the first of those that are there which asks to end, which SIGUSR1 does if
+  /// `warning_too`. One that suspends is obeyed, and the others are passed over.
+  std::optional<int> asked_to_end(bool warning_too);
 
   /// Undoes it all; for a child between fork and exec too.
   void restore() const;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -119,6 +120,7 @@ void Supervisor::start() {
     if (job_.status_of_ranks.is_open()) child.inherited.push_back(job_.status_of_ranks.get());
     child.before_exec = [this] {
       signals_.restore();
+      if (job_.holds_warnings) std::signal(SIGUSR1, SIG_IGN);
       setrlimit(RLIMIT_NOFILE, &former_file_limit_);
     };
     rank.pid = spawn(child);
@@ -223,8 +225,9 @@ void Supervisor::take_reports() {
   for (int i = 0; i < kMostInATurn; ++i) {
     const ssize_t count = recv(job_.status.get(), message, sizeof message, MSG_DONTWAIT);
     if (count < 0) return;
-    if (const auto report = parse_report({message, static_cast<std::size_t>(count)}))
-      progress_.take(*report, Clock::now());
+    const auto report = parse_report({message, static_cast<std::size_t>(count)});
+    const bool is_first = report && progress_.take(*report, Clock::now());
+    if (is_first && state_.warned && job_.holds_warnings) signal_groups(SIGUSR1);
   }
 }
 
@@ -270,7 +273,12 @@ void Supervisor::take_signals() {
       if (signal->number == SIGKILL) {
         log::error("the launcher was killed; killing the ranks");
       } else {
-        log::info("received " + signal_name(signal->number));
+        const bool asks_a_person =
+            state_.phase == Phase::running && (signal->number == SIGINT || signal->number == SIGQUIT);
+        log::info("received " + signal_name(signal->number) +
+                  (asks_a_person ? ": the ranks have " + seconds_text(job_.grace_period) +
+                                       " to end; a second one kills them"
+                                 : ""));
       }
       happened(SignalReceived{signal->number});
     }
@@ -394,7 +402,7 @@ void Supervisor::flush() {
     while (const auto signal = signals_.next()) {
       if (signal->number == SIGTSTP) {
         suspend();
-      } else if (signal->number != SIGCHLD) {
+      } else if (asks_to_end(signal->number)) {
         // The reader does not take the rest, and somebody wants an end of it. The logs are complete.
         output_.discard();
         error_.discard();

@@ -53,6 +53,7 @@ struct JobSpec {
   std::chrono::duration<double> early_exit{0};  // of a rank, after which the others are looked at; 0: never
   std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never
   bool stall_stacks = false;                       // write down where stuck ranks are
+  bool holds_warnings = false;  // ranks ignore SIGUSR1 until they have told something, and get it then
   StatusLine::Form status_form = StatusLine::Form::none;
   std::chrono::duration<double> status_interval{60};
 };

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "launcher/rendezvous/messages.h"
 
 namespace hookline {
@@ -62,20 +64,20 @@ struct Nodes {
 
 TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
   Nodes run(limits(3, 3), {}, node("one", 2, 0));
-  EXPECT_THAT(run.take("c", node("three", 1, 2)), IsEmpty());
+  EXPECT_THAT(run.take("c", node("three", 1, 2)), ElementsAre("say: the node three is here: 2 of 3 nodes"));
   EXPECT_THAT(run.take("b", node("two", 4, 1)), ElementsAre("round 1 after 0: one@0 two@2 three@6 of 7"));
   EXPECT_THAT(run.take("a", StorePort{1, 4711}), ElementsAre("port 4711"));
-  EXPECT_THAT(run.take("a", NodeEnd{1, {}}), IsEmpty());
-  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty());
-  EXPECT_THAT(run.take("c", NodeEnd{1, {}}), ElementsAre("end 0: "));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty());
+  EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), ElementsAre("end 0: "));
 }
 
 TEST(Coordinator, WaitsForTheLastCallAndNoLongerOnceAllThatMayComeAreThere) {
   Nodes run(limits(2, 4), {}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(100)), IsEmpty());
-  EXPECT_THAT(run.take("b", node("two", 1)), IsEmpty());
+  EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("say: the node two is here: 2 of 4 nodes"));
   EXPECT_THAT(run.tick(seconds(4)), IsEmpty());
-  EXPECT_THAT(run.take("c", node("three", 1)), IsEmpty());
+  EXPECT_THAT(run.take("c", node("three", 1)), ElementsAre("say: the node three is here: 3 of 4 nodes"));
   EXPECT_THAT(run.tick(seconds(4)), IsEmpty()) << "the call starts again with each that comes";
   EXPECT_EQ(run.coordinator.next(), run.now + seconds(1));
   EXPECT_THAT(run.tick(seconds(1)), ElementsAre("round 1 after 0: one@0 two@1 three@2 of 3"));
@@ -90,9 +92,8 @@ TEST(Coordinator, NamesTheNodesThatDoNotCome) {
   EXPECT_THAT(run.tick(seconds(299)), IsEmpty());
   EXPECT_THAT(
       run.tick(seconds(1)),
-      ElementsAre(
-          "end 1: 2 of 3 nodes are there after 300 s: missing is node_rank 1; start 'hookline launch' "
-          "on each, or set [launch] join_timeout_seconds"));
+      ElementsAre("end 1: 2 of 3 nodes are there after 300 s: missing is node_rank 1; start the same command "
+                  "on each, or set [launch] join_timeout_seconds"));
 }
 
 TEST(Coordinator, RefusesANodeThatIsNotLikeTheOthers) {
@@ -106,7 +107,7 @@ TEST(Coordinator, RefusesANodeThatIsNotLikeTheOthers) {
               ElementsAre("refuse c: node_rank 0 is taken by one: each node needs one of its own"));
   EXPECT_THAT(run.take("d", node("two", 1, 5)),
               ElementsAre("refuse d: node_rank is 5, and there are 2 nodes: it must be less"));
-  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty()) << "it was refused";
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty()) << "it was refused";
   EXPECT_THAT(run.take("e", node("two", 1, 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
 }
 
@@ -116,9 +117,18 @@ TEST(Coordinator, EndsWithTheCodeOfTheRankThatFailedFirst) {
   EXPECT_THAT(run.take("b", NodeFailed{1, 1, Signalled{11, true}, 7}),
               ElementsAre("stop: rank 1 on two was killed by SIGSEGV (signal 11, core dumped)"));
   EXPECT_THAT(run.take("a", NodeFailed{1, 0, Exited{1}, 7}), IsEmpty()) << "it follows from the first";
-  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty());
-  EXPECT_THAT(run.take("a", NodeEnd{1, {}}),
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty());
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
               ElementsAre("end 139: rank 1 on two was killed by SIGSEGV (signal 11, core dumped)"));
+}
+
+TEST(Coordinator, TellsAllNodesWhatTheNodeSaysOfItsFailure) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  run.take("b", NodeFailed{1, 1, Exited{7}, {}});
+  run.take("a", NodeEnd{1, {}, false, "rank 0 follows from it"});
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, "rank 1 exited with code 7\n  its logs on two: /logs"}),
+              ElementsAre("end 7: rank 1 on two exited with code 7\n  its logs on two: /logs"));
 }
 
 TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
@@ -126,10 +136,11 @@ TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
   run.take("b", node("two", 1, 1));
   const auto fail = [&](int round) {
     run.take("b", NodeFailed{round, 1, Exited{7}, round});
-    run.take("b", NodeEnd{round, {}});
-    return run.take("a", NodeEnd{round, {}});
+    run.take("b", NodeEnd{round, {}, false, ""});
+    return run.take("a", NodeEnd{round, {}, false, ""});
   };
-  EXPECT_THAT(fail(1), ElementsAre("say: restarting all ranks in 2 s (restart 1 of 1)"));
+  EXPECT_THAT(fail(1), ElementsAre("say: rank 1 on two exited with code 7",
+                                   "say: restarting all ranks in 2 s (restart 1 of 1)"));
   EXPECT_THAT(run.tick(seconds(1)), IsEmpty());
   EXPECT_THAT(run.tick(seconds(1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
   EXPECT_THAT(fail(2),
@@ -142,12 +153,13 @@ TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
   run.take("b", node("two", 1));
   run.take("c", node("three", 1));
   EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is gone: it gives no sign of life"));
-  EXPECT_THAT(run.take("a", NodeEnd{1, {}}), IsEmpty());
-  EXPECT_THAT(run.take("c", NodeEnd{1, {}}), ElementsAre("say: forming anew: 2 of 3 nodes"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
+  EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming anew: 2 of 3 nodes"));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 three@1 of 2"));
   EXPECT_THAT(run.lost("c"), ElementsAre("stop: the node three is gone: it gives no sign of life"));
-  EXPECT_THAT(run.take("a", NodeEnd{2, {}}), ElementsAre("say: forming anew: 1 of 3 nodes"));
-  EXPECT_THAT(run.take("d", node("four", 2)), IsEmpty()) << "a newcomer is waited for";
+  EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}), ElementsAre("say: forming anew: 1 of 3 nodes"));
+  EXPECT_THAT(run.take("d", node("four", 2)), ElementsAre("say: the node four is here: 2 of 3 nodes"))
+      << "a newcomer is waited for";
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
 }
 
@@ -158,8 +170,8 @@ TEST(Coordinator, TakesFailuresThatALostNodeHasCausedForWhatTheyAre) {
   EXPECT_THAT(run.take("a", NodeFailed{1, 0, Exited{1}, 7}),
               ElementsAre("stop: rank 0 on one exited with code 1"))
       << "its rank noticed first that the other one is gone";
-  run.take("a", NodeEnd{1, {}});
-  EXPECT_THAT(run.take("b", NodeEnd{1, {}}), IsEmpty());
+  run.take("a", NodeEnd{1, {}, false, ""});
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty());
   EXPECT_THAT(run.lost("c"), ElementsAre("say: forming anew: 2 of 3 nodes"));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
   EXPECT_THAT(run.take("a", StorePort{1, 5}), IsEmpty()) << "of a round that is over";
@@ -171,7 +183,7 @@ TEST(Coordinator, LetsALateNodeInWhenTheNodesFormAnew) {
   EXPECT_THAT(run.take("b", node("two", 1)),
               ElementsAre("say: the node two waits; it takes part when the nodes form anew"));
   run.take("a", NodeFailed{1, 0, Exited{7}, {}});
-  run.take("a", NodeEnd{1, {}});
+  run.take("a", NodeEnd{1, {}, false, ""});
   EXPECT_THAT(run.tick(seconds(0)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
 }
 
@@ -179,25 +191,61 @@ TEST(Coordinator, OfAFixedNumberEndsWithALostNodeUnlessRestartsAreAllowed) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
   run.lost("b");
-  EXPECT_THAT(run.take("a", NodeEnd{1, {}}),
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
               ElementsAre("end 1: the node two is gone: it gives no sign of life"));
 
   Nodes patient(limits(2, 2), {1, false, seconds(1)}, node("one", 1, 0));
   patient.take("b", node("two", 1, 1));
   patient.lost("b");
-  EXPECT_THAT(patient.take("a", NodeEnd{1, {}}), ElementsAre("say: forming anew: 1 of 2 nodes"));
+  EXPECT_THAT(patient.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming anew: 1 of 2 nodes"));
   EXPECT_THAT(patient.take("c", node("two", 1, 1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
 }
 
 TEST(Coordinator, EndsWhenANodeIsStopped) {
   Nodes run(limits(2, 2), {3, false, seconds(1)}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
-  EXPECT_THAT(run.take("b", NodeEnd{1, 15}), ElementsAre("end 143: the node two was stopped by SIGTERM"));
-  EXPECT_THAT(run.take("a", NodeEnd{1, {}}), IsEmpty());
+  EXPECT_THAT(run.take("b", NodeEnd{1, 15, false, ""}),
+              ElementsAre("end 143: the node two was stopped by SIGTERM"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
 
   Nodes waiting(limits(3, 3), {}, node("one", 1, 0));
   waiting.take("b", node("two", 1, 1));
   EXPECT_THAT(waiting.take("b", Leave{2}), ElementsAre("end 130: the node two was stopped by SIGINT"));
+}
+
+TEST(Coordinator, GoesOnWithoutAWaitingNodeThatIsStopped) {
+  Nodes run(limits(1, 2), {}, node("one", 1));
+  run.tick(seconds(5));
+  run.take("b", node("two", 1));
+  EXPECT_THAT(run.take("b", Leave{2}), ElementsAre("say: the node two has left the run"));
+  run.take("b", node("two", 1));
+  EXPECT_THAT(run.take("b", Leave{SIGUSR1}), ElementsAre("say: the node two has left the run"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("end 0: "));
+}
+
+TEST(Coordinator, EndsForLaterWhenANodeIsWarnedWhileNoRanksTrain) {
+  const std::string for_later = "end 75: " + std::string(kEndedForLaterText);
+  const RestartPolicy keeps{1, false, seconds(2), true};
+  Nodes gathering(limits(3, 3), keeps, node("one", 1, 0));
+  gathering.take("b", node("two", 1, 1));
+  EXPECT_THAT(gathering.take("b", Leave{SIGUSR1}), ElementsAre(for_later));
+
+  Nodes failing(limits(2, 2), keeps, node("one", 1, 0));
+  failing.take("b", node("two", 1, 1));
+  failing.take("b", NodeFailed{1, 1, Exited{7}, 5});
+  failing.take("b", NodeEnd{1, {}, true, ""});
+  EXPECT_THAT(failing.take("a", NodeEnd{1, {}, false, ""}), ElementsAre(for_later));
+
+  Nodes losing(limits(1, 2), keeps, node("one", 1));
+  losing.take("b", node("two", 1));
+  losing.lost("b");
+  EXPECT_THAT(losing.take("a", NodeEnd{1, {}, true, ""}), ElementsAre(for_later));
+
+  Nodes without(limits(1, 2), {}, node("one", 1));
+  without.take("b", node("two", 1));
+  without.lost("b");
+  EXPECT_THAT(without.take("a", NodeEnd{1, {}, true, ""}), ElementsAre("say: forming anew: 1 of 2 nodes"))
+      << "its ranks keep no checkpoints";
 }
 
 TEST(NodeMessages, AreReadAsTheyWereWritten) {
@@ -211,6 +259,9 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
     EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
   }
+  EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "rank 1 fell\n  over"}}),
+            to_line(Up{"a", NodeEnd{2, 15, true, "rank 1 fell\n  over"}}));
+  EXPECT_TRUE(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, true, ""}}))->what).warned);
   const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
   EXPECT_EQ(to_line(*down_of(to_line(Down(round)))), to_line(Down(round)));
   for (const std::string rubbish :

@@ -79,6 +79,7 @@ TEST(Decide, TellsTheRanksWhatASchedulerTellsTheLauncher) {
     const Told told = tell(state_of(1), {SignalReceived{signal}, RankEnded{0, Exited{0}}});
     EXPECT_EQ(told.actions, (std::vector<Action>{Forward{signal}, Nothing{}}));
     EXPECT_EQ(exit_code(told.state), 0);
+    EXPECT_EQ(told.state.warned, signal == SIGUSR1);
   }
 }
 

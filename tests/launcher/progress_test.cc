@@ -36,10 +36,10 @@ TEST(RankReport, IsReadFromAMessage) {
 TEST(Progress, KnowsWhenARankLastFinishedAStep) {
   Progress progress(2);
   EXPECT_FALSE(progress.last_step());
-  progress.take(report(0, 1), kStart + seconds(1));
-  progress.take(report(1, 1), kStart + seconds(2));
-  progress.take(report(0, 1), kStart + seconds(9));  // still there
-  progress.take(report(7, 5), kStart + seconds(9));  // nobody's
+  EXPECT_TRUE(progress.take(report(0, 1), kStart + seconds(1)));
+  EXPECT_TRUE(progress.take(report(1, 1), kStart + seconds(2)));
+  EXPECT_FALSE(progress.take(report(0, 1), kStart + seconds(9))) << "still there, and not its first";
+  EXPECT_FALSE(progress.take(report(7, 5), kStart + seconds(9))) << "nobody's";
   EXPECT_EQ(progress.last_step(), kStart + seconds(2));
   progress.ended(1);
   EXPECT_EQ(progress.last_step(), kStart + seconds(1));

@@ -45,7 +45,23 @@ TEST(NextAttempt, IsMadeAsOftenAsAllowedAndLaterEachTime) {
 TEST(NextAttempt, IsNotMadeOfRanksThatSavedThemselvesForLater) {
   RestartPolicy always = up_to(3);
   always.always = true;
+  EXPECT_EQ(next_attempt(always, {failed(Exited{75})}), after(1))
+      << "it may mean anything if they keep no checkpoints";
+  always.keeps_checkpoints = true;
   EXPECT_EQ(next_attempt(always, {failed(Exited{75})}), NextAttempt(GiveUp{}));
+}
+
+TEST(NextAttempt, IsLeftForLaterIfAPreemptionIsAheadOfRanksThatKeepCheckpoints) {
+  AttemptEnd warned = failed(Exited{1});
+  warned.state.warned = true;
+  EXPECT_EQ(next_attempt(up_to(1), {warned}), after(1)) << "they keep none, and take the signal as they like";
+  RestartPolicy policy = up_to(1);
+  policy.keeps_checkpoints = true;
+  EXPECT_EQ(next_attempt(policy, {warned}), NextAttempt(EndForLater{}));
+  EXPECT_EQ(next_attempt(policy, {failed(Exited{1})}), after(1));
+  warned.state.root_cause->outcome = Exited{2};
+  EXPECT_TRUE(std::holds_alternative<GiveUp>(next_attempt(policy, {warned})))
+      << "another launch would fail as well";
 }
 
 TEST(NextAttempt, IsNeverMoreThanAMinuteAwayUnlessThatIsAskedFor) {

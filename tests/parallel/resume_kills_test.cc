@@ -64,6 +64,7 @@ TEST(RandomKills, DuringASaveLoseNothing) {
   for (int during_a_save = 0; during_a_save < kKills;) {
     std::vector<pid_t> ranks;
     const auto is_saving = [&] {
+      launcher.read();
       const auto part = time_of_part(folder.path() / "checkpoints");
       if (!part || part == left_behind) return false;
       ranks = ranks_of(launcher);

@@ -115,14 +115,111 @@ TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));
 }
 
+TEST(ResumedRun, GoesOnAfterAPreemptionThatCameBeforeItsRanksCouldTakeIt) {
+  const TemporaryFolder folder;
+  // The ranks' program is slow to begin.
+  folder.write("slow",
+               "#!/bin/sh\n: >here$RANK\nuntil [ -e go ]; do sleep 0.02; done\nexec " RESUMING_RANK_PROGRAM
+               "\n",
+               true);
+  const auto sets = with(kPowerSgd, {"training.max_steps=1500", "training.checkpoint_every_steps=100000"});
+  testing::Process launcher(HOOKLINE_BINARY, launch_in(folder.path(), sets, {"./slow"}));
+  for (const std::string rank : {"here0", "here1"})
+    ASSERT_TRUE(testing::eventually([&] { return std::filesystem::exists(folder.path() / rank); }));
+  launcher.signal(SIGUSR1);
+  ASSERT_TRUE(launcher.wait_for("received SIGUSR1"));
+  folder.write("go", "");
+  const ProcessResult stopped = launcher.wait();
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("hookline: the ranks saved their state, as SIGUSR1 asks, and ended: "));
+  const ProcessResult result = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));
+}
+
+TEST(ResumedRun, IsLeftForLaterByAPreemptionBetweenTwoAttempts) {
+  const TemporaryFolder folder;
+  const auto sets = with(kPowerSgd, {"training.max_steps=30"});
+  auto first = with(sets, {"training.checkpoint_every_steps=4", "launch.max_restarts=1"});
+  ProcessOptions options = launch_in(folder.path(), first);
+  *std::find(options.arguments.begin(), options.arguments.end(), "launch.restart_delay_seconds=0") =
+      "launch.restart_delay_seconds=600";
+  options.environment["KILL_AT"] = "11";
+  testing::Process launcher(HOOKLINE_BINARY, options);
+  ASSERT_TRUE(launcher.wait_for("restarting all ranks in 600 s"));
+  launcher.signal(SIGUSR1);
+  const ProcessResult stopped = launcher.wait();
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("hookline: the run ends while no ranks train, as SIGUSR1 asks: launch "
+                                     "again, with [training] resume = \"auto\"\n"));
+  const ProcessResult result = run(launch_in(folder.path(), with(first, {"training.resume=auto"})));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("going on from step 8: "));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop(sets));
+}
+
 TEST(ResumedRun, IsRefusedBeforeAnythingStartsIfItsCheckpointIsNotThere) {
   const TemporaryFolder folder;
   const ProcessResult result = run(launch_in(folder.path(), {"training.resume=no/such"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
-            "hookline: error: 'no/such/manifest.json' can't be read: 'no/such' is no checkpoint\n  resume: "
-            "from command line --set "
-            "training.resume\n");
+            "hookline: error: 'no/such/manifest.json' can't be read: 'no/such' is no checkpoint: resume is "
+            "\"auto\", \"no\", "
+            "or the folder of a checkpoint\n  resume: from command line --set training.resume\n");
+}
+
+TEST(ResumedRun, IsRefusedIfAllItsCheckpointsAreDamaged) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> sets = {"training.checkpoint_every_steps=5"};
+  ASSERT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=11"}))).exit_code, 0);
+  for (const std::string step : {"05", "10"})
+    std::filesystem::resize_file(folder.path() / ("checkpoints/step_000000" + step + "/model.safetensors"),
+                                 100);
+  const ProcessResult result =
+      run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("no checkpoint in checkpoint_dir 'checkpoints' can be used: to begin at step 0, move "
+                        "them away, or name another folder"));
+}
+
+TEST(ResumedRun, SaysThatItBeginsWhereThereIsNothingToGoOnFrom) {
+  const TemporaryFolder folder;
+  const ProcessResult result =
+      run(launch_in(folder.path(), {"training.max_steps=2", "training.resume=auto"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: no checkpoint in checkpoint_dir 'checkpoints': beginning at step 0\n"));
+}
+
+TEST(ResumedRun, HasItsFolderOfCheckpointsForItself) {
+  const TemporaryFolder folder;
+  const auto sets = with(kPowerSgd, {"training.checkpoint_every_steps=5"});
+  testing::Process first(HOOKLINE_BINARY,
+                         launch_in(folder.path(), with(sets, {"training.max_steps=1000000"})));
+  ASSERT_TRUE(first.wait_for("after step 3"));
+  const ProcessResult second = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(
+      second.err,
+      ContainsRegex("hookline: error: checkpoint_dir 'checkpoints' is in use by another run \\(process "
+                    "[0-9]+ on .*\\): wait for its end, or name another folder\n"));
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.wait().exit_code, 128 + SIGTERM);
+  EXPECT_EQ(
+      run(launch_in(folder.path(), with(sets, {"training.resume=auto", "training.max_steps=1"}))).exit_code,
+      0);
+}
+
+TEST(ResumedRun, IsRefusedIfItsFolderOfCheckpointsCanNotBeMade) {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  const ProcessResult result =
+      run(launch_in(folder.path(), {"training.checkpoint_every_steps=5", "training.checkpoint_dir=file/in"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: checkpoint_dir 'file/in' can't be made: Not a directory: name another folder\n"
+            "  checkpoint_dir: from command line --set training.checkpoint_dir\n");
 }
 
 TEST(ResumedRun, PassesOverACheckpointThatWasDamaged) {

@@ -1,0 +1,45 @@
+#include "checkpoint/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "hooks/error.h"
+
+namespace hookline {
+namespace fs = std::filesystem;
+
+FolderLock::FolderLock(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
+  const std::string what = "checkpoint_dir '" + folder.string() + "' ";
+  if (error) throw Error(what + "can't be made: " + error.message() + ": name another folder");
+  descriptor_ = ::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
+    throw Error(what + "can't be written to: " + std::strerror(errno) + ": name another folder");
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    const std::string holder = "process " + std::to_string(::getpid()) + " on " + host;
+    if (::ftruncate(descriptor_, 0) == 0) [[maybe_unused]]
+      const ssize_t written = ::pwrite(descriptor_, holder.data(), holder.size(), 0);
+    return;
+  }
+  if (errno != EWOULDBLOCK) return;
+  char holder[512] = "";
+  const ssize_t count = ::pread(descriptor_, holder, sizeof holder - 1, 0);
+  ::close(descriptor_);
+  throw Error(what + "is in use by another run (" + (count > 0 ? holder : "which does not say where it is") +
+              "): wait for its end, or name another folder");
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace hookline

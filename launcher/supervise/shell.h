@@ -1,0 +1,23 @@
+// Commands as a shell takes them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+/// A word, quoted if it has to be.
+std::string shell_word(const std::string& word);
+
+/// Words as one line.
+std::string shell_line(const std::vector<std::string>& words);
+
+struct CommandOutput {
+  std::string text;   // standard output and error, without newlines at the end
+  int exit_code = 0;  // a shell's: 127 if there is no such program
+};
+
+/// Runs a command to its end. Throws std::system_error if there can't be another process.
+CommandOutput output_of(const std::vector<std::string>& command);
+
+}  // namespace hookline

@@ -81,7 +81,7 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
   add("training.max_steps", std::to_string(recording.steps),
       "--input");                         // a hook that starts later does nothing
   add("launch.device", "cpu", "replay");  // which the gradients are read to
-  add("logging.prefix", "false", "replay");
+  overrides.push_back({"logging.prefix_template", "", "replay"});
   add("logging.dir", (fs::path(flags.output) / "hookline-runs").string(), "--output");
   add("ddp.comm_hook", flags.comm_hook, "--comm-hook");
   add("ddp.comm_wrapper", flags.comm_wrapper, "--comm-wrapper");
@@ -132,27 +132,20 @@ int replay(const Arguments& arguments) {
   Sources sources;
   sources.environment = hookline_environment();
   sources.overrides = overrides_of(flags, recording);
-  const fs::path file = libexec_program("replay_rank");
-  std::error_code error;
-  const bool is_there = fs::exists(file, error);
-  const CatalogOf hooks = catalog_of(is_there ? std::optional(file) : std::nullopt);
+  const CatalogOf hooks = catalog_of_libexec("replay_rank");
   sources.allow_program_hooks = false;
   sources.program_build = hooks.build;
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
-  if (!is_there)
-    throw ProgramError(
-        "'" + file.string() +
-            "', which replays on each rank, is not there: this hookline was built without libtorch, or "
-            "moved without it",
-        127);
+  Program program = libexec_rank("replay_rank", "replays on each rank");
 
+  std::error_code error;
   fs::create_directories(flags.output, error);
   if (error) throw UsageError("--output '" + flags.output + "' can't be made: " + error.message());
   log::set_level(resolution.config.logging.level);
-  Program program{file, file, {}};
-  program.arguments = {file.string(), flags.input, flags.output, std::to_string(recording.steps)};
+  for (const std::string& argument : {flags.input, flags.output, std::to_string(recording.steps)})
+    program.arguments.push_back(argument);
   if (flags.json) program.arguments.push_back("--json");
   return start_ranks(resolution.config, program);
 }

@@ -9,26 +9,26 @@
 #include <vector>
 
 #include "parallel/distributed_module.h"
+#include "parallel/given_gradients.h"
 #include "parallel/process_group.h"
 
 namespace hookline::testing {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Parameters of the given shapes. The gradient of forward's result is what forward was given.
-struct GivenGradients : torch::nn::Module {
+/// Parameters of the given shapes.
+struct GivenGradients : hookline::GivenGradients {
   explicit GivenGradients(const std::vector<std::vector<std::int64_t>>& shapes,
-                          at::ScalarType dtype = at::kFloat) {
-    std::size_t count = 0;
-    for (const auto& shape : shapes) {
-      register_parameter(std::to_string(count++), torch::zeros(shape, dtype));
-    }
-  }
-  at::Tensor forward(const Tensors& gradients) {
-    at::Tensor sum = torch::zeros({}, gradients[0].options());
-    const Tensors own = parameters();
-    for (std::size_t i = 0; i < own.size(); ++i) sum = sum + (own[i] * gradients[i]).sum();
-    return sum;
+                          at::ScalarType dtype = at::kFloat)
+      : hookline::GivenGradients(like(shapes, dtype)) {}
+
+ private:
+  static std::vector<std::pair<std::string, at::Tensor>> like(
+      const std::vector<std::vector<std::int64_t>>& shapes, at::ScalarType dtype) {
+    std::vector<std::pair<std::string, at::Tensor>> tensors;
+    for (const auto& shape : shapes)
+      tensors.emplace_back(std::to_string(tensors.size()), torch::empty(shape, dtype));
+    return tensors;
   }
 };
 using GivenGradientsModel = DistributedModule<GivenGradients>;

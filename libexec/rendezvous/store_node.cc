@@ -6,6 +6,7 @@
 // first of all whether this node "serves yes" or "serves no". Both logs are kept in the store in one order for all. At the
 // end of its input what it was given is still told.
 #include <c10/util/Logging.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -59,6 +60,39 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+bool listens(const Place& place) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (::getaddrinfo(place.address.c_str(), std::to_string(place.port).c_str(), &hints, &found) != 0)
+    return false;
+  bool answers = false;
+  for (const addrinfo* at = found; at && !answers; at = at->ai_next) {
+    const int descriptor = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+    const timeval patience = {1, 0};
+    ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // of connect too
+    answers = ::connect(descriptor, at->ai_addr, at->ai_addrlen) == 0;
+    ::close(descriptor);
+  }
+  ::freeaddrinfo(found);
+  return answers;
+}
+
+/// For the node that could not join, when its time is over. `reason`: what the store's client says.
+std::string why_unreachable(const Place& place, bool taken_here, const std::string& reason) {
+  const std::string where = place.address + ":" + std::to_string(place.port);
+  if (taken_here)
+    return "the port " + std::to_string(place.port) +
+           " of this host is taken by another program, which is no node of " +
+           "hookline's: set [rendezvous] main_port to a free one, on every node";
+  if (!listens(place))
+    return "no node that serves the nodes' store answers at " + where + " (" + reason +
+           "): see that 'hookline launch' runs there, and that main_address and main_port are the same on "
+           "every node";
+  return "what listens at " + where +
+         " does not answer as a node of hookline's does: see that main_address and " +
+         "main_port are the same on every node";
+}
+
 /// The launcher at the other end of the socket.
 class Launcher {
  public:
@@ -111,6 +145,8 @@ class Node {
   Node(const Place& place, Launcher& launcher, Shared& shared)
       : place_(place), launcher_(launcher), shared_(shared) {}
 
+  bool taken_here() const { return taken_here_; }
+
   void run() {
     if (open()) {
       shared_.answered = Clock::now();
@@ -147,12 +183,13 @@ class Node {
         const bool taken = why.find("EADDRINUSE") != std::string::npos;
         if (!taken || !place_.may_join) {
           launcher_.tell("unusable", taken ? "the port " + std::to_string(place_.port) +
-                                                 " is taken on this host by another program: set "
-                                                 "[rendezvous] main_port to a free one, "
-                                                 "on every node"
+                                                 " is taken on this host, by another program or by a "
+                                                 "node that has the same node_rank: set "
+                                                 "[rendezvous] main_port to a free one, on every node"
                                            : "the nodes' store can't be served at " + where + ": " + why);
           return {};
         }
+        taken_here_ = true;
       }
     }
     try {
@@ -160,11 +197,7 @@ class Node {
       store->wait({kRunId}, place_.join_timeout);
       return store;
     } catch (const std::exception& error) {
-      launcher_.tell("unreachable",
-                     "no node that serves the nodes' store answers at " + where + " (" +
-                         first_line(error.what()) +
-                         "): see that 'hookline launch' runs there, and that main_address and main_port are "
-                         "the same on every node");
+      launcher_.tell("unreachable", why_unreachable(place_, taken_here_, first_line(error.what())));
       return {};
     }
   }
@@ -285,6 +318,7 @@ class Node {
   Shared& shared_;
   c10::intrusive_ptr<c10d::Store> store_;
   bool serves_ = false;
+  std::atomic<bool> taken_here_{false};  // the port, by somebody else on this host
   std::int64_t ups_read_ = 0, downs_read_ = 0, downs_told_ = 0, signs_ = 0;
   std::int64_t hole_ = 0;
   Clock::time_point hole_since_{}, last_sign_{};
@@ -325,10 +359,7 @@ int main(int argc, char** argv) {
     if (!open && !shared.joined) break;
     // A stranger that listens there may never answer.
     if (!shared.joined && Clock::now() - start > place.join_timeout + kTimeToHear) {
-      launcher.tell("unreachable",
-                    "what listens at " + place.address + ":" + std::to_string(place.port) +
-                        " does not answer as a node of hookline's does: see that main_address and "
-                        "main_port are the same on every node");
+      launcher.tell("unreachable", why_unreachable(place, node.taken_here(), "it did not answer in time"));
       break;
     }
     // A call to a store whose host is cut off does not return.

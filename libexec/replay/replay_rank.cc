@@ -4,51 +4,48 @@
 //
 // Started by the launcher, as many times as the input has ranks.
 #include <ATen/ops/cat.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros_like.h>
-#include <torch/nn/module.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/recording.h"
 #include "hooks/error.h"
 #include "hooks/registry.h"
+#include "parallel/given_gradients.h"
 #include "parallel/hookline.h"
 #include "parallel/safetensors.h"
+#include "parallel/same_bits.h"
 
 namespace hookline {
 namespace {
 
-/// Parameters of the shapes of the recorded gradients. The gradient of forward's result is what forward was given.
-struct Recorded : torch::nn::Module {
-  explicit Recorded(const NamedTensors& gradients) : torch::nn::Module("recorded gradients") {
-    for (const auto& [name, gradient] : gradients) {
-      // A parameter's name must not hold a dot; in a message it may be read with one.
-      std::string plain = name;
-      for (char& c : plain) c = c == '.' ? '/' : c;
-      register_parameter(plain, at::zeros_like(gradient));
-    }
+using NamedTensor = std::pair<std::string, at::Tensor>;
+
+std::vector<at::Tensor> values_of(const NamedTensors& tensors) {
+  std::vector<at::Tensor> values;
+  for (const auto& [name, tensor] : tensors) values.push_back(tensor);
+  return values;
+}
+
+/// A parameter's name must not hold a dot; in a message it may be read with one.
+std::vector<NamedTensor> as_parameters(const NamedTensors& gradients) {
+  std::vector<NamedTensor> parameters;
+  for (const auto& [name, gradient] : gradients) {
+    std::string plain = name;
+    std::replace(plain.begin(), plain.end(), '.', '/');
+    parameters.emplace_back(plain, gradient);
   }
-  at::Tensor forward(const NamedTensors& gradients) {
-    at::Tensor sum;
-    const std::vector<at::Tensor> own = parameters();
-    std::size_t next = 0;
-    for (const auto& [name, gradient] : gradients) {
-      const at::Tensor term = (own[next++] * gradient).sum();
-      sum = sum.defined() ? sum + term : term;
-    }
-    return sum;
-  }
-};
+  return parameters;
+}
 
 at::Tensor flat(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> parts;
@@ -106,7 +103,7 @@ class Replay {
   void run(std::int64_t steps) {
     const NamedTensors first = read(0);
     if (first.empty()) throw Error("'" + file(0).string() + "' holds no tensor");
-    auto model = accelerator_.prepare(std::make_shared<Recorded>(first));
+    auto model = accelerator_.prepare(std::make_shared<GivenGradients>(as_parameters(first)));
     replay(model, first, 0);
     for (std::int64_t step = 1; step < steps; ++step) {
       const NamedTensors gradients = read(step);
@@ -129,15 +126,14 @@ class Replay {
     return gradients;
   }
 
-  void replay(DistributedModule<Recorded>& model, const NamedTensors& gradients, std::int64_t step) {
-    std::vector<at::Tensor> own;
-    for (const auto& [name, gradient] : gradients) own.push_back(gradient);
+  void replay(DistributedModule<GivenGradients>& model, const NamedTensors& gradients, std::int64_t step) {
+    std::vector<at::Tensor> own = values_of(gradients);
     at::Tensor mean = flat(own);
     accelerator_.world().all_reduce(mean);
     mean.div_(accelerator_.world_size());
 
     model.zero_grad();
-    const at::Tensor loss = model.forward(gradients);
+    const at::Tensor loss = model.forward(own);
     const std::int64_t sent_before = model.ddp().wire_report().bytes_sent;
     accelerator_.wait_for_everyone();
     const auto start = std::chrono::steady_clock::now();
@@ -162,17 +158,11 @@ class Replay {
 
   /// Throws Error on every rank if a hook that averages left different bits behind.
   void expect_equal_on_all_ranks(const std::vector<at::Tensor>& results, std::int64_t step) {
-    std::string bytes;
-    for (const at::Tensor& result : results) {
-      const at::Tensor whole = result.contiguous();
-      bytes.append(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes());
-    }
-    const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(bytes));
-    const at::Tensor all = accelerator_.gather(at::tensor(hash, at::kLong));
+    const std::vector<bool> same = same_bits_as_rank_zero(accelerator_.world(), results);
     const std::string& hook = accelerator_.config().ddp.comm_hook;
     if (!Registry::instance().catalog().find_hook(hook)->averages) return;
     for (int rank = 1; rank < accelerator_.world_size(); ++rank) {
-      if (all[rank].item<std::int64_t>() != all[0].item<std::int64_t>()) {
+      if (!same[static_cast<std::size_t>(rank)]) {
         throw Error("step " + std::to_string(step) + ": " + hook + " left other gradients on rank " +
                     std::to_string(rank) + " than on rank 0, and the ranks would drift apart");
       }

@@ -94,6 +94,28 @@ TEST(ReplayRun, ShowsWhatAHookLosesAndSaves) {
   EXPECT_EQ(lines[2]["bytes_sent"], 2 * (2 * (40 + 30) + 2 * (50 + 64) + 50 + 1));
 }
 
+TEST(ReplayRun, SendsWhatEstimateSays) {
+  const TemporaryFolder folder;
+  write_recording(folder, 4, 2);
+  const ProcessResult estimate =
+      hookline_in(folder, {"estimate", "--json", "--shape", "40x30", "--shape", "50x64", "--shape", "50",
+                           "--shape", "1", "--set", "ddp.comm_hook=power_sgd", "--set",
+                           "ddp.comm_state_option.matrix_approximation_rank=2"});
+  ASSERT_EQ(estimate.exit_code, 0) << estimate.err;
+  for (const auto& hook : nlohmann::json::parse(estimate.out)["hooks"]) {
+    const std::string name = hook["hook"];
+    std::vector<std::string> arguments = {"replay",      "--input", "in",          "--output",
+                                          "out-" + name, "--json",  "--comm-hook", name};
+    if (name == "power_sgd")
+      arguments.insert(arguments.end(), {"--state-option", "matrix_approximation_rank=2"});
+    if (name.ends_with("power_sgd"))
+      arguments.insert(arguments.end(), {"--state-option", "start_powerSGD_iter=2"});
+    const ProcessResult result = hookline_in(folder, arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(lines_of(result.out).back()["bytes_sent"], hook["bytes"]) << name;
+  }
+}
+
 TEST(ReplayRun, PrintsATableWithoutJson) {
   const TemporaryFolder folder;
   write_recording(folder, 2, 1);

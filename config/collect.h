@@ -11,6 +11,7 @@
 #include "config/resolve.h"
 #include "config/run_config.h"
 #include "config/source_text.h"
+#include "config/toml_tree.h"
 #include "hooks/option.h"
 
 namespace hookline {
@@ -19,6 +20,7 @@ namespace hookline {
 /// and the key's type says how to read it.
 struct Given {
   OriginKind layer = OriginKind::file;
+  int order = 0;                          // of its source among all: of two values the higher one's counts
   std::string name;                       // the key, as it was spelt
   std::optional<OptionValue> value;       // from a file; unset for an array, a date or a table
   std::optional<std::string> typed_text;  // from environment or command line
@@ -34,10 +36,16 @@ struct Collected {
   std::map<std::string, std::vector<Given>> keys;  // by "table.key"
   std::vector<Given> hook_options;                 // of [ddp.comm_state_option], in order
   std::vector<Diagnostic> problems;
-  bool incomplete = false;  // the file has syntax errors, so that keys may be missing here
+  int sources = 0;                           // read so far, from the weakest to the strongest
+  std::vector<std::string> files, profiles;  // read, and of them; in order, each once
+  bool incomplete = false;                   // the file has syntax errors, so that keys may be missing here
 };
 
-void collect_file(const SourceText& source, const Catalog& catalog, Collected& collected);
+/// What the tables of a file, or of one of its profiles, say; `root` holds the tables.
+void collect_tables(const TomlNode& root, const SourceText& source, const Catalog& catalog,
+                    Collected& collected);
+/// A file with those that it includes, and of their profiles the one that is asked for.
+void collect_files(const Sources& sources, const Catalog& catalog, Collected& collected);
 void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,
                          const Catalog& catalog, Collected& collected);
 void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected);

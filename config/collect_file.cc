@@ -1,6 +1,7 @@
 #include "config/collect.h"
+#include "config/file_keys.h"
+#include "config/migrate.h"
 #include "config/schema.h"
-#include "config/toml_tree.h"
 #include "hooks/suggest.h"
 
 namespace hookline {
@@ -34,7 +35,9 @@ class FileCollector {
 
   void root(const TomlNode& node) {
     for (const auto& [name, child] : node.children) {
-      if (!key_names(name).empty()) {
+      if (is_about_files(name)) {
+        continue;
+      } else if (!key_names(name).empty()) {
         if (is_table(name, child)) table(name, child);
       } else if (child.kind == TomlNode::Kind::table) {
         unknown_table(name, child);
@@ -52,6 +55,7 @@ class FileCollector {
 
   Given given(const std::string& name, const TomlNode& node) const {
     Given result;
+    result.order = collected_.sources;
     result.name = name;
     if (node.kind == TomlNode::Kind::scalar) result.value = node.value;
     result.shown = shown_node(node);
@@ -95,7 +99,9 @@ class FileCollector {
     std::vector<std::string> names = key_names(table);
     if (table == "ddp") names.push_back("comm_state_option");
     std::string note = "[" + table + "] has " + joined(names, "", "");
-    if (is_hook_option(table, key)) {
+    if (const auto former = former_key(table, key)) {
+      note = *former;
+    } else if (is_hook_option(table, key)) {
       note = "it belongs in [" + std::string(kHookOptionTable) + "]";
     } else if (const auto near = nearest(key, names)) {
       note = "did you mean '" + *near + "'?";
@@ -127,12 +133,9 @@ class FileCollector {
 
 }  // namespace
 
-void collect_file(const SourceText& source, const Catalog& catalog, Collected& collected) {
-  TomlDocument document = parse_toml(source);
-  FileCollector collector(source, catalog, collected);
-  for (const TomlNode& root : document.roots) collector.root(root);
-  collected.incomplete = !document.problems.empty();
-  for (Diagnostic& problem : document.problems) collected.problems.push_back(std::move(problem));
+void collect_tables(const TomlNode& root, const SourceText& source, const Catalog& catalog,
+                    Collected& collected) {
+  FileCollector(source, catalog, collected).root(root);
 }
 
 }  // namespace hookline

@@ -12,7 +12,7 @@ namespace hookline {
 namespace {
 
 constexpr std::string_view kPrefix = "HOOKLINE_";
-constexpr std::string_view kReserved[] = {"CONFIG", "RUN_DIR", "TORCH", "STORE_FD"};
+constexpr std::string_view kReserved[] = {"CONFIG", "PROFILE", "RUN_DIR", "TORCH", "STORE_FD"};
 
 template <typename Number>
 std::optional<Number> read_number(const std::string& text) {
@@ -95,16 +95,6 @@ std::string bad_value(const Given& given, const std::string& name, const std::st
   return is_scalar ? "bad value " + given.shown + where : "bad value" + where + ": " + given.shown;
 }
 
-/// "ddp.comm_hook" for every key, and "ddp.comm_state_option.NAME" for every option of every hook.
-std::vector<std::string> all_keys(const Catalog& catalog) {
-  std::vector<std::string> keys;
-  for (const KeyRow& row : schema()) keys.push_back(row.key());
-  for (const HookRow& hook : catalog.hooks())
-    for (const OptionRow& option : hook.options)
-      keys.push_back(std::string(kHookOptionTable) + "." + option.name);
-  return keys;
-}
-
 /// "DDP_COMM_HOOK" and "ddp.comm_hook" are the same.
 std::string without_separators(std::string name) {
   std::erase_if(name, [](char c) { return c == '_' || c == '.'; });
@@ -123,9 +113,11 @@ std::string variable_of(std::string key) {
   return name;
 }
 
-Given text_given(OriginKind layer, std::string name, const std::string& value, const std::string& where) {
+Given text_given(OriginKind layer, int order, std::string name, const std::string& value,
+                 const std::string& where) {
   Given given;
   given.layer = layer;
+  given.order = order;
   given.name = std::move(name);
   given.typed_text = value;
   given.shown = shown_value(value);
@@ -140,8 +132,7 @@ bool add(const std::string& key, Given given, Collected& collected) {
     collected.hook_options.push_back(std::move(given));
     return true;
   }
-  const std::size_t dot = key.find('.');
-  if (dot == key.npos || !find_key(key.substr(0, dot), key.substr(dot + 1))) return false;
+  if (!find_key(key)) return false;
   collected.keys[key].push_back(std::move(given));
   return true;
 }
@@ -189,6 +180,7 @@ std::string lower_case(std::string text) {
 
 void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,
                          const Catalog& catalog, Collected& collected) {
+  ++collected.sources;
   for (const auto& [name, value] : variables) {
     if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
     const std::string rest = name.substr(kPrefix.size());
@@ -198,17 +190,19 @@ void collect_environment(const std::vector<std::pair<std::string, std::string>>&
     for (std::size_t at = key.find("__"); at != key.npos; at = key.find("__", at + 1))
       key.replace(at, 2, 1, '.');
     const std::string last = key.substr(key.rfind('.') + 1);
-    if (!add(key, text_given(OriginKind::environment, last, value, name), collected))
+    if (!add(key, text_given(OriginKind::environment, collected.sources, last, value, name), collected))
       report_unknown_variable(name, catalog, collected);
   }
 }
 
 void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected) {
+  ++collected.sources;
   for (const Override& each : overrides) {
     const std::string options = std::string(kHookOptionTable) + ".";
     const bool is_option = each.key.compare(0, options.size(), options) == 0;
     const std::string name = each.key.substr(is_option ? options.size() : each.key.rfind('.') + 1);
-    if (add(each.key, text_given(OriginKind::command_line, name, each.value, each.where), collected))
+    if (add(each.key, text_given(OriginKind::command_line, collected.sources, name, each.value, each.where),
+            collected))
       continue;
     std::string note = "a key is a table, a dot and a name: ddp.comm_hook";
     if (const auto near = nearest(each.key, all_keys(catalog))) {

@@ -108,13 +108,13 @@ class HookResolver {
     config_.ddp.comm_wrapper = last->name;
     if (last->dtype.empty() || !hook.row || !hook.known) return;
     // Blame the stronger of the two sources: it is the one that brought them together.
-    const bool hook_came_later = hook.given && hook.given->layer > last_given->layer;
+    const bool hook_came_later = hook.given && hook.given->order > last_given->order;
     const Place& place = hook_came_later ? hook.given->place : last_given->place;
     const std::string what = "comm_wrapper " + to_text(last->name) + " over comm_hook " + to_text(hook.name);
     // The other one may come from elsewhere, which the reader does not see here.
     const Given* other = hook_came_later ? last_given : hook.given;
     std::string from;
-    if (other && hook.given->layer != last_given->layer) {
+    if (other && hook.given->order != last_given->order) {
       from = std::string("; ") + (hook_came_later ? "comm_wrapper" : "comm_hook") + " is set at " +
              other->key.text();
     }
@@ -192,8 +192,8 @@ class HookResolver {
     // The hook for which the option was written, when a stronger source then chose another one.
     const Choice* meant = &choices_.front();
     for (const Choice& choice : choices_)
-      if (choice.given && choice.given->layer <= given.layer) meant = &choice;
-    if (hook.given && hook.given->layer > given.layer && meant->row && find_option(*meant->row, given)) {
+      if (choice.given && choice.given->order <= given.order) meant = &choice;
+    if (hook.given && hook.given->order > given.order && meant->row && find_option(*meant->row, given)) {
       report(given.key, Severity::warning, "'" + given.name + "' has no effect",
              "it is an option of " + meant->row->name + ", and " + hook.given->key.text() + " chose " +
                  hook.row->name);

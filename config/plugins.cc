@@ -11,9 +11,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The absolute path of a plug-in, without links: a relative one counts from the place of what names it.
-std::string path_of(const std::string& name, const Given& given, const Sources& sources) {
-  const bool of_file = given.layer == OriginKind::file && sources.file;
-  const fs::path relative = of_file ? sources.file->parent_path() / name : fs::path(name);
+std::string path_of(const std::string& name, const Given& given) {
+  const bool of_file = given.layer == OriginKind::file;
+  const fs::path relative = of_file ? fs::path(given.place.source).parent_path() / name : fs::path(name);
   std::error_code error;
   fs::path path = fs::weakly_canonical(fs::absolute(relative, error), error);
   return (error || path.empty() ? relative : path).string();
@@ -40,7 +40,7 @@ Plugins read_plugins(const Collected& collected, const Sources& sources, const C
              "must be the path of a shared library");
       continue;
     }
-    const std::string file = path_of(name, given, sources);
+    const std::string file = path_of(name, given);
     if (std::count(plugins.files.begin(), plugins.files.end(), file)) {
       report("plug-in '" + file + "' is named twice", "keep one of them");
       continue;

@@ -1,9 +1,9 @@
 #include "config/print.h"
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "config/edit.h"
 #include "config/origin_text.h"
 #include "config/schema.h"
 
@@ -12,38 +12,31 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string key_text(const std::string& name) {
-  const auto is_bare = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
-  return !name.empty() && std::all_of(name.begin(), name.end(), is_bare) ? name : to_text(name);
-}
-
 Origin origin_of(const RunConfig& config, const std::string& key) {
   const auto found = config.origins.find(key);
   return found == config.origins.end() ? Origin{} : found->second;
 }
 
-struct Line {
-  std::string table, name;
-  OptionValue value;
-  Origin origin;
-};
+}  // namespace
 
-/// Every value, table by table; the hook's options follow [ddp].
-std::vector<Line> lines_of(const RunConfig& config) {
-  std::vector<Line> lines;
+std::vector<ShownValue> shown_values(const RunConfig& config) {
+  std::vector<ShownValue> lines;
   for (const KeyRow& row : schema())
     lines.push_back({row.table, row.option.name, row.get(config), origin_of(config, row.key())});
-  std::vector<Line> options;
+  std::vector<ShownValue> options;
   for (const auto& [name, value] : config.ddp.comm_state_option)
     options.push_back(
         {kHookOptionTable, name, value, origin_of(config, std::string(kHookOptionTable) + "." + name)});
-  const auto behind_ddp =
-      std::find_if(lines.rbegin(), lines.rend(), [](const Line& line) { return line.table == "ddp"; }).base();
+  const auto behind_ddp = std::find_if(lines.rbegin(), lines.rend(), [](const ShownValue& line) {
+                            return line.table == "ddp";
+                          }).base();
   lines.insert(behind_ddp, options.begin(), options.end());
   return lines;
 }
 
-}  // namespace
+bool is_given(const RunConfig& config, const std::string& key) {
+  return config.origins.at(key).kind != OriginKind::default_value;
+}
 
 std::string origin_name(OriginKind kind) {
   switch (kind) {
@@ -68,26 +61,38 @@ std::string origin_text(const Origin& origin) {
   return "from " + origin_name(origin.kind) + " " + where;
 }
 
-std::string to_toml(const RunConfig& config) {
-  const std::vector<Line> lines = lines_of(config);
-  std::size_t widest = 0;
-  for (const Line& line : lines)
-    widest = std::max(widest, key_text(line.name).size() + 3 + to_text(line.value).size());
-  widest = std::min<std::size_t>(widest, 60);
+std::string tables_of(const std::vector<ShownValue>& values,
+                      const std::function<std::string(const ShownValue&, std::string assignment)>& shown) {
   std::string text, table;
-  for (const Line& line : lines) {
-    if (line.table != table) text += (text.empty() ? "[" : "\n[") + line.table + "]\n";
-    table = line.table;
-    std::string assignment = key_text(line.name) + " = " + to_text(line.value);
-    assignment.resize(std::max(assignment.size(), widest), ' ');
-    text += assignment + "  # " + origin_text(line.origin) + "\n";
+  for (const ShownValue& value : values) {
+    if (value.table != table) text += (text.empty() ? "[" : "\n[") + value.table + "]\n";
+    table = value.table;
+    text += shown(value, key_text({value.name}) + " = " + to_text(value.value)) + "\n";
   }
   return text;
 }
 
+std::string to_toml(const RunConfig& config) {
+  const std::vector<ShownValue> lines = shown_values(config);
+  std::size_t widest = 0;
+  for (const ShownValue& line : lines)
+    widest = std::max(widest, key_text({line.name}).size() + 3 + to_text(line.value).size());
+  widest = std::min<std::size_t>(widest, 60);
+  return tables_of(lines, [widest](const ShownValue& line, std::string assignment) {
+    assignment.resize(std::max(assignment.size(), widest), ' ');
+    return assignment + "  # " + origin_text(line.origin);
+  });
+}
+
+std::string chosen_to_toml(const RunConfig& config) {
+  std::vector<ShownValue> lines = shown_values(config);
+  std::erase_if(lines, [](const ShownValue& line) { return line.origin.kind == OriginKind::default_value; });
+  return tables_of(lines, [](const ShownValue&, std::string assignment) { return assignment; });
+}
+
 std::string to_json(const RunConfig& config) {
   Json json;
-  for (const Line& line : lines_of(config)) {
+  for (const ShownValue& line : shown_values(config)) {
     Json value = std::visit([](const auto& held) { return Json(held); }, line.value);
     Json entry = {{"value", value}, {"origin", origin_name(line.origin.kind)}, {"where", line.origin.where}};
     Json& table = line.table == kHookOptionTable ? json["ddp"]["comm_state_option"] : json[line.table];

@@ -1,17 +1,39 @@
 // Writing a config out again: for people (`config show`) and for the ranks (the resolved file).
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 
 namespace hookline {
 
+/// A value of a config, as it is printed.
+struct ShownValue {
+  std::string table, name;
+  OptionValue value;
+  Origin origin;
+
+  /// "ddp.comm_hook"
+  std::string key() const { return table + "." + name; }
+};
+
+/// Every value, table by table; the hook's options follow [ddp].
+std::vector<ShownValue> shown_values(const RunConfig& config);
+
+/// Tables of TOML; `shown` makes the lines of each value out of its "key = value".
+std::string tables_of(const std::vector<ShownValue>& values,
+                      const std::function<std::string(const ShownValue&, std::string assignment)>& shown);
+
 /// The resolved config as TOML: every key with its value and, as a comment, its origin in a form that
 /// read_resolved understands.
 std::string to_toml(const RunConfig& config);
 
-/// The same as one JSON object: {"ddp": {"comm_hook": {"value": …, "origin": "file", "where":
+/// The values that do not have their defaults, as a config file of their own.
+std::string chosen_to_toml(const RunConfig& config);
+
+/// The same as to_toml as one JSON object: {"ddp": {"comm_hook": {"value": …, "origin": "file", "where":
 /// "run.toml:2:1"}}, …}.
 std::string to_json(const RunConfig& config);
 

@@ -23,6 +23,11 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
     warn("ddp.dim", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
   if (config.ddp.find_unused_parameters && config.ddp.static_graph)
     warn("ddp.find_unused_parameters", "static_graph finds unused parameters by itself, in the first step");
+  if (config.launch.stall_stacks && config.launch.stall_timeout_seconds == 0)
+    warn("launch.stall_stacks", "nothing counts as a stall without stall_timeout_seconds");
+  const bool is_default = config.training.record_gradients_steps == TrainingConfig().record_gradients_steps;
+  if (!is_default && config.training.record_gradients.empty())
+    warn("training.record_gradients_steps", "nothing is recorded without record_gradients");
   if (config.ddp.check_reduction)
     warn("ddp.check_reduction", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
 }
@@ -75,14 +80,7 @@ void sort_as_read(std::vector<Diagnostic>& diagnostics, const std::string& file)
 
 Collected collect(const Sources& sources, const Catalog& catalog) {
   Collected collected;
-  if (sources.file) {
-    auto source = read_source(*sources.file);
-    if (const auto* text = std::get_if<SourceText>(&source)) {
-      collect_file(*text, catalog, collected);
-    } else {
-      collected.problems.push_back(std::get<Diagnostic>(source));
-    }
-  }
+  collect_files(sources, catalog, collected);
   collect_environment(sources.environment, catalog, collected);
   collect_overrides(sources.overrides, catalog, collected);
   return collected;
@@ -111,6 +109,8 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   Resolution resolution;
   RunConfig& config = resolution.config;
   resolution.diagnostics = collected.problems;
+  resolution.files = collected.files;
+  resolution.profiles = collected.profiles;
   for (const KeyRow& row : schema()) {
     config.origins[row.key()] = Origin{};
     const auto given = collected.keys.find(row.key());

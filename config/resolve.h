@@ -23,6 +23,8 @@ struct Override {
 
 struct Sources {
   std::optional<std::filesystem::path> file;
+  std::optional<std::string> file_text = {};  // stands for what `file` holds, if that is to change
+  std::optional<std::string> profile;         // [profile.NAME] of the file; else HOOKLINE_PROFILE's
   std::vector<std::pair<std::string, std::string>> environment;  // HOOKLINE_* variables only matter
   std::vector<Override> overrides;
   /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
@@ -37,6 +39,9 @@ struct Resolution {
   RunConfig config;
   std::vector<Diagnostic>
       diagnostics;  // errors and warnings, in the order of the file, then the other sources
+  std::vector<std::string>
+      files;  // that were read: the one that was named last, behind those that it includes
+  std::vector<std::string> profiles;  // that they have
 
   bool ok() const;
   /// Every diagnostic, rendered one after the other.

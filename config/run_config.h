@@ -87,8 +87,7 @@ struct LoggingConfig {
   double status_interval_seconds = 60;  // between plain lines
   std::string show = "all";             // of the ranks' output: all, stdout, stderr, none; logs hold it all
   std::string show_ranks = "all";       // all, none, or numbers: 0,2-5
-  std::string prefix_template = "[${rank}] ";
-  bool prefix = true;  // put "[rank]" before each line of a rank's output
+  std::string prefix_template = "[${rank}] ";  // before each line of a rank's output
 };
 
 /// A whole configuration. `origins` has an entry for each key, "table.key" ("ddp.comm_state_option.NAME"

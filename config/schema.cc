@@ -160,6 +160,65 @@ void add_ddp(std::vector<KeyRow>& rows) {
       "ddp", option("plugins", OptionType::texts, "", "Shared libraries that bring hooks of their own.")));
 }
 
+bool has_several_nodes(const RunConfig& config, const Detected&) {
+  return NodeCount::parse(config.launch.nnodes)->most > 1;
+}
+bool is_without_scheduler(const RunConfig&, const Detected& here) { return here.scheduler.empty(); }
+bool needs_an_address(const RunConfig& config, const Detected& here) {
+  return has_several_nodes(config, here) && is_without_scheduler(config, here);
+}
+bool has_gpus(const RunConfig&, const Detected& here) { return here.gpus > 0; }
+bool has_restarts(const RunConfig& config, const Detected&) { return config.launch.max_restarts > 0; }
+bool looks_for_stalls(const RunConfig& config, const Detected&) {
+  return config.launch.stall_timeout_seconds > 0;
+}
+bool keeps_checkpoints(const RunConfig& config, const Detected&) {
+  return config.training.checkpoint_every_steps.has_value();
+}
+bool records_gradients(const RunConfig& config, const Detected&) {
+  return !config.training.record_gradients.empty();
+}
+bool never(const RunConfig&, const Detected&) { return false; }
+
+/// When the wizard asks for a key, where that is not simply among its table's.
+void add_asking(std::vector<KeyRow>& rows) {
+  struct Asking {
+    std::string_view table, name;
+    int asked;
+    bool (*applies)(const RunConfig&, const Detected&);
+  };
+  static constexpr Asking kAsking[] = {
+      {"launch", "nnodes", 1, is_without_scheduler},
+      {"rendezvous", "main_address", 2, needs_an_address},
+      {"launch", "processes_per_node", 3, nullptr},
+      {"ddp", "comm_hook", 4, nullptr},
+      {"ddp", "comm_wrapper", 5, nullptr},
+      {"launch", "node_rank", 0, never},  // a file is for all hosts
+      {"launch", "device", 0, has_gpus},
+      {"launch", "backend", 0, has_gpus},
+      {"launch", "restart", 0, has_restarts},
+      {"launch", "restart_delay_seconds", 0, has_restarts},
+      {"launch", "stall_stacks", 0, looks_for_stalls},
+      {"rendezvous", "main_port", 0, needs_an_address},
+      {"rendezvous", "run_id", 0, needs_an_address},
+      {"rendezvous", "last_call_seconds", 0, has_several_nodes},
+      {"rendezvous", "node_timeout_seconds", 0, has_several_nodes},
+      {"ddp", "dim", 0, never},  // has no effect
+      {"ddp", "check_reduction", 0, never},
+      {"training", "checkpoint_dir", 0, keeps_checkpoints},
+      {"training", "checkpoint_keep_last", 0, keeps_checkpoints},
+      {"training", "checkpoint_async", 0, keeps_checkpoints},
+      {"training", "record_gradients_steps", 0, records_gradients},
+  };
+  for (const Asking& asking : kAsking) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const KeyRow& each) {
+      return each.table == asking.table && each.option.name == asking.name;
+    });
+    row->asked = asking.asked;
+    row->applies = asking.applies;
+  }
+}
+
 std::vector<KeyRow> make_schema() {
   constexpr auto launch = &RunConfig::launch;
   constexpr auto rendezvous = &RunConfig::rendezvous;
@@ -270,11 +329,10 @@ std::vector<KeyRow> make_schema() {
       names_ranks, "must be \"all\", \"none\", or numbers of ranks, such as \"0\" or \"0,2-5\""));
   rows.push_back(with_form(
       key<logging, &LoggingConfig::prefix_template>(
-          "logging",
-          text("prefix_template", "The prefix; knows ${rank}, ${local_rank}, ${role_name}, ${host}.")),
+          "logging", text("prefix_template",
+                          "Before each line of a rank: ${rank}, ${local_rank}, ${role_name}, ${host}.")),
       is_prefix, "knows ${rank}, ${local_rank}, ${role_name} and ${host}"));
-  rows.push_back(key<logging, &LoggingConfig::prefix>(
-      "logging", flag("prefix", "Put the rank's number before each line that it prints.")));
+  add_asking(rows);
   return rows;
 }
 
@@ -297,6 +355,23 @@ std::vector<std::string> key_names(std::string_view table) {
   for (const KeyRow& row : schema())
     if (row.table == table) names.push_back(row.option.name);
   return names;
+}
+
+std::vector<std::string> all_keys(const Catalog& catalog) {
+  std::vector<std::string> keys;
+  for (const KeyRow& row : schema()) keys.push_back(row.key());
+  for (const HookRow& hook : catalog.hooks()) {
+    for (const OptionRow& option : hook.options) {
+      const std::string key = std::string(kHookOptionTable) + "." + option.name;
+      if (!std::count(keys.begin(), keys.end(), key)) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+const KeyRow* find_key(std::string_view key) {
+  const std::size_t dot = key.find('.');
+  return dot == key.npos ? nullptr : find_key(key.substr(0, dot), key.substr(dot + 1));
 }
 
 const KeyRow* find_key(std::string_view table, std::string_view name) {

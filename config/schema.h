@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "config/detected.h"
 #include "config/run_config.h"
+#include "hooks/catalog.h"
 #include "hooks/option.h"
 
 namespace hookline {
@@ -25,6 +27,11 @@ struct KeyRow {
   OptionValue (*get)(const RunConfig&);
   void (*set)(RunConfig&, const OptionValue&);  // with a value that check_value returned
   TextForm form = {};                           // of a text that may not be just any
+  /// Its place among the questions that the wizard asks everybody; 0: it is one of those of its table, which it asks whoever
+  /// wants to go through them.
+  int asked = 0;
+  /// Does it mean anything here, with what was answered before? Null: it does.
+  bool (*applies)(const RunConfig& so_far, const Detected& here) = nullptr;
 
   /// "ddp.comm_hook"
   std::string key() const { return table + "." + option.name; }
@@ -39,7 +46,11 @@ std::vector<std::string> table_names();
 /// What a table's keys are called; empty for a table that there is not.
 std::vector<std::string> key_names(std::string_view table);
 
+/// "ddp.comm_hook" for every key, and "ddp.comm_state_option.NAME" for every option of every hook, each once.
+std::vector<std::string> all_keys(const Catalog& catalog);
+
 /// nullptr if there is none.
 const KeyRow* find_key(std::string_view table, std::string_view name);
+const KeyRow* find_key(std::string_view key);  // "ddp.comm_hook"
 
 }  // namespace hookline

@@ -161,7 +161,10 @@ std::variant<SourceText, Diagnostic> read_source(const std::filesystem::path& fi
   if (name.empty()) return file_error(name, "the name of the config is empty", "name a TOML file");
   auto bytes = read_bytes(name);
   if (auto* problem = std::get_if<Diagnostic>(&bytes)) return std::move(*problem);
-  std::string text = std::get<std::string>(std::move(bytes));
+  return source_of(name, std::get<std::string>(std::move(bytes)));
+}
+
+std::variant<SourceText, Diagnostic> source_of(const std::string& name, std::string text) {
   if (text.compare(0, kByteOrderMark.size(), kByteOrderMark) == 0) text.erase(0, kByteOrderMark.size());
   if (const std::size_t zero = text.find('\0'); zero != text.npos)
     return file_error(name, "is a binary file: its byte " + std::to_string(zero + 1) + " is zero",

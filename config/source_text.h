@@ -60,4 +60,7 @@ class SourceText {
 /// them.
 std::variant<SourceText, Diagnostic> read_source(const std::filesystem::path& file);
 
+/// The same checks of a text that is not in its file yet.
+std::variant<SourceText, Diagnostic> source_of(const std::string& name, std::string text);
+
 }  // namespace hookline

@@ -103,8 +103,7 @@ TEST_F(Messages, SayWhatAValueMustBe) {
                 "max_steps = [1]\n"
                 "[logging]\n"
                 "level = \"inof\"\n"
-                "dir = \"\"\n"
-                "prefix = \"yes\"\n"),
+                "dir = \"\"\n"),
       "run.toml:2:22: error: bad value \"2\" for 'processes_per_node' in [launch]\n"
       "  2 | processes_per_node = \"2\"\n"
       "    |                      ^~~ must be an integer from 1 to 4096, or \"auto\"; write 2 without the "
@@ -133,10 +132,7 @@ TEST_F(Messages, SayWhatAValueMustBe) {
       "\"info\"?\n"
       "run.toml:13:7: error: bad value \"\" for 'dir' in [logging]\n"
       "  13 | dir = \"\"\n"
-      "     |       ^~ must be the name of a folder, such as \"hookline-runs\"\n"
-      "run.toml:14:10: error: bad value \"yes\" for 'prefix' in [logging]\n"
-      "  14 | prefix = \"yes\"\n"
-      "     |          ^~~~~ must be true or false\n");
+      "     |       ^~ must be the name of a folder, such as \"hookline-runs\"\n");
 }
 
 TEST_F(Messages, SayWhereTheOptionsOfAHookBelong) {

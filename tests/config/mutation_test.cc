@@ -10,7 +10,9 @@
 namespace hookline {
 namespace {
 
-constexpr const char* kValid = R"([launch]
+constexpr const char* kValid = R"(schema_version = 2
+include = []
+[launch]
 processes_per_node = 2
 grace_period_seconds = 2.5
 
@@ -28,6 +30,9 @@ seed = 0x10
 [logging]
 level = """info"""
 dir = "runs/größe"
+
+[profile.quick.training]
+max_steps = 3
 )";
 
 std::string mutate(std::string text, std::mt19937& random) {
@@ -59,11 +64,14 @@ std::string mutate(std::string text, std::mt19937& random) {
   return text;
 }
 
-TEST(Mutation, OfTwoThousandConfigsCrashesNone) {
+/// Ten thousand in all, in shares that can run side by side.
+class Mutation : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(Mutation, OfTwoThousandConfigsCrashesNone) {
   const TempFolder folder;
   const Catalog catalog = Catalog::built_in();
   ASSERT_EQ(report_of(kValid), "");
-  std::mt19937 random(20260101);
+  std::mt19937 random(20260101 + GetParam());
   int accepted = 0;
   for (int round = 0; round < 2000; ++round) {
     const std::string text = mutate(kValid, random);
@@ -81,6 +89,8 @@ TEST(Mutation, OfTwoThousandConfigsCrashesNone) {
   EXPECT_GT(accepted, 30);
   EXPECT_LT(accepted, 1500);
 }
+
+INSTANTIATE_TEST_SUITE_P(Shares, Mutation, ::testing::Range(0U, 5U));
 
 }  // namespace
 }  // namespace hookline

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "config/print.h"
 #include "config/schema.h"
+#include "config/starting_file.h"
 #include "tests/config/config_fixture.h"
 
 namespace hookline {
@@ -90,6 +92,94 @@ TEST_F(RoundTrip, KeepsEveryHookWithEveryWrapperAndOption) {
     }
   }
   EXPECT_GT(valid, 150);
+}
+
+/// Configs by chance, of many keys at once; the same ones each time.
+class Generator {
+ public:
+  explicit Generator(unsigned seed) : random_(seed) {}
+
+  std::string config(const Catalog& catalog) {
+    const HookRow& hook = catalog.hooks()[below(catalog.hooks().size())];
+    const WrapperRow& wrapper = catalog.wrappers()[below(catalog.wrappers().size())];
+    std::string text;
+    for (const std::string& table : table_names()) {
+      text += "[" + table + "]\n";
+      if (table == "ddp")
+        text += "comm_hook = \"" + hook.name + "\"\ncomm_wrapper = \"" + wrapper.name + "\"\n";
+      for (const KeyRow& row : schema()) {
+        const std::string& name = row.option.name;
+        const bool is_set = name == "comm_hook" || name == "comm_wrapper";
+        if (row.table != table || is_set || name == "plugins" || chance(2)) continue;
+        text += name + " = " + to_text(value(row.option, row.form)) + "\n";
+      }
+    }
+    text += std::string("[") + kHookOptionTable + "]\n";
+    for (const OptionRow& option : hook.options)
+      if (chance(2)) text += option.name + " = " + to_text(value(option, {})) + "\n";
+    return text;
+  }
+
+ private:
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+  bool chance(std::size_t in) { return below(in) == 0; }
+
+  OptionValue value(const OptionRow& row, const TextForm& form) {
+    if (row.or_word && chance(4)) return *row.or_word;
+    if (!row.allowed.empty()) return row.allowed[below(row.allowed.size())];
+    const double least = row.at_least.value_or(-1e9), most = row.at_most.value_or(1e9);
+    const double between = least + (most - least) * static_cast<double>(below(1001)) / 1000;
+    switch (row.type) {
+      case OptionType::boolean:
+        return chance(2);
+      case OptionType::integer:
+        return static_cast<std::int64_t>(chance(2) ? least + static_cast<double>(below(5)) : between);
+      case OptionType::number:
+        return chance(2) ? least : between;
+      case OptionType::text:
+        return text(form);
+      case OptionType::texts:
+        return std::vector<std::string>(below(3), text({}));
+    }
+    return false;
+  }
+
+  std::string text(const TextForm& form) {
+    static const std::vector<std::string> words = {
+        "a",   "b c", "\"",  "\\",       "#", "\n", "\t",      "\u00e9",     "'''",  "=",   "[x]",
+        "2:4", "3-5", "all", "10.0.0.1", "0", "12", "${rank}", "[${host}] ", "\x7f", "1,2", "no"};
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      std::string result;
+      for (std::size_t count = below(3) + (attempt > 0); count > 0; --count)
+        result += words[below(words.size())];
+      if (!form.fits || form.fits(result)) return result;
+    }
+    ADD_FAILURE() << "none of a thousand texts has the form: " << form.note;
+    return "";
+  }
+
+  std::mt19937 random_;
+};
+
+TEST_F(RoundTrip, KeepsAThousandGeneratedConfigs) {
+  const Catalog catalog = catalog_with_program_hook();
+  Generator generator(11);
+  int valid = 0;
+  for (int i = 0; i < 1000 && !HasFailure(); ++i) {
+    const std::string text = generator.config(catalog);
+    SCOPED_TRACE(text);
+    const Resolution resolution = resolve_text(text, {}, {}, catalog);
+    if (!resolution.ok()) continue;
+    ++valid;
+    expect_same(resolution.config, again(resolution.config, catalog));
+    // What the wizard would write of it means the same.
+    const Resolution chosen = resolve_text(chosen_file(resolution.config), {}, {}, catalog);
+    EXPECT_TRUE(chosen.ok()) << chosen.report();
+    for (const KeyRow& row : schema())
+      EXPECT_EQ(row.get(chosen.config), row.get(resolution.config)) << row.key();
+    EXPECT_EQ(chosen.config.ddp.comm_state_option, resolution.config.ddp.comm_state_option);
+  }
+  EXPECT_GT(valid, 250);
 }
 
 TEST_F(RoundTrip, KeepsOriginsOfEveryKind) {
@@ -222,8 +312,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "status_interval_seconds = 60.0   # default\n"
             "show = \"all\"                     # default\n"
             "show_ranks = \"all\"               # default\n"
-            "prefix_template = \"[${rank}] \"   # default\n"
-            "prefix = true                    # default\n");
+            "prefix_template = \"[${rank}] \"   # default\n");
 }
 
 TEST_F(RoundTrip, PrintsJsonWithOrigins) {

@@ -1,0 +1,16 @@
+// What a machine offers, as far as it decides which keys of a config mean anything on it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+struct Detected {
+  int cores = 1;
+  int gpus = 0;
+  std::string scheduler;                // that this process runs under: "Slurm"; empty: none
+  std::vector<std::string> interfaces;  // "10.0.0.1 (eth0)": other hosts may reach it there
+};
+
+}  // namespace hookline

@@ -1,0 +1,143 @@
+#include "config/json_schema.h"
+
+#include <nlohmann/json.hpp>
+
+#include "config/file_keys.h"
+#include "config/schema.h"
+
+namespace hookline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const OptionValue& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+Json type_of(const OptionRow& row) {
+  switch (row.type) {
+    case OptionType::boolean:
+      return {{"type", "boolean"}};
+    case OptionType::texts:
+      return {{"type", "array"}, {"items", {{"type", "string"}}}};
+    case OptionType::text: {
+      Json text = {{"type", "string"}};
+      if (!row.allowed.empty()) text["enum"] = row.allowed;
+      return text;
+    }
+    case OptionType::integer:
+    case OptionType::number:
+      break;
+  }
+  const bool is_integer = row.type == OptionType::integer;
+  const auto bound = [&](double limit) {
+    return is_integer ? Json(static_cast<std::int64_t>(limit)) : Json(limit);
+  };
+  Json number = {{"type", is_integer ? "integer" : "number"}};
+  if (row.at_least) number["minimum"] = bound(*row.at_least);
+  if (row.at_most) number["maximum"] = bound(*row.at_most);
+  return number;
+}
+
+Json property(const OptionRow& row) {
+  Json schema = {{"description", row.help + (row.unit.empty() ? "" : " [" + row.unit + "]")},
+                 {"default", json_of(row.default_value)}};
+  Json type = type_of(row);
+  if (row.or_word) {
+    schema["anyOf"] = {std::move(type), {{"const", *row.or_word}}};
+  } else if (row.or_integer) {
+    schema["anyOf"] = {std::move(type), {{"type", "integer"}}};
+  } else {
+    schema.update(type);
+  }
+  return schema;
+}
+
+Json table(Json properties, const std::string& description) {
+  return {{"type", "object"},
+          {"description", description},
+          {"additionalProperties", false},
+          {"properties", std::move(properties)}};
+}
+
+/// The options of every hook together: which of them the chosen one has is not for a schema to say.
+Json hook_options(const Catalog& catalog) {
+  Json properties = Json::object();
+  for (const HookRow& hook : catalog.hooks()) {
+    for (const OptionRow& option : hook.options) {
+      if (properties.contains(option.name)) {
+        std::string text = properties[option.name]["description"];
+        properties[option.name]["description"] = text.insert(text.find(": "), ", " + hook.name);
+        continue;
+      }
+      Json schema = property(option);
+      schema["description"] = hook.name + ": " + schema["description"].get<std::string>();
+      properties[option.name] = std::move(schema);
+    }
+  }
+  // A hook that only the program knows has options that nobody here knows.
+  return {{"type", "object"},
+          {"description", "Options of the chosen hook."},
+          {"properties", std::move(properties)}};
+}
+
+template <class Rows>
+Json one_of(const Rows& rows, const Json& schema) {
+  Json result = schema;
+  Json names = Json::array();
+  for (const auto& row : rows) {
+    names.push_back(row.name);
+    for (const std::string& alias : row.aliases) names.push_back(alias);
+  }
+  result["examples"] = std::move(names);
+  return result;
+}
+
+Json tables(const Catalog& catalog) {
+  Json result = Json::object();
+  for (const std::string& name : table_names()) {
+    Json properties = Json::object();
+    for (const KeyRow& row : schema())
+      if (row.table == name) properties[row.option.name] = property(row.option);
+    if (name == "ddp") {
+      properties["comm_hook"] = one_of(catalog.hooks(), properties["comm_hook"]);
+      Json& wrapper = properties["comm_wrapper"];
+      wrapper["enum"] = Json::array();
+      for (const WrapperRow& row : catalog.wrappers()) wrapper["enum"].push_back(row.name);
+      properties["comm_state_option"] = hook_options(catalog);
+    }
+    result[name] = table(std::move(properties), "[" + name + "]");
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string json_schema(const Catalog& catalog) {
+  Json properties = {
+      {kSchemaVersionKey,
+       {{"description", "The version of the schema that this file was written for."},
+        {"type", "integer"},
+        {"minimum", 1},
+        {"maximum", kSchemaVersion}}},
+      {kIncludeKey,
+       {{"description", "Files whose values this one's override; relative to its folder."},
+        {"type", "array"},
+        {"items", {{"type", "string"}}}}},
+  };
+  Json of_profile = tables(catalog);
+  properties.update(of_profile);
+  properties[kProfileTable] = {
+      {"type", "object"},
+      {"description", "[profile.NAME.ddp]: values that --profile NAME puts over the others."},
+      {"additionalProperties",
+       {{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(of_profile)}}}};
+  const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
+                       {"title", "hookline config"},
+                       {"type", "object"},
+                       {"additionalProperties", false},
+                       {"properties", std::move(properties)}};
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace hookline

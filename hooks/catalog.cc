@@ -48,15 +48,18 @@ OptionRow seed_option() {
 
 std::vector<OptionRow> batched_power_sgd_options() {
   return {
-      integer_option("matrix_approximation_rank", 1, 1, "columns",
-                     "Rank of the factors P and Q: more sends more and keeps more of the gradient."),
+      integer_option(
+          "matrix_approximation_rank", 1, 1, "columns",
+          "Rank of the factors P and Q: more sends more and keeps more of the gradient. Usual: 1, 2, 4."),
       integer_option("start_powerSGD_iter", 1000, 0, "steps",
-                     "Plain all-reduce before this step; at least 2 with error feedback or warm start."),
+                     "Plain all-reduce before this step; at least 2 with error feedback or warm start. "
+                     "Usual: a tenth of all steps."),
       boolean_option("use_error_feedback", true,
                      "Add what compression left out to the next step's gradient."),
       boolean_option("warm_start", true, "Start from the previous step's Q instead of a random one."),
       number_option("orthogonalization_epsilon", 0, 0,
-                    "Added to a column's norm before dividing by it; 0 leaves only all-zero columns alone."),
+                    "Added to a column's norm before dividing by it; 0 leaves only all-zero columns alone. "
+                    "Usual: 0 to 1e-8."),
       seed_option(),
       integer_option("compression_stats_logging_frequency", 10000, 1, "steps",
                      "Steps between two reports of the compression rate."),
@@ -65,9 +68,10 @@ std::vector<OptionRow> batched_power_sgd_options() {
 
 std::vector<OptionRow> power_sgd_options() {
   std::vector<OptionRow> options = batched_power_sgd_options();
-  options.insert(options.begin() + 2,
-                 number_option("min_compression_rate", 2, 0,
-                               "Compress a gradient only if it shrinks by more than this factor."));
+  options.insert(
+      options.begin() + 2,
+      number_option("min_compression_rate", 2, 0,
+                    "Compress a gradient only if it shrinks by more than this factor. Usual: 1 to 4."));
   options.push_back(boolean_option("batch_tensors_with_same_shape", false,
                                    "Draw the random Qs of equal shapes as one batch, as PyTorch does."));
   return options;

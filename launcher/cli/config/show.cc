@@ -4,6 +4,7 @@
 #include "config/print.h"
 #include "config/resolve.h"
 #include "launcher/cli/catalog_of.h"
+#include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/verb_parser.h"
@@ -15,28 +16,29 @@ int config_show(const Arguments& arguments) {
   bool json = false;
   std::string program;
   std::vector<std::string> sets;
+  ConfigChoice choice;
   VerbParser parser(
       "hookline config show [FILE] [flags]",
       "Show every value that a run would get, and where it comes from: command line, environment, "
-      "file or default.",
+      "file or default. Without FILE, of the one that a launch would find: config where.",
       "hookline config show run.toml --set ddp.comm_hook=fp16");
   parser.app().add_flag("--json", json, "Print JSON");
+  choice.add_profile_flag(parser);
   parser.add_program(program);
   parser.add_assignments("--set", sets, "Any value of the config, such as logging.level=debug");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 0, 1);
 
   const CatalogOf hooks = catalog_of_named(program);
-  Sources sources;
-  if (!parser.plain().empty()) sources.file = parser.plain().front();
-  sources.environment = hookline_environment();
+  if (!parser.plain().empty()) choice.file = parser.plain().front();
+  Sources sources = choice.sources();
   sources.overrides = overrides_from_sets(sets);
   expect_each_key_once(sources.overrides);
-  sources.allow_program_hooks = hooks.hooks_may_follow;
-  sources.program_build = hooks.build;
+  hooks.apply_to(sources);
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
+  tell_found_config(choice, sources);
   std::cout << (json ? to_json(resolution.config) : to_toml(resolution.config)) << std::flush;
   return kSuccess;
 }

@@ -1,0 +1,57 @@
+// hookline config import: what other launchers are configured by, as TOML.
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "config/starting_file.h"
+#include "hooks/log.h"
+#include "launcher/cli/config/written_file.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/import/imported.h"
+#include "launcher/supervise/shell.h"
+
+namespace hookline {
+
+int config_import(const Arguments& arguments) {
+  WrittenFile output;
+  VerbParser parser(
+      "hookline config import FILE [--output FILE] [flags]",
+      "Make a config of Accelerate's YAML, of a script with a command line of torchrun, or of a DeepSpeed "
+      "hostfile, and say what does not carry over, and why.",
+      "hookline config import ~/.cache/huggingface/accelerate/default_config.yaml --output run.toml");
+  output.add_flags(parser);
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("file to import", 1, 1);
+
+  const std::string& file = parser.plain()[0];
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream || text.empty()) throw UsageError("'" + file + "' can't be read, or is empty");
+  Imported imported;
+  try {
+    imported = import_any(text);
+  } catch (const ImportError& error) {
+    log::error("'" + file + "' can't be imported: " + error.what());
+    return kBadInput;
+  }
+  Sources sources;
+  sources.overrides = imported.values;
+  const Resolution resolution = resolve(sources, Catalog::built_in());
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+
+  log::info("'" + file + "' is " + imported.kind);
+  for (const Override& value : imported.values)
+    log::info("  " + value.where + " becomes " + value.key + " = " + value.value);
+  for (const auto& [what, why] : imported.left_out) log::warning("  left out: " + what + ": " + why);
+  const int code = output.write(chosen_file(resolution.config));
+  if (code == kSuccess && !imported.program.empty())
+    log::info("run it: hookline launch" +
+              (output.file.empty() ? "" : " --config " + shell_word(output.file)) + " " +
+              shell_line(imported.program));
+  return code;
+}
+
+}  // namespace hookline

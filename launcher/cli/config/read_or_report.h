@@ -1,0 +1,14 @@
+// The file that a verb looks at or changes.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "config/source_text.h"
+
+namespace hookline {
+
+/// Nothing, and said why, if it can't be a config.
+std::optional<SourceText> read_or_report(const std::filesystem::path& file);
+
+}  // namespace hookline

@@ -1,0 +1,39 @@
+// hookline config where: which file a launch would read, and why.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "config/find_config.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+
+namespace hookline {
+
+int config_where(const Arguments& arguments) {
+  bool json = false;
+  VerbParser parser(
+      "hookline config where [flags]",
+      "Show which config file a launch without --config would read here, and where it looks for one. The "
+      "first that is there is read, alone.",
+      "hookline config where");
+  parser.app().add_flag("--json", json, "Print JSON");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("", 0, 0);
+
+  bool is_found = false;
+  nlohmann::ordered_json places = nlohmann::ordered_json::array();
+  std::string text;
+  for (const ConfigPlace& place : config_places()) {
+    const std::string state = !place.is_there ? "not there" : is_found ? "there, and not read" : "read";
+    is_found = is_found || place.is_there;
+    text += place.file.string() + " (" + place.what + "): " + state + "\n";
+    places.push_back({{"file", place.file.string()}, {"place", place.what}, {"state", state}});
+  }
+  if (!is_found)
+    text += "no file is read: all values have their defaults, but for environment and command line\n";
+  std::cout << (json ? places.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text)
+            << std::flush;
+  return kSuccess;
+}
+
+}  // namespace hookline

@@ -1,0 +1,123 @@
+// hookline config: a config file by question and answer.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "config/print.h"
+#include "config/starting_file.h"
+#include "hooks/log.h"
+#include "hooks/wire_estimate.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/replace_file.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/supervise/shell.h"
+#include "launcher/wizard/detect.h"
+#include "launcher/wizard/hold_interview.h"
+
+namespace hookline {
+namespace {
+
+struct Flags {
+  std::string output = "hookline.toml", answers, program;
+  std::int64_t parameters = 10'000'000;
+  bool yes = false, force = false, plain = false;
+};
+
+bool can_move_cursor() {
+  const char* const terminal = std::getenv("TERM");
+  return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && terminal && *terminal &&
+         std::string(terminal) != "dumb";
+}
+
+/// Is it all right to write there? An existing file is somebody's.
+bool may_write(const Flags& flags, bool is_person) {
+  if (flags.force || !std::filesystem::exists(flags.output)) return true;
+  if (!is_person) {
+    log::error("'" + flags.output +
+               "' is there already: name another file with --output, or give --force to replace it");
+    return false;
+  }
+  std::cout << "'" << flags.output << "' is there already. Replace it at the end? [no] > " << std::flush;
+  std::string line;
+  std::getline(std::cin, line);
+  if (line == "yes" || line == "y") return true;
+  log::info("'" + flags.output + "' stays as it is; name another file with --output");
+  return false;
+}
+
+std::string command_for(const Flags& flags, const RunConfig& config, const Detected& here) {
+  std::string command = "hookline launch";
+  if (flags.output != "hookline.toml") command += " --config " + shell_word(flags.output);
+  command += " " + (flags.program.empty() ? std::string("./train") : shell_word(flags.program));
+  return command + (config.launch.nnodes != "1" && here.scheduler.empty() ? "   (on each host)" : "");
+}
+
+}  // namespace
+
+int config_wizard(const Arguments& arguments) {
+  Flags flags;
+  VerbParser parser(
+      "hookline config [flags]",
+      "Write a config file by question and answer. Asks only what this machine and the answers before leave "
+      "open; '<' or Esc goes back.",
+      "hookline config --output run.toml");
+  parser.app()
+      .add_option("--output", flags.output, "The file to write; else hookline.toml")
+      ->type_name("FILE");
+  parser.app()
+      .add_option("--answers", flags.answers,
+                  "Take the answers from the lines of a file; an empty line is the default")
+      ->type_name("FILE");
+  parser.app().add_flag("--yes", flags.yes, "Where the answers end, take the defaults");
+  parser.app().add_flag("--force", flags.force, "Replace the file if it is there");
+  parser.app().add_flag("--plain", flags.plain, "Ask in lines, without moving the cursor");
+  parser.app()
+      .add_option("--parameters", flags.parameters, "Of your model: for what hooks would send")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, kMostTypicalParameters));
+  parser.add_program(flags.program);
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("", 0, 0);
+
+  const Detected here = detect();
+  const Interview interview(catalog_of_named(flags.program).catalog, here, flags.parameters);
+  std::ifstream file;
+  if (!flags.answers.empty()) {
+    file.open(flags.answers, std::ios::binary);
+    if (!file) throw UsageError("'" + flags.answers + "' can't be read");
+  }
+  const bool is_person = flags.answers.empty() && isatty(STDIN_FILENO);
+  if (!may_write(flags, is_person)) return kBadInput;
+  std::cout << "Here: " << interview.here() << "\n" << std::flush;
+
+  ScreenDialog screen(STDIN_FILENO, STDOUT_FILENO);
+  LineDialog lines(flags.answers.empty() ? std::cin : static_cast<std::istream&>(file), std::cout, is_person);
+  Dialog& dialog = is_person && !flags.plain && can_move_cursor() ? static_cast<Dialog&>(screen) : lines;
+  const InterviewEnd end = hold_interview(interview, dialog, flags.yes);
+  switch (end.how) {
+    case InterviewEnd::How::interrupted:
+      log::info(end.message);
+      return 128 + SIGINT;
+    case InterviewEnd::How::answers_missing:
+    case InterviewEnd::How::wrong_answer:
+      log::error(end.message);
+      return kBadInput;
+    case InterviewEnd::How::finished:
+      break;
+  }
+  const RunConfig config = interview.config(end.answers);
+  const std::string text = chosen_file(config);
+  replace_file(flags.output, text);
+  std::cout << "\n--- " << flags.output << "\n" << text << "---\n";
+  if (const std::string traffic = interview.traffic(config); !traffic.empty()) std::cout << traffic << "\n";
+  std::cout << "run it: " << command_for(flags, config, here) << "\n" << std::flush;
+  return kSuccess;
+}
+
+}  // namespace hookline

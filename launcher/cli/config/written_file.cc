@@ -1,0 +1,33 @@
+#include "launcher/cli/config/written_file.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "hooks/log.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/replace_file.h"
+
+namespace hookline {
+
+void WrittenFile::add_flags(VerbParser& parser) {
+  parser.app()
+      .add_option("--output", file, "The file to write, instead of standard output")
+      ->type_name("FILE");
+  parser.app().add_flag("--force", force, "Replace the file if it is there");
+}
+
+int WrittenFile::write(const std::string& text) const {
+  if (file.empty()) {
+    std::cout << text << std::flush;
+    return kSuccess;
+  }
+  if (!force && std::filesystem::exists(file)) {
+    log::error("'" + file + "' is there already: name another file, or give --force to replace it");
+    return kBadInput;
+  }
+  replace_file(file, text);
+  log::info("wrote " + file);
+  return kSuccess;
+}
+
+}  // namespace hookline

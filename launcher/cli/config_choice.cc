@@ -1,0 +1,33 @@
+#include "launcher/cli/config_choice.h"
+
+#include "config/find_config.h"
+#include "hooks/log.h"
+
+namespace hookline {
+
+void ConfigChoice::add_file_flag(VerbParser& parser) {
+  parser.app()
+      .add_option("--config", file,
+                  "TOML file to read; else ./hookline.toml, or one of your own: config where")
+      ->type_name("FILE");
+}
+
+void ConfigChoice::add_profile_flag(VerbParser& parser) {
+  parser.app()
+      .add_option("--profile", profile, "Put the values of [profile.NAME] over the file's others")
+      ->type_name("NAME");
+}
+
+Sources ConfigChoice::sources() const {
+  Sources sources;
+  sources.file = file.empty() ? find_config() : std::optional<std::filesystem::path>(file);
+  if (!profile.empty()) sources.profile = profile;
+  sources.environment = hookline_environment();
+  return sources;
+}
+
+void tell_found_config(const ConfigChoice& choice, const Sources& sources) {
+  if (choice.file.empty() && sources.file) log::info("configured by " + sources.file->string());
+}
+
+}  // namespace hookline

@@ -1,0 +1,10 @@
+// What the wizard finds out by itself.
+#pragma once
+
+#include "config/detected.h"
+
+namespace hookline {
+
+Detected detect();
+
+}  // namespace hookline

@@ -1,0 +1,136 @@
+// Files as the tools themselves write them, and what becomes of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "config/resolve.h"
+#include "launcher/import/imported.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+Imported from_file(const std::string& name) { return import_any(testing::read_file(IMPORTS "/" + name)); }
+
+/// "KEY = VALUE" of each; all together are a config.
+std::vector<std::string> values(const Imported& imported) {
+  Sources sources;
+  sources.overrides = imported.values;
+  EXPECT_EQ(resolve(sources, Catalog::built_in()).report(), "");
+  std::vector<std::string> texts;
+  for (const Override& value : imported.values) texts.push_back(value.key + " = " + value.value);
+  return texts;
+}
+
+std::vector<std::string> left_out(const Imported& imported) {
+  std::vector<std::string> texts;
+  for (const auto& [what, why] : imported.left_out) texts.push_back(what);
+  return texts;
+}
+
+std::string problem(const std::string& text) {
+  try {
+    import_any(text);
+  } catch (const ImportError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Import, TakesTwoMachinesOfAccelerateOver) {
+  const Imported imported = from_file("multi_gpu_two_machines.yaml");
+  EXPECT_THAT(values(imported),
+              UnorderedElementsAre("launch.nnodes = 2", "launch.processes_per_node = 4",
+                                   "launch.binding = numa", "rendezvous.main_address = 10.0.0.1",
+                                   "rendezvous.main_port = 29501", "logging.level = debug"))
+      << "Accelerate counts the processes of all machines";
+  EXPECT_THAT(left_out(imported),
+              UnorderedElementsAre("machine_rank: 1", "main_training_function: main", "mixed_precision: bf16",
+                                   "rdzv_backend: c10d", "same_network: true"));
+}
+
+TEST(Import, TakesCpusOfAccelerateOver) {
+  const Imported imported = from_file("multi_cpu.yaml");
+  EXPECT_THAT(values(imported), UnorderedElementsAre("launch.device = cpu", "launch.processes_per_node = 4"));
+  EXPECT_THAT(left_out(imported),
+              UnorderedElementsAre("ipex_config", "main_training_function: main", "mpirun_config",
+                                   "rdzv_backend: static", "same_network: true"));
+}
+
+TEST(Import, SaysWhatIsNotDataParallel) {
+  const Imported fsdp = from_file("fsdp.yaml");
+  EXPECT_THAT(values(fsdp), ElementsAre("launch.processes_per_node = 2"));
+  EXPECT_THAT(fsdp.left_out,
+              Contains(Pair("distributed_type: FSDP",
+                            "parameters are not sharded here: every rank holds the whole model")));
+  EXPECT_THAT(left_out(fsdp), Contains("fsdp_config"));
+  const Imported deepspeed = from_file("deepspeed.yaml");
+  EXPECT_THAT(values(deepspeed), UnorderedElementsAre("launch.processes_per_node = 2",
+                                                      "training.gradient_accumulation_steps = 4"));
+  EXPECT_THAT(left_out(deepspeed), Contains("deepspeed_config.zero_stage: 2"));
+  EXPECT_THAT(deepspeed.left_out, Contains(Pair("deepspeed_config.deepspeed_hostfile: hosts",
+                                                "import it by itself: hookline config import hosts")));
+}
+
+TEST(Import, KnowsEachDistributedTypeOfAccelerate) {
+  for (const std::string type : {"MULTI_GPU", "NO", "'NO'", "MULTI_CPU"})
+    EXPECT_THAT(import_any("distributed_type: " + type + "\nnum_processes: 1\n").left_out, IsEmpty()) << type;
+  for (const std::string type :
+       {"FSDP", "DEEPSPEED", "MEGATRON_LM", "TP", "XLA", "TPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA",
+        "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON"})
+    EXPECT_THAT(left_out(import_any("distributed_type: " + type + "\n")),
+                ElementsAre("distributed_type: " + type));
+  EXPECT_EQ(problem("distributed_type: MULTI\n"), "distributed_type: 'MULTI' is none that Accelerate has");
+}
+
+TEST(Import, TakesACommandLineOfTorchrunOver) {
+  const Imported imported = from_file("torchrun.sh");
+  EXPECT_THAT(values(imported),
+              UnorderedElementsAre("launch.nnodes = 1:2", "launch.processes_per_node = 4",
+                                   "rendezvous.main_address = node1", "rendezvous.main_port = 29400",
+                                   "launch.max_restarts = 3", "launch.join_timeout_seconds = 600",
+                                   "rendezvous.last_call_seconds = 10", "logging.dir = runs",
+                                   "launch.grace_period_seconds = 20"));
+  EXPECT_THAT(left_out(imported), UnorderedElementsAre("--rdzv-backend=c10d", "--rdzv-id=$JOB", "--tee=3"));
+  EXPECT_THAT(imported.program, ElementsAre("train.py", "--epochs", "5", "--name", "a b"));
+  EXPECT_THAT(import_any("torchrun --standalone --nproc_per_node=gpu -m pkg.train -x").program,
+              ElementsAre("python3", "-m", "pkg.train", "-x"));
+}
+
+TEST(Import, TakesAHostfileOver) {
+  EXPECT_THAT(values(from_file("hostfile")),
+              UnorderedElementsAre("launch.processes_per_node = 8", "launch.nnodes = 2",
+                                   "rendezvous.main_address = worker-1"));
+  const Imported uneven = import_any("a slots=2\nb slots=4\n");
+  EXPECT_THAT(values(uneven), UnorderedElementsAre("launch.nnodes = 2", "rendezvous.main_address = a"));
+  EXPECT_THAT(uneven.left_out,
+              ElementsAre(Pair("a slots=2", "hosts differ: there, --set launch.processes_per_node=2"),
+                          Pair("b slots=4", "hosts differ: there, --set launch.processes_per_node=4")));
+}
+
+TEST(Import, SaysWhatIsWrongAndWhere) {
+  EXPECT_EQ(problem("a: [1\n"), "line 2: not valid YAML: end of sequence flow not found");
+  EXPECT_EQ(problem("just words"), "it is no config of Accelerate's, which is a mapping of keys to values");
+  EXPECT_EQ(problem("num_processes: many\n"), "num_processes: 'many' is not a number");
+  EXPECT_EQ(problem("num_machines: 0\n"), "num_machines: must be at least 1");
+  EXPECT_EQ(problem("torchrun --nnodes"), "--nnodes has no value");
+  EXPECT_EQ(problem("torchrun 'open"), "a quotation mark ' is not closed");
+  EXPECT_EQ(problem("echo mytorchrun-like"), "there is no torchrun in it, and no torch.distributed.run");
+  EXPECT_EQ(problem("a slots=2\na slots=2\n"), "line 2: host 'a' is given twice");
+  EXPECT_EQ(problem("a slots=0\n"), "line 1: 'slots=0' must be a number of ranks, at least 1");
+  EXPECT_EQ(problem("a\nb slots=1\n"), "line 1: a host is written 'NAME slots=N'");
+  EXPECT_EQ(problem("# slots=\n"), "it names no host");
+  EXPECT_THAT(left_out(import_any("num_machines: 2\nnum_processes: 3\nmystery: 1\n")),
+              UnorderedElementsAre("num_processes: 3", "mystery: 1"));
+}
+
+}  // namespace
+}  // namespace hookline

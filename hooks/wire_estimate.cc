@@ -1,0 +1,77 @@
+#include "hooks/wire_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace hookline {
+namespace {
+
+constexpr double kFloatBytes = 4, kHalfBytes = 2;
+
+template <class T>
+T option(const OptionMap& options, const char* name) {
+  return std::get<T>(options.at(name));
+}
+
+double elements_of_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
+  const auto rank = option<std::int64_t>(options, "matrix_approximation_rank");
+  const auto rate = option<double>(options, "min_compression_rate");
+  double elements = 0;
+  for (const Shape& shape : shapes) {
+    const std::int64_t count = numel_of(shape);
+    const std::int64_t n = shape.empty() ? 1 : shape[0], m = n == 0 ? 0 : count / n;
+    const auto sent = static_cast<double>((n + m) * std::min({n, m, rank}));
+    const bool is_compressed = shape.size() > 1 && sent * rate < static_cast<double>(count);
+    elements += is_compressed ? sent : static_cast<double>(count);
+  }
+  return elements;
+}
+
+/// The whole bucket as one square matrix.
+double elements_of_batched_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
+  double count = 0;
+  for (const Shape& shape : shapes) count += static_cast<double>(numel_of(shape));
+  const double side = std::ceil(std::sqrt(count));
+  return 2 * side *
+         std::min(side, static_cast<double>(option<std::int64_t>(options, "matrix_approximation_rank")));
+}
+
+}  // namespace
+
+std::int64_t numel_of(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
+
+std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
+                                     const std::vector<Shape>& shapes) {
+  const double bytes = hook.half_precision || !wrapper.dtype.empty() ? kHalfBytes : kFloatBytes;
+  if (!Catalog::built_in().find_hook(hook.name)) return std::nullopt;
+  if (hook.name == "noop") return 0;
+  if (hook.name == "power_sgd") return bytes * elements_of_power_sgd(options, shapes);
+  if (hook.name == "batched_power_sgd") return bytes * elements_of_batched_power_sgd(options, shapes);
+  double count = 0;
+  for (const Shape& shape : shapes) count += static_cast<double>(numel_of(shape));
+  return bytes * count;
+}
+
+OptionMap default_options(const HookRow& hook) {
+  OptionMap options;
+  for (const OptionRow& row : hook.options) options[row.name] = row.default_value;
+  return options;
+}
+
+std::vector<Shape> typical_shapes(std::int64_t parameters) {
+  constexpr std::int64_t kSide = 1024;
+  std::vector<Shape> shapes;
+  const std::int64_t layer = kSide * kSide + kSide;
+  for (; parameters >= layer; parameters -= layer) shapes.insert(shapes.end(), {{kSide, kSide}, {kSide}});
+  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(parameters)));
+  shapes.push_back({side, side});
+  shapes.push_back({parameters - side * side});
+  return shapes;
+}
+
+}  // namespace hookline

@@ -1,0 +1,140 @@
+// `hookline estimate`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/tensor_file.h"
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::ProcessResult;
+using testing::Sandbox;
+
+nlohmann::json estimated(const Sandbox& sandbox, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"estimate", "--json"});
+  const ProcessResult result = sandbox.run(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+TEST(Estimate, CountsMemoryAndBytes) {
+  const Sandbox sandbox;
+  const auto json =
+      estimated(sandbox, {"--shape", "1024x512", "--shape", "1024", "--optimizer", "adamw", "--ranks", "4",
+                          "--link", "100mbit", "--set", "ddp.comm_hook=power_sgd"});
+  const double count = 1024 * 512 + 1024;
+  EXPECT_EQ(json.at("parameters"), count);
+  const auto& memory = json.at("memory_bytes");
+  EXPECT_EQ(memory.at("parameters"), 4 * count);
+  EXPECT_EQ(memory.at("gradients"), 4 * count);
+  EXPECT_EQ(memory.at("buckets"), 4 * count);
+  EXPECT_EQ(memory.at("optimizer"), 8 * count);
+  const double sent = 4.0 * (1024 + 512 + 1024);
+  EXPECT_EQ(memory.at("hook"), sent + 4 * count) << "P, Q, what is not compressed, and the error";
+  for (const auto& hook : json.at("hooks")) {
+    if (hook.at("hook") == "no") {
+      EXPECT_EQ(hook.at("bytes"), 4 * count);
+    }
+    if (hook.at("hook") != "power_sgd") continue;
+    EXPECT_EQ(hook.at("chosen"), true);
+    EXPECT_EQ(hook.at("bytes"), sent);
+    EXPECT_DOUBLE_EQ(hook.at("seconds"), 8 * sent * 2 * 3 / 4 / 1e8) << "a ring of four ranks";
+  }
+  const auto& split = json.at("sharded_memory_bytes");
+  EXPECT_EQ(split.at("parameters"), count);
+  EXPECT_EQ(split.at("optimizer"), 2 * count);
+  EXPECT_EQ(split.at("buckets"), 2 * 4.0 * 1024 * 512) << "the larger parameter and its gradient";
+  EXPECT_EQ(estimated(sandbox, {"--parameters", "1000", "--set", "ddp.gradient_as_bucket_view=true",
+                                "--optimizer", "sgd"})
+                .at("memory_bytes")
+                .at("all"),
+            8000);
+}
+
+TEST(Estimate, ReadsTheShapesOfAFile) {
+  const Sandbox sandbox;
+  const std::vector<TensorRow> rows = {{"a", "F32", {3, 4}, 0, 48}, {"steps", "I64", {1}, 48, 56}};
+  sandbox.folder.write("model.safetensors", header_bytes({}, rows) + std::string(56, '\0'));
+  EXPECT_EQ(estimated(sandbox, {"model.safetensors"}).at("parameters"), 12) << "counters are no parameters";
+  EXPECT_EQ(estimated(sandbox, {sandbox.folder.path().string()}).at("parameters"), 12);
+}
+
+TEST(Estimate, RefusesAFileWithoutParameters) {
+  const Sandbox sandbox;
+  sandbox.folder.write("none.safetensors",
+                       header_bytes({}, {{"steps", "I64", {1}, 0, 8}}) + std::string(8, '\0'));
+  sandbox.folder.write("text.pt", "some text");
+  ProcessResult result = sandbox.run({"estimate", "none.safetensors"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("'none.safetensors' holds no parameters: no tensor of floating-point numbers\n"));
+  result = sandbox.run({"estimate", "text.pt"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("; nor is it a .pt file, which is a zip archive\n"));
+}
+
+TEST(Estimate, TakesTheRanksOfTheConfig) {
+  const Sandbox sandbox;
+  const auto json = estimated(sandbox, {"--parameters", "1000", "--link", "2.5Gbit", "--set",
+                                        "launch.nnodes=2", "--set", "launch.processes_per_node=8"});
+  EXPECT_EQ(json.at("ranks"), 16);
+  EXPECT_EQ(json.at("sharded_memory_bytes").at("gradients"), 250);
+  for (const auto& hook : json.at("hooks")) {
+    if (hook.at("hook") == "no") {
+      EXPECT_DOUBLE_EQ(hook.at("seconds"), 8 * 4000.0 * 2 * 15 / 16 / 2.5e9);
+    }
+  }
+  EXPECT_EQ(estimated(sandbox, {"--parameters", "1000"}).at("ranks"), 2);
+}
+
+TEST(Estimate, PrintsATable) {
+  const ProcessResult result =
+      Sandbox().run({"estimate", "--parameters", "10000000", "--set", "ddp.comm_hook=fp16"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out,
+              HasSubstr("10000000 parameters in float32, fp16, adam; without activations a rank takes\n"
+                        "              ddp           sharded over 2\n"
+                        "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
+                        "  buckets     40 MB         8.389 MB\n  optimizer   80 MB         40 MB\n"
+                        "  hook        0 B           0 B\n  all         200 MB        88.39 MB\nin a step, "
+                        "2 ranks over 1gbit, with each hook:\n"));
+  EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
+}
+
+TEST(Estimate, SaysWhatIsWrong) {
+  const Sandbox sandbox;
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "estimate");
+    const ProcessResult result = sandbox.run(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    return result.err.substr(0, result.err.find("\n"));
+  };
+  EXPECT_EQ(
+      error({}),
+      "hookline: error: say what the model is, by one of these: a file, --shape once for each parameter, "
+      "or --parameters N");
+  EXPECT_EQ(error({"--parameters", "5", "--shape", "5"}),
+            "hookline: error: say what the model is, by one of these alone: a file, --shape once for each "
+            "parameter, or --parameters N");
+  EXPECT_EQ(
+      error({"--shape", "99999999999x99999999"}),
+      "hookline: error: --shape '99999999999x99999999' has more elements than any machine holds (2^50 are "
+      "the most)");
+  EXPECT_EQ(error({"--shape", "10x"}),
+            "hookline: error: --shape '10x' is no shape: write its sizes as 1024x512, or 10 for a vector");
+  EXPECT_EQ(error({"--parameters", "5", "--link", "fast"}),
+            "hookline: error: --link 'fast' is no speed: write 100mbit or 10gbit");
+  EXPECT_EQ(
+      error({"--parameters", "5", "--optimizer", "lion"}),
+      "hookline: error: there is no optimizer 'lion': it is sgd, momentum, adagrad, rmsprop, adam or adamw");
+  EXPECT_EQ(error({"none"}),
+            "hookline: error: 'none' is no model file, and no checkpoint: 'none' is not there");
+}
+
+}  // namespace
+}  // namespace hookline

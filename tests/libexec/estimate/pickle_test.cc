@@ -1,0 +1,119 @@
+#include "libexec/estimate/pickle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string text(const std::string& word) {
+  return "X" + std::string(1, static_cast<char>(word.size())) + std::string(3, '\0') + word;
+}
+
+/// A tensor as torch.save writes it, of sizes below 256.
+std::string tensor(const std::string& storage, const std::string& sizes, const std::string& key = "0") {
+  std::string shape = "(";
+  for (const char size : sizes) shape += std::string("K") + size;
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" + text(key) +
+         text("cpu") + "K\x0atQK" + std::string(1, '\0') + shape + "t" + shape + "t\x89" +
+         "ccollections\nOrderedDict\n)RtR";
+}
+
+const std::string kStart = "\x80\x02";
+const std::string kStateDict = "ccollections\nOrderedDict\n)Rq" + std::string(1, '\0') + "(" +
+                               text("weight") + tensor("FloatStorage", "\x03\x04") + text("bias") +
+                               tensor("HalfStorage", "\x03", "1") + text("steps") +
+                               tensor("LongStorage", "\x07", "2") + "u}" + text("_metadata") + "}sb";
+
+TEST(Pickle, GivesTheShapesOfAStateDict) {
+  EXPECT_THAT(parameter_shapes(read_pickle(kStart + kStateDict + ".")),
+              ElementsAre(std::vector<std::int64_t>{3, 4}, std::vector<std::int64_t>{3}));
+}
+
+TEST(Pickle, TakesTheModelOfACheckpointAlone) {
+  const std::string checkpoint = kStart + "}(" + text("model_state_dict") + kStateDict + text("optimizer") +
+                                 "}" + text("state") + tensor("FloatStorage", "\x09") + "su.";
+  EXPECT_EQ(parameter_shapes(read_pickle(checkpoint)).size(), 2u);
+}
+
+TEST(Pickle, LeavesOutWhatIsNoParameter) {
+  // An optimizer's state, under whatever name the model has.
+  const std::string adam = "}(" + text("state") + "}" + text("moment") + tensor("FloatStorage", "\x09", "7") +
+                           "s" + text("param_groups") + "]u";
+  const std::string named = kStart + "}(" + text("net") + kStateDict + text("optimizer") + adam + "u.";
+  EXPECT_EQ(parameter_shapes(read_pickle(named)).size(), 2u);
+  EXPECT_THAT(parameter_shapes(read_pickle(kStart + adam + ".")), IsEmpty());
+  // Running statistics, and of a pickled module all buffers.
+  const std::string statistics = kStart + "}(" + text("norm.weight") + tensor("FloatStorage", "\x05", "1") +
+                                 text("norm.running_mean") + tensor("FloatStorage", "\x05", "2") + "u.";
+  EXPECT_EQ(parameter_shapes(read_pickle(statistics)).size(), 1u);
+  const std::string module = kStart + "cmodule\nNet\n)\x81}(" + text("_parameters") + "}" + text("weight") +
+                             tensor("FloatStorage", "\x06", "1") + "s" + text("_buffers") + "}" +
+                             text("mask") + tensor("FloatStorage", "\x06", "2") + "s" + text("_modules") +
+                             "}ub.";
+  EXPECT_THAT(parameter_shapes(read_pickle(module)), ElementsAre(std::vector<std::int64_t>{6}));
+}
+
+TEST(Pickle, CountsTiedWeightsOnce) {
+  const std::string tied = kStart + "}(" + text("embedding") + tensor("FloatStorage", "\x04\x05", "3") +
+                           text("head") + tensor("FloatStorage", "\x04\x05", "3") + "u.";
+  EXPECT_EQ(parameter_shapes(read_pickle(tied)).size(), 1u);
+}
+
+TEST(Pickle, CountsASharedTensorOnce) {
+  const std::string shared = kStart + "(" + tensor("FloatStorage", "\x02\x02") + "q" + std::string(1, '\0') +
+                             "h" + std::string(1, '\0') + "t.";
+  EXPECT_EQ(parameter_shapes(read_pickle(shared)).size(), 1u);
+  // A list in itself, which ends all the same.
+  EXPECT_THAT(
+      parameter_shapes(read_pickle(kStart + "]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a.")),
+      IsEmpty());
+}
+
+TEST(Pickle, ReadsNumbersOfEverySize) {
+  const auto number = [](const std::string& bytes) { return read_pickle(kStart + bytes + ".").root->number; };
+  EXPECT_EQ(number("K\xff"), 255);
+  EXPECT_EQ(number("M\x01\x02"), 0x201);
+  EXPECT_EQ(number("J\xfe\xff\xff\xff"), -2);
+  EXPECT_EQ(number(std::string("\x8a\x05\x00\x00\x00\x00\x01", 7)), std::int64_t{1} << 32);
+  EXPECT_EQ(number("\x8a\x01\xff"), -1);
+  EXPECT_EQ(number(std::string("\x8a\x00", 2)), 0);
+}
+
+TEST(Pickle, RefusesWhatIsCutOffAtAnyByte) {
+  const std::string whole = kStart + kStateDict + ".";
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_THROW(read_pickle(whole.substr(0, length)), PickleError) << length;
+}
+
+TEST(Pickle, SurvivesTenThousandMutations) {
+  const std::string whole = kStart + kStateDict + ".";
+  std::mt19937 random(7);
+  int read = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    std::string mutated = whole;
+    for (unsigned changes = 1 + random() % 4; changes > 0; --changes)
+      mutated[random() % mutated.size()] = static_cast<char>(random());
+    try {
+      parameter_shapes(read_pickle(mutated));
+      ++read;
+    } catch (const PickleError&) {
+    }
+  }
+  EXPECT_GT(read, 100) << "a changed name or number leaves a pickle";
+}
+
+TEST(Pickle, IsNotRecursive) {
+  EXPECT_THAT(
+      parameter_shapes(read_pickle(kStart + std::string(1'000'000, ']') + std::string(999'999, 'a') + ".")),
+      IsEmpty());
+}
+
+}  // namespace
+}  // namespace hookline

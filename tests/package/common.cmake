@@ -13,10 +13,10 @@ function(run)
   set(output "${out}" PARENT_SCOPE)
 endfunction()
 
-# Configures one of the projects beside this file against the installed package; what follows goes to CMake.
-macro(configure_project project build_folder)
+# Configures the project in `folder` against the installed package; what follows goes to CMake.
+macro(configure_project folder build_folder)
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/${project} -B ${WORK}/${build_folder} -G Ninja
+    COMMAND ${CMAKE_COMMAND} -S ${folder} -B ${WORK}/${build_folder} -G Ninja
       -D CMAKE_PREFIX_PATH=${WORK}/moved -D CMAKE_CXX_COMPILER=${COMPILER} ${ARGN}
     RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
 endmacro()

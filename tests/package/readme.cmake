@@ -1,12 +1,13 @@
-# The README's first program and its project are the ones that are built here, to the letter.
+# The README's first program and its project are those of `hookline new`, to the letter.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 file(READ ${SOURCE}/README.md readme)
 
 function(expect_in_readme language file)
-  file(READ ${CMAKE_CURRENT_LIST_DIR}/consumer/${file} text)
+  file(READ ${SOURCE}/templates/project/${file} text)
+  string(REPLACE "\${sources}" "train.cpp" text "${text}")
   string(FIND "${readme}" "```${language}\n${text}```" position)
   if(position EQUAL -1)
-    message(FATAL_ERROR "README.md does not show tests/package/consumer/${file} as it is")
+    message(FATAL_ERROR "README.md does not show templates/project/${file} as it is")
   endif()
 endfunction()
 

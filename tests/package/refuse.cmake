@@ -1,8 +1,10 @@
 # A libtorch of another version, and a folder without any, each with what the user is told.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
+run(${WORK}/moved/${BINDIR}/hookline new to-be-refused)
+
 function(expect_refusal name wanted)
-  configure_project(consumer ${name} -D HOOKLINE_TORCH=${WORK}/${name}-torch)
+  configure_project(${WORK}/to-be-refused ${name} -D HOOKLINE_TORCH=${WORK}/${name}-torch)
   string(REGEX REPLACE "[ \n]+" " " text "${output}")  # CMake breaks lines
   string(FIND "${text}" "${wanted}" position)
   if(result EQUAL 0 OR position EQUAL -1)

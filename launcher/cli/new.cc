@@ -1,0 +1,149 @@
+// hookline new: a project that builds.
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "config/edit.h"
+#include "config/resolve.h"
+#include "config/starting_file.h"
+#include "hooks/log.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/project_templates.h"
+#include "launcher/cli/replace_file.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/schedulers/job_text.h"
+#include "launcher/supervise/shell.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+struct ProjectFile {
+  std::string name, text, what;
+};
+
+/// The folder that has the command in its bin/; empty if the system does not tell.
+fs::path own_prefix() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+}
+
+/// A build tree has yet to be installed.
+bool is_build_tree(const fs::path& prefix) {
+  std::error_code error;
+  return fs::exists(prefix / "CMakeCache.txt", error);
+}
+
+/// Where the package is, or will be.
+std::string package_prefix() {
+  const fs::path own = own_prefix();
+  return own.empty() || is_build_tree(own) ? "/opt/hookline" : own.string();
+}
+
+/// What puts the package there; empty if it is.
+std::string install_command() {
+  const fs::path own = own_prefix();
+  if (!is_build_tree(own)) return "";
+  return "\n  cmake --install " + shell_word(own.string()) + " --prefix " + package_prefix();
+}
+
+std::string config_of(bool has_hook) {
+  Sources sources;
+  sources.overrides = {{"launch.processes_per_node", "2", "hookline new"}};
+  std::string text = chosen_file(resolve(sources, Catalog::built_in()).config);
+  if (has_hook) text = with_key(SourceText("hookline.toml", text), {"ddp", "comm_hook"}, "\"mean_after\"");
+  return text;
+}
+
+std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
+  const std::vector<std::string> command = {"hookline", "launch", "--config", "hookline.toml", "build/train"};
+  const std::string warning = "90", nodes = "2";
+  std::vector<ProjectFile> files = {
+      {"CMakeLists.txt",
+       fill(kProjectCMake, {{"sources", has_hook ? "train.cpp mean_after.cpp" : "train.cpp"}}) +
+           (has_hook ? std::string(kProjectPlugin) : ""),
+       "builds build/train against the installed hookline"},
+      {"train.cpp", std::string(kProjectTrain), "the program: dataset, network, training loop"},
+  };
+  if (has_hook)
+    files.push_back({"mean_after.cpp", std::string(kProjectHook),
+                     "a gradient hook of its own, in the program and as a plug-in"});
+  files.insert(
+      files.end(),
+      {{"hookline.toml", config_of(has_hook), "who runs where, and how gradients are averaged"},
+       {"job.sbatch",
+        fill(built_in_template("slurm.sbatch"), {{"name", name},
+                                                 {"nodes", nodes},
+                                                 {"log", "slurm-%j.log"},
+                                                 {"warning_seconds", warning},
+                                                 {"scheduler_arguments", ""},
+                                                 {"command", shell_line(command)}}),
+        "two nodes of a Slurm cluster: `sbatch job.sbatch`"},
+       {"job.yaml",
+        fill(built_in_template("kubernetes.yaml"),
+             {{"name", name},
+              {"nodes", nodes},
+              {"nnodes", nodes},
+              {"image", "registry.example/" + name + ":latest"},
+              {"warning_seconds", warning},
+              {"config", "    [launch]\n    processes_per_node = 2"},
+              {"command", R"(["hookline","launch","--config","/etc/hookline/run.toml","build/train"])"}}),
+        "two pods of Kubernetes: name your image, then `kubectl apply -f job.yaml`"},
+       {".gitignore", std::string(kProjectIgnored), ""}});
+  std::string rows;
+  for (const ProjectFile& file : files)
+    if (!file.what.empty()) rows += "| `" + file.name + "` | " + file.what + " |\n";
+  files.push_back({"README.md",
+                   fill(kProjectReadme, {{"name", name}, {"prefix", package_prefix()}, {"files", rows}}),
+                   ""});
+  return files;
+}
+
+}  // namespace
+
+int new_project(const Arguments& arguments) {
+  std::string variant = "minimal";
+  VerbParser parser("hookline new DIR [--variant minimal|custom-hook]",
+                    "Make a project that builds and trains: a program, its CMake file, a config, jobs for "
+                    "Slurm and Kubernetes.",
+                    "hookline new my-training");
+  parser.app()
+      .add_option("--variant", variant, "minimal, or custom-hook: with a gradient hook of its own")
+      ->type_name("VARIANT");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("folder", 1, 1);
+  if (variant != "minimal" && variant != "custom-hook")
+    throw UsageError("there is no variant '" + variant + "': it is minimal or custom-hook");
+
+  const fs::path folder = parser.plain()[0];
+  const std::string name = fs::absolute(folder).lexically_normal().filename().string();
+  const std::string job_name =
+      folder.has_filename() ? name
+                            : fs::absolute(folder).lexically_normal().parent_path().filename().string();
+  if (!is_kubernetes_name(job_name))
+    throw UsageError(
+        "'" + job_name +
+        "' can't name a project and its jobs: it begins with a lower-case letter, and has up to 52 of "
+        "them, digits and '-'");
+  std::error_code error;
+  if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
+    log::error("'" + folder.string() + "' is there already, and not an empty folder: name another");
+    return kBadInput;
+  }
+  fs::create_directories(folder, error);
+  if (error) {
+    log::error("'" + folder.string() + "' can't be made: " + error.message());
+    return kBadInput;
+  }
+  for (const ProjectFile& file : files_of(job_name, variant == "custom-hook"))
+    replace_file(folder / file.name, file.text);
+  std::cout << "made " << folder.string() << "; next:" << install_command() << "\n  cd "
+            << shell_word(folder.string())
+            << "\n  cmake -S . -B build -DCMAKE_PREFIX_PATH=" << shell_word(package_prefix())
+            << "\n  cmake --build build\n  hookline launch build/train\n"
+            << std::flush;
+  return kSuccess;
+}
+
+}  // namespace hookline

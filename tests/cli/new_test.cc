@@ -1,0 +1,68 @@
+// `hookline new`: what it makes and refuses. The package test builds and trains the projects.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::ProcessResult;
+using testing::Sandbox;
+
+TEST(New, MakesAProjectWhoseFilesAreGood) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run({"new", "my-training"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("made my-training; next:\n  cmake --install "),
+                                HasSubstr(" --prefix /opt/hookline\n  cd my-training\n  cmake -S . -B build "
+                                          "-DCMAKE_PREFIX_PATH=/opt/hookline\n"),
+                                HasSubstr("\n  hookline launch build/train\n")));
+  for (const std::string name :
+       {"CMakeLists.txt", "train.cpp", "hookline.toml", "job.sbatch", "job.yaml", "README.md", ".gitignore"})
+    EXPECT_TRUE(sandbox.has("my-training/" + name)) << name;
+  EXPECT_EQ(sandbox.run({"config", "validate", "my-training/hookline.toml"}).exit_code, 0);
+  EXPECT_THAT(
+      sandbox.read("my-training/README.md"),
+      AllOf(HasSubstr("# my-training\n"), HasSubstr("| `job.sbatch` | "), Not(HasSubstr("mean_after"))));
+  EXPECT_THAT(sandbox.read("my-training/job.sbatch"),
+              HasSubstr("srun --ntasks-per-node=1 hookline launch --config hookline.toml build/train\n"));
+  EXPECT_THAT(sandbox.read("my-training/CMakeLists.txt"), HasSubstr("add_executable(train train.cpp)\n"));
+}
+
+TEST(New, PutsAHookIntoTheOtherVariant) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run({"new", "hooked", "--variant", "custom-hook"}).exit_code, 0);
+  EXPECT_THAT(sandbox.read("hooked/CMakeLists.txt"),
+              AllOf(HasSubstr("add_executable(train train.cpp mean_after.cpp)\n"),
+                    HasSubstr("add_library(mean_after MODULE mean_after.cpp)\n")));
+  EXPECT_THAT(sandbox.read("hooked/hookline.toml"), HasSubstr("comm_hook = \"mean_after\"\n"));
+  EXPECT_THAT(sandbox.read("hooked/README.md"), HasSubstr("| `mean_after.cpp` | "));
+}
+
+TEST(New, LeavesWhatIsThereAlone) {
+  const Sandbox sandbox;
+  sandbox.folder.write("mine/train.cpp", "mine");
+  const ProcessResult taken = sandbox.run({"new", "mine"});
+  EXPECT_EQ(taken.exit_code, 2);
+  EXPECT_EQ(taken.err, "hookline: error: 'mine' is there already, and not an empty folder: name another\n");
+  EXPECT_EQ(sandbox.read("mine/train.cpp"), "mine");
+  EXPECT_FALSE(sandbox.has("mine/README.md"));
+  const ProcessResult name = sandbox.run({"new", "My_Project"});
+  EXPECT_EQ(name.exit_code, 2);
+  EXPECT_THAT(
+      name.err,
+      HasSubstr("'My_Project' can't name a project and its jobs: it begins with a lower-case letter"));
+  EXPECT_EQ(sandbox.run({"new", "a", "--variant", "big"}).err,
+            "hookline: error: there is no variant 'big': it is minimal or custom-hook\n  see: hookline new "
+            "--help\n");
+  EXPECT_FALSE(sandbox.has("a"));
+  std::filesystem::create_directory(sandbox.folder.path() / "empty");
+  EXPECT_EQ(sandbox.run({"new", "empty/"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace hookline

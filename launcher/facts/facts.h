@@ -1,0 +1,39 @@
+// What is the case on this host, as a bug report wants it. A fact that can't be told says why instead.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace hookline {
+
+/// Texts, numbers, lists and objects of these, in the order in which people read them.
+using Facts = nlohmann::ordered_json;
+
+/// Distribution, kernel, C library, container, scheduler.
+Facts system_facts();
+
+/// Processors, memory, and what a control group leaves of them.
+Facts machine_facts();
+
+/// NVIDIA's driver and GPUs, as its management library (NVML) tells.
+Facts gpu_facts();
+
+/// Each interface with its addresses, state and speed.
+Facts network_facts();
+
+/// What processes may use: files, processes, locked memory, shared memory, ports.
+Facts limit_facts();
+
+/// The variables that change what ranks do: those of hookline, torch, NCCL, Gloo, CUDA, OpenMP and schedulers.
+Facts variable_facts();
+
+/// Indented lines, "name: value".
+std::string text_of(const Facts& facts);
+
+/// What a file of one line holds, as those of /proc and /sys do; empty if it can't be read.
+std::string line_of(const std::string& file);
+
+/// "24.0 GiB"
+std::string gibibytes(double bytes);
+
+}  // namespace hookline

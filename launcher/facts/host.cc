@@ -1,0 +1,163 @@
+#include <gnu/libc-version.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/facts/facts.h"
+#include "launcher/schedulers/surroundings.h"
+#include "launcher/supervise/machine.h"
+
+extern char** environ;
+
+namespace hookline {
+namespace {
+
+/// Of a line such as "model name	: AMD EPYC" or "NAME=value", the first that begins with `name`; empty if there is none.
+std::string field_of(const std::string& file, const std::string& name, char sign) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t at = line.find(sign);
+    if (at == line.npos || line.find_first_not_of(" \t", name.size()) != at) continue;
+    std::string value = line.substr(at + 1);
+    while (!value.empty() && (value.front() == ' ' || value.front() == '"')) value.erase(0, 1);
+    while (!value.empty() && (value.back() == ' ' || value.back() == '"')) value.pop_back();
+    return value;
+  }
+  return "";
+}
+
+/// Bytes of a row of /proc/meminfo, which counts in KiB.
+double memory_row(const std::string& name) {
+  const std::string row = field_of("/proc/meminfo", name, ':');
+  return row.empty() ? 0 : std::stod(row) * 1024;
+}
+
+std::string container() {
+  std::error_code none;
+  if (environment_variable("KUBERNETES_SERVICE_HOST")) return "Kubernetes";
+  if (std::filesystem::exists("/.dockerenv", none)) return "Docker";
+  if (std::filesystem::exists("/run/.containerenv", none)) return "Podman";
+  if (const auto name = environment_variable("APPTAINER_NAME")) return "Apptainer " + *name;
+  return "none seen";
+}
+
+/// Processors by what makes them one core, or one socket.
+std::size_t count_in_topology(const std::vector<std::string>& files) {
+  std::set<std::string> different;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/cpu", none)) {
+    std::string key;
+    for (const std::string& file : files) key += line_of(entry.path() / "topology" / file) + "/";
+    if (key.size() > files.size()) different.insert(key);
+  }
+  return different.size();
+}
+
+std::size_t numa_nodes() {
+  std::size_t count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/node", none)) {
+    const std::string name = entry.path().filename();
+    count += name.starts_with("node") && name.size() > 4 && std::isdigit(static_cast<unsigned char>(name[4]));
+  }
+  return count;
+}
+
+std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
+
+std::string limit_of(__rlimit_resource resource) {
+  rlimit limit{};
+  ::getrlimit(resource, &limit);
+  const std::string now = limit_text(limit.rlim_cur), most = limit_text(limit.rlim_max);
+  return now == most ? now : now + ", at most " + most;
+}
+
+}  // namespace
+
+Facts system_facts() {
+  utsname names{};
+  ::uname(&names);
+  Facts facts;
+  facts["host"] = host_name();
+  facts["distribution"] = field_of("/etc/os-release", "PRETTY_NAME", '=');
+  facts["kernel"] = std::string(names.sysname) + " " + names.release + " " + names.machine;
+  facts["C library"] = std::string("glibc ") + gnu_get_libc_version();
+  facts["container"] = container();
+  const auto scheduler = surroundings(environment_variable, host_name());
+  facts["scheduler"] = scheduler ? scheduler->scheduler : "none";
+  return facts;
+}
+
+Facts machine_facts() {
+  Facts facts;
+  facts["processor"] = field_of("/proc/cpuinfo", "model name", ':');
+  facts["logical processors that may be used"] = usable_cores();
+  facts["cores"] = count_in_topology({"physical_package_id", "core_id"});
+  facts["sockets"] = count_in_topology({"physical_package_id"});
+  facts["NUMA nodes"] = numa_nodes();
+  facts["memory"] =
+      gibibytes(memory_row("MemTotal")) + ", " + gibibytes(memory_row("MemAvailable")) + " available";
+  facts["swap"] = gibibytes(memory_row("SwapTotal"));
+  // Version 2 of control groups; "max": no limit.
+  for (const auto& [name, file] : {std::pair("control group's processors", "/sys/fs/cgroup/cpu.max"),
+                                   std::pair("control group's memory", "/sys/fs/cgroup/memory.max")}) {
+    if (const std::string value = line_of(file); !value.empty()) facts[name] = value;
+  }
+  return facts;
+}
+
+Facts limit_facts() {
+  Facts facts;
+  facts["open files"] = limit_of(RLIMIT_NOFILE);
+  facts["processes"] = limit_of(RLIMIT_NPROC);
+  facts["locked memory in bytes"] = limit_of(RLIMIT_MEMLOCK);
+  facts["stack in bytes"] = limit_of(RLIMIT_STACK);
+  facts["core dump in bytes"] = limit_of(RLIMIT_CORE);
+  struct statvfs memory {};
+  if (::statvfs("/dev/shm", &memory) == 0)
+    facts["free in /dev/shm"] =
+        gibibytes(static_cast<double>(memory.f_bavail) * static_cast<double>(memory.f_frsize));
+  else
+    facts["free in /dev/shm"] = "it is not there";
+  std::string ports = line_of("/proc/sys/net/ipv4/ip_local_port_range");
+  std::replace(ports.begin(), ports.end(), '\t', '-');
+  facts["ports for connections"] = ports;
+  return facts;
+}
+
+Facts variable_facts() {
+  static constexpr std::array kPrefixes = {"HOOKLINE_", "TORCH", "PYTORCH_",  "NCCL_",  "GLOO_",
+                                           "CUDA_",     "OMP_",  "MKL_",      "SLURM_", "OMPI_",
+                                           "MASTER_",   "LD_",   "LOCAL_RANK"};
+  static constexpr std::array kNames = {"RANK", "WORLD_SIZE", "PATH", "TMPDIR", "JOB_COMPLETION_INDEX"};
+  std::map<std::string, std::string> found;
+  for (char** each = environ; *each; ++each) {
+    const std::string_view line = *each;
+    const std::size_t equals = line.find('=');
+    if (equals == line.npos) continue;
+    const std::string name(line.substr(0, equals));
+    const auto is_named = [&](const char* known) { return name == known; };
+    const auto has_prefix = [&](const char* prefix) { return name.starts_with(prefix); };
+    if (std::any_of(kNames.begin(), kNames.end(), is_named) ||
+        std::any_of(kPrefixes.begin(), kPrefixes.end(), has_prefix))
+      found[name] = line.substr(equals + 1);
+  }
+  Facts facts = Facts::object();
+  for (const auto& [name, value] : found) facts[name] = value;
+  return facts;
+}
+
+}  // namespace hookline

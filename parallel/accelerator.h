@@ -49,6 +49,8 @@ class Accelerator {
   c10::Device device() const { return world().device(); }
   const RunConfig& config() const;
   World& world() const;
+  /// For a Ddp of one's own, which keeps its World alive.
+  std::shared_ptr<World> world_ptr() const;
 
   /// Prepares a model (a torch module holder, or a std::shared_ptr to a module), an optimizer (by reference) and a
   /// hookline::data_loader, in any number and order; returns what one argument became, or a std::tuple.
@@ -148,7 +150,6 @@ class Accelerator {
   template <class Module>
   DistributedModule<Module> prepare_model(std::shared_ptr<Module> module);
 
-  std::shared_ptr<World> world_ptr() const;
   DdpOptions ddp_options() const;
   void attach_hook(const std::shared_ptr<Ddp>& ddp);
   void follow(std::shared_ptr<detail::EpochPlan> plan);

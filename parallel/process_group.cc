@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +27,7 @@
 #include "parallel/cuda_module.h"
 #include "parallel/environment.h"
 #include "parallel/gloo_group.h"
+#include "parallel/reachability.h"
 
 namespace hookline {
 namespace {
@@ -36,7 +38,8 @@ namespace {
 // before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
 [[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
 
-constexpr std::chrono::minutes kStoreTimeout{5};  // of one call
+constexpr std::chrono::minutes kStoreTimeout{5};   // of one call
+constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
 
 /// A required whole number in [least, most].
 int required_number(const char* name, int least, int most) {
@@ -161,11 +164,7 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
                                                                  std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   // Gloo's own default is the address of the host's name, which is often a loopback address.
-  if (const auto interface = environment_text("GLOO_SOCKET_IFNAME")) {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(*interface));
-  } else {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-  }
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
   return options;
 }
 
@@ -180,9 +179,15 @@ std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_ti
   }
   const int size = required_number("WORLD_SIZE", 1, kMostRanks);
   const int rank = required_number("RANK", 0, size - 1);
-  const std::string address = own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1"));
+  const std::string address =
+      address_for_gloo(own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1")));
   const auto store = open_part_of_store(rank, size, join_timeout);
   wait_for_all(*store, rank, size, join_timeout);
+  const int nodes = environment_number("GROUP_WORLD_SIZE", 1, kMostRanks, 1);
+  if (nodes > 1 && environment_number("LOCAL_RANK", 0, kMostRanks - 1, 0) == 0) {
+    expect_nodes_reach_each_other(*store, environment_number("GROUP_RANK", 0, nodes - 1, 0), nodes, address,
+                                  std::min<std::chrono::milliseconds>(join_timeout, kReachTimeout));
+  }
   return std::make_shared<World>(store, rank, size, address, kDefaultTimeout, peer_timeout, placement);
 }
 

@@ -45,6 +45,7 @@ class World {
   int rank() const { return rank_; }
   int size() const { return size_; }
   c10::Device device() const { return placement_.device; }
+  bool uses_nccl() const { return placement_.nccl != nullptr; }
 
   /// The store, for agreement outside of collectives.
   c10d::Store& store() const { return *store_; }

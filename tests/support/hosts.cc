@@ -52,6 +52,11 @@ std::unique_ptr<Process> Hosts::start(int host, const std::string& program, Proc
   return std::make_unique<Process>(IP_PROGRAM, options);
 }
 
+bool Hosts::configure(int host, std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {"-n", name(host)});
+  return ip(std::move(arguments));
+}
+
 bool Hosts::shape(int host, const std::string& rate) const {
   const std::vector<std::string> limit = {"root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms"};
   for (const auto& [space, device] :
@@ -65,6 +70,10 @@ bool Hosts::shape(int host, const std::string& rate) const {
 
 void Hosts::cut(int host) const {
   EXPECT_TRUE(ip({"-n", name(kSwitch), "link", "set", port(host), "nomaster"}));
+}
+
+void Hosts::unplug(int host) const {
+  EXPECT_TRUE(ip({"-n", name(kSwitch), "link", "set", port(host), "down"}));
 }
 
 }  // namespace hookline::testing

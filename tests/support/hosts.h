@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "support/process.h"
 
@@ -24,11 +25,17 @@ class Hosts {
 
   std::unique_ptr<Process> start(int host, const std::string& program, ProcessOptions options) const;
 
+  /// `ip` with these arguments, on the host; false if it fails.
+  bool configure(int host, std::vector<std::string> arguments) const;
+
   /// Limits what the host sends and receives to `rate`, as tc writes it: "50mbit". False if tc can't.
   bool shape(int host, const std::string& rate) const;
 
   /// Packets to and from the host vanish; its interface stays up.
   void cut(int host) const;
+
+  /// As if somebody pulled its cable: its interface goes down, and the system knows.
+  void unplug(int host) const;
 
  private:
   int count_;

@@ -93,6 +93,7 @@ Process::Process(const std::string& program, const ProcessOptions& options)
     dup2(in, 0);
     dup2(out[1], 1);
     dup2(err[1], 2);
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what the test's own caller left open
     if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(125);
     for (const auto& [name, value] : options.environment)
       if (value)
@@ -156,6 +157,8 @@ bool Process::wait_for(const std::string& text) {
     if (over || std::chrono::steady_clock::now() >= deadline_) return false;
   }
 }
+
+void Process::read() { read_available(0); }
 
 ProcessResult Process::wait() {
   while (!is_over()) {

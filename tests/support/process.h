@@ -67,6 +67,9 @@ class Process {
   /// ends first.
   bool wait_for(const std::string& text);
 
+  /// Takes what was written, so that a program that is left to itself for long never waits for its reader: a pipe holds 64 KiB.
+  void read();
+
   /// Closes our end of its standard output, as `head` does when it has enough.
   void close_output();
 

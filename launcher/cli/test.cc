@@ -1,0 +1,141 @@
+// hookline test: tries, on the ranks of a config, everything that a run depends on.
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "config/origin_text.h"
+#include "config/resolve.h"
+#include "hooks/log.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/cli/config_choice.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/libexec.h"
+#include "launcher/cli/node_setup.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/plan.h"
+#include "launcher/cli/scheduled.h"
+#include "launcher/cli/start_ranks.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/supervise/machine.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+struct Flags {
+  ConfigChoice config;
+  std::string processes_per_node, program;
+  double time_limit = 120;  // seconds
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+/// For the logs of a test, which nobody asks for unless it fails. Throws UsageError.
+fs::path make_temporary_folder() {
+  const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
+  std::string name = (parent / "hookline-test-XXXXXX").string();
+  if (!mkdtemp(name.data()))
+    throw UsageError("no folder for the test's logs can be made in '" + parent.string() + "' (TMPDIR): " +
+                     std::strerror(errno) + "; choose another with TMPDIR, or --set logging.dir=DIR");
+  return fs::absolute(name);
+}
+
+/// A hook that the self-test's program does not have is left out; the others are tried.
+void leave_out_unknown_hook(const Catalog& known, RunConfig& config) {
+  if (known.find_hook(config.ddp.comm_hook)) return;
+  log::warning("comm_hook '" + config.ddp.comm_hook +
+               "' is the program's own, and is not tried: the others are");
+  config.ddp.comm_hook = config.ddp.comm_wrapper = "no";
+  config.ddp.comm_state_option.clear();
+}
+
+std::vector<Override> overrides_of(const Flags& flags) {
+  std::vector<Override> overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    overrides.push_back({key, value, "hookline test"});
+  };
+  add("launch.max_restarts", "0");
+  add("launch.stall_timeout_seconds", "0");  // the test has a limit of its own
+  add("training.checkpoint_every_steps", "none");
+  add("training.resume", "no");
+  add("logging.prefix_template", "");
+  add("logging.show", "all");
+  add("logging.status", "off");
+  if (!flags.processes_per_node.empty())
+    overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
+  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
+  expect_each_key_once(overrides);
+  return overrides;
+}
+
+}  // namespace
+
+int self_test(const Arguments& arguments) {
+  Flags flags;
+  VerbParser parser(
+      "hookline test [flags]",
+      "Try what a run depends on: that the ranks reach each other and how fast, every collective, every "
+      "hook, and the limits of the hosts. With several nodes, start it on each, as a launch.",
+      "hookline test --processes-per-node 2");
+  flags.config.add_file_flag(parser);
+  flags.config.add_profile_flag(parser);
+  parser.app()
+      .add_option("--processes-per-node", flags.processes_per_node,
+                  "Number of ranks; where nothing says it and there is no GPU, 2")
+      ->type_name("N");
+  parser.app()
+      .add_option("--time-limit", flags.time_limit,
+                  "Seconds after which it ends, whatever it waits for; else 120")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 86400.0));
+  parser.add_program(flags.program);
+  parser.add_assignments("--set", flags.sets, "Any value of the config, such as launch.device=cpu");
+  parser.app().add_flag("--json", flags.json, "Print one JSON object at the end");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("", 0, 0);
+
+  Sources sources = flags.config.sources();
+  sources.overrides = overrides_of(flags);
+  const CatalogOf known = catalog_of_libexec("self_test_rank");
+  // With --program the names of its hooks are known, so that its config can be read.
+  const CatalogOf hooks = flags.program.empty() ? known : catalog_of_named(flags.program);
+  hooks.apply_to(sources);
+  sources.allow_program_hooks = true;
+  const Resolution resolution = resolve(sources, hooks.catalog);
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  Program program = libexec_rank("self_test_rank", "tries everything on each rank");
+  RunConfig config = resolution.config;
+  log::set_level(config.logging.level);
+  tell_found_config(flags.config, sources);
+  if (!complete_by_scheduler(config)) return kBadInput;
+  if (config.ddp.plugins.empty()) leave_out_unknown_hook(known.catalog, config);
+  if (!is_given(config, "launch.join_timeout_seconds"))
+    config.launch.join_timeout_seconds = flags.time_limit / 2;
+  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
+      !has_many_nodes(config.launch))
+    config.launch.processes_per_node = 2;  // one rank alone would try little
+
+  fs::path logs;
+  if (!is_given(config, "logging.dir")) {
+    logs = make_temporary_folder();
+    config.logging.dir = logs.string();
+  }
+  program.arguments.push_back(std::to_string(flags.time_limit));
+  if (flags.json) program.arguments.push_back("--json");
+  const int code = start_ranks(config, program);
+  std::error_code stays;
+  // Stopped by a signal it has found nothing.
+  if ((code == kSuccess || code > 128) && !logs.empty()) fs::remove_all(logs, stays);
+  return code;
+}
+
+}  // namespace hookline

@@ -1,0 +1,16 @@
+// How fast two ranks talk to each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libexec/self_test/report.h"
+#include "parallel/process_group.h"
+
+namespace hookline {
+
+/// One pair after the other, while the other ranks wait; the same on every rank. `nodes`: on which each rank is.
+/// A collective call.
+std::vector<Link> measure_links(World& world, const std::vector<std::string>& nodes);
+
+}  // namespace hookline

@@ -1,0 +1,68 @@
+// What the self-test has found, for people or as JSON. Torch-free.
+#pragma once
+
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+enum class Verdict { ok, warning, failed };
+
+/// One thing that was looked at.
+struct Check {
+  std::string name;  // "all-reduce"
+  Verdict verdict = Verdict::ok;
+  std::string found;   // what was measured, or what is wrong
+  std::string advice;  // what to do; empty: nothing
+};
+
+/// Two ranks and what is between them.
+struct Link {
+  int from = 0, to = 0;
+  bool same_node = false;
+  double latency_seconds = 0;   // one way, of 8 bytes
+  double bytes_per_second = 0;  // one way
+};
+
+/// A hook's work on one step of the self-test's gradients.
+struct HookTime {
+  std::string hook, wrapper;
+  double relative_error = 0;  // of the result, 2-norm
+  double seconds = 0;         // of a backward pass
+  double bytes_sent = 0;      // by a rank
+  bool is_mean = true;        // within what rounding may do
+};
+
+/// Collects, and prints each thing as it is added, unless as JSON: then one object at the end. Synchronised.
+class Report {
+ public:
+  enum class Form { text, json, silent };
+  Report(Form form, std::ostream& out) : form_(form), out_(out) {}
+
+  void add(const Check& check);
+  void add(const std::vector<Link>& links);
+  void add(const HookTime& hook);
+
+  /// The verdict over all, and an exit code: 1 if anything has failed, else 0. Once.
+  int finish();
+
+ private:
+  void print(const Check& check);
+
+  Form form_;
+  std::ostream& out_;
+  std::mutex mutex_;
+  std::vector<Check> checks_;
+  std::vector<Link> links_;
+  std::vector<HookTime> hooks_;
+};
+
+/// "23 us", "1.5 ms", "2.1 s"
+std::string duration_of(double seconds);
+
+/// "2.1 GB/s", "12 MB/s": bytes, 10⁹ and 10⁶
+std::string rate_of(double bytes_per_second);
+
+}  // namespace hookline

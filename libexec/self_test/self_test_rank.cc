@@ -1,0 +1,246 @@
+// One rank of hookline test: tries everything that a run depends on, and says what it found.
+//
+//     self_test_rank SECONDS [--json]
+//     self_test_rank --versions        for hookline env
+//
+// Started by the launcher. Rank 0 prints; the exit code is 0, or 1 if a check has failed.
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "hooks/build_stamp.h"
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "libexec/self_test/collectives.h"
+#include "libexec/self_test/hooks.h"
+#include "libexec/self_test/judge.h"
+#include "libexec/self_test/links.h"
+#include "libexec/self_test/report.h"
+#include "libexec/self_test/versions.h"
+#include "parallel/environment.h"
+#include "parallel/hookline.h"
+#include "parallel/text_exchange.h"
+#include "parallel/wire_table.h"
+
+namespace hookline {
+namespace {
+
+/// Ends the process when its time is up: what it waits for then may never come.
+class TimeLimit {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  TimeLimit(Seconds limit, std::function<void(const std::string& step)> at_limit)
+      : thread_([this, limit, at_limit] {
+          std::unique_lock lock(mutex_);
+          if (!ended_.wait_for(lock, limit, [&] { return over_; })) at_limit(step_);
+        }) {}
+  ~TimeLimit() {
+    cancel();
+    thread_.join();
+  }
+
+  /// From here on it does not act.
+  void cancel() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    ended_.notify_all();
+  }
+
+  /// What is done from now on.
+  void step(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    step_ = name;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::string step_ = "join";
+  bool over_ = false;
+  std::thread thread_;
+};
+
+/// Ends at once: other ranks may be gone, or wait for something that never comes.
+[[noreturn]] void end(Report& report) {
+  const int code = report.finish();
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+std::int64_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator{});
+}
+
+std::int64_t limit_of_open_files() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<std::int64_t>(limit.rlim_cur);
+}
+
+std::int64_t free_shared_memory() {
+  struct statvfs memory {};
+  if (::statvfs("/dev/shm", &memory) != 0) return 0;
+  return static_cast<std::int64_t>(memory.f_bavail * memory.f_frsize);
+}
+
+class SelfTest {
+ public:
+  SelfTest(Report& report, TimeLimit& limit) : report_(report), limit_(limit) {}
+
+  void run() {
+    const auto start = std::chrono::steady_clock::now();
+    // Gloo's threads end the process when they run out of files.
+    const std::string obstacle = obstacle_of_open_files(open_files(), limit_of_open_files(),
+                                                        environment_number("WORLD_SIZE", 1, kMostRanks, 1));
+    if (!obstacle.empty()) throw Error(obstacle);
+    accelerator_.emplace(Accelerator::from_env());
+    log::set_level("warning");  // the report is what is read
+    const double joined = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::vector<std::string> nodes = texts("join", environment_text("GROUP_RANK").value_or("0"));
+    const auto count = [](std::size_t n, const std::string& what) {
+      return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+    };
+    report_.add({"join", Verdict::ok,
+                 count(nodes.size(), "rank") + " on " +
+                     count(std::set<std::string>(nodes.begin(), nodes.end()).size(), "host") + ", " +
+                     device_text() + ", in " + duration_of(joined),
+                 ""});
+    report_.add(judge_builds(texts("versions", HOOKLINE_BUILD_STAMP)));
+    for (const Collective& each : collectives()) try_collective(each);
+    if (world().size() > 1) {
+      limit_.step("links");
+      const std::vector<Link> links = measure_links(world(), nodes);
+      report_.add(judge_links(links));
+      report_.add(links);
+    }
+    const DdpConfig& ddp = accelerator_->config().ddp;
+    std::int64_t most_files = open_files();
+    for (const HookCase& each : hook_cases(ddp.comm_hook, ddp.comm_state_option)) {
+      try_one(each);
+      most_files = std::max(most_files, open_files());
+    }
+    check_each("open files",
+               [&] { return judge_open_files(most_files, limit_of_open_files(), world().size()); });
+    check_each("shared memory", [&] {
+      return judge_shared_memory(free_shared_memory(), world().uses_nccl(),
+                                 environment_number("LOCAL_WORLD_SIZE", 1, kMostRanks, 1));
+    });
+    limit_.step("end");
+    accelerator_->wait_for_everyone();
+  }
+
+ private:
+  World& world() const { return accelerator_->world(); }
+  std::string device_text() const {
+    return accelerator_->device().str() + " over " + (world().uses_nccl() ? "NCCL" : "Gloo");
+  }
+
+  std::vector<std::string> texts(const std::string& step, const std::string& own) {
+    limit_.step(step);
+    return exchange_texts(world(), world().group(), own, "the self-test's " + step);
+  }
+
+  /// What the ranks find of the same thing: the worst of it, with the rank's number.
+  void check_each(const std::string& name, const std::function<Check()>& judge) {
+    const Check own = judge();
+    const auto all = texts(name, own.verdict == Verdict::ok ? "" : own.found + "\n" + own.advice);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const std::size_t line = all[rank].find('\n');
+      if (line == std::string::npos) continue;
+      report_.add({name, Verdict::warning, "rank " + std::to_string(rank) + ": " + all[rank].substr(0, line),
+                   all[rank].substr(line + 1)});
+      return;
+    }
+    report_.add(own);
+  }
+
+  void try_collective(const Collective& collective) {
+    limit_.step(collective.name);
+    std::string names;
+    for (const at::ScalarType dtype : dtypes_for(world().size())) {
+      const std::string problem = problem_of_any(world(), "the self-test's " + collective.name,
+                                                 [&] { collective.expect_right(world(), dtype); });
+      if (!problem.empty()) {
+        report_.add({collective.name, Verdict::failed, problem, advice_for(problem)});
+        return;
+      }
+      names += (names.empty() ? "" : ", ") + dtype_name(dtype);
+    }
+    report_.add({collective.name, Verdict::ok, names, ""});
+  }
+
+  void try_one(const HookCase& each) {
+    limit_.step(each.name());
+    HookTime time;
+    const std::string problem = problem_of_any(world(), "the self-test of " + each.name(),
+                                               [&] { time = try_hook(accelerator_->world_ptr(), each); });
+    if (!problem.empty()) {
+      report_.add({each.name(), Verdict::failed, problem, advice_for(problem)});
+      return;
+    }
+    report_.add({each.name(), Verdict::ok,
+                 bytes_text(static_cast<std::int64_t>(time.bytes_sent)) + " a step in " +
+                     duration_of(time.seconds) +
+                     (time.is_mean ? "" : "; it gives something else than the mean, alike on all ranks"),
+                 ""});
+    report_.add(time);
+  }
+
+  Report& report_;
+  TimeLimit& limit_;
+  std::optional<Accelerator> accelerator_;
+};
+
+}  // namespace
+}  // namespace hookline
+
+int main(int argc, char** argv) {
+  using namespace hookline;
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: self_test_rank SECONDS [--json]; hookline test starts it\n");
+    return 2;
+  }
+  if (std::string_view(argv[1]) == "--versions") {
+    std::cout << versions_as_json() << "\n" << std::flush;
+    return 0;
+  }
+  const bool json = argc > 2 && std::string_view(argv[2]) == "--json";
+  const bool prints = environment_text("RANK").value_or("0") == "0";
+  Report report(!prints ? Report::Form::silent : json ? Report::Form::json : Report::Form::text, std::cout);
+  const double seconds = std::atof(argv[1]);
+  // Rank 0 has the report: the others give it time to print it.
+  TimeLimit limit(TimeLimit::Seconds(seconds + (prints ? 0 : 5)), [&](const std::string& at) {
+    report.add({at, Verdict::failed, "not done when the limit of " + duration_of(seconds) + " was reached",
+                "see which rank the others wait for; on a slow network, raise --time-limit"});
+    end(report);
+  });
+  try {
+    SelfTest(report, limit).run();
+    limit.cancel();
+    const int code = report.finish();
+    return prints ? code : 0;  // who has the report fails the test
+  } catch (const std::exception& error) {
+    limit.cancel();
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    const std::string what = of_torch ? of_torch->what_without_backtrace() : error.what();
+    report.add({"run", Verdict::failed, what, advice_for(what)});
+    if (!prints) std::fprintf(stderr, "hookline test: error: %s\n", what.c_str());
+    end(report);
+  }
+}

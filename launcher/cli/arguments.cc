@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "config/schema.h"
 #include "hooks/suggest.h"
 
 namespace hookline {
@@ -28,6 +29,13 @@ const std::map<std::string, std::string>& foreign_flags() {
   const auto foreign = foreign_flags().find(name);
   const bool is_here = foreign != foreign_flags().end() &&
                        std::find(names.begin(), names.end(), foreign->second) != names.end();
+  std::string key = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::replace(key.begin(), key.end(), '-', '_');
+  if (std::count(names.begin(), names.end(), "--set")) {
+    for (const KeyRow& row : schema())
+      if (row.option.name == key)
+        throw UsageError("unknown flag '" + name + "'; did you mean '--set " + row.key() + "=VALUE'?");
+  }
   throw UsageError("unknown flag '" + name + "'" +
                    (is_here ? "; did you mean '" + foreign->second + "'?" : suggestion(name, names)));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/resolve.h"
 #include "hooks/catalog.h"
 
 namespace hookline {
@@ -16,6 +17,12 @@ struct CatalogOf {
   /// when it runs.
   bool hooks_may_follow = true;
   std::string build;  // what the executable was built with, as read_build says it
+
+  /// Has `sources` resolved for that program.
+  void apply_to(Sources& sources) const {
+    sources.allow_program_hooks = hooks_may_follow;
+    sources.program_build = build;
+  }
 };
 
 /// hookline's own hooks and those of the executable, if one is given. Throws CatalogError, naming the file.

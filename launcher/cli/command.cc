@@ -8,36 +8,11 @@
 #include "hooks/log.h"
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/exit_code.h"
-#include "launcher/cli/verbs.h"
+#include "launcher/cli/verb_table.h"
 #include "launcher/supervise/program.h"
 
 namespace hookline {
 namespace {
-
-struct Verb {
-  std::string name;   // "hooks list"
-  std::string usage;  // what follows the name
-  std::string summary;
-  int (*run)(const Arguments&);
-};
-
-const std::vector<Verb>& verbs() {
-  static const std::vector<Verb> rows = {
-      {"launch", "[flags] program [arguments]", "Run a program on several ranks", launch},
-      {"submit", "--scheduler S [flags] program [arguments]", "Write a job for a scheduler, and hand it over",
-       submit},
-      {"replay", "--input DIR --output DIR [flags]", "Put recorded gradients through a hook", replay},
-      {"hooks list", "[--json] [--program PROG] [--plugin FILE]", "List the communication hooks", hooks_list},
-      {"hooks describe", "NAME [--json] [--program PROG] [--plugin FILE]", "Describe a hook and its options",
-       hooks_describe},
-      {"config validate", "FILE... [--program PROG]", "Check config files", config_validate},
-      {"config show", "[FILE] [--set KEY=VALUE] [--json]", "Show every value and where it comes from",
-       config_show},
-      {"checkpoint inspect", "DIR [--tensors] [--json]", "Show what a checkpoint holds", checkpoint_inspect},
-      {"checkpoint verify", "DIR", "Compare a checkpoint's files with their checksums", checkpoint_verify},
-  };
-  return rows;
-}
 
 bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
 
@@ -52,7 +27,7 @@ std::string help(const std::string& group) {
     text = "Usage: hookline " + group + "VERB [flags]\n\n";
   text += "Verbs:\n";
   for (const Verb& verb : verbs())
-    if (verb.name.starts_with(group)) {
+    if (verb.name.starts_with(group) || verb.name + " " == group) {
       std::string command = "  " + verb.name + " " + verb.usage;
       command.resize(std::max<std::size_t>(command.size() + 2, 50), ' ');
       text += command + verb.summary + "\n";
@@ -67,18 +42,6 @@ std::string help(const std::string& group) {
   return text + ".\n\nExample:\n  " + example + "\n";
 }
 
-/// The first words of the verbs that go on with `group`, each once.
-std::vector<std::string> words_after(const std::string& group) {
-  std::vector<std::string> words;
-  for (const Verb& verb : verbs())
-    if (verb.name.starts_with(group)) {
-      const std::string word =
-          verb.name.substr(group.size(), verb.name.find(' ', group.size()) - group.size());
-      if (words.empty() || words.back() != word) words.push_back(word);
-    }
-  return words;
-}
-
 [[noreturn]] void unknown_word(const std::string& group, const std::string& word) {
   std::vector<std::string> candidates = words_after(group);
   if (group.empty()) candidates.insert(candidates.end(), {"--help", "--version"});
@@ -86,11 +49,26 @@ std::vector<std::string> words_after(const std::string& group) {
   throw UsageError(what + group + word + "'" + suggestion(word, candidates));
 }
 
+/// Is the next word another verb of the group, or what should have been one?
+bool goes_on(std::vector<std::string>::const_iterator next, std::vector<std::string>::const_iterator end) {
+  return next != end && (!next->starts_with("-") || asks_for_help(*next));
+}
+
 /// `name` is what the verb is called so far, for the hint behind a message.
 int dispatch(const std::vector<std::string>& arguments, std::string& name) {
   std::string group;
   for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    if (group.empty() && *word == "help" && word + 1 != arguments.end()) {
+      std::vector<std::string> about(word + 1, arguments.end());
+      about.emplace_back("--help");
+      return dispatch(about, name);
+    }
     if (asks_for_help(*word)) {
+      // `config` is a verb of its own too.
+      if (const Verb* const verb = find_verb(name)) {
+        verb->run({"--help"});
+        std::cout << "\n";
+      }
       std::cout << help(group) << std::flush;
       return kSuccess;
     }
@@ -98,13 +76,16 @@ int dispatch(const std::vector<std::string>& arguments, std::string& name) {
       std::cout << "hookline " HOOKLINE_VERSION "\n" << std::flush;
       return kSuccess;
     }
-    for (const Verb& verb : verbs())
-      if (verb.name == group + *word) {
-        name = verb.name;
-        return verb.run({word + 1, arguments.end()});
-      }
-    const std::vector<std::string> words = words_after(group);
-    if (std::find(words.begin(), words.end(), *word) == words.end()) unknown_word(group, *word);
+    if (group.empty() && *word == "complete-words") return complete_words({word + 1, arguments.end()});
+    if (group.empty() && *word == "man-pages") return man_pages({word + 1, arguments.end()});
+    const Verb* const verb = find_verb(group + *word);
+    const bool is_group = !words_after(group + *word + " ").empty();
+    // `config` is a verb, and the first word of others.
+    if (verb && !(is_group && goes_on(word + 1, arguments.end()))) {
+      name = verb->name;
+      return verb->run({word + 1, arguments.end()});
+    }
+    if (!is_group) unknown_word(group, *word);
     name = group + *word;
     group = name + " ";
   }

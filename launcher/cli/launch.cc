@@ -5,12 +5,14 @@
 #include <iostream>
 
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/folder_lock.h"
 #include "config/origin_text.h"
 #include "config/recording.h"
 #include "config/resolve.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
+#include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/overrides.h"
@@ -33,7 +35,7 @@ struct KeyFlag {
 };
 
 struct Request {
-  std::string config_file;
+  ConfigChoice config;
   std::vector<KeyFlag> keys = {
       {"--processes-per-node", "launch.processes_per_node", "N",
        "Number of ranks, or auto: one a GPU, else 1"},
@@ -92,14 +94,31 @@ bool can_record_in(const RunConfig& config) {
   return true;
 }
 
-/// What a run would end with at once, seen before anything starts: ranks look more closely.
-bool can_resume(const RunConfig& config) {
+/// The step of the checkpoint that `resume` names. Throws Error.
+std::int64_t step_of_named(const std::string& resume) {
+  try {
+    return read_manifest(locate(resume)).step;
+  } catch (const Error& error) {
+    const auto inside = list_checkpoints(resume);
+    throw Error(
+        error.what() +
+        (inside.empty()
+             ? std::string(": resume is \"auto\", \"no\", or the folder of a checkpoint")
+             : "; it holds some: resume = \"auto\" goes on from the newest in checkpoint_dir, or name "
+               "one, such as '" +
+                   inside.front().path.string() + "'"));
+  }
+}
+
+/// What a run would end with at once, seen before anything starts: ranks look more closely. `dry`: without making anything.
+bool can_resume(const RunConfig& config, bool dry) {
   const TrainingConfig& training = config.training;
   try {
     const bool is_named = training.resume != "no" && training.resume != "auto";
-    const std::int64_t from = is_named ? read_manifest(locate(training.resume)).step : 0;
+    const std::int64_t from = is_named ? step_of_named(training.resume) : 0;
     // A host that joins a run of several finds what that run has saved: the ranks know which start this is.
     if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
+    if (!dry) FolderLock(training.checkpoint_dir);  // the ranks' own, from their start on
     if (is_named) expect_none_beyond(training.checkpoint_dir, from);
     if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;
@@ -115,11 +134,12 @@ bool can_resume(const RunConfig& config) {
 
 int launch(const Arguments& arguments) {
   Request request;
-  VerbParser parser(
-      "hookline launch [flags] program [arguments]",
-      "Run a program on several ranks of this machine. What follows the program is the program's own.",
-      "hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5");
-  parser.app().add_option("--config", request.config_file, "TOML file to read")->type_name("FILE");
+  VerbParser parser("hookline launch [flags] program [arguments]",
+                    "Run a program on several ranks, of this host and of others. What follows the program is "
+                    "the program's own.",
+                    "hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5");
+  request.config.add_file_flag(parser);
+  request.config.add_profile_flag(parser);
   for (KeyFlag& flag : request.keys)
     parser.app().add_option(flag.flag, flag.value, flag.help)->type_name(flag.value_name);
   parser.add_assignments("--state-option", request.state_options,
@@ -134,21 +154,20 @@ int launch(const Arguments& arguments) {
   const std::vector<Override> overrides = overrides_of(request);
   const Program program = find_program(parser.plain(), search_path());
   const CatalogOf hooks = catalog_of(program.file);
-  Sources sources;
-  if (!request.config_file.empty()) sources.file = request.config_file;
-  sources.environment = hookline_environment();
+  Sources sources = request.config.sources();
   sources.overrides = overrides;
-  sources.allow_program_hooks = hooks.hooks_may_follow;
-  sources.program_build = hooks.build;
+  hooks.apply_to(sources);
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
 
   RunConfig config = resolution.config;
   log::set_level(config.logging.level);
+  tell_found_config(request.config, sources);
   if (!complete_by_scheduler(config)) return kBadInput;
-  if (request.dry_run) return show_plan(config, program);
-  return can_record_in(config) && can_resume(config) ? start_ranks(config, program) : kBadInput;
+  if (request.dry_run) return can_resume(config, /*dry=*/true) ? show_plan(config, program) : kBadInput;
+  return can_record_in(config) && can_resume(config, /*dry=*/false) ? start_ranks(config, program)
+                                                                    : kBadInput;
 }
 
 }  // namespace hookline

@@ -1,5 +1,6 @@
 // hookline submit: writes a job for a scheduler, and hands it over.
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <ctime>
 #include <fstream>
@@ -8,9 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "config/node_count.h"
+#include "config/origin_text.h"
+#include "config/print.h"
 #include "config/resolve.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
+#include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/verb_parser.h"
@@ -18,6 +22,7 @@
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/supervise/program.h"
+#include "launcher/supervise/shell.h"
 
 namespace hookline {
 namespace {
@@ -25,7 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Request {
-  std::string scheduler, config_file, name, image, template_file;
+  std::string scheduler, name, image, template_file;
+  ConfigChoice config;
   int nodes = 0;  // 0: as the config says
   bool nodes_are_given = false;
   int warning_seconds = 90;
@@ -41,26 +47,72 @@ std::string read_file(const std::string& file) {
 
 /// Lines behind `margin`, for a block of YAML.
 std::string indented(const std::string& text, const std::string& margin) {
-  std::string result = margin;
+  std::string result;
+  bool starts_line = true;
   for (const char c : text) {
+    if (starts_line && c != '\n') result += margin;
+    starts_line = c == '\n';
     result += c;
-    if (c == '\n') result += margin;
   }
   while (!result.empty() && (result.back() == ' ' || result.back() == '\n')) result.pop_back();
   return result;
 }
 
+/// What becomes of the job when it is preempted, if that is not what one would hope for.
+void tell_of_preemption(const Request& request, const RunConfig& config) {
+  const TrainingConfig& training = config.training;
+  if (!training.checkpoint_every_steps) {
+    log::warning(
+        "the run keeps no checkpoints: after a preemption it begins again ([training] "
+        "checkpoint_every_steps)");
+    return;
+  }
+  if (is_given(config, "training.resume") && training.resume != "auto")
+    log::warning("resume is " + to_text(training.resume) + " (" +
+                 origin_text(config.origins.at("training.resume")) +
+                 "): a job that comes back does not go on from its own checkpoints; \"auto\" does");
+  if (request.scheduler == "kubernetes")
+    log::warning("checkpoint_dir '" + training.checkpoint_dir +
+                 "' must be on a volume that all pods share, and the manifest mounts none: add yours, in a "
+                 "--template of "
+                 "your own");
+}
+
+/// Throws UsageError for what makes no job of this scheduler.
+void check_for_scheduler(const Request& request, const RunConfig& config) {
+  const bool for_kubernetes = request.scheduler == "kubernetes";
+  if (!request.image.empty() && !for_kubernetes) throw UsageError("--image is for kubernetes");
+  if (!request.template_file.empty() && request.scheduler == "mpirun")
+    throw UsageError("--template is for slurm and kubernetes");
+  for (const std::string& argument : request.scheduler_arguments) {
+    if (for_kubernetes) throw UsageError("--scheduler-arg is for slurm and mpirun");
+    if (!argument.starts_with("-"))
+      throw UsageError("--scheduler-arg '" + argument + "' is no option: write --scheduler-arg=--" +
+                       argument);
+  }
+  if (config.launch.node_rank)
+    throw UsageError("node_rank is given (" + origin_text(config.origins.at("launch.node_rank")) +
+                     "), and all nodes of a job run the same command: leave it out");
+  const bool is_plain = std::all_of(request.name.begin(), request.name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+  if (!is_plain)
+    throw UsageError("'" + request.name +
+                     "' is no name for a job, which has letters, digits, '-', '_' and '.': --name");
+}
+
 /// What each node runs. `program`: with its arguments.
 std::vector<std::string> launch_command(const Request& request, const RunConfig& config,
                                         const std::string& hookline, const std::string& config_file,
-                                        const std::vector<std::string>& program) {
+                                        const std::string& profile, const std::vector<std::string>& program) {
   std::vector<std::string> command = {hookline, "launch"};
   if (!config_file.empty()) command.insert(command.end(), {"--config", config_file});
+  if (!profile.empty()) command.insert(command.end(), {"--profile", profile});
   for (const std::string& set : request.sets) command.insert(command.end(), {"--set", set});
-  if (request.nodes_are_given && config.origins.at("launch.nnodes").kind != OriginKind::default_value)
+  if (request.nodes_are_given && is_given(config, "launch.nnodes"))
     command.insert(command.end(), {"--set", "launch.nnodes=" + std::to_string(request.nodes)});
   // A job that comes back, after a preemption or a failed node, goes on from where it was.
-  if (config.training.checkpoint_every_steps && config.training.resume == "no")
+  if (config.training.checkpoint_every_steps && !is_given(config, "training.resume"))
     command.insert(command.end(), {"--set", "training.resume=auto"});
   command.insert(command.end(), program.begin(), program.end());
   return command;
@@ -87,25 +139,34 @@ std::string slurm_script(const Request& request, const std::vector<std::string>&
        {"command", shell_line(command)}});
 }
 
-std::string kubernetes_manifest(const Request& request, const std::vector<std::string>& command) {
-  const std::string config =
-      request.config_file.empty() ? "# all defaults\n" : read_file(request.config_file);
+/// The config for a container, which has none of the files here.
+std::string config_text(const Resolution& resolution) {
+  if (resolution.files.empty()) return "# all defaults\n";
+  if (resolution.files.size() == 1 && resolution.profiles.empty()) return read_file(resolution.files[0]);
+  return chosen_to_toml(resolution.config);
+}
+
+std::string kubernetes_manifest(const Request& request, const std::string& nnodes, const std::string& config,
+                                const std::vector<std::string>& command) {
   return fill(
       request.template_file.empty() ? built_in_template("kubernetes.yaml") : read_file(request.template_file),
       {{"name", request.name},
        {"nodes", std::to_string(request.nodes)},
+       {"nnodes", request.nodes_are_given ? std::to_string(request.nodes) : nnodes},
        {"image", request.image},
        {"warning_seconds", std::to_string(request.warning_seconds)},
        {"config", indented(config, "    ")},
        {"command", nlohmann::json(command).dump()}});
 }
 
-int hand_to_slurm(const Request& request, const std::vector<std::string>& command) {
+int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {
   const fs::path folder = "hookline-runs";
   const fs::path log = folder / "slurm-%j.log";
   const std::string script = slurm_script(request, command, log);
+  tell_of_preemption(request, config);
   if (request.print) {
     std::cout << script << std::flush;
+    log::info("its log goes to " + folder.string() + "/ in the folder of the job, which must be there");
     return kSuccess;
   }
   std::error_code error;
@@ -134,7 +195,8 @@ int submit(const Arguments& arguments) {
       "preempted saves its state, is queued again, and goes on.",
       "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
   parser.app().add_option("--scheduler", request.scheduler, "slurm, kubernetes or mpirun")->type_name("S");
-  parser.app().add_option("--config", request.config_file, "TOML file to read")->type_name("FILE");
+  request.config.add_file_flag(parser);
+  request.config.add_profile_flag(parser);
   parser.app()
       .add_option("--nodes", request.nodes, "How many nodes; else [launch] nnodes")
       ->type_name("N")
@@ -166,8 +228,8 @@ int submit(const Arguments& arguments) {
                                                : "there is no scheduler '" + request.scheduler +
                                                      "': it is slurm, kubernetes or mpirun");
   std::vector<std::string> program = parser.plain();
-  if (!program.empty() && program[0].ends_with(".toml") && request.config_file.empty()) {
-    request.config_file = program[0];
+  if (!program.empty() && program[0].ends_with(".toml") && request.config.file.empty()) {
+    request.config.file = program[0];
     program.erase(program.begin());
   }
   if (program.empty())
@@ -179,11 +241,12 @@ int submit(const Arguments& arguments) {
   // The program may be in the container only; elsewhere its hooks are looked at, as launch does.
   const CatalogOf hooks =
       catalog_of(for_kubernetes ? std::nullopt : std::optional(find_program(program, search_path()).file));
-  Sources sources;
-  if (!request.config_file.empty()) sources.file = request.config_file;
+  Sources sources = request.config.sources();
+  sources.environment.clear();  // is another one where the job runs
+  const std::string config_file = sources.file ? sources.file->string() : "";
   sources.overrides = overrides_from_sets(request.sets);
-  sources.allow_program_hooks = for_kubernetes || hooks.hooks_may_follow;
-  sources.program_build = hooks.build;
+  hooks.apply_to(sources);
+  sources.allow_program_hooks = sources.allow_program_hooks || for_kubernetes;
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
@@ -193,11 +256,12 @@ int submit(const Arguments& arguments) {
     throw UsageError("--nodes and --set launch.nnodes both say how many nodes: give one of them");
   if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->most;
   if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
+  check_for_scheduler(request, resolution.config);
 
   try {
     if (request.scheduler == "mpirun") {
-      const auto command =
-          launch_command(request, resolution.config, own_program(), request.config_file, program);
+      const auto command = launch_command(request, resolution.config, own_program(), config_file,
+                                          request.config.profile, program);
       std::vector<std::string> line = {
           "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
       line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
@@ -214,17 +278,19 @@ int submit(const Arguments& arguments) {
             "'" + request.name +
             "' is no name for Kubernetes, which takes up to 52 lower-case letters, digits and '-': name the "
             "job with --name");
-      if (!request.scheduler_arguments.empty()) throw UsageError("--scheduler-arg is for slurm and mpirun");
       if (!request.print)
         throw UsageError(
             "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
-      std::cout << kubernetes_manifest(request, launch_command(request, resolution.config, "hookline",
-                                                               "/etc/hookline/run.toml", program))
-                << std::flush;
+      const std::string manifest = kubernetes_manifest(
+          request, resolution.config.launch.nnodes, config_text(resolution),
+          launch_command(request, resolution.config, "hookline", "/etc/hookline/run.toml", "", program));
+      tell_of_preemption(request, resolution.config);
+      std::cout << manifest << std::flush;
       return kSuccess;
     }
-    return hand_to_slurm(
-        request, launch_command(request, resolution.config, own_program(), request.config_file, program));
+    return hand_to_slurm(request, resolution.config,
+                         launch_command(request, resolution.config, own_program(), config_file,
+                                        request.config.profile, program));
   } catch (const TemplateError& error) {
     throw UsageError("the template '" + request.template_file + "', " + error.what());
   } catch (const SlurmError& error) {

@@ -17,10 +17,15 @@ class Formatter : public CLI::Formatter {
   std::string usage_;
 };
 
+Description* asked = nullptr;
+
 }  // namespace
 
+Description::Description() { asked = this; }
+Description::~Description() { asked = nullptr; }
+
 VerbParser::VerbParser(const std::string& usage, const std::string& summary, const std::string& example)
-    : app_(summary) {
+    : app_(summary), usage_(usage), example_(example) {
   app_.set_help_flag("-h,--help", "Print this and exit");
   app_.formatter(std::make_shared<Formatter>(usage));
   app_.footer("Example:\n  " + example);
@@ -58,7 +63,21 @@ std::vector<Flag> VerbParser::flags() const {
   return result;
 }
 
+DescribedVerb VerbParser::described() const {
+  DescribedVerb verb{usage_, app_.get_description(), example_, {}};
+  for (const CLI::Option* option : app_.get_options())
+    verb.flags.push_back({option->get_lnames().empty() ? "-" + option->get_snames().front()
+                                                       : "--" + option->get_lnames().front(),
+                          option->get_items_expected_max() > 0 ? option->get_type_name() : "",
+                          option->get_description()});
+  return verb;
+}
+
 bool VerbParser::parse(const std::vector<std::string>& arguments, PlainArguments plain_arguments) {
+  if (asked) {
+    asked->verb = described();
+    return false;
+  }
   SplitArguments split = split_arguments(arguments, flags(), plain_arguments);
   plain_ = std::move(split.plain);
   std::reverse(split.flags.begin(), split.flags.end());  // the order that CLI11 pops them in

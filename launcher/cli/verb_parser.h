@@ -10,6 +10,30 @@
 
 namespace hookline {
 
+/// A flag as help shows it.
+struct DescribedFlag {
+  std::string name;   // "--config"; of several names the longest
+  std::string value;  // "FILE"; empty: it takes none
+  std::string help;
+};
+
+/// What a verb says of itself.
+struct DescribedVerb {
+  std::string usage, summary, example;
+  std::vector<DescribedFlag> flags;
+};
+
+/// While it lives, a verb that is run does nothing but describe itself here. One at a time.
+class Description {
+ public:
+  Description();
+  ~Description();
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+
+  DescribedVerb verb;
+};
+
 /// Flags are added to app() as to any CLI::App; plain arguments are ours, because a launched program's must
 /// stay untouched, and so are the messages.
 class VerbParser {
@@ -28,7 +52,7 @@ class VerbParser {
   /// --plugin FILE, which may be given several times, for verbs that list hooks.
   void add_plugins(std::vector<std::string>& plugins);
 
-  /// False if help was asked for; it is printed then. Throws UsageError.
+  /// False if help was asked for, which is printed then, or a Description. Throws UsageError.
   bool parse(const std::vector<std::string>& arguments,
              PlainArguments plain_arguments = PlainArguments::may_mix);
 
@@ -39,8 +63,10 @@ class VerbParser {
 
  private:
   std::vector<Flag> flags() const;
+  DescribedVerb described() const;
 
   CLI::App app_;
+  std::string usage_, example_;
   std::vector<std::string> repeated_;
   std::vector<std::string> plain_;
 };

@@ -16,8 +16,10 @@ class Sandbox {
     result.arguments = std::move(arguments);
     result.folder = folder.path();
     result.environment = {{"OMP_NUM_THREADS", std::nullopt}, {"CUDA_VISIBLE_DEVICES", ""}};
-    for (const char* name : {"HOOKLINE_CONFIG", "HOOKLINE_RUN_DIR", "HOOKLINE_STORE_FD", "HOOKLINE_TORCH"})
+    for (const char* name :
+         {"HOOKLINE_CONFIG", "HOOKLINE_PROFILE", "HOOKLINE_RUN_DIR", "HOOKLINE_STORE_FD", "HOOKLINE_TORCH"})
       result.environment[name] = std::nullopt;
+    result.environment["XDG_CONFIG_HOME"] = (folder.path() / "xdg").string();
     return result;
   }
 

@@ -33,7 +33,8 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
   const ProcessResult result =
       run({"--scheduler", "slurm", "--print", "--scheduler-arg", "--time=02:00:00", "--set",
            "ddp.comm_hook=fp16", "--warning-seconds", "120", "run.toml", "./train", "--name", "a b"});
-  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.err,
+            "hookline: its log goes to hookline-runs/ in the folder of the job, which must be there\n");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(
       result.out,
@@ -70,7 +71,7 @@ TEST_F(Submit, PrintsManifestsThatKubernetesTakes) {
   const ProcessResult result =
       run({"--scheduler", "kubernetes", "--print", "--image", "registry/train:1", "--name", "job-1",
            "--config", "run.toml", "/app/train", "--text", "a \"b\""});
-  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.err, HasSubstr("must be on a volume that all pods share"));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("  completions: 3\n  parallelism: 3\n"));
   EXPECT_THAT(result.out, HasSubstr("  run.toml: |\n    [launch]\n    nnodes = 3\n    [training]\n"));
@@ -127,11 +128,64 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
                  "with --name");
   expect_refused({"--scheduler", "kubernetes", "--image", "i", "./train"},
                  "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
+  expect_refused({"--scheduler", "slurm", "--image", "i", "./train"}, "--image is for kubernetes");
+  expect_refused({"--scheduler", "mpirun", "--template", "t", "./train"},
+                 "--template is for slurm and kubernetes");
+  expect_refused({"--scheduler", "slurm", "--scheduler-arg", "time=02:00:00", "./train"},
+                 "--scheduler-arg 'time=02:00:00' is no option: write --scheduler-arg=--time=02:00:00");
+  expect_refused(
+      {"--scheduler", "slurm", "--set", "launch.node_rank=0", "./train"},
+      "node_rank is given (from command line --set launch.node_rank), and all nodes of a job run the same "
+      "command: leave it out");
+  expect_refused({"--scheduler", "slurm", "--name", "my job", "./train"},
+                 "'my job' is no name for a job, which has letters, digits, '-', '_' and '.': --name");
   expect_refused({"--scheduler", "mpirun", "./train"}, "mpirun is run by yourself: --print shows the line");
   sandbox.folder.write("bad.toml", "[ddp]\ncomm_hook = \"fp61\"\n");
   const ProcessResult result = run({"--scheduler", "slurm", "--print", "bad.toml", "./train"});
   EXPECT_THAT(result.err, HasSubstr("bad.toml:2:13: error: "));
   EXPECT_EQ(result.exit_code, 2);
+}
+
+TEST_F(Submit, SaysWhatAPreemptionWouldCost) {
+  const auto warning_of = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--print", "--scheduler"});
+    const std::string err = run(arguments).err;
+    return err.substr(0, err.find('\n') + 1);
+  };
+  EXPECT_EQ(warning_of({"slurm", "./train"}),
+            "hookline: warning: the run keeps no checkpoints: after a preemption it begins again ([training] "
+            "checkpoint_every_steps)\n");
+  EXPECT_EQ(warning_of({"slurm", "--set", "training.resume=no", "run.toml", "./train"}),
+            "hookline: warning: resume is \"no\" (from command line --set training.resume): a job that comes "
+            "back does not "
+            "go on from its own checkpoints; \"auto\" does\n");
+  EXPECT_THAT(
+      run({"--print", "--scheduler", "slurm", "--set", "training.resume=no", "run.toml", "./train"}).out,
+      ::testing::Not(HasSubstr("resume=auto")));
+  EXPECT_EQ(warning_of({"kubernetes", "--image", "i", "run.toml", "./train"}),
+            "hookline: warning: checkpoint_dir 'checkpoints' must be on a volume that all pods share, and "
+            "the manifest "
+            "mounts none: add yours, in a --template of your own\n");
+}
+
+TEST_F(Submit, KeepsARangeOfNodes) {
+  const std::string manifest =
+      run({"--print", "--scheduler", "kubernetes", "--image", "i", "--set", "launch.nnodes=2:4", "./train"})
+          .out;
+  EXPECT_THAT(manifest, ::testing::AllOf(HasSubstr("completions: 4\n"), HasSubstr("value: \"2:4\"\n")));
+}
+
+TEST_F(Submit, PassesTheConfigThatItFoundAndItsProfileOn) {
+  sandbox.folder.write("base.toml", "[ddp]\ncomm_hook = \"fp16\"\n");
+  sandbox.folder.write("hookline.toml",
+                       "include = [\"base.toml\"]\n[profile.long.training]\nmax_steps = 9\n");
+  EXPECT_THAT(run({"--print", "--scheduler", "mpirun", "--profile", "long", "./train"}).out,
+              HasSubstr(" launch --config hookline.toml --profile long ./train\n"));
+  // A container has none of the files: it gets their values.
+  EXPECT_THAT(
+      run({"--print", "--scheduler", "kubernetes", "--image", "i", "--profile", "long", "./train"}).out,
+      HasSubstr(
+          "  run.toml: |\n    [ddp]\n    comm_hook = \"fp16\"\n\n    [training]\n    max_steps = 9\n---\n"));
 }
 
 TEST_F(Submit, SaysThatSlurmIsNotHere) {

@@ -7,6 +7,7 @@
 namespace hookline {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::ProcessResult;
@@ -41,6 +42,21 @@ TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
       {{"config", "show", "--help"}, "hookline config show run.toml --set ddp.comm_hook=fp16\n"},
       {{"submit", "--help"},
        "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train\n"},
+      {{"config", "default", "--help"}, "hookline config default --output hookline.toml\n"},
+      {{"config", "get", "--help"}, "hookline config get run.toml ddp.comm_hook\n"},
+      {{"config", "set", "--help"}, "hookline config set run.toml ddp.comm_hook fp16\n"},
+      {{"config", "diff", "--help"}, "hookline config diff base.toml run.toml\n"},
+      {{"config", "update", "--help"}, "hookline config update run.toml --dry-run\n"},
+      {{"config", "import", "--help"},
+       "hookline config import ~/.cache/huggingface/accelerate/default_config.yaml --output run.toml\n"},
+      {{"config", "where", "--help"}, "hookline config where\n"},
+      {{"config", "schema", "--help"}, "hookline config schema > hookline.schema.json\n"},
+      {{"test", "--help"}, "hookline test --processes-per-node 2\n"},
+      {{"env", "--help"}, "hookline env --json\n"},
+      {{"estimate", "--help"}, "hookline estimate --parameters 125000000 --ranks 4 --link 1gbit\n"},
+      {{"new", "--help"}, "hookline new my-training\n"},
+      {{"completion", "--help"}, "source <(hookline completion bash)\n"},
+      {{"config", "--help"}, "hookline config show run.toml\n"},
       {{"checkpoint", "help"}, "hookline checkpoint inspect checkpoints\n"},
       {{"checkpoint", "inspect", "--help"}, "hookline checkpoint inspect checkpoints\n"},
       {{"checkpoint", "verify", "-h"}, "hookline checkpoint verify checkpoints/step_00000100\n"}};
@@ -53,14 +69,28 @@ TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
   }
 }
 
+TEST(Usage, HelpsWithAVerbThatHasOthers) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run({"config", "--help"});
+  EXPECT_THAT(result.out, AllOf(StartsWith("Write a config file by question and answer"), HasSubstr("--yes"),
+                                HasSubstr("\nVerbs:\n"), HasSubstr("  config validate ")));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(sandbox.run({"help", "config", "set"}).out, sandbox.run({"config", "set", "--help"}).out);
+  EXPECT_EQ(sandbox.run({"help", "config"}).out, result.out);
+  EXPECT_EQ(sandbox.run({"help"}).out, sandbox.run({"--help"}).out);
+  EXPECT_THAT(sandbox.run({"help", "tset"}).err, HasSubstr("unknown verb 'tset'; did you mean 'test'?"));
+}
+
 TEST(Usage, ListsEveryFlagOfLaunch) {
-  EXPECT_EQ(Sandbox().run({"launch", "--help"}).out,
-            R"(Run a program on several ranks of this machine. What follows the program is the program's own.
+  EXPECT_EQ(
+      Sandbox().run({"launch", "--help"}).out,
+      R"(Run a program on several ranks, of this host and of others. What follows the program is the program's own.
 Usage: hookline launch [flags] program [arguments]
 
 Options:
   -h,--help                         Print this and exit
-  --config FILE                     TOML file to read
+  --config FILE                     TOML file to read; else ./hookline.toml, or one of your own: config where
+  --profile NAME                    Put the values of [profile.NAME] over the file's others
   --processes-per-node N            Number of ranks, or auto: one a GPU, else 1
   --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
   --comm-wrapper WRAPPER            Precision that the hook works in: no, fp16, bf16
@@ -77,7 +107,7 @@ Example:
 TEST(Usage, ExplainsItselfWhenNothingIsAsked) {
   const Sandbox sandbox;
   for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{}, {"hooks"}, {"config"}}) {
+       std::vector<std::vector<std::string>>{{}, {"hooks"}, {"checkpoint"}}) {
     const ProcessResult result = sandbox.run(arguments);
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, HasSubstr("Verbs:\n"));

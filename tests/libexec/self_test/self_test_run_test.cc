@@ -16,6 +16,7 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::Hosts;
@@ -106,13 +107,13 @@ TEST(SelfTest, WarnsOfTooFewOpenFiles) {
 TEST(SelfTest, EndsBeforeItRunsOutOfFiles) {
   const TemporaryFolder folder;
   ProcessOptions options = test_in(folder, {});
-  options.arguments = {"-c", "ulimit -n 38; exec " HOOKLINE_BINARY " test --processes-per-node 2"};
+  options.arguments = {"-c", "ulimit -n 34; exec " HOOKLINE_BINARY " test --processes-per-node 2"};
   const ProcessResult result = testing::run_process("/bin/bash", options);
   EXPECT_EQ(result.exit_code, 1) << result.err << result.out;
   EXPECT_THAT(
       result.out,
-      AllOf(HasSubstr("Too many open files would be needed: a rank may have 38, and 2 ranks take about "
-                      "40 in each\n"),
+      AllOf(ContainsRegex("Too many open files would be needed: a rank may have 34, and 2 ranks take about "
+                          "[34][0-9] in each\n"),
             HasSubstr("-> raise the limit"), HasSubstr("1 check: 1 check failed\n")));
 }
 

@@ -63,7 +63,7 @@ int env(const Arguments& arguments) {
       "hookline env --json");
   choice.add_file_flag(parser);
   choice.add_profile_flag(parser);
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--json", json, "Print JSON");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 
@@ -74,7 +74,7 @@ int env(const Arguments& arguments) {
   facts["libtorch"] = libtorch_facts();
   facts["system"] = system_facts();
   facts["machine"] = machine_facts();
-  facts["GPUs"] = gpu_facts();
+  facts["gpus"] = gpu_facts();
   facts["network"] = network_facts();
   facts["limits"] = limit_facts();
   facts["variables"] = variable_facts();

@@ -6,7 +6,7 @@
 
 namespace hookline {
 
-/// Texts, numbers, lists and objects of these, in the order in which people read them.
+/// Texts, numbers, lists and objects of these, in the order in which people read them. Names are those of JSON: "swap_bytes".
 using Facts = nlohmann::ordered_json;
 
 /// Distribution, kernel, C library, container, scheduler.
@@ -27,13 +27,10 @@ Facts limit_facts();
 /// The variables that change what ranks do: those of hookline, torch, NCCL, Gloo, CUDA, OpenMP and schedulers.
 Facts variable_facts();
 
-/// Indented lines, "name: value".
+/// For people: indented lines, "name: value", and bytes in KiB, MiB or GiB.
 std::string text_of(const Facts& facts);
 
 /// What a file of one line holds, as those of /proc and /sys do; empty if it can't be read.
 std::string line_of(const std::string& file);
-
-/// "24.0 GiB"
-std::string gibibytes(double bytes);
 
 }  // namespace hookline

@@ -49,21 +49,21 @@ class Nvml {
     return count;
   }
 
-  /// "NVIDIA H200, 139.8 GiB, 12.0 GiB used"
-  std::string describe(unsigned index) const {
+  Facts describe(unsigned index) const {
     Device device = nullptr;
     if (call<int (*)(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2", index, &device) != 0)
-      return "can't be asked";
+      return {{"name", "can't be asked"}};
     char name[96] = "unknown";
     call<int (*)(Device, char*, unsigned)>("nvmlDeviceGetName", device, name, sizeof name);
     struct {
       unsigned long long total, free, used;
     } memory{};
-    std::string text = name;
-    if (call<int (*)(Device, decltype(memory)*)>("nvmlDeviceGetMemoryInfo", device, &memory) == 0)
-      text += ", " + gibibytes(static_cast<double>(memory.total)) + ", " +
-              gibibytes(static_cast<double>(memory.used)) + " used";
-    return text;
+    Facts facts = {{"name", name}};
+    if (call<int (*)(Device, decltype(memory)*)>("nvmlDeviceGetMemoryInfo", device, &memory) == 0) {
+      facts["memory_bytes"] = memory.total;
+      facts["used_memory_bytes"] = memory.used;
+    }
+    return facts;
   }
 
  private:
@@ -90,16 +90,17 @@ class Nvml {
 
 Facts gpu_facts() {
   Facts facts;
-  const int visible = visible_gpus();
-  facts["visible"] = visible ? Facts(visible) : Facts("0; " + why_no_gpu());
+  facts["visible"] = visible_gpus();
+  if (facts["visible"] == 0) facts["why_none"] = why_no_gpu();
   const Nvml nvml;
   if (!nvml.problem().empty()) {
     facts["driver"] = "none: " + nvml.problem();
     return facts;
   }
-  facts["driver"] = nvml.driver() + ", for CUDA " + nvml.cuda();
-  for (unsigned index = 0; index < nvml.count(); ++index)
-    facts["GPU " + std::to_string(index)] = nvml.describe(index);
+  facts["driver"] = nvml.driver();
+  facts["newest_cuda"] = nvml.cuda();
+  facts["devices"] = Facts::array();
+  for (unsigned index = 0; index < nvml.count(); ++index) facts["devices"].push_back(nvml.describe(index));
   return facts;
 }
 

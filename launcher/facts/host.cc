@@ -40,9 +40,9 @@ std::string field_of(const std::string& file, const std::string& name, char sign
 }
 
 /// Bytes of a row of /proc/meminfo, which counts in KiB.
-double memory_row(const std::string& name) {
+std::int64_t memory_row(const std::string& name) {
   const std::string row = field_of("/proc/meminfo", name, ':');
-  return row.empty() ? 0 : std::stod(row) * 1024;
+  return row.empty() ? 0 : std::stoll(row) * 1024;
 }
 
 std::string container() {
@@ -76,13 +76,14 @@ std::size_t numa_nodes() {
   return count;
 }
 
-std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
+Facts limit_fact(rlim_t limit) { return limit == RLIM_INFINITY ? Facts("unlimited") : Facts(limit); }
 
-std::string limit_of(__rlimit_resource resource) {
+/// The limit in force, and what a process may raise it to.
+void add_limit(Facts& facts, const std::string& name, __rlimit_resource resource) {
   rlimit limit{};
   ::getrlimit(resource, &limit);
-  const std::string now = limit_text(limit.rlim_cur), most = limit_text(limit.rlim_max);
-  return now == most ? now : now + ", at most " + most;
+  facts[name] = limit_fact(limit.rlim_cur);
+  facts["most_" + name] = limit_fact(limit.rlim_max);
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ Facts system_facts() {
   facts["host"] = host_name();
   facts["distribution"] = field_of("/etc/os-release", "PRETTY_NAME", '=');
   facts["kernel"] = std::string(names.sysname) + " " + names.release + " " + names.machine;
-  facts["C library"] = std::string("glibc ") + gnu_get_libc_version();
+  facts["c_library"] = std::string("glibc ") + gnu_get_libc_version();
   facts["container"] = container();
   const auto scheduler = surroundings(environment_variable, host_name());
   facts["scheduler"] = scheduler ? scheduler->scheduler : "none";
@@ -104,16 +105,16 @@ Facts system_facts() {
 Facts machine_facts() {
   Facts facts;
   facts["processor"] = field_of("/proc/cpuinfo", "model name", ':');
-  facts["logical processors that may be used"] = usable_cores();
+  facts["usable_processors"] = usable_cores();
   facts["cores"] = count_in_topology({"physical_package_id", "core_id"});
   facts["sockets"] = count_in_topology({"physical_package_id"});
-  facts["NUMA nodes"] = numa_nodes();
-  facts["memory"] =
-      gibibytes(memory_row("MemTotal")) + ", " + gibibytes(memory_row("MemAvailable")) + " available";
-  facts["swap"] = gibibytes(memory_row("SwapTotal"));
+  facts["numa_nodes"] = numa_nodes();
+  facts["memory_bytes"] = memory_row("MemTotal");
+  facts["available_memory_bytes"] = memory_row("MemAvailable");
+  facts["swap_bytes"] = memory_row("SwapTotal");
   // Version 2 of control groups; "max": no limit.
-  for (const auto& [name, file] : {std::pair("control group's processors", "/sys/fs/cgroup/cpu.max"),
-                                   std::pair("control group's memory", "/sys/fs/cgroup/memory.max")}) {
+  for (const auto& [name, file] : {std::pair("cgroup_cpu_max", "/sys/fs/cgroup/cpu.max"),
+                                   std::pair("cgroup_memory_max", "/sys/fs/cgroup/memory.max")}) {
     if (const std::string value = line_of(file); !value.empty()) facts[name] = value;
   }
   return facts;
@@ -121,20 +122,19 @@ Facts machine_facts() {
 
 Facts limit_facts() {
   Facts facts;
-  facts["open files"] = limit_of(RLIMIT_NOFILE);
-  facts["processes"] = limit_of(RLIMIT_NPROC);
-  facts["locked memory in bytes"] = limit_of(RLIMIT_MEMLOCK);
-  facts["stack in bytes"] = limit_of(RLIMIT_STACK);
-  facts["core dump in bytes"] = limit_of(RLIMIT_CORE);
+  add_limit(facts, "open_files", RLIMIT_NOFILE);
+  add_limit(facts, "processes", RLIMIT_NPROC);
+  add_limit(facts, "locked_memory_bytes", RLIMIT_MEMLOCK);
+  add_limit(facts, "stack_bytes", RLIMIT_STACK);
+  add_limit(facts, "core_dump_bytes", RLIMIT_CORE);
   struct statvfs memory {};
   if (::statvfs("/dev/shm", &memory) == 0)
-    facts["free in /dev/shm"] =
-        gibibytes(static_cast<double>(memory.f_bavail) * static_cast<double>(memory.f_frsize));
+    facts["free_shared_memory_bytes"] = memory.f_bavail * memory.f_frsize;
   else
-    facts["free in /dev/shm"] = "it is not there";
+    facts["free_shared_memory_bytes"] = "there is no /dev/shm";
   std::string ports = line_of("/proc/sys/net/ipv4/ip_local_port_range");
   std::replace(ports.begin(), ports.end(), '\t', '-');
-  facts["ports for connections"] = ports;
+  facts["ports_for_connections"] = ports;
   return facts;
 }
 

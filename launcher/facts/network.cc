@@ -1,5 +1,6 @@
-#include <map>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "launcher/facts/facts.h"
 #include "launcher/rendezvous/own_address.h"
@@ -7,11 +8,13 @@
 namespace hookline {
 namespace {
 
-/// The system tells the speed of what has one: loopback, bridges and interfaces that are down have none.
-std::string speed_of(const std::string& interface) {
-  const std::string megabits = line_of("/sys/class/net/" + interface + "/speed");
-  if (megabits.empty() || megabits.front() == '-') return "speed unknown";
-  return megabits + " Mbit/s";
+/// What the system tells of an interface as a number; unknown of some: loopback, bridges and interfaces that are down have
+/// no speed.
+Facts number_of(const std::string& interface, const std::string& name) {
+  const std::string line = line_of("/sys/class/net/" + interface + "/" + name);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  return error == std::errc() && number >= 0 ? Facts(number) : Facts("unknown");
 }
 
 }  // namespace
@@ -19,13 +22,11 @@ std::string speed_of(const std::string& interface) {
 Facts network_facts() {
   Facts facts = Facts::object();
   for (const Interface& each : own_interfaces()) {
-    if (!facts.contains(each.name)) {
-      facts[each.name] = (each.is_up ? "up, " : "down, ") + speed_of(each.name) + ", MTU " +
-                         line_of("/sys/class/net/" + each.name + "/mtu") + ", ";
-    } else {
-      facts[each.name].get_ref<std::string&>() += ", ";
-    }
-    facts[each.name].get_ref<std::string&>() += each.address;
+    Facts& interface = facts[each.name];
+    interface["up"] = each.is_up;
+    interface["mbit_per_second"] = number_of(each.name, "speed");
+    interface["mtu"] = number_of(each.name, "mtu");
+    interface["addresses"].push_back(each.address);
   }
   return facts;
 }

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "launcher/facts/facts.h"
 
@@ -16,10 +20,47 @@ std::string plain(const Facts& value, const std::string& indent) {
   return text;
 }
 
+constexpr std::string_view kBytes = "_bytes";
+
+/// "7.6 GiB", "64 KiB"
+std::string bytes_text(double bytes) {
+  const char* unit = "bytes";
+  for (const char* larger : {"KiB", "MiB", "GiB"}) {
+    if (bytes < 1024) break;
+    bytes /= 1024;
+    unit = larger;
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, bytes == std::floor(bytes) ? "%.0f %s" : "%.1f %s", bytes, unit);
+  return text;
+}
+
+/// "memory_bytes" as a person says it: "memory". The names of variables, and of the config's keys, stay.
+std::string label(std::string name) {
+  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::isupper(c) || c == '.'; }))
+    return name;
+  if (name.ends_with(kBytes)) name.resize(name.size() - kBytes.size());
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+bool is_list_of_texts(const Facts& value) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Facts& each) { return each.is_string(); });
+}
+
 void add(const Facts& facts, const std::string& indent, std::string& text) {
   for (const auto& [name, value] : facts.items()) {
-    const std::string start = indent + (facts.is_array() ? "-" : name + ":");
-    if (!value.is_structured()) {
+    const std::string start = indent + (facts.is_array() ? "-" : label(name) + ":");
+    if (name.ends_with(kBytes) && value.is_number()) {
+      text += start + " " + bytes_text(value.get<double>()) + "\n";
+    } else if (is_list_of_texts(value) && !value.empty()) {
+      std::string line;
+      for (const Facts& each : value) line += (line.empty() ? " " : ", ") + each.get<std::string>();
+      text += start + line + "\n";
+    } else if (value.is_boolean()) {
+      text += start + (value.get<bool>() ? " yes\n" : " no\n");
+    } else if (!value.is_structured()) {
       text += start + " " + plain(value, indent + "  ") + "\n";
     } else if (value.empty()) {
       text += start + " none\n";
@@ -43,12 +84,6 @@ std::string line_of(const std::string& file) {
   std::string line;
   std::getline(in, line);
   return line;
-}
-
-std::string gibibytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", bytes / (1 << 30));
-  return text;
 }
 
 }  // namespace hookline

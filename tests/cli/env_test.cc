@@ -1,6 +1,7 @@
 // What `hookline env` tells of a machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::ProcessOptions;
@@ -35,15 +37,33 @@ TEST(Env, TellsWhatABugReportNeeds) {
   ASSERT_EQ(gethostname(name, sizeof name), 0);
   EXPECT_EQ(facts["system"]["host"], name);
   EXPECT_THAT(facts["system"]["kernel"].get<std::string>(), StartsWith("Linux "));
-  EXPECT_THAT(facts["system"]["C library"].get<std::string>(), StartsWith("glibc 2."));
-  EXPECT_GE(facts["machine"]["logical processors that may be used"], 1);
+  EXPECT_THAT(facts["system"]["c_library"].get<std::string>(), StartsWith("glibc 2."));
+  EXPECT_GE(facts["machine"]["usable_processors"], 1);
   EXPECT_GE(facts["machine"]["cores"], 1);
-  EXPECT_THAT(facts["machine"]["memory"].get<std::string>(), HasSubstr(" GiB, "));
-  EXPECT_THAT(facts["network"]["lo"].get<std::string>(), HasSubstr("speed unknown, MTU 65536, 127.0.0.1"));
-  EXPECT_FALSE(facts["limits"]["open files"].get<std::string>().empty());
-  EXPECT_TRUE(facts.contains("libtorch") && facts.contains("GPUs"));
+  EXPECT_EQ(facts["machine"]["memory_bytes"], std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE));
+  const auto& loopback = facts["network"]["lo"];
+  EXPECT_EQ(loopback["up"], true);
+  EXPECT_EQ(loopback["mbit_per_second"], "unknown");
+  EXPECT_EQ(loopback["mtu"], 65536);
+  EXPECT_EQ(loopback["addresses"][0], "127.0.0.1");
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  EXPECT_EQ(facts["limits"]["open_files"], files.rlim_cur);
+  EXPECT_EQ(facts["limits"]["most_open_files"], files.rlim_max);
+  EXPECT_TRUE(facts.contains("libtorch"));
+  EXPECT_EQ(facts["gpus"]["visible"], 0);
   EXPECT_EQ(facts["config"]["file"], "none");
   EXPECT_TRUE(facts["config"]["values"].empty());
+}
+
+TEST(Env, WordsTheSameForPeople) {
+  const Sandbox sandbox;
+  const ProcessResult result = sandbox.run({"env"});
+  EXPECT_THAT(result.out,
+              HasSubstr("\nnetwork:\n  lo:\n    up: yes\n    mbit per second: unknown\n    mtu: 65536\n"
+                        "    addresses: 127.0.0.1"));
+  EXPECT_THAT(result.out, ContainsRegex("\n  usable processors: [0-9]+\n"));
+  EXPECT_THAT(result.out, ContainsRegex("\n  memory: [0-9.]+ GiB\n"));
 }
 
 TEST(Env, ShowsVariablesThatRanksHeedAndNoOthers) {

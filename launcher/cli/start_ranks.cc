@@ -109,6 +109,7 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   JobSpec job;
   job.program = program.executable;
   job.arguments = program.arguments;
+  job.explained_exit = program.explained_exit;
   const LoggingConfig& logging = config.logging;
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
   const std::vector<std::string> base = own_environment();

@@ -7,7 +7,7 @@
 namespace hookline {
 
 /// Makes the run folder, starts `program` on as many ranks as `config` says, and returns the exit code of the run.
-/// Says by itself what goes wrong.
+/// Says by itself what goes wrong. Returns once, in the process that called it.
 int start_ranks(const RunConfig& config, const Program& program);
 
 /// Prints what start_ranks would do, having checked what can be checked without starting anything; an exit code.

@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -29,6 +32,9 @@
 namespace hookline {
 namespace {
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFailedChecks = 1;  // what rank 0 ends with, having said which
 
 struct Flags {
   ConfigChoice config;
@@ -38,7 +44,7 @@ struct Flags {
   bool json = false;
 };
 
-/// For the logs of a test, which nobody asks for unless it fails. Throws UsageError.
+/// For the report, and for the logs of a test, which nobody asks for unless it fails. Throws UsageError.
 fs::path make_temporary_folder() {
   const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
   std::string name = (parent / "hookline-test-XXXXXX").string();
@@ -76,6 +82,35 @@ std::vector<Override> overrides_of(const Flags& flags) {
   return overrides;
 }
 
+/// What rank 0 has found, as far as it came; nothing if it is on another node, or did not come far enough to begin.
+std::optional<Json> report_in(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  Json report = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  return report.is_object() ? std::optional(std::move(report)) : std::nullopt;
+}
+
+/// Says what rank 0 could not say itself. `code`: what the ranks ended with.
+void conclude(std::optional<Json> report, int code, bool json) {
+  const bool is_whole = report && report->at("verdict") != "unfinished";
+  if (!is_whole && !json && report) {
+    const std::size_t tried = report->at("checks").size();
+    std::cout << "\n"
+              << tried << (tried == 1 ? " check" : " checks") << ", and the ranks ended before the other "
+              << report->at("not_tried") << " were tried\n";
+  }
+  if (json && !is_whole && code != kSuccess) {
+    if (!report) report = Json{{"verdict", ""}, {"checks", Json::array()}};
+    report->at("verdict") = "failed";
+    report->at("checks").push_back(
+        {{"name", "run"},
+         {"verdict", "failed"},
+         {"found", "the test ended with exit code " + std::to_string(code) + " before all was tried"},
+         {"advice", "standard error says why"}});
+  }
+  if (json && report) std::cout << report->dump(2) << "\n";
+  std::cout << std::flush;
+}
+
 }  // namespace
 
 int self_test(const Arguments& arguments) {
@@ -87,18 +122,13 @@ int self_test(const Arguments& arguments) {
       "hookline test --processes-per-node 2");
   flags.config.add_file_flag(parser);
   flags.config.add_profile_flag(parser);
-  parser.app()
-      .add_option("--processes-per-node", flags.processes_per_node,
-                  "Number of ranks; where nothing says it and there is no GPU, 2")
-      ->type_name("N");
-  parser.app()
-      .add_option("--time-limit", flags.time_limit,
-                  "Seconds after which it ends, whatever it waits for; else 120")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 86400.0));
+  parser.add_text("--processes-per-node", flags.processes_per_node, "N",
+                  "Number of ranks; where nothing says it and there is no GPU, 2");
+  parser.add_number("--time-limit", flags.time_limit, "SECONDS",
+                    "Seconds after which it ends, whatever it waits for; else 120", {1, 86400});
   parser.add_program(flags.program);
-  parser.add_assignments("--set", flags.sets, "Any value of the config, such as launch.device=cpu");
-  parser.app().add_flag("--json", flags.json, "Print one JSON object at the end");
+  parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+  parser.add_flag("--json", flags.json, "Print one JSON object at the end");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 
@@ -124,17 +154,18 @@ int self_test(const Arguments& arguments) {
       !has_many_nodes(config.launch))
     config.launch.processes_per_node = 2;  // one rank alone would try little
 
-  fs::path logs;
-  if (!is_given(config, "logging.dir")) {
-    logs = make_temporary_folder();
-    config.logging.dir = logs.string();
-  }
-  program.arguments.push_back(std::to_string(flags.time_limit));
-  if (flags.json) program.arguments.push_back("--json");
+  const fs::path folder = make_temporary_folder();
+  const bool keeps_logs_here = !is_given(config, "logging.dir");
+  if (keeps_logs_here) config.logging.dir = folder.string();
+  const fs::path report = folder / "report.json";
+  program.arguments.insert(program.arguments.end(), {std::to_string(flags.time_limit), report.string()});
+  if (flags.json) program.arguments.push_back("--silent");
+  program.explained_exit = kFailedChecks;
   const int code = start_ranks(config, program);
+  conclude(report_in(report), code, flags.json);
   std::error_code stays;
   // Stopped by a signal it has found nothing.
-  if ((code == kSuccess || code > 128) && !logs.empty()) fs::remove_all(logs, stays);
+  if (code == kSuccess || code > 128 || !keeps_logs_here) fs::remove_all(folder, stays);
   return code;
 }
 

@@ -116,6 +116,7 @@ class NodeRun {
     Supervisor supervisor(std::move(job), signals_);
     const RunResult result = supervisor.run();
     running_ = false;
+    is_explained_ = result.is_explained;
     NodeEnd end{round.number, {}, result.state.warned, ""};
     if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
       // The first failure of all is told to all, by the coordinator.
@@ -223,7 +224,7 @@ class NodeRun {
     want_stop(end.why);
     if (saved_for_later(setup_.policy, Exited{end.exit_code}))
       log::info(end.why);
-    else if (!end.why.empty())
+    else if (!end.why.empty() && !is_explained_)
       log::error(end.why);
     exit_code_ = end.exit_code;
   }
@@ -241,9 +242,10 @@ class NodeRun {
   const MakeNodeJob& make_job_;
   std::optional<Coordinator> coordinator_;  // if this node serves the store
   Round round_;
-  std::optional<int> own_;  // this node's place in it; none: it is not a member
-  bool is_member_ = false;  // of the last round
-  StoreSocket store_;       // of the round that is due
+  std::optional<int> own_;     // this node's place in it; none: it is not a member
+  bool is_member_ = false;     // of the last round
+  bool is_explained_ = false;  // what this node's ranks failed with in it
+  StoreSocket store_;          // of the round that is due
   int store_port_ = 0;
   bool due_ = false;  // the round's ranks are to be started
   bool running_ = false;

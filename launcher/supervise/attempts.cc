@@ -64,7 +64,7 @@ int run_attempts(const RestartPolicy& policy, Signals& signals,
       log::info("no restart: " + end->reason);
     if (failure && saved_for_later(policy, failure->cause.outcome))
       log::info(kSavedForLaterText);
-    else if (failure)
+    else if (failure && !result.is_explained)
       log::error(failure_report(*failure));
     else if (result.state.stopped_by)
       log::info("stopped by " + signal_name(*result.state.stopped_by));

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -73,7 +74,7 @@ int run_guarded(Signals& signals, const std::function<int()>& keep) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "hl-keeper");
     signals.take_from(std::move(keepers));
-    return keep();
+    std::exit(keep());  // what follows a run is its caller's, which this is a copy of
   }
   keepers.reset();
   const int status = wait_for(keeper, ours.get(), signals);

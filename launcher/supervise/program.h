@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@ struct Program {
   std::filesystem::path file;          // what the user named: hooks are read from it
   std::filesystem::path executable;    // what is started: the file itself, or the interpreter
   std::vector<std::string> arguments;  // argv, argv[0] included
+  std::optional<int> explained_exit =
+      {};  // the code that it ends with where it has said itself what is wrong
 };
 
 /// A program that can't be started, and the code a shell would exit with: 127 not found, 126 not executable.

@@ -81,6 +81,8 @@ RunResult Supervisor::run() {
   flush();
   RunResult result{state_, {}, {}};
   if (state_.root_cause) {
+    result.is_explained =
+        job_.explained_exit && state_.root_cause->outcome == Outcome(Exited{*job_.explained_exit});
     result.failure = failure();
     result.step = progress_.step_of(state_.root_cause->rank);
   }

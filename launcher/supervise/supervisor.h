@@ -53,7 +53,8 @@ struct JobSpec {
   std::chrono::duration<double> early_exit{0};  // of a rank, after which the others are looked at; 0: never
   std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never
   bool stall_stacks = false;                       // write down where stuck ranks are
-  bool holds_warnings = false;  // ranks ignore SIGUSR1 until they have told something, and get it then
+  std::optional<int> explained_exit;  // a rank's code that needs no report: it has said what is wrong
+  bool holds_warnings = false;        // ranks ignore SIGUSR1 until they have told something, and get it then
   StatusLine::Form status_form = StatusLine::Form::none;
   std::chrono::duration<double> status_interval{60};
 };
@@ -62,6 +63,7 @@ struct RunResult {
   RunState state;
   std::optional<Failure> failure;    // of the state's root cause, if there is one; ranks are the whole run's
   std::optional<std::int64_t> step;  // that the root cause was at, if it told
+  bool is_explained = false;         // the rank has said itself what is wrong, and no report is wanted
 };
 
 /// One run. Not for several threads: the ranks die with the thread that calls run(). One at a time in a

@@ -1,8 +1,13 @@
 #include "libexec/self_test/report.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
 namespace hookline {
 namespace {
@@ -46,6 +51,14 @@ std::string rate_of(double bytes_per_second) {
                                      : number(bytes_per_second / 1e9, "GB/s");
 }
 
+Report::Report(Form form, std::ostream& out, std::filesystem::path file)
+    : form_(form), out_(out), file_(std::move(file)) {}
+
+void Report::expect(std::size_t checks) {
+  const std::lock_guard lock(mutex_);
+  expected_ = checks;
+}
+
 void Report::print(const Check& check) {
   if (form_ != Form::text) return;
   const std::string indent(kIndent, ' ');
@@ -59,6 +72,7 @@ void Report::add(const Check& check) {
   const std::lock_guard lock(mutex_);
   checks_.push_back(check);
   print(check);
+  write("unfinished");
 }
 
 void Report::add(const std::vector<Link>& links) {
@@ -82,6 +96,50 @@ void Report::add(const HookTime& hook) {
   hooks_.push_back(hook);
 }
 
+/// Written aside and renamed: whoever reads it finds it whole.
+void Report::write(const std::string& verdict) {
+  if (file_.empty()) return;
+  nlohmann::ordered_json json;
+  json["verdict"] = verdict;
+  json["checks"] = nlohmann::ordered_json::array();
+  for (const Check& check : checks_) {
+    json["checks"].push_back({{"name", check.name},
+                              {"verdict", name_of(check.verdict)},
+                              {"found", check.found},
+                              {"advice", check.advice}});
+  }
+  json["not_tried"] = not_tried();
+  json["links"] = nlohmann::ordered_json::array();
+  for (const Link& link : links_) {
+    json["links"].push_back({{"from", link.from},
+                             {"to", link.to},
+                             {"same_node", link.same_node},
+                             {"latency_seconds", link.latency_seconds},
+                             {"bytes_per_second", link.bytes_per_second}});
+  }
+  json["hooks"] = nlohmann::ordered_json::array();
+  for (const HookTime& hook : hooks_) {
+    json["hooks"].push_back({{"hook", hook.hook},
+                             {"wrapper", hook.wrapper},
+                             {"relative_error", hook.relative_error},
+                             {"seconds", hook.seconds},
+                             {"bytes_sent", hook.bytes_sent}});
+  }
+  const std::filesystem::path aside = file_.string() + ".new";
+  std::error_code error;
+  {
+    std::ofstream out(aside, std::ios::binary);
+    // A message of the system may hold bytes of any encoding.
+    out << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
+    if (!out) error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) std::filesystem::rename(aside, file_, error);
+  if (!error) return;
+  std::cerr << "hookline test: the report can't be written to '" << file_.string() << "': " << error.message()
+            << "\n";
+  file_.clear();
+}
+
 int Report::finish() {
   const std::lock_guard lock(mutex_);
   const auto count = [&](Verdict verdict) {
@@ -89,44 +147,16 @@ int Report::finish() {
                          [&](const Check& check) { return check.verdict == verdict; });
   };
   const auto failed = count(Verdict::failed), warnings = count(Verdict::warning);
-  const Verdict whole = failed ? Verdict::failed : warnings ? Verdict::warning : Verdict::ok;
-  if (form_ == Form::json) {
-    nlohmann::ordered_json json;
-    json["verdict"] = name_of(whole);
-    json["checks"] = nlohmann::ordered_json::array();
-    for (const Check& check : checks_) {
-      json["checks"].push_back({{"name", check.name},
-                                {"verdict", name_of(check.verdict)},
-                                {"found", check.found},
-                                {"advice", check.advice}});
-    }
-    json["links"] = nlohmann::ordered_json::array();
-    for (const Link& link : links_) {
-      json["links"].push_back({{"from", link.from},
-                               {"to", link.to},
-                               {"same_node", link.same_node},
-                               {"latency_seconds", link.latency_seconds},
-                               {"bytes_per_second", link.bytes_per_second}});
-    }
-    json["hooks"] = nlohmann::ordered_json::array();
-    for (const HookTime& hook : hooks_) {
-      json["hooks"].push_back({{"hook", hook.hook},
-                               {"wrapper", hook.wrapper},
-                               {"relative_error", hook.relative_error},
-                               {"seconds", hook.seconds},
-                               {"bytes_sent", hook.bytes_sent}});
-    }
-    // A message of the system may hold bytes of any encoding.
-    out_ << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
-  }
+  write(name_of(failed ? Verdict::failed : warnings ? Verdict::warning : Verdict::ok));
   if (form_ == Form::text) {
     const auto many = [](auto n, const std::string& what) {
       return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
     };
-    const std::string words =
-        failed     ? many(failed, "check") + " failed" + (warnings ? ", " + many(warnings, "warning") : "")
-        : warnings ? "runs will work, with " + many(warnings, "warning")
-                   : "all is well";
+    std::string words = failed     ? many(failed, "check") + " failed"
+                        : warnings ? "runs will work, with " + many(warnings, "warning")
+                                   : "all is well";
+    if (failed && warnings) words += ", " + many(warnings, "warning");
+    if (not_tried()) words += ", " + std::to_string(not_tried()) + " not tried";
     out_ << "\n" << many(checks_.size(), "check") << ": " << words << "\n" << std::flush;
   }
   return failed ? 1 : 0;

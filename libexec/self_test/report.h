@@ -1,6 +1,9 @@
 // What the self-test has found, for people or as JSON. Torch-free.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <mutex>
 #include <ostream>
 #include <string>
@@ -35,11 +38,16 @@ struct HookTime {
   bool is_mean = true;        // within what rounding may do
 };
 
-/// Collects, and prints each thing as it is added, unless as JSON: then one object at the end. Synchronised.
+/// Collects, prints each thing as it is added, and keeps all of it in a file. Synchronised.
 class Report {
  public:
-  enum class Form { text, json, silent };
-  Report(Form form, std::ostream& out) : form_(form), out_(out) {}
+  enum class Form { text, silent };
+  /// `file` has at any time what was found so far, as one JSON object, whose verdict is "unfinished" until it is whole;
+  /// empty: none. Says on standard error if it can't be written.
+  Report(Form form, std::ostream& out, std::filesystem::path file = {});
+
+  /// How many checks there will be, those that were added included.
+  void expect(std::size_t checks);
 
   void add(const Check& check);
   void add(const std::vector<Link>& links);
@@ -50,10 +58,14 @@ class Report {
 
  private:
   void print(const Check& check);
+  void write(const std::string& verdict);
+  std::size_t not_tried() const { return expected_ - std::min(expected_, checks_.size()); }
 
   Form form_;
   std::ostream& out_;
+  std::filesystem::path file_;
   std::mutex mutex_;
+  std::size_t expected_ = 0;
   std::vector<Check> checks_;
   std::vector<Link> links_;
   std::vector<HookTime> hooks_;

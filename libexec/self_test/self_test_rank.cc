@@ -1,9 +1,9 @@
 // One rank of hookline test: tries everything that a run depends on, and says what it found.
 //
-//     self_test_rank SECONDS [--json]
-//     self_test_rank --versions        for hookline env
+//     self_test_rank SECONDS FILE [--silent]
+//     self_test_rank --versions              for hookline env
 //
-// Started by the launcher. Rank 0 prints; the exit code is 0, or 1 if a check has failed.
+// Started by the launcher. Rank 0 prints, and writes its report to FILE; the exit code is 0, or 1 if a check has failed.
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -22,6 +22,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "hooks/build_stamp.h"
 #include "hooks/error.h"
@@ -32,6 +34,7 @@
 #include "libexec/self_test/links.h"
 #include "libexec/self_test/report.h"
 #include "libexec/self_test/versions.h"
+#include "libexec/self_test/whereabouts.h"
 #include "parallel/environment.h"
 #include "parallel/hookline.h"
 #include "parallel/text_exchange.h"
@@ -44,10 +47,10 @@ namespace {
 class TimeLimit {
  public:
   using Seconds = std::chrono::duration<double>;
-  TimeLimit(Seconds limit, std::function<void(const std::string& step)> at_limit)
+  TimeLimit(Seconds limit, std::function<void(const std::string& step, const std::string& behind)> at_limit)
       : thread_([this, limit, at_limit] {
           std::unique_lock lock(mutex_);
-          if (!ended_.wait_for(lock, limit, [&] { return over_; })) at_limit(step_);
+          if (!ended_.wait_for(lock, limit, [&] { return over_; })) at_limit(step_, behind_ ? behind_() : "");
         }) {}
   ~TimeLimit() {
     cancel();
@@ -67,19 +70,34 @@ class TimeLimit {
     step_ = name;
   }
 
+  /// What tells then which ranks are behind.
+  void asks(std::function<std::string()> behind) {
+    const std::lock_guard lock(mutex_);
+    behind_ = std::move(behind);
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable ended_;
   std::string step_ = "join";
+  std::function<std::string()> behind_;
   bool over_ = false;
   std::thread thread_;
 };
 
+constexpr int kFailedWithoutReport = 3;
+constexpr std::chrono::seconds kTimeToReport{5};
+
 /// Ends at once: other ranks may be gone, or wait for something that never comes.
-[[noreturn]] void end(Report& report) {
-  const int code = report.finish();
+[[noreturn]] void end_now(int code) {
   std::fflush(nullptr);
   std::_Exit(code);
+}
+
+/// Of a rank other than 0: the launcher ends all ranks when one has failed, and rank 0 is to report what it finds before.
+[[noreturn]] void end_behind_rank_0() {
+  std::this_thread::sleep_for(kTimeToReport);
+  end_now(kFailedWithoutReport);
 }
 
 std::int64_t open_files() {
@@ -121,17 +139,22 @@ class SelfTest {
                      count(std::set<std::string>(nodes.begin(), nodes.end()).size(), "host") + ", " +
                      device_text() + ", in " + duration_of(joined),
                  ""});
+    whereabouts_.emplace(world());
+    limit_.asks([this] { return whereabouts_->behind(); });
+    const DdpConfig& ddp = accelerator_->config().ddp;
+    const std::vector<HookCase> hooks = hook_cases(ddp.comm_hook, ddp.comm_state_option);
+    constexpr std::size_t kOthers = 4;  // join, versions, open files, shared memory
+    report_.expect(kOthers + collectives().size() + (world().size() > 1 ? 1 : 0) + hooks.size());
     report_.add(judge_builds(texts("versions", HOOKLINE_BUILD_STAMP)));
     for (const Collective& each : collectives()) try_collective(each);
     if (world().size() > 1) {
-      limit_.step("links");
+      step("links");
       const std::vector<Link> links = measure_links(world(), nodes);
       report_.add(judge_links(links));
       report_.add(links);
     }
-    const DdpConfig& ddp = accelerator_->config().ddp;
     std::int64_t most_files = open_files();
-    for (const HookCase& each : hook_cases(ddp.comm_hook, ddp.comm_state_option)) {
+    for (const HookCase& each : hooks) {
       try_one(each);
       most_files = std::max(most_files, open_files());
     }
@@ -141,7 +164,7 @@ class SelfTest {
       return judge_shared_memory(free_shared_memory(), world().uses_nccl(),
                                  environment_number("LOCAL_WORLD_SIZE", 1, kMostRanks, 1));
     });
-    limit_.step("end");
+    step("end");
     accelerator_->wait_for_everyone();
   }
 
@@ -151,9 +174,14 @@ class SelfTest {
     return accelerator_->device().str() + " over " + (world().uses_nccl() ? "NCCL" : "Gloo");
   }
 
-  std::vector<std::string> texts(const std::string& step, const std::string& own) {
-    limit_.step(step);
-    return exchange_texts(world(), world().group(), own, "the self-test's " + step);
+  void step(const std::string& name) {
+    limit_.step(name);
+    if (whereabouts_) whereabouts_->step(name);
+  }
+
+  std::vector<std::string> texts(const std::string& name, const std::string& own) {
+    step(name);
+    return exchange_texts(world(), world().group(), own, "the self-test's " + name);
   }
 
   /// What the ranks find of the same thing: the worst of it, with the rank's number.
@@ -171,7 +199,7 @@ class SelfTest {
   }
 
   void try_collective(const Collective& collective) {
-    limit_.step(collective.name);
+    step(collective.name);
     std::string names;
     for (const at::ScalarType dtype : dtypes_for(world().size())) {
       const std::string problem = problem_of_any(world(), "the self-test's " + collective.name,
@@ -186,7 +214,7 @@ class SelfTest {
   }
 
   void try_one(const HookCase& each) {
-    limit_.step(each.name());
+    step(each.name());
     HookTime time;
     const std::string problem = problem_of_any(world(), "the self-test of " + each.name(),
                                                [&] { time = try_hook(accelerator_->world_ptr(), each); });
@@ -205,6 +233,7 @@ class SelfTest {
   Report& report_;
   TimeLimit& limit_;
   std::optional<Accelerator> accelerator_;
+  std::optional<Whereabouts> whereabouts_;
 };
 
 }  // namespace
@@ -213,34 +242,40 @@ class SelfTest {
 int main(int argc, char** argv) {
   using namespace hookline;
   if (argc < 2) {
-    std::fprintf(stderr, "usage: self_test_rank SECONDS [--json]; hookline test starts it\n");
+    std::fprintf(stderr, "usage: self_test_rank SECONDS FILE [--silent]; hookline test starts it\n");
     return 2;
   }
   if (std::string_view(argv[1]) == "--versions") {
     std::cout << versions_as_json() << "\n" << std::flush;
     return 0;
   }
-  const bool json = argc > 2 && std::string_view(argv[2]) == "--json";
-  const bool prints = environment_text("RANK").value_or("0") == "0";
-  Report report(!prints ? Report::Form::silent : json ? Report::Form::json : Report::Form::text, std::cout);
+  const bool silent = argc > 3 && std::string_view(argv[3]) == "--silent";
+  const bool has_report = environment_text("RANK").value_or("0") == "0";
+  Report report(has_report && !silent ? Report::Form::text : Report::Form::silent, std::cout,
+                has_report && argc > 2 ? argv[2] : "");
   const double seconds = std::atof(argv[1]);
-  // Rank 0 has the report: the others give it time to print it.
-  TimeLimit limit(TimeLimit::Seconds(seconds + (prints ? 0 : 5)), [&](const std::string& at) {
-    report.add({at, Verdict::failed, "not done when the limit of " + duration_of(seconds) + " was reached",
-                "see which rank the others wait for; on a slow network, raise --time-limit"});
-    end(report);
+  TimeLimit limit(TimeLimit::Seconds(seconds), [&](const std::string& at, const std::string& behind) {
+    report.add({at, Verdict::failed,
+                "not done when the limit of " + duration_of(seconds) + " was reached" +
+                    (behind.empty() ? "" : "; " + behind),
+                behind.empty() ? "on a slow network, raise --time-limit"
+                               : "see what these do; on a slow network, raise --time-limit"});
+    if (!has_report) end_behind_rank_0();
+    end_now(report.finish());
   });
   try {
     SelfTest(report, limit).run();
     limit.cancel();
     const int code = report.finish();
-    return prints ? code : 0;  // who has the report fails the test
+    return has_report ? code : 0;  // who has the report fails the test
   } catch (const std::exception& error) {
     limit.cancel();
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     const std::string what = of_torch ? of_torch->what_without_backtrace() : error.what();
     report.add({"run", Verdict::failed, what, advice_for(what)});
-    if (!prints) std::fprintf(stderr, "hookline test: error: %s\n", what.c_str());
-    end(report);
+    if (has_report) end_now(report.finish());
+    std::fprintf(stderr, "hookline test: error: %s\n", what.c_str());
+    std::fflush(nullptr);
+    end_behind_rank_0();
   }
 }

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "support/process.h"
 
 namespace hookline {
 namespace {
@@ -43,20 +46,49 @@ TEST(Report, SaysWhetherAllIsWell) {
   EXPECT_EQ(out.str(), "failed   join                       no\n\n1 check: 1 check failed\n");
 }
 
-TEST(Report, IsReadByPrograms) {
+TEST(Report, IsReadByProgramsAtAnyTime) {
   std::ostringstream out;
-  Report report(Report::Form::json, out);
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "report.json";
+  const auto written = [&] { return nlohmann::json::parse(testing::read_file(file)); };
+  Report report(Report::Form::silent, out, file);
+  report.expect(5);
   fill(report);
+  EXPECT_EQ(written()["verdict"], "unfinished");
+  EXPECT_EQ(written()["not_tried"], 3);
   report.add({"gather", Verdict::failed, "broken \xff byte", ""});
   EXPECT_EQ(report.finish(), 1);
-  const auto json = nlohmann::json::parse(out.str());
+  const auto json = written();
+  EXPECT_EQ(out.str(), "");
   EXPECT_EQ(json["verdict"], "failed");
+  EXPECT_EQ(json["not_tried"], 2);
   EXPECT_EQ(json["checks"][1], (nlohmann::json{{"name", "links"},
                                                {"verdict", "warning"},
                                                {"found", "120 MB/s between hosts"},
                                                {"advice", "look at\nthe cable"}}));
   EXPECT_EQ(json["links"][1]["bytes_per_second"], 2.1e9);
   EXPECT_EQ(json["hooks"][0]["wrapper"], "fp16");
+}
+
+TEST(Report, CountsWhatWasNotTried) {
+  std::ostringstream out;
+  Report report(Report::Form::text, out);
+  report.expect(29);
+  report.add({"join", Verdict::warning, "slow", ""});
+  report.add({"broadcast", Verdict::failed, "no", ""});
+  EXPECT_EQ(report.finish(), 1);
+  EXPECT_TRUE(out.str().ends_with("\n2 checks: 1 check failed, 1 warning, 27 not tried\n")) << out.str();
+}
+
+TEST(Report, SaysOnceThatItsFileCanNotBeWritten) {
+  std::ostringstream out;
+  Report report(Report::Form::text, out, "/nowhere/report.json");
+  ::testing::internal::CaptureStderr();
+  fill(report);
+  EXPECT_EQ(report.finish(), 0);
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "hookline test: the report can't be written to '/nowhere/report.json': No such file or directory\n");
 }
 
 TEST(Report, OfAnotherRankIsSilent) {

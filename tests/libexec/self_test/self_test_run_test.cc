@@ -114,7 +114,53 @@ TEST(SelfTest, EndsBeforeItRunsOutOfFiles) {
       result.out,
       AllOf(ContainsRegex("Too many open files would be needed: a rank may have 34, and 2 ranks take about "
                           "[34][0-9] in each\n"),
-            HasSubstr("-> raise the limit"), HasSubstr("1 check: 1 check failed\n")));
+            HasSubstr("-> raise the limit")));
+  // The verdict is the last word, and the launcher adds none.
+  EXPECT_TRUE(result.out.ends_with("\n1 check: 1 check failed\n")) << result.out;
+  EXPECT_THAT(result.err, Not(HasSubstr("rank 0")));
+}
+
+/// Kills the ranks below `process`; the others end with them.
+void kill_ranks(pid_t process) {
+  for (const pid_t child : testing::children_of(process)) {
+    if (testing::read_file("/proc/" + std::to_string(child) + "/comm") == "self_test_rank\n")
+      kill(child, SIGKILL);
+    else
+      kill_ranks(child);
+  }
+}
+
+/// A test whose ranks are killed when it has begun.
+ProcessResult killed_test(const std::vector<std::string>& flags) {
+  const TemporaryFolder folder;
+  Process test(HOOKLINE_BINARY, test_in(folder, flags));
+  EXPECT_TRUE(testing::eventually(
+      [&] {
+        for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+          const auto report = entry.path() / "report.json";
+          if (std::filesystem::exists(report))
+            return testing::read_file(report).find("broadcast") != std::string::npos;
+        }
+        return false;
+      },
+      std::chrono::minutes(2)));
+  kill_ranks(test.pid());
+  return test.wait();
+}
+
+TEST(SelfTest, HasAVerdictWhereRanksDie) {
+  ProcessResult result = killed_test({"--json"});
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err << result.out;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["verdict"], "failed");
+  EXPECT_GT(json["not_tried"], 0);
+  EXPECT_EQ(json["checks"][0]["name"], "join");
+  EXPECT_EQ(json["checks"].back()["found"], "the test ended with exit code 137 before all was tried");
+  EXPECT_THAT(result.err, HasSubstr(" was killed by SIGKILL"));
+  result = killed_test({});
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err << result.out;
+  EXPECT_THAT(result.out, ::testing::ContainsRegex(
+                              "[0-9]+ checks, and the ranks ended before the other [0-9]+ were tried\n$"));
 }
 
 // One that changes gradients on purpose is tried for what it leaves on the ranks; one of a program can't be.
@@ -205,10 +251,11 @@ TEST_F(SelfTestOfHosts, EndsWhenItsTimeIsUp) {
   for (int host = 0; host < 2; ++host) ASSERT_TRUE(hosts_.shape(host, "1mbit"));
   const auto results = run_on_both({}, {"--time-limit", "8"});
   EXPECT_EQ(results[0].exit_code, 1) << results[0].err;
-  EXPECT_THAT(results[0].out,
-              AllOf(HasSubstr("ok       join "), HasSubstr("\nfailed   "),
-                    HasSubstr("not done when the limit of 8.0 s was reached\n"),
-                    HasSubstr("raise --time-limit\n"), HasSubstr(" checks: 1 check failed\n")));
+  EXPECT_THAT(results[0].out, AllOf(HasSubstr("ok       join "), HasSubstr("\nfailed   "),
+                                    HasSubstr("not done when the limit of 8.0 s was reached"),
+                                    HasSubstr("on a slow network, raise --time-limit\n"),
+                                    ContainsRegex(" checks: 1 check failed, [0-9]+ not tried\n$")));
+  EXPECT_THAT(results[0].err, Not(HasSubstr("rank 0")));
 }
 
 TEST_F(SelfTestOfHosts, NamesAnAddressThatOthersCanNotReach) {

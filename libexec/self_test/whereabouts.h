@@ -1,0 +1,31 @@
+// Which rank is at which step, seen from outside of collectives.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <string>
+
+namespace hookline {
+
+class World;
+
+/// Each rank tells the store where it is. It has a connection of its own: World's may be waiting for something.
+class Whereabouts {
+ public:
+  explicit Whereabouts(const World& world);
+
+  /// This rank's step from now on. Steps are the same on every rank, and in the same order.
+  void step(const std::string& name);
+
+  /// The ranks that have come less far than others, "rank 1 is still at broadcast"; empty if there are none. From any thread.
+  std::string behind() const;
+
+ private:
+  std::string key(int rank) const;
+
+  c10::intrusive_ptr<c10d::Store> told_, asked_;
+  int rank_, size_;
+  int steps_ = 0;
+};
+
+}  // namespace hookline

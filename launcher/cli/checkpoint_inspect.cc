@@ -71,8 +71,8 @@ int checkpoint_inspect(const Arguments& arguments) {
   VerbParser parser("hookline checkpoint inspect DIR [flags]",
                     "Show what a checkpoint holds, or each of those in a run's folder of checkpoints.",
                     "hookline checkpoint inspect checkpoints");
-  parser.app().add_flag("--tensors", tensors, "Name every tensor, with its dtype and shape");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--tensors", tensors, "Name every tensor, with its dtype and shape");
+  parser.add_flag("--json", json, "Print JSON");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("DIR", 1, 1);
 

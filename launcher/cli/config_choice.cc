@@ -6,16 +6,12 @@
 namespace hookline {
 
 void ConfigChoice::add_file_flag(VerbParser& parser) {
-  parser.app()
-      .add_option("--config", file,
-                  "TOML file to read; else ./hookline.toml, or one of your own: config where")
-      ->type_name("FILE");
+  parser.add_text("--config", file, "FILE",
+                  "TOML file to read; else ./hookline.toml, or one of your own: config where");
 }
 
 void ConfigChoice::add_profile_flag(VerbParser& parser) {
-  parser.app()
-      .add_option("--profile", profile, "Put the values of [profile.NAME] over the file's others")
-      ->type_name("NAME");
+  parser.add_text("--profile", profile, "NAME", "Put the values of [profile.NAME] over the file's others");
 }
 
 Sources ConfigChoice::sources() const {

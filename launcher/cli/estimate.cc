@@ -113,7 +113,7 @@ int estimate(const Arguments& arguments) {
   std::int64_t parameters = 0;
   std::vector<std::string> shape_texts, sets;
   std::string optimizer = "adam", link = "1gbit";
-  std::optional<std::int64_t> ranks_given;
+  std::int64_t ranks_given = 0;
   bool json = false;
   ConfigChoice choice;
   VerbParser parser(
@@ -122,26 +122,18 @@ int estimate(const Arguments& arguments) {
       "step. The model is a safetensors file, a .pt file, a checkpoint, --shape for each parameter, or "
       "--parameters. The sharded column is what FSDP would take.",
       "hookline estimate --parameters 125000000 --ranks 4 --link 1gbit");
-  parser.app()
-      .add_option("--parameters", parameters, "How many there are, in matrices of the usual sizes")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, kMostTypicalParameters));
-  parser.add_assignments("--shape", shape_texts, "Of a parameter, such as 1024x512; once for each");
-  parser.app().get_option("--shape")->type_name("SIZES");
-  parser.app()
-      .add_option("--ranks", ranks_given, "That average their gradients; else the config's, or 2")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
-  parser.app()
-      .add_option("--link", link, "Speed of the network: 100mbit, 2.5gbit; else 1gbit")
-      ->type_name("SPEED");
-  parser.app()
-      .add_option("--optimizer", optimizer, "sgd, momentum, adagrad, rmsprop, adam or adamw; else adam")
-      ->type_name("NAME");
+  parser.add_number("--parameters", parameters, "N", "How many there are, in matrices of the usual sizes",
+                    {1, kMostTypicalParameters});
+  parser.add_texts("--shape", shape_texts, "SIZES", "Of a parameter, such as 1024x512; once for each");
+  parser.add_number("--ranks", ranks_given, "N", "That average their gradients; else the config's, or 2",
+                    {1, 1 << 20});
+  parser.add_text("--link", link, "SPEED", "Speed of the network: 100mbit, 2.5gbit; else 1gbit");
+  parser.add_text("--optimizer", optimizer, "NAME",
+                  "sgd, momentum, adagrad, rmsprop, adam or adamw; else adam");
   choice.add_file_flag(parser);
   choice.add_profile_flag(parser);
-  parser.add_assignments("--set", sets, "Any value of the config, such as ddp.comm_hook=power_sgd");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_texts("--set", sets, "KEY=VALUE", "Any value of the config, such as ddp.comm_hook=power_sgd");
+  parser.add_flag("--json", json, "Print JSON");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("FILE", 0, 1);
   const int sources_given = (parameters > 0) + !shape_texts.empty() + !parser.plain().empty();
@@ -163,7 +155,7 @@ int estimate(const Arguments& arguments) {
   if (!resolution.ok()) return kBadInput;
   const RunConfig& config = resolution.config;
 
-  const std::int64_t ranks = ranks_given.value_or(world_size_of(config.launch));
+  const std::int64_t ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);
   double count = 0;
   for (const Shape& shape : shapes) count += static_cast<double>(numel_of(shape));
   const HookRow* const chosen = catalog.find_hook(config.ddp.comm_hook);
@@ -211,6 +203,15 @@ int estimate(const Arguments& arguments) {
                                {"bytes", *bytes},
                                {"seconds", seconds(*bytes)},
                                {"chosen", is_chosen}});
+  }
+  if (!chosen && config.ddp.comm_hook != "no") {
+    text += "  " + padded(config.ddp.comm_hook, 27) +
+            "not known: it is a plug-in's or a program's; what it sends is printed at the end of a run\n";
+    result["hooks"].push_back({{"hook", config.ddp.comm_hook},
+                               {"wrapper", wrapper.name},
+                               {"bytes", nullptr},
+                               {"seconds", nullptr},
+                               {"chosen", true}});
   }
   std::cout << (json ? result.dump(2) + "\n" : text) << std::flush;
   return kSuccess;

@@ -60,7 +60,7 @@ int hooks_describe(const Arguments& arguments) {
   std::vector<std::string> plugins;
   VerbParser parser("hookline hooks describe NAME [flags]", "Describe a communication hook and its options.",
                     "hookline hooks describe power_sgd");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--json", json, "Print JSON");
   parser.add_program(program);
   parser.add_plugins(plugins);
   if (!parser.parse(arguments)) return kSuccess;

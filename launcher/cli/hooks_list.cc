@@ -50,7 +50,7 @@ int hooks_list(const Arguments& arguments) {
   std::vector<std::string> plugins;
   VerbParser parser("hookline hooks list [flags]", "List the communication hooks and wrappers.",
                     "hookline hooks list --program ./train");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--json", json, "Print JSON");
   parser.add_program(program);
   parser.add_plugins(plugins);
   if (!parser.parse(arguments)) return kSuccess;

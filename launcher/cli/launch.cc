@@ -140,14 +140,12 @@ int launch(const Arguments& arguments) {
                     "hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5");
   request.config.add_file_flag(parser);
   request.config.add_profile_flag(parser);
-  for (KeyFlag& flag : request.keys)
-    parser.app().add_option(flag.flag, flag.value, flag.help)->type_name(flag.value_name);
-  parser.add_assignments("--state-option", request.state_options,
-                         "An option of the hook, such as matrix_approximation_rank=2; once for each");
-  parser.add_assignments("--set", request.sets,
-                         "Any value of the config, such as logging.level=debug; once for each");
-  parser.app().add_flag("--dry-run", request.dry_run,
-                        "Print what each rank would be given, and start nothing");
+  for (KeyFlag& flag : request.keys) parser.add_text(flag.flag, flag.value, flag.value_name, flag.help);
+  parser.add_texts("--state-option", request.state_options, "KEY=VALUE",
+                   "An option of the hook, such as matrix_approximation_rank=2; once for each");
+  parser.add_texts("--set", request.sets, "KEY=VALUE",
+                   "Any value of the config, such as logging.level=debug; once for each");
+  parser.add_flag("--dry-run", request.dry_run, "Print what each rank would be given, and start nothing");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   if (parser.plain().empty()) throw UsageError(missing_program(arguments));
 

@@ -108,9 +108,8 @@ int new_project(const Arguments& arguments) {
                     "Make a project that builds and trains: a program, its CMake file, a config, jobs for "
                     "Slurm and Kubernetes.",
                     "hookline new my-training");
-  parser.app()
-      .add_option("--variant", variant, "minimal, or custom-hook: with a gradient hook of its own")
-      ->type_name("VARIANT");
+  parser.add_text("--variant", variant, "VARIANT",
+                  "minimal, or custom-hook: with a gradient hook of its own");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("folder", 1, 1);
   if (variant != "minimal" && variant != "custom-hook")

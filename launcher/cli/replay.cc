@@ -103,24 +103,17 @@ int replay(const Arguments& arguments) {
       "it takes.",
       "hookline replay --input gradients --output replayed --comm-hook power_sgd --state-option "
       "matrix_approximation_rank=2 --state-option start_powerSGD_iter=2");
-  parser.app()
-      .add_option("--input", flags.input, "Recorded gradients, one file a step and rank")
-      ->type_name("DIR");
-  parser.app()
-      .add_option("--output", flags.output, "Folder for what the hook makes of them")
-      ->type_name("DIR");
-  parser.app().add_option("--comm-hook", flags.comm_hook, "Gradient communication hook")->type_name("HOOK");
-  parser.app()
-      .add_option("--comm-wrapper", flags.comm_wrapper, "Precision that the hook works in: no, fp16, bf16")
-      ->type_name("WRAPPER");
-  parser.app()
-      .add_option("--bucket-cap-mb", flags.bucket_cap_mb, "Size of the buckets in MiB, or auto")
-      ->type_name("N");
-  parser.add_assignments("--state-option", flags.state_options,
-                         "An option of the hook, such as matrix_approximation_rank=2");
-  parser.add_assignments("--set", flags.sets,
-                         "Any value of the config, such as ddp.gradient_as_bucket_view=true");
-  parser.app().add_flag("--json", flags.json, "Print a JSON object a step");
+  parser.add_text("--input", flags.input, "DIR", "Recorded gradients, one file a step and rank");
+  parser.add_text("--output", flags.output, "DIR", "Folder for what the hook makes of them");
+  parser.add_text("--comm-hook", flags.comm_hook, "HOOK", "Gradient communication hook");
+  parser.add_text("--comm-wrapper", flags.comm_wrapper, "WRAPPER",
+                  "Precision that the hook works in: no, fp16, bf16");
+  parser.add_text("--bucket-cap-mb", flags.bucket_cap_mb, "N", "Size of the buckets in MiB, or auto");
+  parser.add_texts("--state-option", flags.state_options, "KEY=VALUE",
+                   "An option of the hook, such as matrix_approximation_rank=2");
+  parser.add_texts("--set", flags.sets, "KEY=VALUE",
+                   "Any value of the config, such as ddp.gradient_as_bucket_view=true");
+  parser.add_flag("--json", flags.json, "Print a JSON object a step");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
   if (flags.input.empty()) throw UsageError("--input is missing: the folder of the recorded gradients");

@@ -32,9 +32,9 @@ namespace fs = std::filesystem;
 struct Request {
   std::string scheduler, name, image, template_file;
   ConfigChoice config;
-  int nodes = 0;  // 0: as the config says
+  std::int64_t nodes = 0;  // 0: as the config says
   bool nodes_are_given = false;
-  int warning_seconds = 90;
+  std::int64_t warning_seconds = 90;
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
 };
@@ -194,33 +194,24 @@ int submit(const Arguments& arguments) {
       "Write a job that launches a program on several nodes, and hand it to a scheduler. A job that is "
       "preempted saves its state, is queued again, and goes on.",
       "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
-  parser.app().add_option("--scheduler", request.scheduler, "slurm, kubernetes or mpirun")->type_name("S");
+  parser.add_text("--scheduler", request.scheduler, "S", "slurm, kubernetes or mpirun");
   request.config.add_file_flag(parser);
   request.config.add_profile_flag(parser);
-  parser.app()
-      .add_option("--nodes", request.nodes, "How many nodes; else [launch] nnodes")
-      ->type_name("N")
-      ->check(CLI::Range(1, 4096));
-  parser.app().add_option("--name", request.name, "The job's name; else the program's")->type_name("NAME");
-  parser.app()
-      .add_option("--image", request.image,
-                  "Of the container, for Kubernetes: holds hookline and the program")
-      ->type_name("IMAGE");
-  parser.app()
-      .add_option("--warning-seconds", request.warning_seconds,
-                  "Between the warning and the end of a job's time")
-      ->type_name("N")
-      ->check(CLI::Range(1, 86400));
-  parser.app()
-      .add_option("--template", request.template_file, "Another template, in place of the built-in one")
-      ->type_name("FILE");
-  parser.add_assignments("--set", request.sets,
-                         "Any value of the config, such as training.max_steps=1000; once for each");
-  parser.add_assignments("--scheduler-arg", request.scheduler_arguments,
-                         "An argument of sbatch or mpirun, such as --time=02:00:00; once for each");
-  parser.app().add_flag("--print", request.print, "Print the job, and hand it to nobody");
-  parser.app().add_flag("--no-follow", request.no_follow,
-                        "Return when the job is queued, instead of showing its log");
+  parser.add_number("--nodes", request.nodes, "N", "How many nodes; else [launch] nnodes", {1, 4096});
+  parser.add_text("--name", request.name, "NAME", "The job's name; else the program's");
+  parser.add_text("--image", request.image, "IMAGE",
+                  "Of the container, for Kubernetes: holds hookline and the program");
+  parser.add_number("--warning-seconds", request.warning_seconds, "N",
+                    "Between the warning and the end of a job's time", {1, 86400});
+  parser.add_text("--template", request.template_file, "FILE",
+                  "Another template, in place of the built-in one");
+  parser.add_texts("--set", request.sets, "KEY=VALUE",
+                   "Any value of the config, such as training.max_steps=1000; once for each");
+  parser.add_texts("--scheduler-arg", request.scheduler_arguments, "ARG",
+                   "An argument of sbatch or mpirun, such as --time=02:00:00; once for each");
+  parser.add_flag("--print", request.print, "Print the job, and hand it to nobody");
+  parser.add_flag("--no-follow", request.no_follow,
+                  "Return when the job is queued, instead of showing its log");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   const auto& schedulers = {"slurm", "kubernetes", "mpirun"};
   if (std::find(schedulers.begin(), schedulers.end(), request.scheduler) == schedulers.end())

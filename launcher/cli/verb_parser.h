@@ -1,12 +1,17 @@
 // The flags of one verb.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "launcher/cli/arguments.h"
+
+namespace CLI {
+class App;
+}
 
 namespace hookline {
 
@@ -34,17 +39,38 @@ class Description {
   DescribedVerb verb;
 };
 
-/// Flags are added to app() as to any CLI::App; plain arguments are ours, because a launched program's must
-/// stay untouched, and so are the messages.
+/// What a number may be, ends included.
+template <class Number>
+struct Limits {
+  Number least, most;
+};
+
+/// CLI11 behind it reads the flags; plain arguments are ours, because a launched program's must stay untouched, and so are
+/// the messages.
 class VerbParser {
  public:
   /// `usage` is the whole command, "hookline hooks describe NAME [flags]"; `example` one command that works.
   VerbParser(const std::string& usage, const std::string& summary, const std::string& example);
+  ~VerbParser();
+  VerbParser(const VerbParser&) = delete;
+  VerbParser& operator=(const VerbParser&) = delete;
 
-  CLI::App& app() { return app_; }
+  /// A flag that takes no value.
+  void add_flag(const std::string& flag, bool& given, const std::string& help);
 
-  /// A flag that may be given several times, each time with KEY=VALUE.
-  void add_assignments(const std::string& flag, std::vector<std::string>& values, const std::string& help);
+  /// A flag that takes a value, which help calls `value_name`. Without the flag `value` stays as it is.
+  void add_text(const std::string& flag, std::string& value, const std::string& value_name,
+                const std::string& help);
+
+  /// A flag that may be given several times, each time with a value.
+  void add_texts(const std::string& flag, std::vector<std::string>& values, const std::string& value_name,
+                 const std::string& help);
+
+  /// A flag that takes a number. A whole one may be given as 125M or 1.5B: thousands (K), millions and 10⁹.
+  void add_number(const std::string& flag, std::int64_t& value, const std::string& value_name,
+                  const std::string& help, Limits<std::int64_t> limits);
+  void add_number(const std::string& flag, double& value, const std::string& value_name,
+                  const std::string& help, Limits<double> limits);
 
   /// --program PROG, for verbs that look at hooks without launching.
   void add_program(std::string& program);
@@ -65,7 +91,7 @@ class VerbParser {
   std::vector<Flag> flags() const;
   DescribedVerb described() const;
 
-  CLI::App app_;
+  std::unique_ptr<CLI::App> app_;
   std::string usage_, example_;
   std::vector<std::string> repeated_;
   std::vector<std::string> plain_;

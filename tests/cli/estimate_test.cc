@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "checkpoint/tensor_file.h"
 #include "run_hookline.h"
@@ -89,6 +93,30 @@ TEST(Estimate, TakesTheRanksOfTheConfig) {
     }
   }
   EXPECT_EQ(estimated(sandbox, {"--parameters", "1000"}).at("ranks"), 2);
+}
+
+TEST(Estimate, TakesNumbersAsPeopleWriteThem) {
+  const Sandbox sandbox;
+  for (const auto& [text, parameters] : std::map<std::string, std::int64_t>{
+           {"125M", 125'000'000}, {"1.1B", 1'100'000'000}, {"64K", 64'000}, {"2.5k", 2'500}, {"7e3", 7'000}})
+    EXPECT_EQ(estimated(sandbox, {"--parameters", text}).at("parameters"), parameters) << text;
+}
+
+TEST(Estimate, LeavesTheBytesOfAForeignHookOpen) {
+  const Sandbox sandbox;
+  const std::vector<std::string> flags = {"--parameters", "1M", "--set", "ddp.comm_hook=program:mine"};
+  const auto json = estimated(sandbox, flags);
+  EXPECT_EQ(json.at("hooks").back(), (nlohmann::json{{"hook", "program:mine"},
+                                                     {"wrapper", "no"},
+                                                     {"bytes", nullptr},
+                                                     {"seconds", nullptr},
+                                                     {"chosen", true}}));
+  std::vector<std::string> arguments = {"estimate"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  EXPECT_THAT(
+      sandbox.run(arguments).out,
+      HasSubstr("  program:mine               not known: it is a plug-in's or a program's; what it sends "
+                "is printed at the end of a run\n"));
 }
 
 TEST(Estimate, PrintsATable) {

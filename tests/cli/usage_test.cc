@@ -184,6 +184,20 @@ TEST(Usage, RefusesAValueGivenTwice) {
                "hookline: error: a.b is given twice: by --set a.b\n  see: hookline launch --help\n");
 }
 
+TEST(Usage, SaysWhichNumbersAFlagTakes) {
+  const std::string takes =
+      "hookline: error: --parameters takes a whole number from 1 to 1000000000000, not '";
+  for (const char* wrong : {"0", "-1", "1.5", "12x", "1e400", "nan", "2000B", "M", "1.0000001M"})
+    expect_error({"estimate", std::string("--parameters=") + wrong},
+                 takes + wrong + "'\n  see: hookline estimate --help\n");
+  expect_error({"test", "--time-limit", "0.5"},
+               "hookline: error: --time-limit takes a number from 1 to 86400, not '0.5'\n"
+               "  see: hookline test --help\n");
+  expect_error({"test", "--time-limit", "2m"},
+               "hookline: error: --time-limit takes a number from 1 to 86400, not '2m'\n"
+               "  see: hookline test --help\n");
+}
+
 TEST(Usage, ShowsHowASettingIsWritten) {
   expect_error(
       {"launch", "--set", "comm_hook", "/bin/true"},

@@ -27,7 +27,7 @@ int config_diff(const Arguments& arguments) {
       "Show the values in which two configs differ, and where they come from. Environment and command line "
       "are left out. Exits with 1 if they differ.",
       "hookline config diff base.toml run.toml");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--json", json, "Print JSON");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 2, 2);

@@ -47,7 +47,7 @@ int config_set(const Arguments& arguments) {
       "Set values in a config file, or take keys out of it. Comments, order and spacing stay. A file that "
       "would not be valid afterwards is not written.",
       "hookline config set run.toml ddp.comm_hook fp16");
-  parser.app().add_flag("--unset", unset, "Take the keys out, so that they have their defaults again");
+  parser.add_flag("--unset", unset, "Take the keys out, so that they have their defaults again");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   const std::vector<std::string>& plain = parser.plain();
@@ -61,7 +61,8 @@ int config_set(const Arguments& arguments) {
   sources.file = file;
   hooks.apply_to(sources);
   std::string text;
-  if (std::filesystem::exists(file) || unset) {
+  const bool is_new = !std::filesystem::exists(file);
+  if (!is_new || unset) {
     const auto source = read_or_report(file);
     if (!source) return kBadInput;
     text = source->text();
@@ -97,6 +98,7 @@ int config_set(const Arguments& arguments) {
     return kBadInput;
   }
   replace_file(file, text);
+  if (is_new) log::info("'" + file.string() + "' was not there, and is made");
   return kSuccess;
 }
 

@@ -22,10 +22,10 @@ int config_show(const Arguments& arguments) {
       "Show every value that a run would get, and where it comes from: command line, environment, "
       "file or default. Without FILE, of the one that a launch would find: config where.",
       "hookline config show run.toml --set ddp.comm_hook=fp16");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--json", json, "Print JSON");
   choice.add_profile_flag(parser);
   parser.add_program(program);
-  parser.add_assignments("--set", sets, "Any value of the config, such as logging.level=debug");
+  parser.add_texts("--set", sets, "KEY=VALUE", "Any value of the config, such as logging.level=debug");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 0, 1);
 

@@ -21,7 +21,7 @@ int config_update(const Arguments& arguments) {
       "Change a config file of an older schema version into one of today's, and show what changes. Comments "
       "and order stay.",
       "hookline config update run.toml --dry-run");
-  parser.app().add_flag("--dry-run", dry_run, "Show what would change, and change nothing");
+  parser.add_flag("--dry-run", dry_run, "Show what would change, and change nothing");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 1, 1);
 

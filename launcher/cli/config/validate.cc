@@ -80,7 +80,7 @@ int config_validate(const Arguments& arguments) {
                     "command line are left "
                     "out.",
                     "hookline config validate run.toml");
-  parser.app().add_flag("--json", json, "Print JSON: for each file its problems, with their places");
+  parser.add_flag("--json", json, "Print JSON: for each file its problems, with their places");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("config file", 1, std::numeric_limits<std::size_t>::max());

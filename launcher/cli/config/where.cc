@@ -16,7 +16,7 @@ int config_where(const Arguments& arguments) {
       "Show which config file a launch without --config would read here, and where it looks for one. The "
       "first that is there is read, alone.",
       "hookline config where");
-  parser.app().add_flag("--json", json, "Print JSON");
+  parser.add_flag("--json", json, "Print JSON");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 

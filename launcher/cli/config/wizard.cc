@@ -67,20 +67,14 @@ int config_wizard(const Arguments& arguments) {
       "Write a config file by question and answer. Asks only what this machine and the answers before leave "
       "open; '<' or Esc goes back.",
       "hookline config --output run.toml");
-  parser.app()
-      .add_option("--output", flags.output, "The file to write; else hookline.toml")
-      ->type_name("FILE");
-  parser.app()
-      .add_option("--answers", flags.answers,
-                  "Take the answers from the lines of a file; an empty line is the default")
-      ->type_name("FILE");
-  parser.app().add_flag("--yes", flags.yes, "Where the answers end, take the defaults");
-  parser.app().add_flag("--force", flags.force, "Replace the file if it is there");
-  parser.app().add_flag("--plain", flags.plain, "Ask in lines, without moving the cursor");
-  parser.app()
-      .add_option("--parameters", flags.parameters, "Of your model: for what hooks would send")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, kMostTypicalParameters));
+  parser.add_text("--output", flags.output, "FILE", "The file to write; else hookline.toml");
+  parser.add_text("--answers", flags.answers, "FILE",
+                  "Take the answers from the lines of a file; an empty line is the default");
+  parser.add_flag("--yes", flags.yes, "Where the answers end, take the defaults");
+  parser.add_flag("--force", flags.force, "Replace the file if it is there");
+  parser.add_flag("--plain", flags.plain, "Ask in lines, without moving the cursor");
+  parser.add_number("--parameters", flags.parameters, "N", "Of your model: for what hooks would send",
+                    {1, kMostTypicalParameters});
   parser.add_program(flags.program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);

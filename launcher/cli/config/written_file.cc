@@ -10,10 +10,8 @@
 namespace hookline {
 
 void WrittenFile::add_flags(VerbParser& parser) {
-  parser.app()
-      .add_option("--output", file, "The file to write, instead of standard output")
-      ->type_name("FILE");
-  parser.app().add_flag("--force", force, "Replace the file if it is there");
+  parser.add_text("--output", file, "FILE", "The file to write, instead of standard output");
+  parser.add_flag("--force", force, "Replace the file if it is there");
 }
 
 int WrittenFile::write(const std::string& text) const {

@@ -18,15 +18,20 @@
 #include "parallel/checkpointer.h"
 #include "parallel/environment.h"
 #include "parallel/loader_state.h"
+#include "parallel/metrics_log.h"
 #include "parallel/model_signature.h"
 #include "parallel/model_state.h"
 #include "parallel/optimizer_state.h"
 #include "parallel/rank_status.h"
+#include "parallel/run_summary.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
 
 namespace hookline {
 namespace {
+
+constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kRunSummary = "summary.json";
 
 RunConfig config_from_environment() {
   const Catalog& catalog = Registry::instance().catalog();
@@ -48,6 +53,21 @@ struct Accelerator::State {
   std::vector<std::shared_ptr<detail::EpochPlan>> loaders;
   at::Tensor last_loss;  // given to backward()
   std::unique_ptr<Checkpointer> checkpointer;
+  const MetricsLog::Clock::time_point start = MetricsLog::Clock::now();
+  StepTimes times;
+  std::unique_ptr<MetricsLog> metrics;  // the main rank's
+  std::optional<std::filesystem::path>
+      run_folder;  // where it leaves what it has measured; of other ranks none
+
+  ~State() {
+    if (run_folder && times.steps() > 0) write_run_summary(*run_folder / kRunSummary, times, wire_reports());
+  }
+
+  std::vector<WireReport> wire_reports() const {
+    std::vector<WireReport> reports;
+    for (const auto& model : models) reports.push_back(model->wire_report());
+    return reports;
+  }
 
   /// Tells the launcher how far this rank is.
   void tell() const {
@@ -64,6 +84,7 @@ struct Accelerator::State {
   }
 
   void after_step(bool last) {
+    times.step();
     tell();
     if (!config.training.checkpoint_every_steps) return;
     std::set<const void*> in_hand;
@@ -113,6 +134,8 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
   state_->checkpointer =
       std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted, state_->progress);
+  if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
+    state_->run_folder = *folder;
   state_->tell();  // from here on, a first step that never ends is seen
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
@@ -261,10 +284,13 @@ double Accelerator::clip_grad_norm(const std::vector<at::Tensor>& parameters, do
   return torch::nn::utils::clip_grad_norm_(parameters, max_norm, norm_type);
 }
 
-std::string Accelerator::wire_summary() const {
-  std::vector<WireReport> reports;
-  for (const auto& model : state_->models) reports.push_back(model->wire_report());
-  return wire_table(reports);
+void Accelerator::log(const std::map<std::string, double>& values) {
+  if (!state_->run_folder) return;
+  if (!state_->metrics)
+    state_->metrics = std::make_unique<MetricsLog>(*state_->run_folder / kMetricsFile, state_->start);
+  state_->metrics->add(steps_done(), values);
 }
+
+std::string Accelerator::wire_summary() const { return wire_table(state_->wire_reports()); }
 
 }  // namespace hookline

@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -131,6 +132,11 @@ class Accelerator {
 
   /// The last call: saves what [training] checkpoint_every_steps says is due, and waits until it is saved.
   void end_training();
+
+  /// Logs values of the main rank's, with the steps taken so far: a line of metrics.jsonl in the run's folder, where `hookline
+  /// sweep` looks for its metric. Never waits for the disk. Other ranks may call it too, and log nothing; so does a run without
+  /// a folder. Throws Error for the names "step" and "seconds", which each line has by itself.
+  void log(const std::map<std::string, double>& values);
 
   /// What the prepared models have put on the wire, as a table; empty if there is none.
   std::string wire_summary() const;

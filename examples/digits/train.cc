@@ -64,12 +64,14 @@ void train(const Options& options) {
     std::snprintf(line, sizeof line, "epoch %2lld  loss %.4f  %.2f s", static_cast<long long>(epoch + 1),
                   loss, seconds.count());
     accelerator.print(line);
+    accelerator.log({{"loss", loss}});
   }
   accelerator.end_training();
 
+  const double right = accuracy(accelerator, model, test_set);
+  accelerator.log({{"accuracy", right}});
   char line[100];
-  std::snprintf(line, sizeof line, "\ntest accuracy %.2f %% of %zu images\n",
-                100 * accuracy(accelerator, model, test_set), *test_set.size());
+  std::snprintf(line, sizeof line, "\ntest accuracy %.2f %% of %zu images\n", 100 * right, *test_set.size());
   accelerator.print(line);
   accelerator.print(accelerator.wire_summary());
   if (const char* folder = std::getenv("HOOKLINE_RUN_DIR"))

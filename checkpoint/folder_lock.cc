@@ -13,11 +13,11 @@
 namespace hookline {
 namespace fs = std::filesystem;
 
-FolderLock::FolderLock(const fs::path& folder) {
+FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
-  const std::string what = "checkpoint_dir '" + folder.string() + "' ";
+  const std::string what = name + " '" + folder.string() + "' ";
   if (error) throw Error(what + "can't be made: " + error.message() + ": name another folder");
   descriptor_ = ::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0)

@@ -1,7 +1,8 @@
-// One run at a time in a folder of checkpoints.
+// One run at a time in a folder.
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace hookline {
 
@@ -9,8 +10,8 @@ namespace hookline {
 /// nobody's.
 class FolderLock {
  public:
-  /// Makes the folder. Throws Error if that fails, or if another run saves into it.
-  explicit FolderLock(const std::filesystem::path& folder);
+  /// Makes the folder. Throws Error, in which it is `name`, if that fails, or if another run has it.
+  FolderLock(const std::filesystem::path& folder, const std::string& name);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/metrics_log.h"
 #include "parallel/preemption.h"
 #include "parallel/random_state.h"
 #include "parallel/text_exchange.h"
@@ -47,7 +48,7 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
   if (config_.checkpoint_every_steps) {
     watch_for_preemption();
     const std::string problem = problem_of_any(*world_, "the checkpoints", [this] {
-      if (world_->rank() == 0) lock_.emplace(config_.checkpoint_dir);
+      if (world_->rank() == 0) lock_.emplace(config_.checkpoint_dir, "checkpoint_dir");
     });
     if (!problem.empty()) throw Error(problem);
   }
@@ -230,6 +231,7 @@ void Checkpointer::end_for_later() {
     log::info("ending at step " + std::to_string(progress_->steps) +
               ", as SIGUSR1 asks: with resume = \"auto\" the next launch goes on from here");
   world_->barrier("the end after SIGUSR1");
+  MetricsLog::flush_all();
   std::fflush(nullptr);
   std::_Exit(kSavedForLater);
 }

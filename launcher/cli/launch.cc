@@ -118,7 +118,7 @@ bool can_resume(const RunConfig& config, bool dry) {
     const std::int64_t from = is_named ? step_of_named(training.resume) : 0;
     // A host that joins a run of several finds what that run has saved: the ranks know which start this is.
     if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
-    if (!dry) FolderLock(training.checkpoint_dir);  // the ranks' own, from their start on
+    if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir");  // the ranks' own, from their start on
     if (is_named) expect_none_beyond(training.checkpoint_dir, from);
     if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;

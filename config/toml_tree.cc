@@ -45,6 +45,10 @@ TomlNode convert(const Value& value, const KeyPath& path, const std::map<KeyPath
   const bool is_list_of_texts =
       value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
                                       [](const Value& each) { return each.is_string(); });
+  if (value.is_array()) {
+    // Keys inside of an array have no names of their own among the text's.
+    for (const Value& each : value.as_array()) node.elements.push_back(convert(each, path, {}, source));
+  }
   if (is_list_of_texts) {
     std::vector<std::string> texts;
     for (const Value& each : value.as_array()) texts.push_back(each.as_string());

@@ -17,6 +17,7 @@ struct TomlNode {
   Kind kind = Kind::table;
   OptionValue value;                                       // of a scalar or list
   std::vector<std::pair<std::string, TomlNode>> children;  // of a table, in the order of the text
+  std::vector<TomlNode> elements;                          // of an array or list
   Span key;                                                // the last name of the key
   Span place;                                              // the value
 };

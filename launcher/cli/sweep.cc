@@ -1,0 +1,337 @@
+// hookline sweep: runs a program with many configs, and says which is best.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/print.h"
+#include "config/resolve.h"
+#include "config/starting_file.h"
+#include "config/visible_gpus.h"
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/node_setup.h"
+#include "launcher/cli/plan.h"
+#include "launcher/cli/replace_file.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/supervise/shell.h"
+#include "launcher/sweep/run_sweep.h"
+#include "launcher/sweep/table.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostShown = 20;
+
+struct Flags {
+  std::string output;
+  std::vector<std::string> rerun;
+  bool retry_failed = false, dry_run = false, json = false;
+};
+
+/// Cells as configs, each checked as a launch would check it.
+class Resolver {
+ public:
+  Resolver(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks) : hooks_(hooks) {
+    if (!sweep.settings.config.empty()) base_.file = file.parent_path() / sweep.settings.config;
+    hooks.apply_to(base_);
+    const Resolution plain = resolve({}, hooks.catalog);
+    for (const ShownValue& value : shown_values(plain.config))
+      defaults_.emplace(value.key(), to_text(value.value));
+  }
+
+  Resolution resolve_cell(const Assignments& values) const {
+    Sources sources = base_;
+    for (const auto& [key, value] : values)
+      if (!key.starts_with("args.")) sources.overrides.push_back({key, value, key + "=" + value});
+    return resolve(sources, hooks_.catalog);
+  }
+
+  /// What tells runs apart are the values that are not as by default; where logs go does not.
+  ResolvedCell cell(const Assignments& values) {
+    const Resolution resolution = resolve_cell(values);
+    ResolvedCell cell;
+    cell.problems = resolution.report();
+    if (!resolution.ok()) return cell;
+    cell.problems.clear();
+    RunConfig config = resolution.config;
+    if (has_many_nodes(config.launch)) cell.problems = "a trial runs on one node: launch.nnodes is 1\n";
+    if (visible_gpus() == 0 && (config.launch.device == "cuda" || config.launch.backend == "nccl"))
+      cell.problems = "it needs a GPU, and " + why_no_gpu() + "\n";
+    if (!cell.problems.empty()) return cell;
+    most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
+    uses_gpus_ = uses_gpus_ || (config.launch.device != "cpu" && visible_gpus() > 0);
+    for (const ShownValue& value : shown_values(config))
+      if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))
+        cell.identity += value.key() + " = " + to_text(value.value) + "\n";
+    for (std::string& plugin : config.ddp.plugins) plugin = fs::absolute(plugin).string();
+    const TrainingConfig& training = config.training;
+    if (training.checkpoint_every_steps && fs::path(training.checkpoint_dir).is_relative())
+      cell.own_folders["training.checkpoint_dir"] = "checkpoints";
+    if (!training.record_gradients.empty() && fs::path(training.record_gradients).is_relative())
+      cell.own_folders["training.record_gradients"] = "gradients";
+    cell.config = chosen_file(config);
+    cell.grace_seconds = config.launch.grace_period_seconds;
+    return cell;
+  }
+
+  std::int64_t most_ranks() const { return most_ranks_; }
+  bool uses_gpus() const { return uses_gpus_; }
+
+ private:
+  const CatalogOf& hooks_;
+  Sources base_;
+  std::set<std::pair<std::string, std::string>> defaults_;
+  std::int64_t most_ranks_ = 1;
+  bool uses_gpus_ = false;
+};
+
+std::string count(std::size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses) {
+  if (plan.invalid.empty()) return;
+  log::warning(count(plan.invalid.size(), "combination") + " can't run" +
+               (refuses                    ? " (invalid = \"refuse\")"
+                : plan.invalid.size() == 1 ? ", and is left out"
+                                           : ", and are left out"));
+  for (std::size_t i = 0; i < plan.invalid.size() && i < kMostShown; ++i)
+    std::cerr << "  " << label_of(plan.invalid[i].values, same) << "\n    "
+              << first_line(plan.invalid[i].problems) << "\n";
+  if (plan.invalid.size() > kMostShown)
+    std::cerr << "  and " << plan.invalid.size() - kMostShown << " more\n";
+  std::cerr << std::flush;
+}
+
+void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
+  for (const PlannedTrial& trial : plan.trials) {
+    if (json) {
+      std::cout << Json{{"id", trial.id},
+                        {"values", trial.values},
+                        {"program", trial.program},
+                        {"repeat", trial.repeat},
+                        {"baseline", trial.is_baseline}}
+                       .dump()
+                << "\n";
+      continue;
+    }
+    const std::string label = label_of(trial.values, same);
+    std::cout << trial.id << "  " << (label.empty() ? "(as the config has it)" : label)
+              << (trial.is_baseline ? "  (baseline)" : "") << "\n";
+  }
+  if (!json) std::cout << count(plan.trials.size(), "trial") << "\n";
+  std::cout << std::flush;
+}
+
+/// Those that were asked for wait again; what they have left stays beside them. Throws UsageError.
+void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
+  const auto again = [&](const std::string& id) {
+    const fs::path own = folder / "trials" / id;
+    std::error_code error;
+    for (int n = 1; fs::exists(own, error); ++n) {
+      const fs::path kept = own.string() + "." + std::to_string(n);
+      if (fs::exists(kept, error)) continue;
+      fs::rename(own, kept, error);
+      if (error) throw Error("'" + own.string() + "' can't be renamed: " + error.message());
+    }
+    state.reset(id);
+  };
+  std::vector<std::string> chosen;
+  const std::vector<Trial> trials = state.trials();
+  for (const std::string& named : flags.rerun) {
+    std::vector<std::string> found;
+    for (const Trial& trial : trials)
+      if (!named.empty() && trial.planned.id.starts_with(named)) found.push_back(trial.planned.id);
+    if (found.size() != 1)
+      throw UsageError("--rerun '" + named + "' names " +
+                       (found.empty() ? "no trial" : count(found.size(), "trial")) +
+                       " of this sweep; --dry-run lists their ids");
+    chosen.push_back(found.front());
+  }
+  for (const Trial& trial : trials) {
+    const TrialStatus status = trial.result.status;
+    if (flags.retry_failed && (status == TrialStatus::failed || status == TrialStatus::stopped))
+      chosen.push_back(trial.planned.id);
+  }
+  for (const std::string& id : chosen) again(id);
+}
+
+Json json_of(const std::optional<Measured>& value) {
+  return value ? Json{{"mean", value->mean}, {"spread", value->spread}} : Json(nullptr);
+}
+
+void print_rows_as_json(const std::vector<ResultRow>& rows) {
+  for (const ResultRow& row : rows)
+    std::cout << Json{{"values", row.values},
+                      {"baseline", row.is_baseline},
+                      {"done", row.done},
+                      {"failed", row.failed},
+                      {"stopped", row.stopped},
+                      {"waiting", row.waiting},
+                      {"metric", json_of(row.metric)},
+                      {"step_seconds", json_of(row.step_seconds)},
+                      {"trial_seconds", json_of(row.trial_seconds)},
+                      {"bytes_per_step", json_of(row.bytes_per_step)},
+                      {"compression", json_of(row.compression)},
+                      {"peak_memory_bytes", json_of(row.peak_memory_bytes)},
+                      {"speedup", json_of(row.speedup)},
+                      {"best_id", row.best_id}}
+                     .dump()
+              << "\n";
+}
+
+/// The winner's config as a file, and the command to run it.
+void keep_best(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
+  if (rows.empty() || rows.front().best_id.empty()) return;
+  const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
+                                 [&](const PlannedTrial& trial) { return trial.id == rows.front().best_id; });
+  const fs::path file = run.folder / "best.toml";
+  replace_file(file, "# The best of a sweep: trial " + best->id + ".\n" + best->cell.config);
+  if (json) return;
+  std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
+  command.insert(command.end(), best->program.begin(), best->program.end());
+  std::cout << "\nThe best is " << file.string() << ":\n  " << shell_line(command) << "\n";
+}
+
+/// Says if trials that run at once have to share cores or GPUs.
+void check_places(const SweepRun& run) {
+  const std::int64_t places = places_of(run);
+  const auto has = static_cast<std::int64_t>(run.uses_gpus ? static_cast<std::size_t>(run.machine.gpus)
+                                                           : run.machine.cores.size());
+  if (places > 1 && places * run.most_ranks > has)
+    log::warning("max_parallel = " + std::to_string(places) + " trials of up to " +
+                 std::to_string(run.most_ranks) + (run.most_ranks == 1 ? " rank" : " ranks") + " share the " +
+                 std::to_string(has) + (run.uses_gpus ? " GPUs" : " cores") +
+                 " here, and slow each other down");
+}
+
+SweepMachine machine() {
+  SweepMachine machine;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &cores)) machine.cores.push_back(core);
+  machine.gpus = visible_gpus();
+  return machine;
+}
+
+int run_and_report(const SweepRun& run, const SweepPlan& plan, const Flags& flags) {
+  Signals signals;
+  std::optional<SweepState> held;
+  try {
+    held.emplace(run.folder);
+  } catch (const Error& error) {
+    log::error(error.what());
+    return kBadInput;
+  }
+  SweepState& state = *held;
+  const PlanChange change = state.take(plan);
+  reset_some(flags, run.folder, state);
+  std::vector<Trial> trials = state.trials();
+  const auto ended =
+      static_cast<std::size_t>(std::count_if(trials.begin(), trials.end(), [](const Trial& trial) {
+        return trial.result.status != TrialStatus::waiting;
+      }));
+  log::info(count(trials.size(), "trial") +
+            (ended ? ", " + std::to_string(ended) + " of them done before" : "") + "; results in " +
+            run.folder.string());
+  if (!change.is_first && (change.added || change.dropped))
+    log::info("the sweep has changed: " + count(change.added, "trial") +
+              (change.added == 1 ? " is" : " are") + " new, " + count(change.dropped, "trial") +
+              (change.dropped == 1 ? " is" : " are") + " no longer part of it");
+  const int code = run_sweep(run, plan, state, signals);
+  trials = state.trials();
+  const std::vector<ResultRow> rows = rows_of(trials, run.settings.goal == "min");
+  flags.json ? print_rows_as_json(rows)
+             : static_cast<void>(std::cout << table_text(rows, run.settings.metric, run.same));
+  if (code < 128) keep_best(rows, plan, run, flags.json);
+  std::cout << std::flush;
+  return code;
+}
+
+}  // namespace
+
+int sweep(const Arguments& arguments) {
+  Flags flags;
+  VerbParser parser(
+      "hookline sweep FILE [flags]",
+      "Run a program with every combination of values that a file names, compare what it logs, and write the "
+      "best config. Stopped or killed at any instant, the same command goes on where it was.",
+      "hookline sweep hooks.toml");
+  parser.add_text("--output", flags.output, "DIR",
+                  "Folder of the results; else hookline-sweeps/NAME, after the file's name");
+  parser.add_flag("--dry-run", flags.dry_run, "List the trials, and run none");
+  parser.add_flag("--retry-failed", flags.retry_failed,
+                  "Run those again that have failed, or were stopped early");
+  parser.add_texts("--rerun", flags.rerun, "ID", "Run a trial again, though it is done; once for each");
+  parser.add_flag("--json", flags.json, "Print a JSON object a trial, or for results one a row");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("sweep file", 1, 1);
+
+  const fs::path file = parser.plain()[0];
+  const std::string program = program_named_in(file);
+  const CatalogOf hooks = catalog_of_named(program);
+  const ReadSweep read = read_sweep(file, hooks.catalog);
+  if (!read.ok) {
+    std::cerr << read.report << std::flush;
+    return kBadInput;
+  }
+  const SweepSettings& settings = read.sweep.settings;
+  Resolver resolver(file, read.sweep, hooks);
+  SweepPlan plan;
+  try {
+    plan = plan_of(read.sweep, [&](const Assignments& values) { return resolver.cell(values); });
+  } catch (const Error& error) {
+    log::error(error.what());
+    return kBadInput;
+  }
+  for (const std::string& each : plan.unused_exclusions)
+    log::warning("an exclusion meets no combination: " + each);
+  try {
+    const bool refuses = settings.invalid == "refuse";
+    list_invalid(plan, read.sweep.fixed, refuses);
+    if (refuses && !plan.invalid.empty()) return kBadInput;
+    if (plan.trials.empty()) {
+      log::error("'" + file.string() + "' comes to no trial that can run");
+      return kBadInput;
+    }
+    if (flags.dry_run) {
+      print_plan(plan, read.sweep.fixed, flags.json);
+      return kSuccess;
+    }
+    SweepRun run;
+    run.folder = fs::absolute(flags.output.empty() ? fs::path("hookline-sweeps") / file.stem()
+                                                   : fs::path(flags.output));
+    run.hookline = fs::read_symlink("/proc/self/exe");
+    run.settings = settings;
+    run.machine = machine();
+    run.most_ranks = resolver.most_ranks();
+    run.uses_gpus = resolver.uses_gpus();
+    run.same = read.sweep.fixed;
+    run.is_terminal = isatty(2) != 0;
+    check_places(run);
+    return run_and_report(run, plan, flags);
+  } catch (const Error& error) {
+    log::error(error.what());
+    return kFailure;
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,95 @@
+#include "launcher/sweep/metrics_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace hookline {
+namespace {
+
+constexpr std::size_t kLongestLine = 1 << 20;
+
+/// NaN and infinities, which JSON has not, are written as bare words: by Python one way, by printf another.
+std::string without_words(const std::string& line) {
+  static constexpr std::array<std::string_view, 3> kWords = {"infinity", "nan", "inf"};
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto begins = [&](std::size_t at, std::string_view word) {
+    for (std::size_t i = 0; i < word.size(); ++i)
+      if (at + i >= line.size() || std::tolower(static_cast<unsigned char>(line[at + i])) != word[i])
+        return false;
+    return at + word.size() == line.size() || !is_letter(line[at + word.size()]);
+  };
+  std::string text;
+  bool in_text = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) in_text = !in_text;
+    const std::size_t word_at = i + (line[i] == '-' || line[i] == '+');
+    const auto word = std::find_if(kWords.begin(), kWords.end(),
+                                   [&](std::string_view each) { return begins(word_at, each); });
+    if (in_text || word == kWords.end()) {
+      text += line[i];
+    } else {
+      text += "null";
+      i = word_at + word->size() - 1;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
+    : file_(std::move(file)), metric_(std::move(metric)) {}
+
+void MetricsFile::read_on() {
+  std::ifstream in(file_, std::ios::binary);
+  if (!in || !in.seekg(static_cast<std::streamoff>(read_))) return;
+  std::array<char, 1 << 16> block;
+  while (in.read(block.data(), block.size()), in.gcount() > 0) {
+    read_ += static_cast<std::uintmax_t>(in.gcount());
+    for (const char c : std::string_view(block.data(), static_cast<std::size_t>(in.gcount()))) {
+      if (c == '\n') {
+        take(rest_);
+        rest_.clear();
+      } else if (rest_.size() < kLongestLine) {
+        rest_ += c;
+      }
+    }
+  }
+}
+
+void MetricsFile::finish() {
+  read_on();
+  if (!rest_.empty()) take(std::exchange(rest_, ""));
+}
+
+void MetricsFile::take(const std::string& line) {
+  using Json = nlohmann::json;
+  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) json = Json::parse(without_words(line), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() && !metric_.empty() && line.find(Json(metric_).dump() + ":") != line.npos) {
+    points_.push_back({step_.value_or(0), std::numeric_limits<double>::quiet_NaN()});  // 1e999
+    return;
+  }
+  if (!json.is_object()) return;
+  const auto step = json.find("step");
+  const bool has_step = step != json.end() && step->is_number() && std::abs(step->get<double>()) < 9e18;
+  step_ = has_step ? static_cast<std::int64_t>(step->get<double>()) : lines_;
+  ++lines_;
+  for (const auto& [name, value] : json.items()) {
+    if (name == "step") continue;
+    const bool is_nan = value.is_null();
+    if (!value.is_number() && !is_nan) continue;
+    names_.insert(name);
+    if (name == metric_)
+      points_.push_back({*step_, is_nan ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
+  }
+}
+
+}  // namespace hookline

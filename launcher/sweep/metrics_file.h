@@ -1,0 +1,49 @@
+// The metrics that a run logs: one JSON object a line, such as {"step": 10, "loss": 0.31}.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+/// One value of a metric.
+struct MetricPoint {
+  std::int64_t step = 0;  // the line's "step"; of a line without one, how many came before
+  double value = 0;       // NaN where a program wrote none that is a number
+};
+
+/// A metric as a run goes on logging it. Lines that are no objects are passed over: a program may write what it likes.
+class MetricsFile {
+ public:
+  /// `file` may not be there yet. `metric` may be empty: then only names and steps are read.
+  MetricsFile(std::filesystem::path file, std::string metric);
+
+  /// Reads what has come since the last time, whole lines only.
+  void read_on();
+  /// The same, of a file that nothing is written to any more: its last line may lack a newline.
+  void finish();
+
+  const std::vector<MetricPoint>& points() const { return points_; }
+  std::optional<std::int64_t> step() const { return step_; }
+  /// Every name that had a number so far.
+  const std::set<std::string>& names() const { return names_; }
+
+ private:
+  void take(const std::string& line);
+
+  std::filesystem::path file_;
+  std::string metric_;
+  std::uintmax_t read_ = 0;
+  std::string rest_;
+  std::int64_t lines_ = 0;
+  std::optional<std::int64_t> step_;
+  std::vector<MetricPoint> points_;
+  std::set<std::string> names_;
+};
+
+}  // namespace hookline

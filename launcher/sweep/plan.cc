@@ -1,0 +1,278 @@
+#include "launcher/sweep/plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "checkpoint/checksum.h"
+#include "hooks/error.h"
+
+namespace hookline {
+namespace {
+
+constexpr const char* kSeedKey = "training.seed";
+constexpr std::string_view kArgument = "args.";
+constexpr std::size_t kIdDigits = 12;
+constexpr int kMostMisses = 1000;  // draws that were there before, after which a search ends
+
+/// 1 and 1.0 are one value.
+bool is_same(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto number = [](const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  };
+  const auto first = number(a), second = number(b);
+  return first && second && *first == *second;
+}
+
+bool meets(const Exclusion& exclusion, const Assignments& cell) {
+  const auto has = [&](const Dimension& each) {
+    const auto value = cell.find(each.key);
+    return value != cell.end() &&
+           std::any_of(each.values.begin(), each.values.end(),
+                       [&](const std::string& other) { return is_same(other, value->second); });
+  };
+  return !exclusion.empty() && std::all_of(exclusion.begin(), exclusion.end(), has);
+}
+
+/// Every cell, excluded or not, each time that a grid or search comes to it. `take` says whether the cell is a new one.
+void each_cell(const SweepFile& sweep, const std::function<bool(const Assignments&)>& take);
+
+/// Calls `take` with every combination, the last dimension's value changing first.
+void combine(const Grid& grid, std::size_t next, Assignments& cell,
+             const std::function<bool(const Assignments&)>& take) {
+  if (next < grid.dimensions.size()) {
+    const Dimension& dimension = grid.dimensions[next];
+    for (const std::string& value : dimension.values) {
+      cell[dimension.key] = value;
+      combine(grid, next + 1, cell, take);
+    }
+    return;
+  }
+  if (grid.zip.empty()) {
+    take(cell);
+    return;
+  }
+  for (std::size_t i = 0; i < grid.zip.front().values.size(); ++i) {
+    for (const Dimension& dimension : grid.zip) cell[dimension.key] = dimension.values[i];
+    take(cell);
+  }
+}
+
+/// The same on every machine, which the distributions of the standard library are not.
+class Random {
+ public:
+  explicit Random(std::int64_t seed) : engine_(static_cast<std::uint64_t>(seed)) {}
+
+  /// In [0, 1).
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+std::string drawn(const Draw& draw, Random& random) {
+  const double part = random.uniform();
+  if (!draw.choices.empty())
+    return draw.choices[static_cast<std::size_t>(part * static_cast<double>(draw.choices.size()))];
+  const double most = draw.whole ? draw.to + 1 : draw.to;  // each whole number is as likely
+  const double value =
+      draw.log ? draw.from * std::pow(most / draw.from, part) : draw.from + (most - draw.from) * part;
+  if (draw.whole) return std::to_string(static_cast<std::int64_t>(std::min(std::floor(value), draw.to)));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string id_of(const std::string& config, const std::vector<std::string>& program, std::int64_t repeat) {
+  std::string all = config;
+  for (const std::string& word : program) all += "\nword " + word;
+  all += "\nrepeat " + std::to_string(repeat);
+  return checksum_of(all.data(), all.size()).substr(0, kIdDigits);
+}
+
+}  // namespace
+
+namespace {
+
+void each_cell(const SweepFile& sweep, const std::function<bool(const Assignments&)>& take) {
+  for (const Grid& grid : sweep.grids) {
+    Assignments cell = sweep.fixed;
+    combine(grid, 0, cell, take);
+  }
+  for (const RandomSearch& search : sweep.searches) {
+    Random random(search.seed);
+    int misses = 0;  // in a row: there may be no more different cells
+    for (std::int64_t found = 0; found < search.samples && misses < kMostMisses;) {
+      Assignments cell = sweep.fixed;
+      for (const Draw& draw : search.draws) cell[draw.key] = drawn(draw, random);
+      const bool is_new = take(cell);
+      found += is_new;
+      misses = is_new ? 0 : misses + 1;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Assignments> cells_of(const SweepFile& sweep) {
+  std::vector<Assignments> cells;
+  std::set<Assignments> seen;
+  each_cell(sweep, [&](const Assignments& cell) {
+    const bool is_out = std::any_of(sweep.exclusions.begin(), sweep.exclusions.end(),
+                                    [&](const Exclusion& each) { return meets(each, cell); });
+    if (is_out || !seen.insert(cell).second) return false;
+    if (cells.size() == kMostCells)
+      throw Error("the sweep has more than " + std::to_string(kMostCells) + " cells: try fewer values");
+    cells.push_back(cell);
+    return true;
+  });
+  return cells;
+}
+
+std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values) {
+  std::vector<std::string> command;
+  std::set<std::string> used;
+  for (const std::string& word : program) {
+    std::string filled;
+    for (std::size_t at = 0; at < word.size();) {
+      const std::size_t open = word.find('{', at);
+      if (open != word.npos && word.compare(open, 2, "{{") == 0) {
+        filled += word.substr(at, open + 1 - at);
+        at = open + 2;
+        continue;
+      }
+      const std::size_t close = open == word.npos ? open : word.find('}', open);
+      const std::string name = close == word.npos ? "" : word.substr(open + 1, close - open - 1);
+      const bool is_shells = open != word.npos && open > at && word[open - 1] == '$';
+      const bool is_name =
+          !name.empty() && !is_shells && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+            return std::isalnum(c) || c == '_' || c == '-';
+          });
+      if (!is_name) {
+        const std::size_t end = open == word.npos ? word.size() : open + 1;
+        filled += word.substr(at, end - at);
+        at = end;
+        continue;
+      }
+      const auto value = values.find(std::string(kArgument) + name);
+      if (value == values.end())
+        throw Error("[sweep] program has {" + name + "}, and nothing gives args." + name + " a value");
+      used.insert(name);
+      filled += word.substr(at, open - at) + value->second;
+      at = close + 1;
+    }
+    command.push_back(filled);
+  }
+  for (const auto& [key, value] : values) {
+    const std::string name = key.starts_with(kArgument) ? key.substr(kArgument.size()) : "";
+    if (name.empty() || used.contains(name)) continue;
+    command.push_back("--" + name);
+    command.push_back(value);
+  }
+  return command;
+}
+
+std::string label_of(const Assignments& values, const Assignments& same) {
+  const auto name_of = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  std::map<std::string, int> uses;  // of a name, by how many keys
+  for (const auto& [key, value] : values) ++uses[name_of(key)];
+  std::string label, arguments;
+  for (const auto& [key, value] : values) {
+    const auto alike = same.find(key);
+    if (alike != same.end() && alike->second == value) continue;
+    const std::string name = name_of(key);
+    std::string& text = key.starts_with(kArgument) ? arguments : label;
+    text += " " + (uses[name] > 1 ? key : name) + "=";
+    for (const char c : value) text += static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  }
+  label += arguments;
+  return label.empty() ? label : label.substr(1);
+}
+
+SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve) {
+  const SweepSettings& settings = sweep.settings;
+  SweepPlan plan;
+
+  struct Row {
+    Assignments values;
+    ResolvedCell cell;
+    std::vector<std::string> program;
+    std::string same;  // what it comes to
+  };
+  std::set<std::string> known;
+  std::set<Assignments> invalid;  // told once, whatever the seed
+  const auto row_of = [&](Assignments values, const std::optional<std::int64_t>& seed) -> std::optional<Row> {
+    const Assignments cell = values;
+    if (seed) values[kSeedKey] = std::to_string(*seed);
+    ResolvedCell resolved = resolve(values);
+    std::vector<std::string> program;
+    try {
+      program = command_of(settings.program, values);
+    } catch (const Error& error) {
+      if (resolved.problems.empty()) resolved.problems = std::string(error.what()) + "\n";
+    }
+    if (!resolved.problems.empty()) {
+      if (invalid.insert(cell).second) plan.invalid.push_back({cell, resolved.problems});
+      return std::nullopt;
+    }
+    const std::string same = id_of(resolved.identity, program, 0);
+    return Row{values, std::move(resolved), std::move(program), same};
+  };
+
+  std::vector<std::optional<std::int64_t>> seeds(settings.seeds.begin(), settings.seeds.end());
+  if (seeds.empty()) seeds.push_back(std::nullopt);
+  std::map<std::string, std::int64_t> repeats;  // of what a row comes to, so far
+  const auto add = [&](const Row& row, bool is_baseline) {
+    if (plan.trials.size() == kMostCells)
+      throw Error("the sweep has more than " + std::to_string(kMostCells) +
+                  " trials: try fewer values, seeds or repeats");
+    const std::int64_t repeat = repeats[row.same]++;
+    plan.trials.push_back({id_of(row.cell.identity, row.program, repeat), row.values, row.program, repeat,
+                           is_baseline, row.cell});
+  };
+
+  const std::vector<Assignments> cells = cells_of(sweep);
+  for (const Exclusion& exclusion : sweep.exclusions) {
+    bool is_used = false;
+    each_cell(sweep, [&](const Assignments& cell) {
+      is_used = is_used || meets(exclusion, cell);
+      return false;
+    });
+    if (is_used) continue;
+    Assignments first;
+    for (const Dimension& each : exclusion)
+      if (!each.values.empty()) first[each.key] = each.values.front();
+    plan.unused_exclusions.push_back(label_of(first, {}));
+  }
+  for (const auto& seed : seeds) {
+    std::optional<Row> baseline;
+    if (sweep.baseline) {
+      Assignments values = sweep.fixed;
+      for (const auto& [key, value] : *sweep.baseline) values[key] = value;
+      baseline = row_of(values, seed);
+      if (baseline) known.insert(baseline->same);
+    }
+    std::vector<Row> rows;
+    for (const Assignments& cell : cells)
+      if (auto row = row_of(cell, seed); row && known.insert(row->same).second)
+        rows.push_back(std::move(*row));
+    for (std::int64_t round = 0; round < settings.repeats; ++round) {
+      if (baseline) add(*baseline, true);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const bool is_due = i > 0 && i % static_cast<std::size_t>(settings.baseline_every) == 0;
+        if (baseline && is_due) add(*baseline, true);
+        add(rows[i], false);
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace hookline

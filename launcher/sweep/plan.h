@@ -1,0 +1,65 @@
+// From a sweep file to the trials that it comes to: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/sweep/sweep_file.h"
+
+namespace hookline {
+
+/// The most cells that a sweep may have.
+inline constexpr std::size_t kMostCells = 100'000;
+
+/// The cells that grids and searches come to, in the order of the file, each once, without those that are excluded. Every
+/// one holds the fixed values too. The same file gives the same cells. Throws Error if there are more than kMostCells.
+std::vector<Assignments> cells_of(const SweepFile& sweep);
+
+/// What a cell comes to: a config that is checked, or why it is none.
+struct ResolvedCell {
+  std::string identity;     // the values that tell runs apart, as "key = value" lines
+  std::string problems;     // rendered; empty if it can run
+  std::string config = {};  // a config file that gives these values
+  std::map<std::string, std::string> own_folders =
+      {};                     // keys whose folder is each trial's own: below its folder, by this name
+  double grace_seconds = 30;  // between being told to end and being killed
+};
+
+/// One run of a cell.
+struct PlannedTrial {
+  std::string id;  // 12 hexadecimal digits: of the resolved config, the program's arguments and the repeat
+  Assignments values;
+  std::vector<std::string> program;  // its command line
+  std::int64_t repeat = 0;           // of those with the same values, from 0
+  bool is_baseline = false;
+  ResolvedCell cell = {};  // as it was when it was planned
+};
+
+struct InvalidCell {
+  Assignments values;  // without the seed
+  std::string problems;
+};
+
+struct SweepPlan {
+  std::vector<PlannedTrial> trials;  // in the order in which they are to begin
+  std::vector<InvalidCell> invalid;
+  std::vector<std::string> unused_exclusions;  // that met no cell
+};
+
+/// Each cell with each seed, as often as it is repeated: all cells once, then all again, so that what changes on the machine
+/// meets all alike. The baseline leads each round, and comes again after every `baseline_every` trials. `resolve` says what a
+/// cell is; cells that come to the same are one. Throws Error as cells_of does, and for more than kMostCells trials.
+SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve);
+
+/// The program's command line with the values of `args.NAME`. "{{" and "${" are no placeholders: a brace, and a shell's own. Throws
+/// Error if a {NAME} has no value.
+std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values);
+
+/// "comm_hook=fp16 lr=0.1": what tells cells of one sweep apart, without those of `same`. Keys by their last names, where
+/// these are different; the program's arguments come last.
+std::string label_of(const Assignments& values, const Assignments& same);
+
+}  // namespace hookline

@@ -1,0 +1,39 @@
+// Runs the trials of a sweep: each is a launch of its own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launcher/supervise/signals.h"
+#include "launcher/sweep/state.h"
+
+namespace hookline {
+
+/// What the machine has for trials.
+struct SweepMachine {
+  std::vector<int> cores;  // that this process may run on
+  int gpus = 0;
+};
+
+struct SweepRun {
+  std::filesystem::path folder;    // of the sweep; a trial's is trials/ID in it
+  std::filesystem::path hookline;  // the launcher
+  SweepSettings settings;
+  SweepMachine machine;
+  std::int64_t most_ranks = 1;  // of one trial
+  bool uses_gpus = false;
+  Assignments same;  // values that need not be told
+  bool is_terminal = false;
+};
+
+/// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.
+std::int64_t places_of(const SweepRun& run);
+
+/// Runs what waits of `plan`, which the state has taken, in its order, until nothing waits, the budget is used up, or somebody stops it. Says how it goes.
+/// Returns 0, 1 if a trial of the plan has failed, or 128 + the signal. Throws Error if the state or a trial's folder can't be
+/// written; trials are ended then.
+int run_sweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
+
+}  // namespace hookline

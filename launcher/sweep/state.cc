@@ -1,0 +1,190 @@
+#include "launcher/sweep/state.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "hooks/error.h"
+
+namespace hookline {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr int kFormer = -1;          // the position of a trial of a former plan
+constexpr int kPatienceMs = 10'000;  // for a reader, such as a report that is being made
+
+constexpr const char* kTables =
+    "CREATE TABLE trials ("
+    "  id TEXT PRIMARY KEY, position INTEGER NOT NULL,"  // -1: of a former plan
+    "  key_values TEXT NOT NULL, program TEXT NOT NULL, repeat INTEGER NOT NULL, is_baseline INTEGER NOT "
+    "NULL,"
+    "  status TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL, metric REAL, step INTEGER,"
+    "  measures TEXT NOT NULL, metric_name TEXT NOT NULL, ran_well INTEGER NOT NULL)";
+
+TrialStatus status_of(const std::string& name) {
+  for (const TrialStatus each : {TrialStatus::waiting, TrialStatus::running, TrialStatus::done,
+                                 TrialStatus::failed, TrialStatus::stopped})
+    if (name_of(each) == name) return each;
+  throw Error("it holds a trial that is '" + name + "'");
+}
+
+}  // namespace
+
+std::string name_of(TrialStatus status) {
+  switch (status) {
+    case TrialStatus::waiting:
+      return "waiting";
+    case TrialStatus::running:
+      return "running";
+    case TrialStatus::done:
+      return "done";
+    case TrialStatus::failed:
+      return "failed";
+    case TrialStatus::stopped:
+      return "stopped";
+  }
+  return "";
+}
+
+struct SweepState::Rows {
+  explicit Rows(const std::filesystem::path& file)
+      : database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
+    database.exec("PRAGMA journal_mode = WAL");
+    database.exec("PRAGMA synchronous = FULL");
+    const int format = database.execAndGet("PRAGMA user_version").getInt();
+    if (format == 0) {
+      SQLite::Transaction whole(database);
+      database.exec(kTables);
+      database.exec("PRAGMA user_version = " + std::to_string(kFormat));
+      whole.commit();
+    } else if (format != kFormat) {
+      throw Error("it was written by another version of hookline (format " + std::to_string(format) + ")");
+    }
+  }
+
+  /// Calls `act`, and names the file in what goes wrong.
+  template <class Act>
+  static auto named(const std::filesystem::path& file, const Act& act) {
+    try {
+      return act();
+    } catch (const std::exception& error) {  // of SQLite, or of what it holds
+      throw Error("the state of the sweep, '" + file.string() + "', can't be used: " + error.what());
+    }
+  }
+
+  SQLite::Database database;
+};
+
+SweepState::SweepState(const std::filesystem::path& folder)
+    : lock_(folder, "the sweep's folder"), file_(folder / "state.sqlite") {
+  Rows::named(file_, [&] { rows_ = std::make_unique<Rows>(file_); });
+}
+
+SweepState::~SweepState() = default;
+
+PlanChange SweepState::take(const SweepPlan& plan) {
+  return Rows::named(file_, [&] {
+    SQLite::Database& database = rows_->database;
+    PlanChange change;
+    SQLite::Transaction whole(database);
+    change.is_first = database.execAndGet("SELECT count(*) FROM trials WHERE position >= 0").getInt() == 0;
+    change.interrupted = static_cast<std::size_t>(
+        database.exec("UPDATE trials SET status = 'waiting', reason = '' WHERE status = 'running'"));
+    database.exec("UPDATE trials SET position = -2 WHERE position >= 0");  // until the new plan has them too
+    SQLite::Statement keep(database,
+                           "UPDATE trials SET position = ?, key_values = ?, program = ?, repeat = ?, "
+                           "is_baseline = ? WHERE id = ?");
+    SQLite::Statement was_there(database, "SELECT position FROM trials WHERE id = ?");
+    SQLite::Statement add(
+        database,
+        "INSERT INTO trials (position, key_values, program, repeat, is_baseline, id, status, reason, "
+        "seconds, measures, metric_name, ran_well) VALUES (?, ?, ?, ?, ?, ?, 'waiting', '', 0, '{}', '', 0)");
+    for (std::size_t i = 0; i < plan.trials.size(); ++i) {
+      const PlannedTrial& trial = plan.trials[i];
+      was_there.reset();
+      was_there.bind(1, trial.id);
+      const bool is_known = was_there.executeStep();
+      if (!is_known || was_there.getColumn(0).getInt() == kFormer) ++change.added;
+      SQLite::Statement& row = is_known ? keep : add;
+      row.reset();
+      row.bind(1, static_cast<std::int64_t>(i));
+      row.bind(2, Json(trial.values).dump());
+      row.bind(3, Json(trial.program).dump());
+      row.bind(4, trial.repeat);
+      row.bind(5, trial.is_baseline ? 1 : 0);
+      row.bind(6, trial.id);
+      row.exec();
+    }
+    change.dropped =
+        static_cast<std::size_t>(database.exec("UPDATE trials SET position = -1 WHERE position = -2"));
+    whole.commit();
+    return change;
+  });
+}
+
+std::vector<Trial> SweepState::trials() const {
+  return Rows::named(file_, [&] {
+    std::vector<Trial> trials;
+    SQLite::Statement rows(
+        rows_->database,
+        "SELECT id, key_values, program, repeat, is_baseline, status, reason, seconds, metric, step, "
+        "measures, metric_name, ran_well FROM trials WHERE position >= 0 ORDER BY position");
+    while (rows.executeStep()) {
+      Trial trial;
+      trial.planned.id = rows.getColumn(0).getString();
+      trial.planned.values = Json::parse(rows.getColumn(1).getString()).get<Assignments>();
+      trial.planned.program = Json::parse(rows.getColumn(2).getString()).get<std::vector<std::string>>();
+      trial.planned.repeat = rows.getColumn(3).getInt64();
+      trial.planned.is_baseline = rows.getColumn(4).getInt() != 0;
+      trial.result.status = status_of(rows.getColumn(5).getString());
+      trial.result.reason = rows.getColumn(6).getString();
+      trial.result.seconds = rows.getColumn(7).getDouble();
+      if (!rows.getColumn(8).isNull()) trial.result.metric = rows.getColumn(8).getDouble();
+      if (!rows.getColumn(9).isNull()) trial.result.step = rows.getColumn(9).getInt64();
+      trial.result.measures = rows.getColumn(10).getString();
+      trial.result.metric_name = rows.getColumn(11).getString();
+      trial.result.ran_well = rows.getColumn(12).getInt() != 0;
+      trials.push_back(std::move(trial));
+    }
+    return trials;
+  });
+}
+
+void SweepState::begin(const std::string& id) {
+  Rows::named(file_, [&] {
+    SQLite::Statement row(rows_->database, "UPDATE trials SET status = 'running' WHERE id = ?");
+    row.bind(1, id);
+    row.exec();
+  });
+}
+
+void SweepState::end(const std::string& id, const TrialResult& result) {
+  Rows::named(file_, [&] {
+    SQLite::Statement row(
+        rows_->database,
+        "UPDATE trials SET status = ?, reason = ?, seconds = ?, metric = ?, step = ?, measures = ?, "
+        "metric_name = ?, ran_well = ? WHERE id = ?");
+    row.bind(1, name_of(result.status));
+    row.bind(2, result.reason);
+    row.bind(3, result.seconds);
+    if (result.metric) row.bind(4, *result.metric);
+    if (result.step) row.bind(5, *result.step);
+    row.bind(6, result.measures);
+    row.bind(7, result.metric_name);
+    row.bind(8, result.ran_well ? 1 : 0);
+    row.bind(9, id);
+    row.exec();
+  });
+}
+
+void SweepState::reset(const std::string& id) {
+  TrialResult none;
+  none.status = TrialStatus::waiting;
+  end(id, none);
+}
+
+}  // namespace hookline

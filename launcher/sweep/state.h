@@ -1,0 +1,78 @@
+// How far a sweep is, on disk: whoever kills it at any instant finds it here as it was.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/folder_lock.h"
+#include "launcher/sweep/plan.h"
+
+namespace hookline {
+
+enum class TrialStatus {
+  waiting,
+  running,
+  done,
+  failed,
+  stopped,  // early, since it was hopeless
+};
+
+/// "waiting", …
+std::string name_of(TrialStatus status);
+
+/// What became of a trial.
+struct TrialResult {
+  TrialStatus status = TrialStatus::done;
+  std::string reason;            // of what failed or was stopped, for people
+  double seconds = 0;            // from start to end
+  std::string metric_name;       // that it was judged by
+  std::optional<double> metric;  // its last value
+  bool ran_well = false;         // its launch ended with 0
+  std::optional<std::int64_t> step;
+  std::string measures = "{}";  // a JSON object: what the run has measured itself
+};
+
+/// A row of the state.
+struct Trial {
+  PlannedTrial planned;
+  TrialResult result;  // status `waiting`: of no meaning yet
+};
+
+/// What a new plan has changed.
+struct PlanChange {
+  std::size_t added = 0, dropped = 0, interrupted = 0;  // interrupted: begun, and not ended
+  bool is_first = false;
+};
+
+/// The state in a folder, which one process has at a time. Every change is on the disk when a call returns. Throws Error,
+/// naming the folder, if it is another's, is no sweep's, or can't be read or written.
+class SweepState {
+ public:
+  explicit SweepState(const std::filesystem::path& folder);
+  ~SweepState();
+  SweepState(const SweepState&) = delete;
+  SweepState& operator=(const SweepState&) = delete;
+
+  /// From now on these are the trials. What is known of those that were there stays; one that was begun waits again.
+  PlanChange take(const SweepPlan& plan);
+
+  /// Those of the plan, in its order.
+  std::vector<Trial> trials() const;
+
+  void begin(const std::string& id);
+  void end(const std::string& id, const TrialResult& result);
+  /// It waits again, whatever it was.
+  void reset(const std::string& id);
+
+ private:
+  struct Rows;
+  FolderLock lock_;
+  std::filesystem::path file_;
+  std::unique_ptr<Rows> rows_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,567 @@
+#include "launcher/sweep/sweep_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "config/collect.h"
+#include "config/schema.h"
+#include "config/source_text.h"
+#include "config/toml_tree.h"
+#include "hooks/suggest.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::size_t kMostValues = 10'000;  // of one key
+constexpr double kLargest = 9e15;            // whole numbers up to here are exact
+constexpr const char* kNone = "none";
+constexpr const char* kArguments = "args";
+constexpr const char* kZip = "zip";
+
+std::optional<std::int64_t> whole_or_none(const OptionValue& value) {
+  const auto* number = std::get_if<std::int64_t>(&value);
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+std::optional<double> number_or_none(const OptionValue& value) {
+  const auto* number = std::get_if<double>(&value);
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+template <class Number>
+OptionValue or_word(const std::optional<Number>& number, const char* word) {
+  return number ? OptionValue(*number) : OptionValue(std::string(word));
+}
+
+OptionRow row_of(const char* name, OptionType type, OptionValue default_value, const char* help) {
+  OptionRow row;
+  row.name = name;
+  row.type = type;
+  row.default_value = std::move(default_value);
+  row.help = help;
+  return row;
+}
+
+OptionRow text_of(const char* name, const char* default_value, std::vector<std::string> allowed,
+                  const char* help) {
+  OptionRow row = row_of(name, OptionType::text, std::string(default_value), help);
+  row.allowed = std::move(allowed);
+  return row;
+}
+
+OptionRow number_of(const char* name, OptionType type, OptionValue default_value, double least,
+                    const char* or_word, const char* unit, const char* help) {
+  OptionRow row = row_of(name, type, std::move(default_value), help);
+  row.at_least = least;
+  if (or_word) row.or_word = or_word;
+  row.unit = unit;
+  return row;
+}
+
+/// As a command line types it.
+std::string typed(const OptionValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? *text : to_text(value);
+}
+
+/// Without the digits that a step of 0.1 leaves behind: 0.3, not 0.30000000000000004.
+std::string number_text(double number, bool whole) {
+  if (whole) return std::to_string(std::llround(number));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.12g", number);
+  return text;
+}
+
+std::optional<double> number_in(const TomlNode& node) {
+  if (node.kind != TomlNode::Kind::scalar) return std::nullopt;
+  if (const auto* whole = std::get_if<std::int64_t>(&node.value)) return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<double>(&node.value)) return *number;
+  return std::nullopt;
+}
+
+bool is_whole(const TomlNode& node) { return std::holds_alternative<std::int64_t>(node.value); }
+
+/// A range as the file gives it: { from = 1e-4, to = 1e-1, count = 4, log = true }.
+struct Range {
+  double from = 0, to = 0;
+  std::optional<double> step, count;
+  bool log = false, whole = false;
+};
+
+class Reader {
+ public:
+  Reader(const SourceText& source, const Catalog& catalog) : source_(source), keys_(all_keys(catalog)) {}
+
+  void root(const TomlNode& root) {
+    static const std::vector<std::string> tables = {"sweep",  "fixed",   "grid",
+                                                    "random", "exclude", "baseline"};
+    for (const auto& [name, node] : root.children) {
+      if (std::find(tables.begin(), tables.end(), name) == tables.end()) {
+        const auto near = nearest(name, tables);
+        error(node.key, "unknown table [" + name + "]",
+              near ? "did you mean [" + *near + "]?"
+                   : "a sweep has [sweep], [fixed], [grid], [random], [exclude] and [baseline]");
+      } else if (node.kind != TomlNode::Kind::table) {
+        error(node.key, "'" + name + "' is no table",
+              "write [" + name + "], and its keys in the lines below");
+      } else if (name == "sweep") {
+        settings(node);
+      } else if (name == "fixed") {
+        sweep_.fixed = assignments(node);
+      } else if (name == "baseline") {
+        sweep_.baseline = assignments(node);
+      } else if (name == "grid") {
+        for (const TomlNode* each : one_or_more(node)) grid(*each);
+      } else if (name == "random") {
+        for (const TomlNode* each : one_or_more(node)) search(*each);
+      } else {
+        for (const TomlNode* each : one_or_more(node)) sweep_.exclusions.push_back(dimensions(*each));
+      }
+    }
+  }
+
+  void finish() {
+    if (sweep_.settings.program.empty())
+      problems_.push_back(
+          diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error, "[sweep] program is missing",
+                        "name it with its arguments: program = [\"build/train\", \"--epochs\", \"3\"]"));
+    if (sweep_.grids.empty() && sweep_.searches.empty() && !sweep_.baseline)
+      problems_.push_back(diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error,
+                                        "there is nothing to sweep over",
+                                        "write [grid], and in it keys with the values to try"));
+    const auto sweeps_seed = [](const std::vector<Dimension>& dimensions) {
+      return std::any_of(dimensions.begin(), dimensions.end(),
+                         [](const Dimension& each) { return each.key == "training.seed"; });
+    };
+    const bool has_two_seeds =
+        std::any_of(
+            sweep_.grids.begin(), sweep_.grids.end(),
+            [&](const Grid& grid) { return sweeps_seed(grid.dimensions) || sweeps_seed(grid.zip); }) ||
+        std::any_of(sweep_.searches.begin(), sweep_.searches.end(), [](const RandomSearch& search) {
+          return std::any_of(search.draws.begin(), search.draws.end(),
+                             [](const Draw& each) { return each.key == "training.seed"; });
+        });
+    if (!sweep_.settings.seeds.empty() && (has_two_seeds || sweep_.fixed.contains("training.seed")))
+      problems_.push_back(diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error,
+                                        "training.seed is given twice",
+                                        "by [sweep] seeds alone, or by itself"));
+    if (sweep_.settings.early_stopping != kNone && sweep_.settings.metric.empty())
+      problems_.push_back(diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error,
+                                        "early_stopping needs a metric",
+                                        "name it: [sweep] metric = \"loss\""));
+  }
+
+  SweepFile take() { return std::move(sweep_); }
+  const std::vector<Diagnostic>& problems() const { return problems_; }
+
+ private:
+  void error(Span at, std::string message, std::string note = "") {
+    problems_.push_back(
+        diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
+  }
+
+  void settings(const TomlNode& table) {
+    for (const auto& [name, node] : table.children) {
+      if (name == "seeds") {
+        seeds(node);
+        continue;
+      }
+      const auto& rows = sweep_schema();
+      const auto row = std::find_if(rows.begin(), rows.end(),
+                                    [&](const SweepKeyRow& each) { return each.option.name == name; });
+      if (row == rows.end()) {
+        std::vector<std::string> names = {"seeds"};
+        for (const SweepKeyRow& each : rows) names.push_back(each.option.name);
+        const auto near = nearest(name, names);
+        std::string all;
+        for (const std::string& each : names) all += (all.empty() ? "" : ", ") + each;
+        error(node.key, "unknown key '" + name + "' in [sweep]",
+              near ? "did you mean '" + *near + "'?" : "[sweep] has " + all);
+        continue;
+      }
+      Given given;
+      given.name = name;
+      if (node.kind == TomlNode::Kind::scalar) given.value = node.value;
+      given.shown = node.kind == TomlNode::Kind::scalar  ? shown_value(node.value)
+                    : node.kind == TomlNode::Kind::table ? "a table"
+                                                         : "an array";
+      given.key = source_.place(node.key);
+      given.place = source_.place(node.place);
+      if (const auto value = checked_value(given, row->option, "sweep", problems_))
+        row->set(sweep_.settings, *value);
+    }
+  }
+
+  void seeds(const TomlNode& node) {
+    for (const TomlNode& each : node.elements) {
+      const auto* seed = std::get_if<std::int64_t>(&each.value);
+      if (each.kind != TomlNode::Kind::scalar || !seed || *seed < 0) {
+        error(each.place, "a seed is an integer, at least 0");
+        return;
+      }
+      sweep_.settings.seeds.push_back(*seed);
+    }
+    if (node.elements.empty()) error(node.place, "seeds is a list of integers", "write seeds = [1, 2, 3]");
+  }
+
+  /// [grid] itself, or each [grid.NAME] in it: a table whose own tables are none of the config's.
+  std::vector<const TomlNode*> one_or_more(const TomlNode& node) {
+    const auto is_key = [](const std::string& name) {
+      return name == kArguments || !key_names(name).empty();
+    };
+    const bool is_one = std::any_of(node.children.begin(), node.children.end(), [&](const auto& child) {
+      return is_key(child.first) || child.first == kZip || child.second.kind != TomlNode::Kind::table;
+    });
+    if (is_one) return {&node};
+    std::vector<const TomlNode*> several;
+    for (const auto& child : node.children) several.push_back(&child.second);
+    return several;
+  }
+
+  /// "ddp.comm_hook" and what stands there, for each key below `node`; reports those that nobody knows.
+  void each_key(const TomlNode& node, const std::string& prefix,
+                std::vector<std::pair<std::string, const TomlNode*>>& found) {
+    for (const auto& [name, child] : node.children) {
+      const std::string key = prefix.empty() ? name : prefix + "." + name;
+      const bool is_argument = prefix == kArguments;
+      const bool is_option = prefix == kHookOptionTable;  // of any hook: a plug-in's are not known yet
+      const bool is_known =
+          is_argument || is_option || std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+      const bool is_table =
+          key == kArguments || key == kHookOptionTable || (prefix.empty() && !key_names(name).empty());
+      if (is_known) {
+        found.emplace_back(key, &child);
+      } else if (is_table && child.kind == TomlNode::Kind::table) {
+        each_key(child, key, found);
+      } else {
+        const auto near = nearest(key, keys_);
+        error(child.key, "unknown key '" + key + "'",
+              near ? "did you mean '" + *near + "'?"
+                   : "it is a key of the config, such as ddp.comm_hook, or an argument of the program, such "
+                     "as args.lr");
+      }
+    }
+  }
+
+  std::vector<std::pair<std::string, const TomlNode*>> keys_below(const TomlNode& node) {
+    std::vector<std::pair<std::string, const TomlNode*>> found;
+    each_key(node, "", found);
+    return found;
+  }
+
+  Assignments assignments(const TomlNode& table) {
+    Assignments result;
+    for (const auto& [key, node] : keys_below(table)) {
+      const KeyRow* const row = find_key(key);
+      const auto* texts = std::get_if<std::vector<std::string>>(&node->value);
+      if (row && row->option.type == OptionType::texts && texts) {
+        for (const std::string& each : *texts) result[key] += (each == texts->front() ? "" : ",") + each;
+        continue;
+      }
+      if (node->kind != TomlNode::Kind::scalar || is_list(*node))
+        error(node->place, "'" + key + "' has one value here", "lists and ranges belong in [grid]");
+      else
+        result[key] = typed(node->value);
+    }
+    return result;
+  }
+
+  std::optional<Range> range(const std::string& key, const TomlNode& node, bool to_draw) {
+    Range range;
+    bool has_from = false, has_to = false;
+    const std::size_t before = problems_.size();
+    range.whole = true;
+    for (const auto& [name, child] : node.children) {
+      const std::optional<double> number = number_in(child);
+      if (name == "log" && child.kind == TomlNode::Kind::scalar &&
+          std::holds_alternative<bool>(child.value)) {
+        range.log = std::get<bool>(child.value);
+      } else if (name == "log" || name == "from" || name == "to" ||
+                 (!to_draw && (name == "step" || name == "count"))) {
+        if (!number || name == "log") {
+          error(child.place, "bad value for '" + name + "' of '" + key + "'",
+                name == "log" ? "it is true or false" : "it is a number");
+          continue;
+        }
+        if (name != "count") range.whole = range.whole && is_whole(child);
+        if (name == "from") range.from = *number, has_from = true;
+        if (name == "to") range.to = *number, has_to = true;
+        if (name == "step") range.step = *number;
+        if (name == "count") range.count = *number;
+      } else {
+        error(child.key, "unknown key '" + name + "' in the range of '" + key + "'",
+              to_draw ? "a range to draw from has from, to and log"
+                      : "a range has from, to, step or count, and log");
+      }
+    }
+    if (problems_.size() > before) return std::nullopt;
+    const auto is_plain = [](double number) { return std::abs(number) <= kLargest; };
+    if (!is_plain(range.from) || !is_plain(range.to) || !is_plain(range.step.value_or(1))) {
+      error(node.place, "the range of '" + key + "' has no bounds",
+            "its numbers are finite, and at most 9e15");
+    } else if (!has_from || !has_to) {
+      error(node.place, "the range of '" + key + "' needs from and to", "write { from = 1, to = 4 }");
+    } else if (range.from > range.to) {
+      error(node.place, "the range of '" + key + "' ends before it begins", "from is at most to");
+    } else if (range.log && range.from <= 0) {
+      error(node.place, "the range of '" + key + "' has no logarithm", "with log = true from is more than 0");
+    } else if (range.step && (range.count || range.log || *range.step <= 0)) {
+      error(node.place, "the range of '" + key + "' can't be stepped through",
+            "step is more than 0, and stands without count and log");
+    } else if (range.count && (*range.count < 1 || *range.count != std::floor(*range.count) ||
+                               *range.count > static_cast<double>(kMostValues))) {
+      error(node.place, "the range of '" + key + "' needs another count",
+            "it is a whole number from 1 to " + std::to_string(kMostValues));
+    } else if (!to_draw && !range.count && !range.step && (range.log || !range.whole)) {
+      error(node.place, "the range of '" + key + "' needs a count", "write how many values: count = 4");
+    }
+    return problems_.size() > before ? std::nullopt : std::optional(range);
+  }
+
+  std::vector<std::string> values_of(const std::string& key, const TomlNode& node) {
+    const std::optional<Range> read = range(key, node, /*to_draw=*/false);
+    if (!read) return {};
+    const Range& given = *read;
+    std::vector<double> numbers;
+    if (given.count) {
+      const double last = *given.count - 1;
+      for (double i = 0; i <= last; ++i) {
+        const double part = last > 0 ? i / last : 0;
+        numbers.push_back(given.log ? given.from * std::pow(given.to / given.from, part)
+                                    : given.from + (given.to - given.from) * part);
+      }
+    } else {
+      const double step = given.step.value_or(1);
+      const double steps = std::floor((given.to - given.from) / step + 1e-9);
+      if (steps >= static_cast<double>(kMostValues)) {
+        error(node.place, "the range of '" + key + "' has too many values",
+              "it may have " + std::to_string(kMostValues));
+        return {};
+      }
+      for (double i = 0; i <= steps; ++i) numbers.push_back(given.from + i * step);
+    }
+    std::vector<std::string> values;
+    const double nothing = 1e-9 * (given.to - given.from);  // what adding up steps leaves of a zero
+    for (const double number : numbers) {
+      const bool is_whole = given.log || std::abs(number - std::round(number)) < 1e-9;
+      std::string value = number_text(std::abs(number) < nothing ? 0 : number, given.whole);
+      if (given.whole && (!is_whole || (!values.empty() && values.back() == value))) {
+        error(node.place, "the range of '" + key + "' has fewer whole numbers than its count",
+              "whole ends ask for whole numbers: write from = " + std::to_string(std::llround(given.from)) +
+                  ".0 for others");
+        return {};
+      }
+      values.push_back(std::move(value));
+    }
+    return values;
+  }
+
+  std::vector<std::string> list_of(const std::string& key, const TomlNode& node) {
+    std::vector<std::string> values;
+    for (const TomlNode& each : node.elements) {
+      if (each.kind != TomlNode::Kind::scalar ||
+          std::holds_alternative<std::vector<std::string>>(each.value)) {
+        error(each.place, "a value of '" + key + "' is a number, a text, true or false");
+        return {};
+      }
+      values.push_back(typed(each.value));
+    }
+    if (values.empty()) error(node.place, "'" + key + "' has no values", "name at least one");
+    return values;
+  }
+
+  bool is_list(const TomlNode& node) {
+    return node.kind == TomlNode::Kind::array || std::holds_alternative<std::vector<std::string>>(node.value);
+  }
+
+  Dimension dimension(const std::string& key, const TomlNode& node) {
+    if (is_list(node)) return {key, list_of(key, node)};
+    if (node.kind == TomlNode::Kind::table) return {key, values_of(key, node)};
+    if (node.kind == TomlNode::Kind::scalar) return {key, {typed(node.value)}};
+    error(node.place, "'" + key + "' can't be a date");
+    return {key, {}};
+  }
+
+  std::vector<Dimension> dimensions(const TomlNode& table) {
+    std::vector<Dimension> result;
+    for (const auto& [key, node] : keys_below(table)) result.push_back(dimension(key, *node));
+    return result;
+  }
+
+  void grid(const TomlNode& table) {
+    Grid grid;
+    TomlNode rest = table;
+    const auto zip = std::find_if(rest.children.begin(), rest.children.end(),
+                                  [](const auto& child) { return child.first == kZip; });
+    if (zip != rest.children.end()) {
+      grid.zip = dimensions(zip->second);
+      const auto differs = std::find_if(grid.zip.begin(), grid.zip.end(), [&](const Dimension& each) {
+        return each.values.size() != grid.zip.front().values.size();
+      });
+      if (differs != grid.zip.end())
+        error(zip->second.key, "the lists of zip are not of one length",
+              "'" + grid.zip.front().key + "' has " + std::to_string(grid.zip.front().values.size()) +
+                  " values, '" + differs->key + "' " + std::to_string(differs->values.size()));
+      rest.children.erase(zip);
+    }
+    grid.dimensions = dimensions(rest);
+    expect_each_key_once(grid, table);
+    sweep_.grids.push_back(std::move(grid));
+  }
+
+  void expect_each_key_once(const Grid& grid, const TomlNode& table) {
+    std::set<std::string> keys;
+    for (const auto* dimensions : {&grid.dimensions, &grid.zip})
+      for (const Dimension& each : *dimensions)
+        if (!keys.insert(each.key).second)
+          error(table.key, "'" + each.key + "' is in the grid and in its zip", "keep one of them");
+  }
+
+  void search(const TomlNode& table) {
+    RandomSearch search;
+    TomlNode rest = table;
+    rest.children.clear();
+    bool has_samples = false;
+    for (const auto& [name, node] : table.children) {
+      if (name != "samples" && name != "seed") {
+        rest.children.emplace_back(name, node);
+        continue;
+      }
+      const auto* number = std::get_if<std::int64_t>(&node.value);
+      const std::int64_t least = name == "samples" ? 1 : 0;
+      constexpr std::int64_t kMostSamples = 100'000;
+      if (node.kind != TomlNode::Kind::scalar || !number || *number < least ||
+          (name == "samples" && *number > kMostSamples)) {
+        error(node.place, "bad value for '" + name + "' in [random]",
+              "it is an integer, at least " + std::to_string(least) +
+                  (name == "samples" ? " and at most " + std::to_string(kMostSamples) : ""));
+      } else {
+        (name == "samples" ? search.samples : search.seed) = *number;
+      }
+      has_samples = has_samples || name == "samples";
+    }
+    if (!has_samples) error(table.key, "a random search needs samples", "write how many: samples = 20");
+    for (const auto& [key, node] : keys_below(rest)) {
+      Draw draw;
+      draw.key = key;
+      if (node->kind == TomlNode::Kind::table) {
+        if (const auto given = range(key, *node, /*to_draw=*/true)) {
+          draw.from = given->from;
+          draw.to = given->to;
+          draw.log = given->log;
+          draw.whole = given->whole;
+        }
+      } else {
+        draw.choices = dimension(key, *node).values;
+      }
+      search.draws.push_back(std::move(draw));
+    }
+    sweep_.searches.push_back(std::move(search));
+  }
+
+  const SourceText& source_;
+  std::vector<std::string> keys_;
+  SweepFile sweep_;
+  std::vector<Diagnostic> problems_;
+};
+
+}  // namespace
+
+const std::vector<SweepKeyRow>& sweep_schema() {
+  using Settings = SweepSettings;
+  static const std::vector<SweepKeyRow> rows = {
+      {row_of("program", OptionType::texts, std::vector<std::string>{},
+              "The program and its arguments; {NAME} stands for the value of args.NAME, which else follows "
+              "as --NAME VALUE"),
+       [](const Settings& s) -> OptionValue { return s.program; },
+       [](Settings& s, const OptionValue& v) { s.program = std::get<std::vector<std::string>>(v); }},
+      {text_of("config", "", {},
+               "The config that each trial's values are put over, relative to the sweep file"),
+       [](const Settings& s) -> OptionValue { return s.config; },
+       [](Settings& s, const OptionValue& v) { s.config = std::get<std::string>(v); }},
+      {text_of("metric", "", {},
+               "What trials are compared by: a name that the program logs; none: they are only run"),
+       [](const Settings& s) -> OptionValue { return s.metric; },
+       [](Settings& s, const OptionValue& v) { s.metric = std::get<std::string>(v); }},
+      {text_of("goal", "min", {"min", "max"}, "Which of two values of the metric is better"),
+       [](const Settings& s) -> OptionValue { return s.goal; },
+       [](Settings& s, const OptionValue& v) { s.goal = std::get<std::string>(v); }},
+      {number_of("repeats", OptionType::integer, std::int64_t{1}, 1, nullptr, "",
+                 "How often each cell is tried with each seed"),
+       [](const Settings& s) -> OptionValue { return s.repeats; },
+       [](Settings& s, const OptionValue& v) { s.repeats = std::get<std::int64_t>(v); }},
+      {number_of("baseline_every", OptionType::integer, std::int64_t{8}, 1, nullptr, "trials",
+                 "After so many the baseline is tried again, so that a machine that slows down favours none"),
+       [](const Settings& s) -> OptionValue { return s.baseline_every; },
+       [](Settings& s, const OptionValue& v) { s.baseline_every = std::get<std::int64_t>(v); }},
+      {number_of("trial_limit_seconds", OptionType::number, std::string(kNone), 0.001, kNone, "seconds",
+                 "A trial that takes longer is ended, and has failed"),
+       [](const Settings& s) { return or_word(s.trial_limit, kNone); },
+       [](Settings& s, const OptionValue& v) { s.trial_limit = number_or_none(v); }},
+      {number_of("budget_trials", OptionType::integer, std::string(kNone), 1, kNone, "trials",
+                 "No more are begun"),
+       [](const Settings& s) { return or_word(s.budget_trials, kNone); },
+       [](Settings& s, const OptionValue& v) { s.budget_trials = whole_or_none(v); }},
+      {number_of("budget_seconds", OptionType::number, std::string(kNone), 0.001, kNone, "seconds",
+                 "When trials have run for so long together, none is begun any more"),
+       [](const Settings& s) { return or_word(s.budget, kNone); },
+       [](Settings& s, const OptionValue& v) { s.budget = number_or_none(v); }},
+      {text_of("invalid", "skip", {"skip", "refuse"},
+               "What becomes of combinations that can't run: left out, or nothing runs"),
+       [](const Settings& s) -> OptionValue { return s.invalid; },
+       [](Settings& s, const OptionValue& v) { s.invalid = std::get<std::string>(v); }},
+      {text_of("failed", "continue", {"continue", "stop"}, "What follows a trial that failed"),
+       [](const Settings& s) -> OptionValue { return s.failed; },
+       [](Settings& s, const OptionValue& v) { s.failed = std::get<std::string>(v); }},
+      {number_of("max_parallel", OptionType::integer, std::int64_t{1}, 1, "auto", "trials",
+                 "How many run at once, each on cores or GPUs of its own; auto: as many as there are for"),
+       [](const Settings& s) { return or_word(s.max_parallel, "auto"); },
+       [](Settings& s, const OptionValue& v) { s.max_parallel = whole_or_none(v); }},
+      {text_of("early_stopping", kNone, {kNone, "median", "halving"},
+               "Ends hopeless trials: those behind the median of the others, or two of three at each rung"),
+       [](const Settings& s) -> OptionValue { return s.early_stopping; },
+       [](Settings& s, const OptionValue& v) { s.early_stopping = std::get<std::string>(v); }},
+      {number_of("early_stopping_from", OptionType::integer, std::int64_t{10}, 1, nullptr, "steps",
+                 "The first step at which a trial may be ended"),
+       [](const Settings& s) -> OptionValue { return s.early_stopping_from; },
+       [](Settings& s, const OptionValue& v) { s.early_stopping_from = std::get<std::int64_t>(v); }},
+  };
+  return rows;
+}
+
+ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog) {
+  ReadSweep result;
+  const auto source = read_source(file);
+  if (const auto* problem = std::get_if<Diagnostic>(&source)) {
+    result.report = render(*problem);
+    return result;
+  }
+  const auto& text = std::get<SourceText>(source);
+  const TomlDocument document = parse_toml(text);
+  Reader reader(text, catalog);
+  for (const TomlNode& root : document.roots) reader.root(root);
+  if (document.problems.empty()) reader.finish();
+  for (const auto* problems : {&document.problems, &reader.problems()})
+    for (const Diagnostic& each : *problems) result.report += render(each);
+  result.ok = result.report.empty();
+  result.sweep = reader.take();
+  return result;
+}
+
+std::string program_named_in(const std::filesystem::path& file) {
+  const auto source = read_source(file);
+  if (!std::holds_alternative<SourceText>(source)) return "";
+  for (const TomlNode& root : parse_toml(std::get<SourceText>(source)).roots)
+    for (const auto& [table, node] : root.children)
+      for (const auto& [name, value] : node.children) {
+        const auto* words = std::get_if<std::vector<std::string>>(&value.value);
+        if (table == "sweep" && name == "program" && words && !words->empty()) return words->front();
+      }
+  return "";
+}
+
+}  // namespace hookline

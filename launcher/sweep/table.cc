@@ -1,0 +1,190 @@
+#include "launcher/sweep/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace hookline {
+namespace {
+
+constexpr const char* kSeedKey = "training.seed";
+constexpr double kNoSpread = 1e-9;  // of the mean: what rounding leaves
+
+std::optional<Measured> measured(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  Measured result;
+  for (const double value : values) result.mean += value / static_cast<double>(values.size());
+  for (const double value : values) result.spread += (value - result.mean) * (value - result.mean);
+  result.spread = values.size() > 1 ? std::sqrt(result.spread / static_cast<double>(values.size() - 1)) : 0;
+  return result;
+}
+
+/// a / b, whose relative errors add up in squares.
+std::optional<Measured> ratio(const std::optional<Measured>& a, const std::optional<Measured>& b) {
+  if (!a || !b || a->mean <= 0 || b->mean <= 0) return std::nullopt;
+  const double mean = a->mean / b->mean;
+  return Measured{mean, mean * std::hypot(a->spread / a->mean, b->spread / b->mean)};
+}
+
+std::string number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string with_spread(const Measured& value, double unit, const char* format) {
+  std::string text = number(format, value.mean / unit);
+  if (value.spread > kNoSpread * std::abs(value.mean)) text += " ± " + number("%.2g", value.spread / unit);
+  return text;
+}
+
+std::string seconds_text_of(const Measured& value) {
+  return value.mean < 1 ? with_spread(value, 1e-3, "%.3g") + " ms" : with_spread(value, 1, "%.4g") + " s";
+}
+
+std::string bytes_text_of(const Measured& value) {
+  if (value.mean >= 1e9) return with_spread(value, 1e9, "%.4g") + " GB";
+  if (value.mean >= 1e6) return with_spread(value, 1e6, "%.4g") + " MB";
+  return with_spread(value, 1e3, "%.4g") + " kB";
+}
+
+/// In characters; "±" is one.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+struct Group {
+  ResultRow row;
+  std::vector<double> metric, step_seconds, trial_seconds, bytes, compression, memory;
+};
+
+void add(const Trial& trial, bool smaller_is_better, Group& group, double& best) {
+  ResultRow& row = group.row;
+  const TrialResult& result = trial.result;
+  row.is_baseline = row.is_baseline || trial.planned.is_baseline;
+  row.failed += result.status == TrialStatus::failed;
+  row.stopped += result.status == TrialStatus::stopped;
+  row.waiting += result.status == TrialStatus::waiting || result.status == TrialStatus::running;
+  if (result.status != TrialStatus::done) return;
+  ++row.done;
+  group.trial_seconds.push_back(result.seconds);
+  if (result.metric) {
+    group.metric.push_back(*result.metric);
+    if (row.best_id.empty() || (smaller_is_better ? *result.metric < best : *result.metric > best)) {
+      best = *result.metric;
+      row.best_id = trial.planned.id;
+    }
+  }
+  const auto measures = nlohmann::json::parse(result.measures, nullptr, /*allow_exceptions=*/false);
+  const auto measure = [&](const char* name) -> std::optional<double> {
+    const auto found = measures.is_object() ? measures.find(name) : measures.end();
+    return found != measures.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+  };
+  if (const auto seconds = measure("step_seconds")) group.step_seconds.push_back(*seconds);
+  const auto bytes = measure("bytes_per_step"), whole = measure("uncompressed_bytes_per_step");
+  if (bytes) group.bytes.push_back(*bytes);
+  if (bytes && whole && *bytes > 0) group.compression.push_back(*whole / *bytes);
+  if (const auto memory = measure("peak_memory_bytes")) group.memory.push_back(*memory);
+}
+
+}  // namespace
+
+std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better) {
+  std::vector<Group> groups;
+  std::vector<double> best;
+  std::map<Assignments, std::size_t> places;
+  for (const Trial& trial : trials) {
+    Assignments values = trial.planned.values;
+    values.erase(kSeedKey);
+    const auto [place, is_new] = places.emplace(values, groups.size());
+    if (is_new) {
+      groups.emplace_back();
+      groups.back().row.values = values;
+      best.push_back(0);
+    }
+    add(trial, smaller_is_better, groups[place->second], best[place->second]);
+  }
+  std::vector<ResultRow> rows;
+  const ResultRow* baseline = nullptr;
+  for (Group& group : groups) {
+    ResultRow& row = group.row;
+    row.metric = measured(group.metric);
+    row.step_seconds = measured(group.step_seconds);
+    row.trial_seconds = measured(group.trial_seconds);
+    row.bytes_per_step = measured(group.bytes);
+    row.compression = measured(group.compression);
+    row.peak_memory_bytes = measured(group.memory);
+    if (row.is_baseline && !baseline) baseline = &row;
+  }
+  for (Group& group : groups) {
+    if (baseline && !group.row.is_baseline) {
+      group.row.speedup = ratio(baseline->step_seconds, group.row.step_seconds);
+      if (!group.row.speedup) group.row.speedup = ratio(baseline->trial_seconds, group.row.trial_seconds);
+    }
+  }
+  for (const Group& group : groups) rows.push_back(group.row);
+  std::stable_sort(rows.begin(), rows.end(), [&](const ResultRow& a, const ResultRow& b) {
+    if (!a.metric || !b.metric) return a.metric.has_value() && !b.metric;
+    if (a.is_whole() != b.is_whole()) return a.is_whole();
+    return smaller_is_better ? a.metric->mean < b.metric->mean : a.metric->mean > b.metric->mean;
+  });
+  return rows;
+}
+
+std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,
+                       const Assignments& same) {
+  struct Column {
+    std::string name;
+    std::vector<std::string> cells;
+  };
+  std::vector<Column> columns;
+  const auto column = [&](const std::string& name, const auto& cell) {
+    Column next{name, {}};
+    for (const ResultRow& row : rows) next.cells.push_back(cell(row));
+    if (std::any_of(next.cells.begin(), next.cells.end(),
+                    [](const std::string& text) { return !text.empty(); }))
+      columns.push_back(std::move(next));
+  };
+  const auto of = [](const std::optional<Measured>& value, const auto& text) {
+    return value ? text(*value) : std::string();
+  };
+  const auto plain = [](const Measured& value) { return with_spread(value, 1, "%.5g"); };
+  const auto times = [](const Measured& value) { return with_spread(value, 1, "%.3g") + "x"; };
+  if (!metric.empty()) column(metric, [&](const ResultRow& row) { return of(row.metric, plain); });
+  column("step", [&](const ResultRow& row) { return of(row.step_seconds, seconds_text_of); });
+  column("trial", [&](const ResultRow& row) { return of(row.trial_seconds, seconds_text_of); });
+  column("speed-up",
+         [&](const ResultRow& row) { return row.is_baseline ? "baseline" : of(row.speedup, times); });
+  column("sent a step", [&](const ResultRow& row) { return of(row.bytes_per_step, bytes_text_of); });
+  column("compression", [&](const ResultRow& row) { return of(row.compression, times); });
+  column("memory", [&](const ResultRow& row) { return of(row.peak_memory_bytes, bytes_text_of); });
+  column("trials", [](const ResultRow& row) {
+    std::string text = std::to_string(row.done);
+    if (row.failed) text += ", " + std::to_string(row.failed) + " failed";
+    if (row.stopped) text += ", " + std::to_string(row.stopped) + " stopped";
+    if (row.waiting) text += ", " + std::to_string(row.waiting) + " to go";
+    return text;
+  });
+  column("values", [&](const ResultRow& row) {
+    const std::string label = label_of(row.values, same);
+    return label.empty() ? std::string("(as the config has it)") : label;
+  });
+  std::string text;
+  for (std::size_t line = 0; line <= rows.size(); ++line) {
+    std::string whole;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      std::size_t width = width_of(columns[c].name);
+      for (const std::string& cell : columns[c].cells) width = std::max(width, width_of(cell));
+      const std::string& cell = line == 0 ? columns[c].name : columns[c].cells[line - 1];
+      whole += cell;
+      if (c + 1 < columns.size()) whole += std::string(width - width_of(cell) + 2, ' ');
+    }
+    text += whole + "\n";
+  }
+  return text;
+}
+
+}  // namespace hookline

@@ -1,0 +1,42 @@
+// What a sweep has found, as rows that are compared: pure functions of its trials.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/sweep/state.h"
+
+namespace hookline {
+
+/// The mean of what several trials have measured, and its spread: the sample's standard deviation, 0 of one trial.
+struct Measured {
+  double mean = 0, spread = 0;
+};
+
+/// The trials that differ in their seed or repeat only.
+struct ResultRow {
+  Assignments values;  // without the seed
+  bool is_baseline = false;
+  std::size_t done = 0, failed = 0, stopped = 0, waiting = 0;
+  std::optional<Measured> metric;
+  std::optional<Measured> step_seconds;       // as the run has measured it
+  std::optional<Measured> trial_seconds;      // from start to end
+  std::optional<Measured> bytes_per_step;     // that a rank has sent
+  std::optional<Measured> compression;        // bytes of the gradients over bytes sent
+  std::optional<Measured> peak_memory_bytes;  // of a rank
+  std::optional<Measured> speedup;            // over the baseline, by the time of a step, else of a trial
+  bool is_whole() const { return failed + stopped + waiting == 0; }
+
+  std::string best_id;  // the trial with the best metric
+};
+
+/// The best first. Rows of which trials have failed, were stopped or are still to come follow those that are whole: their mean is
+/// of the survivors. Rows without a metric come last, in the plan's order.
+std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
+
+/// Aligned columns, of which those are left out that nothing is known of; values in `same` are not repeated.
+std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,
+                       const Assignments& same);
+
+}  // namespace hookline

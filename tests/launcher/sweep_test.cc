@@ -1,0 +1,433 @@
+// A sweep without running it: what its file says, the trials it comes to, when one is hopeless, and the table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "hooks/error.h"
+#include "launcher/sweep/metrics_file.h"
+#include "launcher/sweep/plan.h"
+#include "launcher/sweep/stopping.h"
+#include "launcher/sweep/sweep_file.h"
+#include "launcher/sweep/table.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using testing::TemporaryFolder;
+
+const std::string kProgram = "[sweep]\nprogram = [\"train\"]\n";
+
+ReadSweep read(const std::string& text) {
+  const TemporaryFolder folder;
+  ReadSweep result = read_sweep(folder.write("s.toml", text), Catalog::built_in());
+  // Messages name the file as it was given.
+  const std::string path = folder.path().string() + "/";
+  for (std::size_t at; (at = result.report.find(path)) != std::string::npos;)
+    result.report.erase(at, path.size());
+  return result;
+}
+
+SweepFile sweep_of(const std::string& text) {
+  const ReadSweep result = read(kProgram + text);
+  EXPECT_TRUE(result.ok) << result.report;
+  return result.sweep;
+}
+
+std::vector<std::string> labels_of(const std::string& text) {
+  const SweepFile sweep = sweep_of(text);
+  std::vector<std::string> labels;
+  for (const Assignments& cell : cells_of(sweep)) labels.push_back(label_of(cell, sweep.fixed));
+  return labels;
+}
+
+/// Every cell can run, and is what it says.
+ResolvedCell as_it_is(const Assignments& values) {
+  std::string text;
+  for (const auto& [key, value] : values)
+    if (!key.starts_with("args.")) text += key + "=" + value + "\n";
+  return {text, ""};
+}
+
+std::vector<std::string> order_of(const SweepPlan& plan) {
+  std::vector<std::string> order;
+  for (const PlannedTrial& trial : plan.trials)
+    order.push_back((trial.is_baseline ? "* " : "") + label_of(trial.values, {}) + " #" +
+                    std::to_string(trial.repeat));
+  return order;
+}
+
+TEST(SweepFile, HasEveryCombinationInOrder) {
+  EXPECT_THAT(labels_of("[grid]\nddp.comm_hook = [\"no\", \"fp16\"]\nargs.lr = [0.1, 1, true, \"x\"]\n"),
+              ElementsAre("comm_hook=no lr=0.1", "comm_hook=no lr=1", "comm_hook=no lr=true",
+                          "comm_hook=no lr=x", "comm_hook=fp16 lr=0.1", "comm_hook=fp16 lr=1",
+                          "comm_hook=fp16 lr=true", "comm_hook=fp16 lr=x"));
+}
+
+TEST(SweepFile, ReadsRanges) {
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 1, to = 4 }\n"), ElementsAre("a=1", "a=2", "a=3", "a=4"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 0.1, to = 0.5, step = 0.2 }\n"),
+              ElementsAre("a=0.1", "a=0.3", "a=0.5"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 2, to = 9, step = 3 }\n"),
+              ElementsAre("a=2", "a=5", "a=8"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 1e-4, to = 1e-1, count = 4, log = true }\n"),
+              ElementsAre("a=0.0001", "a=0.001", "a=0.01", "a=0.1"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 1, to = 64, count = 4, log = true }\n"),
+              ElementsAre("a=1", "a=4", "a=16", "a=64"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 0.0, to = 1, count = 5 }\n"),
+              ElementsAre("a=0", "a=0.25", "a=0.5", "a=0.75", "a=1"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = -0.3, to = 0.3, step = 0.3 }\n"),
+              ElementsAre("a=-0.3", "a=0", "a=0.3"));
+  EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 3, to = 3, count = 1 }\n"), ElementsAre("a=3"));
+}
+
+TEST(SweepFile, AddsGridsAndLeavesOutWhatIsExcludedOrThereAlready) {
+  EXPECT_THAT(labels_of("[fixed]\nargs.epochs = 3\n"
+                        "[grid.one]\nargs.a = [1, 2]\nargs.b = [1, 2]\n"
+                        "[grid.two]\nargs.a = 2\nargs.b = [2, 3]\n"
+                        "[exclude.x]\nargs.a = 1\nargs.b = 2\n"
+                        "[exclude.y]\nargs.b = [3, 4]\nargs.epochs = 4\n"),
+              ElementsAre("a=1 b=1", "a=2 b=1", "a=2 b=2", "a=2 b=3"));
+}
+
+TEST(SweepFile, TakesTheListsOfAZipTogether) {
+  EXPECT_THAT(labels_of("[grid]\nargs.a = [1, 2]\n[grid.zip]\nargs.b = [\"x\", \"y\"]\nargs.c = [5, 6]\n"),
+              ElementsAre("a=1 b=x c=5", "a=1 b=y c=6", "a=2 b=x c=5", "a=2 b=y c=6"));
+}
+
+TEST(SweepFile, DrawsTheSameAtEachReading) {
+  const std::string text =
+      "[random]\nsamples = 40\nseed = 3\nargs.lr = { from = 1e-4, to = 1e-1, log = true }\n"
+      "args.width = { from = 1, to = 3 }\nddp.comm_hook = [\"no\", \"fp16\"]\n";
+  const SweepFile sweep = sweep_of(text);
+  const auto cells = cells_of(sweep);
+  EXPECT_EQ(cells, cells_of(sweep_of(text)));
+  EXPECT_THAT(cells, SizeIs(40));
+  std::set<std::string> widths, hooks;
+  std::size_t small = 0;
+  for (const Assignments& cell : cells) {
+    const double rate = std::stod(cell.at("args.lr"));
+    EXPECT_TRUE(rate >= 1e-4 && rate <= 1e-1) << rate;
+    small += rate < std::sqrt(1e-4 * 1e-1);
+    widths.insert(cell.at("args.width"));
+    hooks.insert(cell.at("ddp.comm_hook"));
+  }
+  EXPECT_THAT(widths, ElementsAre("1", "2", "3"));
+  EXPECT_THAT(hooks, ElementsAre("fp16", "no"));
+  EXPECT_TRUE(small > 10 && small < 30) << small;  // half, but for chance
+  EXPECT_NE(cells.front(),
+            cells_of(sweep_of("[random]\nsamples = 1\nseed = 4\nargs.lr = { from = 1e-4, to = 1e-1, "
+                              "log = true }\nargs.width = { from = 1, to = 3 }\n"
+                              "ddp.comm_hook = [\"no\", \"fp16\"]\n"))
+                .front());
+  // Of three values there are no five different.
+  EXPECT_THAT(cells_of(sweep_of("[random]\nsamples = 5\nargs.width = { from = 1, to = 3 }\n")), SizeIs(3));
+}
+
+TEST(SweepFile, SaysWhatIsWrongAndWhere) {
+  const auto report = [](const std::string& text) { return read(text).report; };
+  EXPECT_THAT(report("[sweep]\n"), AllOf(HasSubstr("s.toml: error: [sweep] program is missing\n"),
+                                         HasSubstr("there is nothing to sweep over")));
+  EXPECT_EQ(report(kProgram + "[grid]\nddp.comm_hok = 1\n"),
+            "s.toml:4:5: error: unknown key 'ddp.comm_hok'\n  4 | ddp.comm_hok = 1\n    |     ^~~~~~~~ did "
+            "you mean "
+            "'ddp.comm_hook'?\n");
+  EXPECT_EQ(report(kProgram + "gaol = \"max\"\n[grid]\nargs.a = 1\n"),
+            "s.toml:3:1: error: unknown key 'gaol' in [sweep]\n  3 | gaol = \"max\"\n    | ^~~~ did you mean "
+            "'goal'?\n");
+  EXPECT_EQ(report(kProgram + "goal = \"most\"\n[grid]\nargs.a = 1\n"),
+            "s.toml:3:8: error: bad value \"most\" for 'goal' in [sweep]\n  3 | goal = \"most\"\n    |       "
+            " ^~~~~~ must be "
+            "one of \"min\", \"max\"\n");
+  EXPECT_THAT(report(kProgram + "repeats = 0\n[grid]\nargs.a = 1\n"),
+              HasSubstr("s.toml:3:11: error: bad value 0 for"));
+  EXPECT_THAT(report(kProgram + "seeds = [1, -2]\n[grid]\nargs.a = 1\n"),
+              HasSubstr(": error: a seed is an integer, at least 0"));
+  EXPECT_THAT(report(kProgram + "seeds = 3\n[grid]\nargs.a = 1\n"), HasSubstr("write seeds = [1, 2, 3]"));
+  EXPECT_THAT(report(kProgram + "seeds = [1]\n[grid]\ntraining.seed = [1, 2]\n"),
+              HasSubstr("training.seed is given twice"));
+  EXPECT_THAT(report(kProgram + "early_stopping = \"median\"\n[grid]\nargs.a = 1\n"),
+              HasSubstr("early_stopping needs a metric"));
+  EXPECT_THAT(report(kProgram + "[gird]\nargs.a = 1\n"), HasSubstr("unknown table [gird]\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = []\n"),
+              HasSubstr("s.toml:4:10: error: 'args.a' has no values\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = [[1]]\n"),
+              HasSubstr("a value of 'args.a' is a number, a text, true or false\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 2026-11-22\n"), HasSubstr("'args.a' can't be a date\n"));
+  EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = [\"x\", \"y\"]\n[grid]\nargs.b = 1\n"),
+              HasSubstr("'args.a' has one value here\n"));
+  EXPECT_THAT(report(kProgram + "[random]\nsamples = 1000000000\nargs.a = [1]\n"),
+              HasSubstr("it is an integer, at least 1 and at most 100000\n"));
+  EXPECT_THAT(report(kProgram + "seeds = [1]\n[random]\nsamples = 2\ntraining.seed = [1, 2]\n"),
+              HasSubstr("training.seed is given twice"));
+  EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = [1, 2]\n[grid]\nargs.b = 1\n"),
+              HasSubstr("'args.a' has one value here\n"));
+  EXPECT_THAT(report(kProgram + "[grid.zip]\nargs.a = [1, 2]\nargs.b = [1]\n"),
+              HasSubstr("'args.a' has 2 values, 'args.b' 1\n"));
+  EXPECT_THAT(report(kProgram + "[random]\nargs.a = [1]\n"), HasSubstr("a random search needs samples"));
+  const std::vector<std::pair<std::string, std::string>> ranges = {
+      {"{ from = 1 }", "the range of 'args.a' needs from and to\n"},
+      {"{ from = 2, to = 1 }", "ends before it begins\n"},
+      {"{ from = 0, to = 1, count = 3, log = true }", "has no logarithm\n"},
+      {"{ from = 0.5, to = 1 }", "the range of 'args.a' needs a count\n"},
+      {"{ from = 1, to = 2, step = 0 }", "can't be stepped through\n"},
+      {"{ from = 1, to = 2, count = 0 }", "needs another count\n"},
+      {"{ from = 1, to = 20000 }", "has too many values\n"},
+      {"{ from = 0, to = 1, count = 5 }", "has fewer whole numbers than its count\n"},
+      {"{ from = 1, to = 4, count = 9, log = true }", "write from = 1.0 for others\n"},
+      {"{ from = nan, to = 4 }", "has no bounds\n"},
+      {"{ from = 1, to = inf }", "has no bounds\n"},
+      {"{ from = 1, to = 2, by = 1 }", "unknown key 'by' in the range of 'args.a'\n"},
+      {"{ from = \"a\", to = 2 }", "bad value for 'from' of 'args.a'\n"}};
+  for (const auto& [range, message] : ranges)
+    EXPECT_THAT(report(kProgram + "[grid]\nargs.a = " + range + "\n"), HasSubstr(message)) << range;
+  EXPECT_THAT(report("[sweep\n"), HasSubstr("s.toml:1:"));
+}
+
+TEST(SweepFile, RefusesMoreCellsThanAnybodyRuns) {
+  const std::string many = " = { from = 1, to = 400 }\n";
+  const SweepFile sweep = sweep_of("[grid]\nargs.a" + many + "args.b" + many);
+  EXPECT_THROW(
+      {
+        try {
+          cells_of(sweep);
+        } catch (const Error& error) {
+          EXPECT_STREQ(error.what(), "the sweep has more than 100000 cells: try fewer values");
+          throw;
+        }
+      },
+      Error);
+}
+
+TEST(SweepFile, IsDocumented) {
+  const std::string readme = testing::read_file(SWEEP_README);
+  const SweepSettings defaults;
+  for (const SweepKeyRow& row : sweep_schema()) {
+    const OptionRow& option = row.option;
+    EXPECT_EQ(to_text(row.get(defaults)), to_text(option.default_value)) << option.name;
+    const std::string line = "| `" + option.name + "` | `" + to_text(option.default_value) + "` | " +
+                             allowed_text(option) + " | " + option.help + " |\n";
+    EXPECT_THAT(readme, HasSubstr(line));
+  }
+}
+
+TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
+  const SweepFile sweep =
+      sweep_of("baseline_every = 2\nrepeats = 2\n[baseline]\nargs.a = 0\n[grid]\nargs.a = [0, 1, 2, 3]\n");
+  EXPECT_THAT(order_of(plan_of(sweep, as_it_is)),
+              ElementsAre("* a=0 #0", "a=1 #0", "a=2 #0", "* a=0 #1", "a=3 #0",  //
+                          "* a=0 #2", "a=1 #1", "a=2 #1", "* a=0 #3", "a=3 #1"));
+}
+
+TEST(SweepPlan, TriesEachCellWithEachSeed) {
+  const SweepFile sweep = sweep_of("seeds = [7, 8]\n[grid]\nargs.a = [1, 2]\n");
+  const SweepPlan plan = plan_of(sweep, as_it_is);
+  EXPECT_THAT(order_of(plan),
+              ElementsAre("seed=7 a=1 #0", "seed=7 a=2 #0", "seed=8 a=1 #0", "seed=8 a=2 #0"));
+  std::set<std::string> ids;
+  for (const PlannedTrial& trial : plan.trials) ids.insert(trial.id);
+  EXPECT_THAT(ids, SizeIs(4));
+  EXPECT_EQ(plan_of(sweep, as_it_is).trials[2].id, plan.trials[2].id);
+}
+
+TEST(SweepPlan, TakesCellsThatComeToTheSameForOne) {
+  const SweepFile sweep = sweep_of("[grid]\nddp.comm_hook = [\"power_sgd\", \"powerSGD\"]\n");
+  const auto alike = [](const Assignments&) { return ResolvedCell{"ddp.comm_hook = power_sgd", ""}; };
+  EXPECT_THAT(plan_of(sweep, alike).trials, SizeIs(1));
+}
+
+TEST(SweepPlan, ListsWhatCanNotRunOnceForAllSeeds) {
+  const SweepFile sweep = sweep_of("seeds = [1, 2]\n[grid]\nargs.a = [1, 2]\n");
+  const SweepPlan plan = plan_of(sweep, [](const Assignments& values) {
+    return values.at("args.a") == "2" ? ResolvedCell{"", "it can't\n"} : as_it_is(values);
+  });
+  EXPECT_THAT(plan.trials, SizeIs(2));
+  ASSERT_THAT(plan.invalid, SizeIs(1));
+  EXPECT_EQ(plan.invalid[0].problems, "it can't\n");
+  EXPECT_EQ(plan.invalid[0].values, (Assignments{{"args.a", "2"}}));
+}
+
+TEST(SweepPlan, LeavesOutACellWithoutAValueThatTheProgramNeeds) {
+  SweepFile sweep = sweep_of("[baseline]\nargs.b = 1\n[grid]\nargs.lr = [1, 2]\n");
+  sweep.settings.program = {"train", "{lr}"};
+  const SweepPlan plan = plan_of(sweep, as_it_is);
+  EXPECT_THAT(plan.trials, SizeIs(2));
+  ASSERT_THAT(plan.invalid, SizeIs(1));
+  EXPECT_EQ(plan.invalid[0].problems, "[sweep] program has {lr}, and nothing gives args.lr a value\n");
+}
+
+TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {
+  const SweepPlan plan =
+      plan_of(sweep_of("[grid]\nargs.a = { from = 0, to = 2, step = 0.5 }\n"
+                       "[exclude.one]\nargs.a = [1.0, 0.5]\n[exclude.two]\nargs.a = 7\nargs.b = 1\n"),
+              as_it_is);
+  EXPECT_THAT(order_of(plan), ElementsAre("a=0 #0", "a=1.5 #0", "a=2 #0"));
+  EXPECT_THAT(plan.unused_exclusions, ElementsAre("a=7 b=1"));
+}
+
+TEST(SweepPlan, KeepsItsLinesWhole) { EXPECT_EQ(label_of({{"args.a", "x\ny\x1b[m"}}, {}), "a=x?y?[m"); }
+
+TEST(SweepPlan, FillsTheProgramsCommandLine) {
+  const Assignments values = {{"args.lr", "0.1"}, {"args.b", "2"}, {"ddp.comm_hook", "no"}};
+  EXPECT_THAT(command_of({"train", "--rate={lr}", "{}", "{ \"json\": 1 }", "{lr}{b}"}, values),
+              ElementsAre("train", "--rate=0.1", "{}", "{ \"json\": 1 }", "0.12"));
+  EXPECT_THAT(command_of({"train", "{b"}, values), ElementsAre("train", "{b", "--b", "2", "--lr", "0.1"));
+  EXPECT_THAT(command_of({"sh", "-c", "echo ${HOME} {{lr} {lr}"}, {{"args.lr", "1"}}),
+              ElementsAre("sh", "-c", "echo ${HOME} {lr} 1"));
+  try {
+    command_of({"train", "{epochs}"}, values);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "[sweep] program has {epochs}, and nothing gives args.epochs a value");
+  }
+}
+
+TEST(SweepPlan, NamesKeysInFullWhereTheirLastNamesAreAlike) {
+  EXPECT_EQ(label_of({{"args.seed", "1"}, {"training.seed", "2"}, {"args.lr", "3"}}, {{"args.lr", "3"}}),
+            "training.seed=2 args.seed=1");
+}
+
+TEST(Metrics, AreReadAsTheyAreWritten) {
+  const TemporaryFolder folder;
+  MetricsFile metrics(folder.path() / "metrics.jsonl", "loss");
+  metrics.read_on();
+  EXPECT_THAT(metrics.points(), IsEmpty());
+  folder.write("metrics.jsonl",
+               "{\"step\": 1, \"loss\": 0.5, \"name\": \"NaN\"}\nno object\n{\"step\": 2, \"lo");
+  metrics.read_on();
+  ASSERT_THAT(metrics.points(), SizeIs(1));
+  folder.write("metrics.jsonl",
+               "{\"step\": 1, \"loss\": 0.5, \"name\": \"NaN\"}\nno object\n{\"step\": 2, \"loss\": 0.25}\n"
+               "{\"step\": 3, \"loss\": NaN, \"rate\": 1}\n[1]\n{\"step\": 4, \"loss\": null}\n{\"loss\": "
+               "-Infinity}\n");
+  metrics.read_on();
+  ASSERT_THAT(metrics.points(), SizeIs(5));
+  EXPECT_EQ(metrics.points()[1].step, 2);
+  EXPECT_EQ(metrics.points()[1].value, 0.25);
+  for (std::size_t i = 2; i < 5; ++i) EXPECT_TRUE(std::isnan(metrics.points()[i].value)) << i;
+  EXPECT_THAT(metrics.names(), ElementsAre("loss", "rate"));
+}
+
+TEST(Metrics, TakeADivergedRunForOne) {
+  const TemporaryFolder folder;
+  for (const std::string word :
+       {"nan", "-nan", "NaN", "inf", "-inf", "Infinity", "-Infinity", "INF", "1e999", "null"}) {
+    const auto file = folder.write(
+        "metrics.jsonl",
+        "{\"step\": 1, \"loss\": 0.5, \"name\": \"inf\"}\n{\"step\": 2, \"loss\": " + word + "}\n");
+    MetricsFile metrics(file, "loss");
+    metrics.finish();
+    ASSERT_THAT(metrics.points(), SizeIs(2)) << word;
+    EXPECT_TRUE(std::isnan(metrics.points().back().value)) << word;
+  }
+  MetricsFile unfinished(
+      folder.write("metrics.jsonl", "{\"step\": 1.0, \"loss\": 0.5}\n{\"step\": 2.0, \"loss\": 0.25}"),
+      "loss");
+  unfinished.finish();
+  EXPECT_EQ(unfinished.points().back().value, 0.25);
+  EXPECT_EQ(unfinished.step(), 2);
+}
+
+History history(const std::vector<double>& values) {
+  History history;
+  for (const double value : values) history.push_back({static_cast<std::int64_t>(history.size()) + 1, value});
+  return history;
+}
+
+TEST(EarlyStopping, EndsWhatIsBehindTheMedian) {
+  const std::vector<History> ended = {history({1, 2, 3, 4}), history({2, 4, 6, 8}), history({3, 6, 9, 12})};
+  // At step 3 the others' averages are 2, 4 and 6.
+  EXPECT_EQ(hopeless_by_median(history({1, 3, 4}), ended, false, 2), "");
+  EXPECT_EQ(hopeless_by_median(history({1, 3, 3.5}), ended, false, 2),
+            "at step 3 its best is 3.5, and the median of 3 others 4");
+  EXPECT_EQ(hopeless_by_median(history({9, 8, 4.5}), ended, true, 2),
+            "at step 3 its best is 4.5, and the median of 3 others 4");
+  EXPECT_EQ(hopeless_by_median(history({9, 8, 3.5}), ended, true, 2), "");
+  EXPECT_EQ(hopeless_by_median(history({1, 1, 1}), ended, false, 4), "") << "too early";
+  EXPECT_EQ(hopeless_by_median(history({1, 1, 1}), {ended[0], ended[1]}, false, 1), "") << "too few others";
+  EXPECT_EQ(hopeless_by_median({}, ended, false, 1), "");
+  EXPECT_EQ(hopeless_by_median(history({0, 0, 0, 0, 0}), ended, false, 1), "") << "none has come so far";
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(hopeless_by_median(history({nan, nan}), ended, false, 1), "") << "it fails by itself";
+}
+
+TEST(EarlyStopping, LetsAThirdGoOnBeyondARung) {
+  std::vector<History> others;
+  for (const double value : {1.0, 2.0, 3.0, 4.0, 5.0}) others.push_back(history({value, value, value}));
+  // Six have reached the rung, of which two go on.
+  EXPECT_EQ(hopeless_by_halving(history({0, 0, 4.5}), others, false, 3), "");
+  EXPECT_EQ(hopeless_by_halving(history({0, 0, 3.5}), others, false, 3),
+            "at step 3 2 of 6 trials were better, and 2 go on");
+  EXPECT_EQ(hopeless_by_halving(history({9, 9, 1.5}), others, true, 3), "");
+  EXPECT_EQ(hopeless_by_halving(history({0, 0}), others, false, 3), "") << "it has not come so far";
+  EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0}), {others[0]}, false, 3), "") << "too few others";
+  // What counts is the last rung that it has reached, which these others have not.
+  EXPECT_EQ(hopeless_by_halving(history({0, 0, 0}), others, false, 1),
+            "at step 3 5 of 6 trials were better, and 2 go on");
+  EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0, 0, 0, 0, 0, 0}), others, false, 1), "");
+}
+
+Trial trial(const Assignments& values, TrialStatus status, double seconds, std::optional<double> metric,
+            const std::string& measures = "{}", bool is_baseline = false) {
+  Trial trial;
+  trial.planned.id = label_of(values, {});
+  trial.planned.values = values;
+  trial.planned.is_baseline = is_baseline;
+  trial.result.status = status;
+  trial.result.seconds = seconds;
+  trial.result.metric = metric;
+  trial.result.measures = measures;
+  return trial;
+}
+
+TEST(SweepTable, PutsRowsWhoseTrialsFailedBehindWholeOnes) {
+  const std::vector<Trial> trials = {
+      trial({{"args.lr", "10"}, {"training.seed", "1"}}, TrialStatus::failed, 1, std::nullopt),
+      trial({{"args.lr", "10"}, {"training.seed", "2"}}, TrialStatus::done, 1, 0.1),
+      trial({{"args.lr", "1"}, {"training.seed", "1"}}, TrialStatus::done, 1, 0.2)};
+  EXPECT_EQ(rows_of(trials, true)[0].values.at("args.lr"), "1");
+}
+
+TEST(SweepTable, ComparesCellsOverTheirSeeds) {
+  const std::string measures =
+      "{\"step_seconds\": 0.01, \"bytes_per_step\": 1000, \"uncompressed_bytes_per_step\": 4000}";
+  const std::vector<Trial> trials = {
+      trial({{"ddp.comm_hook", "no"}, {"training.seed", "1"}}, TrialStatus::done, 10, 0.5,
+            "{\"step_seconds\": 0.02}", true),
+      trial({{"ddp.comm_hook", "fp16"}, {"training.seed", "1"}}, TrialStatus::done, 4, 0.75, measures),
+      trial({{"ddp.comm_hook", "bf16"}, {"training.seed", "1"}}, TrialStatus::failed, 4, std::nullopt),
+      trial({{"ddp.comm_hook", "no"}, {"training.seed", "2"}}, TrialStatus::done, 10, 0.5,
+            "{\"step_seconds\": 0.02}", true),
+      trial({{"ddp.comm_hook", "fp16"}, {"training.seed", "2"}}, TrialStatus::done, 6, 0.25, measures),
+      trial({{"ddp.comm_hook", "bf16"}, {"training.seed", "2"}}, TrialStatus::waiting, 0, std::nullopt),
+  };
+  const auto rows = rows_of(trials, /*smaller_is_better=*/true);
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_TRUE(rows[0].is_baseline);
+  EXPECT_EQ(rows[1].metric->mean, 0.5);
+  EXPECT_NEAR(rows[1].metric->spread, std::sqrt(0.125), 1e-12);
+  EXPECT_EQ(rows[1].speedup->mean, 2);
+  EXPECT_EQ(rows[1].compression->mean, 4);
+  EXPECT_EQ(rows[1].best_id, "comm_hook=fp16 seed=2");
+  EXPECT_EQ(rows_of(trials, false)[1].best_id, "comm_hook=fp16 seed=1");
+  EXPECT_EQ(rows[2].failed, 1u);
+  EXPECT_EQ(rows[2].waiting, 1u);
+  EXPECT_EQ(
+      table_text(rows, "loss", {}),
+      "loss        step   trial      speed-up  sent a step  compression  trials                values\n"
+      "0.5         20 ms  10 s       baseline                            2                     comm_hook=no\n"
+      "0.5 ± 0.35  10 ms  5 ± 1.4 s  2x        1 kB         4x           2                     "
+      "comm_hook=fp16\n"
+      "                                                                  0, 1 failed, 1 to go  "
+      "comm_hook=bf16\n");
+}
+
+}  // namespace
+}  // namespace hookline

@@ -72,6 +72,9 @@ std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
   files.insert(
       files.end(),
       {{"hookline.toml", config_of(has_hook), "who runs where, and how gradients are averaged"},
+       {"sweep.toml",
+        std::string(kProjectSweep) + (has_hook ? "\n[grid.own]\nddp.comm_hook = \"mean_after\"\n" : ""),
+        "which hook is worth it: `hookline sweep sweep.toml`"},
        {"job.sbatch",
         fill(built_in_template("slurm.sbatch"), {{"name", name},
                                                  {"nodes", nodes},
@@ -105,7 +108,8 @@ std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
 int new_project(const Arguments& arguments) {
   std::string variant = "minimal";
   VerbParser parser("hookline new DIR [--variant minimal|custom-hook]",
-                    "Make a project that builds and trains: a program, its CMake file, a config, jobs for "
+                    "Make a project that builds and trains: a program, its CMake file, a config, a sweep "
+                    "over hooks, jobs for "
                     "Slurm and Kubernetes.",
                     "hookline new my-training");
   parser.add_text("--variant", variant, "VARIANT",

@@ -25,5 +25,6 @@ int main() {
       if (accelerator.should_stop()) break;
     }
     accelerator.print("epoch " + std::to_string(epoch) + ": loss " + std::to_string(loss.item<float>()));
+    accelerator.log({{"loss", loss.item<double>()}});
   }
 }

@@ -10,6 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::Sandbox;
 
@@ -21,10 +22,14 @@ TEST(New, MakesAProjectWhoseFilesAreGood) {
                                 HasSubstr(" --prefix /opt/hookline\n  cd my-training\n  cmake -S . -B build "
                                           "-DCMAKE_PREFIX_PATH=/opt/hookline\n"),
                                 HasSubstr("\n  hookline launch build/train\n")));
-  for (const std::string name :
-       {"CMakeLists.txt", "train.cpp", "hookline.toml", "job.sbatch", "job.yaml", "README.md", ".gitignore"})
+  for (const std::string name : {"CMakeLists.txt", "train.cpp", "hookline.toml", "sweep.toml", "job.sbatch",
+                                 "job.yaml", "README.md", ".gitignore"})
     EXPECT_TRUE(sandbox.has("my-training/" + name)) << name;
   EXPECT_EQ(sandbox.run({"config", "validate", "my-training/hookline.toml"}).exit_code, 0);
+  sandbox.folder.write("my-training/build/train", "#!/bin/sh\n", true);
+  ProcessOptions options = sandbox.options({"sweep", "sweep.toml", "--dry-run"});
+  options.folder = sandbox.folder.path() / "my-training";
+  EXPECT_TRUE(testing::run_process(HOOKLINE_BINARY, options).out.ends_with("\n14 trials\n"));
   EXPECT_THAT(
       sandbox.read("my-training/README.md"),
       AllOf(HasSubstr("# my-training\n"), HasSubstr("| `job.sbatch` | "), Not(HasSubstr("mean_after"))));

@@ -38,6 +38,13 @@ if(NOT EXISTS ${WORK}/replayed/step0009.safetensors)
   message(FATAL_ERROR "replay left no tenth step:\n${output}")
 endif()
 
+# Its sweep finds which hook does best, by the metric that the program logs.
+execute_process(COMMAND ${WORK}/moved/${BINDIR}/hookline sweep sweep.toml WORKING_DIRECTORY ${WORK}/minimal
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
+if(NOT result EQUAL 0 OR NOT output MATCHES "\nThe best is .*/best.toml:\n" OR NOT output MATCHES "sent a step")
+  message(FATAL_ERROR "exit code ${result}, or no best:\n${output}${error}")
+endif()
+
 # The other project, as its README says: in its own folder, by its own config.
 execute_process(COMMAND ${WORK}/moved/${BINDIR}/hookline launch build/train WORKING_DIRECTORY ${WORK}/custom-hook
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -78,8 +78,8 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 
 Process::Process(const std::string& program, const ProcessOptions& options)
     : deadline_(std::chrono::steady_clock::now() + options.limit) {
-  int out[2], err[2];
-  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) fail("pipe2");
+  int out[2], err[2], exec[2];
+  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 || pipe2(exec, O_CLOEXEC) != 0) fail("pipe2");
   const int in = memfd_create("input", MFD_CLOEXEC);
   if (in < 0 || write(in, options.input.data(), options.input.size()) < 0 || lseek(in, 0, SEEK_SET) < 0)
     fail("memfd");
@@ -111,6 +111,12 @@ Process::Process(const std::string& program, const ProcessOptions& options)
   close(in);
   close(out[1]);
   close(err[1]);
+  close(exec[1]);
+  // It is the program that signals are to meet, not this test's own copy before exec, which closes the other end.
+  char nothing;
+  while (::read(exec[0], &nothing, 1) < 0 && errno == EINTR) {
+  }
+  close(exec[0]);
   out_ = out[0];
   err_ = err[0];
   fcntl(out_, F_SETFL, O_NONBLOCK);

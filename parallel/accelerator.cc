@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "config/resolve.h"
+#include "config/run_files.h"
 #include "hooks/log.h"
 #include "hooks/plugin.h"
 #include "hooks/registry.h"
@@ -29,9 +30,6 @@
 
 namespace hookline {
 namespace {
-
-constexpr const char* kMetricsFile = "metrics.jsonl";
-constexpr const char* kRunSummary = "summary.json";
 
 RunConfig config_from_environment() {
   const Catalog& catalog = Registry::instance().catalog();

@@ -7,6 +7,7 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/checkpoints_in.h"
+#include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

@@ -43,8 +43,4 @@ std::string size_text(std::uint64_t bytes) {
   return text;
 }
 
-std::string count_text(std::uint64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 }  // namespace hookline

@@ -18,7 +18,4 @@ std::uint64_t bytes_of(const Manifest& manifest);
 /// "12.3 MB"
 std::string size_text(std::uint64_t bytes);
 
-/// "1 rank", "3 files"
-std::string count_text(std::uint64_t count, const std::string& what);
-
 }  // namespace hookline

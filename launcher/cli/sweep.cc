@@ -19,6 +19,7 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
+#include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/plan.h"
@@ -99,15 +100,11 @@ class Resolver {
   bool uses_gpus_ = false;
 };
 
-std::string count(std::size_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
-
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses) {
   if (plan.invalid.empty()) return;
-  log::warning(count(plan.invalid.size(), "combination") + " can't run" +
+  log::warning(count_text(plan.invalid.size(), "combination") + " can't run" +
                (refuses                    ? " (invalid = \"refuse\")"
                 : plan.invalid.size() == 1 ? ", and is left out"
                                            : ", and are left out"));
@@ -135,7 +132,7 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
     std::cout << trial.id << "  " << (label.empty() ? "(as the config has it)" : label)
               << (trial.is_baseline ? "  (baseline)" : "") << "\n";
   }
-  if (!json) std::cout << count(plan.trials.size(), "trial") << "\n";
+  if (!json) std::cout << count_text(plan.trials.size(), "trial") << "\n";
   std::cout << std::flush;
 }
 
@@ -160,7 +157,7 @@ void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
       if (!named.empty() && trial.planned.id.starts_with(named)) found.push_back(trial.planned.id);
     if (found.size() != 1)
       throw UsageError("--rerun '" + named + "' names " +
-                       (found.empty() ? "no trial" : count(found.size(), "trial")) +
+                       (found.empty() ? "no trial" : count_text(found.size(), "trial")) +
                        " of this sweep; --dry-run lists their ids");
     chosen.push_back(found.front());
   }
@@ -249,12 +246,12 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const Flags& flag
       static_cast<std::size_t>(std::count_if(trials.begin(), trials.end(), [](const Trial& trial) {
         return trial.result.status != TrialStatus::waiting;
       }));
-  log::info(count(trials.size(), "trial") +
+  log::info(count_text(trials.size(), "trial") +
             (ended ? ", " + std::to_string(ended) + " of them done before" : "") + "; results in " +
             run.folder.string());
   if (!change.is_first && (change.added || change.dropped))
-    log::info("the sweep has changed: " + count(change.added, "trial") +
-              (change.added == 1 ? " is" : " are") + " new, " + count(change.dropped, "trial") +
+    log::info("the sweep has changed: " + count_text(change.added, "trial") +
+              (change.added == 1 ? " is" : " are") + " new, " + count_text(change.dropped, "trial") +
               (change.dropped == 1 ? " is" : " are") + " no longer part of it");
   const int code = run_sweep(run, plan, state, signals);
   trials = state.trials();

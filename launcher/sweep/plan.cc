@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "checkpoint/checksum.h"
 #include "hooks/error.h"
@@ -41,12 +42,9 @@ bool meets(const Exclusion& exclusion, const Assignments& cell) {
   return !exclusion.empty() && std::all_of(exclusion.begin(), exclusion.end(), has);
 }
 
-/// Every cell, excluded or not, each time that a grid or search comes to it. `take` says whether the cell is a new one.
-void each_cell(const SweepFile& sweep, const std::function<bool(const Assignments&)>& take);
-
 /// Calls `take` with every combination, the last dimension's value changing first.
 void combine(const Grid& grid, std::size_t next, Assignments& cell,
-             const std::function<bool(const Assignments&)>& take) {
+             const std::function<void(const Assignments&)>& take) {
   if (next < grid.dimensions.size()) {
     const Dimension& dimension = grid.dimensions[next];
     for (const std::string& value : dimension.values) {
@@ -55,10 +53,7 @@ void combine(const Grid& grid, std::size_t next, Assignments& cell,
     }
     return;
   }
-  if (grid.zip.empty()) {
-    take(cell);
-    return;
-  }
+  if (grid.zip.empty()) return take(cell);
   for (std::size_t i = 0; i < grid.zip.front().values.size(); ++i) {
     for (const Dimension& dimension : grid.zip) cell[dimension.key] = dimension.values[i];
     take(cell);
@@ -97,44 +92,64 @@ std::string id_of(const std::string& config, const std::vector<std::string>& pro
   return checksum_of(all.data(), all.size()).substr(0, kIdDigits);
 }
 
-}  // namespace
-
-namespace {
-
-void each_cell(const SweepFile& sweep, const std::function<bool(const Assignments&)>& take) {
-  for (const Grid& grid : sweep.grids) {
-    Assignments cell = sweep.fixed;
-    combine(grid, 0, cell, take);
+/// The cells of a sweep, as they come, and what its exclusions leave of them.
+class Cells {
+ public:
+  explicit Cells(const SweepFile& sweep)
+      : exclusions_(sweep.exclusions), is_used_(exclusions_.size(), false) {
+    for (const Grid& grid : sweep.grids) {
+      Assignments cell = sweep.fixed;
+      combine(grid, 0, cell, [this](const Assignments& each) { add(each); });
+    }
+    for (const RandomSearch& search : sweep.searches) draw(search, sweep.fixed);
   }
-  for (const RandomSearch& search : sweep.searches) {
+
+  std::vector<Assignments> take() { return std::move(cells_); }
+
+  /// Exclusions that no cell has met.
+  std::vector<Exclusion> unused() const {
+    std::vector<Exclusion> unused;
+    for (std::size_t i = 0; i < exclusions_.size(); ++i)
+      if (!is_used_[i]) unused.push_back(exclusions_[i]);
+    return unused;
+  }
+
+ private:
+  void draw(const RandomSearch& search, const Assignments& fixed) {
     Random random(search.seed);
     int misses = 0;  // in a row: there may be no more different cells
     for (std::int64_t found = 0; found < search.samples && misses < kMostMisses;) {
-      Assignments cell = sweep.fixed;
+      Assignments cell = fixed;
       for (const Draw& draw : search.draws) cell[draw.key] = drawn(draw, random);
-      const bool is_new = take(cell);
+      const bool is_new = add(cell);
       found += is_new;
       misses = is_new ? 0 : misses + 1;
     }
   }
-}
+
+  /// False if it is there already, or excluded.
+  bool add(const Assignments& cell) {
+    bool is_out = false;
+    for (std::size_t i = 0; i < exclusions_.size(); ++i) {
+      if (!meets(exclusions_[i], cell)) continue;
+      is_out = is_used_[i] = true;
+    }
+    if (is_out || !seen_.insert(cell).second) return false;
+    if (cells_.size() == kMostCells)
+      throw Error("the sweep has more than " + std::to_string(kMostCells) + " cells: try fewer values");
+    cells_.push_back(cell);
+    return true;
+  }
+
+  const std::vector<Exclusion>& exclusions_;
+  std::vector<bool> is_used_;
+  std::vector<Assignments> cells_;
+  std::set<Assignments> seen_;
+};
 
 }  // namespace
 
-std::vector<Assignments> cells_of(const SweepFile& sweep) {
-  std::vector<Assignments> cells;
-  std::set<Assignments> seen;
-  each_cell(sweep, [&](const Assignments& cell) {
-    const bool is_out = std::any_of(sweep.exclusions.begin(), sweep.exclusions.end(),
-                                    [&](const Exclusion& each) { return meets(each, cell); });
-    if (is_out || !seen.insert(cell).second) return false;
-    if (cells.size() == kMostCells)
-      throw Error("the sweep has more than " + std::to_string(kMostCells) + " cells: try fewer values");
-    cells.push_back(cell);
-    return true;
-  });
-  return cells;
-}
+std::vector<Assignments> cells_of(const SweepFile& sweep) { return Cells(sweep).take(); }
 
 std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values) {
   std::vector<std::string> command;
@@ -238,19 +253,14 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
                            is_baseline, row.cell});
   };
 
-  const std::vector<Assignments> cells = cells_of(sweep);
-  for (const Exclusion& exclusion : sweep.exclusions) {
-    bool is_used = false;
-    each_cell(sweep, [&](const Assignments& cell) {
-      is_used = is_used || meets(exclusion, cell);
-      return false;
-    });
-    if (is_used) continue;
+  Cells all(sweep);
+  for (const Exclusion& exclusion : all.unused()) {
     Assignments first;
     for (const Dimension& each : exclusion)
       if (!each.values.empty()) first[each.key] = each.values.front();
     plan.unused_exclusions.push_back(label_of(first, {}));
   }
+  const std::vector<Assignments> cells = all.take();
   for (const auto& seed : seeds) {
     std::optional<Row> baseline;
     if (sweep.baseline) {

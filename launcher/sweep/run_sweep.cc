@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -22,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/run_files.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
@@ -100,9 +100,8 @@ class Sweep {
           judge(metrics, result);
           state_.end(trial.planned.id, result);
         }
-        if (result.status == TrialStatus::done) histories_[trial.planned.id] = metrics.points();
+        if (result.status == TrialStatus::done) histories_.push_back(metrics.points());
       }
-      has_failed_ = has_failed_ || result.status == TrialStatus::failed;
     }
   }
 
@@ -126,31 +125,35 @@ class Sweep {
       show();
     }
     erase();
-    const auto failed = std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
-      return trial.result.status == TrialStatus::failed;
-    });
-    return failed ? kFailure : kSuccess;
+    return has_failed() ? kFailure : kSuccess;
   }
 
  private:
   fs::path folder_of(const std::string& id) const { return run_.folder / "trials" / id; }
-  fs::path metrics_of(const std::string& id) const {
-    return folder_of(id) / "runs" / "latest" / "metrics.jsonl";
-  }
+  fs::path run_of(const std::string& id) const { return folder_of(id) / "runs" / "latest"; }
+  fs::path metrics_of(const std::string& id) const { return run_of(id) / kMetricsFile; }
   bool smaller_is_better() const { return run_.settings.goal == "min"; }
+
+  bool has_failed() const {
+    return std::any_of(trials_.begin(), trials_.end(),
+                       [](const Trial& trial) { return trial.result.status == TrialStatus::failed; });
+  }
+
+  std::size_t ended() const {
+    return static_cast<std::size_t>(std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
+      return trial.result.status != TrialStatus::waiting && trial.result.status != TrialStatus::running;
+    }));
+  }
 
   /// Why no further trial begins; empty if one may.
   std::string obstacle() const {
     const SweepSettings& settings = run_.settings;
-    const auto ended =
-        static_cast<std::int64_t>(std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
-          return trial.result.status != TrialStatus::waiting;
-        }));
-    if (settings.budget_trials && ended >= *settings.budget_trials)
-      return "budget_trials is used up: " + std::to_string(ended) + " trials";
+    const std::size_t begun = ended() + running_.size();
+    if (settings.budget_trials && static_cast<std::int64_t>(begun) >= *settings.budget_trials)
+      return "budget_trials is used up: " + std::to_string(begun) + " trials";
     if (settings.budget && seconds_used_ >= *settings.budget)
       return "budget_seconds is used up: trials have run for " + seconds_text(Seconds(seconds_used_));
-    if (settings.failed == "stop" && has_failed_) return "a trial has failed, and failed = \"stop\"";
+    if (settings.failed == "stop" && has_failed()) return "a trial has failed, and failed = \"stop\"";
     return "";
   }
 
@@ -168,7 +171,7 @@ class Sweep {
     }
   }
 
-  /// What a trial that was interrupted has left goes; of one that failed it stays, under another name.
+  /// What a trial that was interrupted has left goes.
   void make_folder(const std::string& id) {
     const fs::path folder = folder_of(id);
     std::error_code error;
@@ -327,13 +330,15 @@ class Sweep {
     const std::int64_t rung = rung_at(own.back().step, settings.early_stopping_from);
     if (!by_median && rung == each.rung) return;
     each.rung = rung;
-    std::vector<History> others;
-    for (const auto& [id, history] : histories_) others.push_back(history);
-    if (!by_median)
+    std::string why;
+    if (by_median) {
+      why = hopeless_by_median(own, histories_, smaller_is_better(), settings.early_stopping_from);
+    } else {
+      std::vector<History> others = histories_;
       for (const Running& other : running_)
         if (&other != &each) others.push_back(other.metrics.points());
-    const std::string why = (by_median ? hopeless_by_median : hopeless_by_halving)(
-        own, others, smaller_is_better(), settings.early_stopping_from);
+      why = hopeless_by_halving(own, others, smaller_is_better(), settings.early_stopping_from);
+    }
     if (!why.empty()) tell_to_end(each, TrialStatus::stopped, why);
   }
 
@@ -372,7 +377,7 @@ class Sweep {
     TrialResult result;
     result.seconds = Seconds(Clock::now() - each.start).count();
     result.step = each.metrics.step();
-    std::ifstream summary(folder_of(planned.id) / "runs" / "latest" / "summary.json", std::ios::binary);
+    std::ifstream summary(run_of(planned.id) / kRunSummary, std::ios::binary);
     if (summary) {
       const auto measures = nlohmann::json::parse(summary, nullptr, /*allow_exceptions=*/false);
       if (measures.is_object()) result.measures = measures.dump();
@@ -399,16 +404,9 @@ class Sweep {
     state_.end(trial.planned.id, trial.result);
     seconds_used_ += trial.result.seconds;
     if (run_.settings.early_stopping != kNoStopping && trial.result.status == TrialStatus::done)
-      histories_[trial.planned.id] = each.metrics.points();
+      histories_.push_back(each.metrics.points());
     places_[each.place] = false;
-    has_failed_ = has_failed_ || trial.result.status == TrialStatus::failed;
     tell(line_of(trial));
-  }
-
-  std::size_t ended() const {
-    return static_cast<std::size_t>(std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
-      return trial.result.status != TrialStatus::waiting && trial.result.status != TrialStatus::running;
-    }));
   }
 
   std::string label(const Trial& trial) const {
@@ -472,16 +470,9 @@ class Sweep {
 
   /// What is left, if trials go on taking as long as they did.
   std::string time_left() const {
-    std::size_t done = 0;
-    double seconds = 0;
-    for (const Trial& trial : trials_) {
-      if (trial.result.status == TrialStatus::waiting || trial.result.status == TrialStatus::running)
-        continue;
-      ++done;
-      seconds += trial.result.seconds;
-    }
+    const std::size_t done = ended();
     if (done == 0) return "";
-    double left = seconds / static_cast<double>(done) * static_cast<double>(trials_.size() - done);
+    double left = seconds_used_ / static_cast<double>(done) * static_cast<double>(trials_.size() - done);
     for (const Running& each : running_) left -= Seconds(Clock::now() - each.start).count();
     return ", about " + seconds_text(Seconds(std::max(0.0, left) / static_cast<double>(places_.size()))) +
            " left";
@@ -517,10 +508,10 @@ class Sweep {
   std::vector<Trial> trials_;
   std::vector<bool> places_;  // taken
   std::vector<Running> running_;
-  std::map<std::string, History> histories_;  // of the trials that have ended
+  std::vector<History> histories_;  // of the trials that are done, if any may be stopped early
   std::size_t next_ = 0;
   double seconds_used_ = 0;
-  bool has_failed_ = false, told_obstacle_ = false, shown_ = false;
+  bool told_obstacle_ = false, shown_ = false;
 };
 
 }  // namespace

@@ -92,8 +92,7 @@ PlanChange SweepState::take(const SweepPlan& plan) {
     PlanChange change;
     SQLite::Transaction whole(database);
     change.is_first = database.execAndGet("SELECT count(*) FROM trials WHERE position >= 0").getInt() == 0;
-    change.interrupted = static_cast<std::size_t>(
-        database.exec("UPDATE trials SET status = 'waiting', reason = '' WHERE status = 'running'"));
+    database.exec("UPDATE trials SET status = 'waiting', reason = '' WHERE status = 'running'");
     database.exec("UPDATE trials SET position = -2 WHERE position >= 0");  // until the new plan has them too
     SQLite::Statement keep(database,
                            "UPDATE trials SET position = ?, key_values = ?, program = ?, repeat = ?, "

@@ -44,7 +44,7 @@ struct Trial {
 
 /// What a new plan has changed.
 struct PlanChange {
-  std::size_t added = 0, dropped = 0, interrupted = 0;  // interrupted: begun, and not ended
+  std::size_t added = 0, dropped = 0;
   bool is_first = false;
 };
 

@@ -126,13 +126,10 @@ class Reader {
 
   void finish() {
     if (sweep_.settings.program.empty())
-      problems_.push_back(
-          diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error, "[sweep] program is missing",
-                        "name it with its arguments: program = [\"build/train\", \"--epochs\", \"3\"]"));
+      error_of_file("[sweep] program is missing",
+                    "name it with its arguments: program = [\"build/train\", \"--epochs\", \"3\"]");
     if (sweep_.grids.empty() && sweep_.searches.empty() && !sweep_.baseline)
-      problems_.push_back(diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error,
-                                        "there is nothing to sweep over",
-                                        "write [grid], and in it keys with the values to try"));
+      error_of_file("there is nothing to sweep over", "write [grid], and in it keys with the values to try");
     const auto sweeps_seed = [](const std::vector<Dimension>& dimensions) {
       return std::any_of(dimensions.begin(), dimensions.end(),
                          [](const Dimension& each) { return each.key == "training.seed"; });
@@ -146,13 +143,9 @@ class Reader {
                              [](const Draw& each) { return each.key == "training.seed"; });
         });
     if (!sweep_.settings.seeds.empty() && (has_two_seeds || sweep_.fixed.contains("training.seed")))
-      problems_.push_back(diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error,
-                                        "training.seed is given twice",
-                                        "by [sweep] seeds alone, or by itself"));
+      error_of_file("training.seed is given twice", "by [sweep] seeds alone, or by itself");
     if (sweep_.settings.early_stopping != kNone && sweep_.settings.metric.empty())
-      problems_.push_back(diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error,
-                                        "early_stopping needs a metric",
-                                        "name it: [sweep] metric = \"loss\""));
+      error_of_file("early_stopping needs a metric", "name it: [sweep] metric = \"loss\"");
   }
 
   SweepFile take() { return std::move(sweep_); }
@@ -162,6 +155,12 @@ class Reader {
   void error(Span at, std::string message, std::string note = "") {
     problems_.push_back(
         diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
+  }
+
+  /// Of something that the file lacks, which has no place in it.
+  void error_of_file(std::string message, std::string note) {
+    problems_.push_back(
+        diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error, std::move(message), std::move(note)));
   }
 
   void settings(const TomlNode& table) {

@@ -272,6 +272,13 @@ TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {
   EXPECT_THAT(plan.unused_exclusions, ElementsAre("a=7 b=1"));
 }
 
+TEST(SweepPlan, CallsNoExclusionUnusedThatMeetsALateDraw) {
+  const std::string search = "[random]\nsamples = 2000\nargs.a = { from = 1, to = 1000000 }\n";
+  const std::string late = cells_of(sweep_of(search))[1900].at("args.a");
+  EXPECT_THAT(plan_of(sweep_of(search + "[exclude]\nargs.a = " + late + "\n"), as_it_is).unused_exclusions,
+              IsEmpty());
+}
+
 TEST(SweepPlan, KeepsItsLinesWhole) { EXPECT_EQ(label_of({{"args.a", "x\ny\x1b[m"}}, {}), "a=x?y?[m"); }
 
 TEST(SweepPlan, FillsTheProgramsCommandLine) {

@@ -8,6 +8,7 @@
 #include "config/hook_checks.h"
 #include "config/plugins.h"
 #include "config/schema.h"
+#include "config/sharding_checks.h"
 
 namespace hookline {
 namespace {
@@ -123,6 +124,7 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   resolve_hook(collected, catalog, {sources.allow_program_hooks, all_hooks_known}, config,
                resolution.diagnostics);
   check_backend(collected, config, resolution.diagnostics);
+  check_sharding(collected, config, resolution.diagnostics);
   warn_of_no_effect(collected, config, resolution.diagnostics);
   sort_as_read(resolution.diagnostics, sources.file ? sources.file->string() : "");
   return resolution;

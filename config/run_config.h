@@ -64,6 +64,12 @@ struct DdpConfig {
   std::vector<std::string> plugins;  // shared libraries that bring hooks; absolute
 };
 
+/// [fsdp]: what ranks share out instead of each holding all of it; as Accelerate's FullyShardedDataParallelPlugin names it.
+struct FsdpConfig {
+  std::string sharding_strategy = "no_shard";  // DDP; shard_grad_op, full_shard
+  std::string comm_hook = "no";                // fp16, bf16: what gradients are cast to while they travel
+};
+
 /// [training]
 struct TrainingConfig {
   std::optional<std::int64_t>
@@ -96,6 +102,7 @@ struct RunConfig {
   LaunchConfig launch;
   RendezvousConfig rendezvous;
   DdpConfig ddp;
+  FsdpConfig fsdp;
   TrainingConfig training;
   LoggingConfig logging;
   std::map<std::string, Origin> origins;

@@ -160,6 +160,18 @@ void add_ddp(std::vector<KeyRow>& rows) {
       "ddp", option("plugins", OptionType::texts, "", "Shared libraries that bring hooks of their own.")));
 }
 
+void add_fsdp(std::vector<KeyRow>& rows) {
+  constexpr auto fsdp = &RunConfig::fsdp;
+  rows.push_back(key<fsdp, &FsdpConfig::sharding_strategy>(
+      "fsdp",
+      one_of("sharding_strategy", {"no_shard", "shard_grad_op", "full_shard"},
+             "no_shard: DDP; shard_grad_op: each rank holds its part of gradients and optimizer state; "
+             "full_shard: and of parameters.")));
+  rows.push_back(key<fsdp, &FsdpConfig::comm_hook>(
+      "fsdp", one_of("comm_hook", {"no", "fp16", "bf16"},
+                     "The precision that a sharded model's gradients travel in.")));
+}
+
 bool has_several_nodes(const RunConfig& config, const Detected&) {
   return NodeCount::parse(config.launch.nnodes)->most > 1;
 }
@@ -178,6 +190,13 @@ bool keeps_checkpoints(const RunConfig& config, const Detected&) {
 bool records_gradients(const RunConfig& config, const Detected&) {
   return !config.training.record_gradients.empty();
 }
+bool is_sharded(const RunConfig& config, const Detected&) {
+  return config.fsdp.sharding_strategy != "no_shard";
+}
+bool is_whole(const RunConfig& config, const Detected& here) { return !is_sharded(config, here); }
+bool has_no_hook(const RunConfig& config, const Detected&) {
+  return config.ddp.comm_hook == "no" && config.ddp.comm_wrapper == "no";
+}
 bool never(const RunConfig&, const Detected&) { return false; }
 
 /// When the wizard asks for a key, where that is not simply among its table's.
@@ -191,8 +210,8 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"launch", "nnodes", 1, is_without_scheduler},
       {"rendezvous", "main_address", 2, needs_an_address},
       {"launch", "processes_per_node", 3, nullptr},
-      {"ddp", "comm_hook", 4, nullptr},
-      {"ddp", "comm_wrapper", 5, nullptr},
+      {"ddp", "comm_hook", 4, is_whole},
+      {"ddp", "comm_wrapper", 5, is_whole},
       {"launch", "node_rank", 0, never},  // a file is for all hosts
       {"launch", "device", 0, has_gpus},
       {"launch", "backend", 0, has_gpus},
@@ -205,6 +224,8 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"rendezvous", "node_timeout_seconds", 0, has_several_nodes},
       {"ddp", "dim", 0, never},  // has no effect
       {"ddp", "check_reduction", 0, never},
+      {"fsdp", "sharding_strategy", 0, has_no_hook},
+      {"fsdp", "comm_hook", 0, is_sharded},
       {"training", "checkpoint_dir", 0, keeps_checkpoints},
       {"training", "checkpoint_keep_last", 0, keeps_checkpoints},
       {"training", "checkpoint_async", 0, keeps_checkpoints},
@@ -281,6 +302,7 @@ std::vector<KeyRow> make_schema() {
       seconds_up_to_a_day("last_call_seconds", "For more hosts than are needed, after the last one came.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::node_timeout_seconds>("rendezvous", node_timeout()));
   add_ddp(rows);
+  add_fsdp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
       "training",
       count("max_steps", "steps", 1, "Optimizer steps the run is meant to take; none: up to the program.")));

@@ -47,7 +47,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
             "    | ^~~~ it belongs in [training]\n"
             "run.toml:2:1: error: key 'lr' is outside of any table\n"
             "  2 | lr = 1\n"
-            "    | ^~ the tables are [launch], [rendezvous], [ddp], [training], [logging]\n"
+            "    | ^~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n"
             "run.toml:4:1: error: unknown key 'max_steps' in [ddp]\n"
             "  4 | max_steps = 4\n"
             "    | ^~~~~~~~~ it belongs in [training]\n"
@@ -58,7 +58,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
             "comm_state_option\n"
             "run.toml:6:2: error: unknown table [foo]\n"
             "  6 | [foo]\n"
-            "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [training], [logging]\n");
+            "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n");
 }
 
 TEST_F(Messages, SayWhatFormATextMustHave) {

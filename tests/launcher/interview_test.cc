@@ -148,7 +148,9 @@ TEST(Interview, AsksForEachKeyOfTheSchema) {
                     {"launch.stall_timeout_seconds", {"60"}},
                     {"training.checkpoint_every_steps", {"5"}},
                     {"training.record_gradients", {"gradients"}}};
-  for (const std::string& table : table_names()) script.answers["more"].push_back(table);
+  for (const std::string& table : table_names())
+    if (table != "fsdp")
+      script.answers["more"].push_back(table);  // a hook and a sharded model do not go together
   script.answers["more"].push_back(kHookOptionTable);
   script.answers["more"].push_back("done");
   const InterviewEnd end = hold_interview(interview(here), script, false);
@@ -166,6 +168,20 @@ TEST(Interview, AsksForEachKeyOfTheSchema) {
   for (const OptionRow& option : catalog.find_hook("power_sgd")->options)
     EXPECT_THAT(script.ids(), Contains(std::string(kHookOptionTable) + "." + option.name));
   EXPECT_THAT(script.asked.back().choices.size(), 1U) << "nothing is left but to write the file";
+}
+
+TEST(Interview, AsksWhatAShardedModelSendsOnlyForOne) {
+  for (const bool is_sharded : {false, true}) {
+    Script script;
+    script.answers = {{"launch.nnodes", {"1"}},
+                      {"fsdp.sharding_strategy", {is_sharded ? "full_shard" : "no_shard"}},
+                      {"fsdp.comm_hook", {"bf16"}},
+                      {"more", {"fsdp", "done"}}};
+    const InterviewEnd end = hold_interview(interview(), script, false);
+    EXPECT_EQ(end.how, InterviewEnd::How::finished) << end.message;
+    EXPECT_THAT(script.problems, IsEmpty());
+    EXPECT_EQ(interview().config(end.answers).fsdp.comm_hook, is_sharded ? "bf16" : "no");
+  }
 }
 
 TEST(Interview, SaysWhyAnAnswerIsNone) {

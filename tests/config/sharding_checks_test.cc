@@ -1,0 +1,70 @@
+// What goes together with a sharded model, and what is said of what does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/config_fixture.h"
+
+namespace hookline {
+namespace {
+
+class ShardingChecks : public ::testing::Test {
+ private:
+  TempFolder folder_;
+};
+
+TEST_F(ShardingChecks, TakeEachStrategyAndHook) {
+  for (const char* strategy : {"shard_grad_op", "full_shard"}) {
+    for (const char* hook : {"no", "fp16", "bf16"}) {
+      const Resolution resolution = resolve_text(std::string("[fsdp]\nsharding_strategy = \"") + strategy +
+                                                 "\"\ncomm_hook = \"" + hook + "\"\n");
+      EXPECT_EQ(resolution.report(), "");
+      EXPECT_EQ(resolution.config.fsdp.sharding_strategy, strategy);
+      EXPECT_EQ(resolution.config.fsdp.comm_hook, hook);
+    }
+  }
+}
+
+TEST_F(ShardingChecks, RefuseWhatNeedsWholeGradients) {
+  EXPECT_EQ(
+      report_of("[ddp]\n"
+                "comm_hook = \"power_sgd\"\n"
+                "comm_wrapper = \"fp16\"\n"
+                "[fsdp]\n"
+                "sharding_strategy = \"full_shard\"\n"),
+      "run.toml:5:21: error: [ddp] comm_hook \"power_sgd\" does not work with sharding_strategy "
+      "\"full_shard\"\n"
+      "  5 | sharding_strategy = \"full_shard\"\n"
+      "    |                     ^~~~~~~~~~~~ it needs whole gradients, which no rank has: set comm_hook = "
+      "\"fp16\" or \"bf16\" in [fsdp], or sharding_strategy = \"no_shard\"; ddp.comm_hook is set at "
+      "run.toml:2:1, sharding_strategy at run.toml:5:1\n"
+      "run.toml:5:21: error: [ddp] comm_wrapper \"fp16\" does not work with sharding_strategy "
+      "\"full_shard\"\n"
+      "  5 | sharding_strategy = \"full_shard\"\n"
+      "    |                     ^~~~~~~~~~~~ it needs whole gradients, which no rank has: set comm_hook = "
+      "\"fp16\" or \"bf16\" in [fsdp], or sharding_strategy = \"no_shard\"; ddp.comm_wrapper is set at "
+      "run.toml:3:1, sharding_strategy at run.toml:5:1\n");
+  EXPECT_EQ(
+      report_of("[fsdp]\nsharding_strategy = \"shard_grad_op\"\n", {},
+                {{"training.record_gradients", "gradients"}}),
+      "--set training.record_gradients: error: record_gradients does not work with sharding_strategy "
+      "\"shard_grad_op\"\n"
+      "  it needs whole gradients, which no rank has: leave it out, or sharding_strategy = \"no_shard\"; "
+      "training.record_gradients is set at --set training.record_gradients, sharding_strategy at "
+      "run.toml:2:1\n");
+}
+
+TEST_F(ShardingChecks, WarnOfWhatHasNoEffect) {
+  EXPECT_EQ(report_of("[fsdp]\ncomm_hook = \"fp16\"\n"),
+            "run.toml:2:1: warning: 'comm_hook' has no effect\n"
+            "  2 | comm_hook = \"fp16\"\n"
+            "    | ^~~~~~~~~ the model is not sharded: set sharding_strategy, or comm_hook in [ddp]\n");
+  EXPECT_EQ(
+      report_of(
+          "[ddp]\nbucket_cap_mb = 4\nbroadcast_buffers = true\n[fsdp]\nsharding_strategy = \"full_shard\"\n"),
+      "run.toml:2:1: warning: 'bucket_cap_mb' has no effect\n"
+      "  2 | bucket_cap_mb = 4\n"
+      "    | ^~~~~~~~~~~~~ it is DDP's, and sharding_strategy is \"full_shard\"\n");
+}
+
+}  // namespace
+}  // namespace hookline

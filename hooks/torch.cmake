@@ -3,6 +3,7 @@ hookline_library(hookline_hooks
   SOURCES
     comm.cc comm_hook.cc future.cc plugin.cc register.cc registry.cc
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc
+    fsdp/buffer_pool.cc fsdp/gradient_scatter.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
     numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/low_rank.cc
   LINK hookline_catalog hookline::torch_cpu

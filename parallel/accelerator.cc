@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <torch/nn/utils/clip_grad.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "hooks/registry.h"
 #include "parallel/checkpointer.h"
 #include "parallel/environment.h"
+#include "parallel/gradient_norm.h"
 #include "parallel/loader_state.h"
 #include "parallel/metrics_log.h"
 #include "parallel/model_signature.h"
@@ -25,6 +25,9 @@
 #include "parallel/optimizer_state.h"
 #include "parallel/rank_status.h"
 #include "parallel/run_summary.h"
+#include "parallel/sharded.h"
+#include "parallel/sharded_parameters.h"
+#include "parallel/sharded_state.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
 
@@ -47,8 +50,10 @@ struct Accelerator::State {
   RunConfig config;
   std::shared_ptr<World> world;
   std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
-  std::vector<std::shared_ptr<Ddp>> models;
+  std::vector<std::shared_ptr<Engine>> models;
+  std::shared_ptr<ShardedParameters> shards;
   std::vector<std::shared_ptr<detail::EpochPlan>> loaders;
+  std::vector<torch::optim::Optimizer*> optimizers;
   at::Tensor last_loss;  // given to backward()
   std::unique_ptr<Checkpointer> checkpointer;
   const MetricsLog::Clock::time_point start = MetricsLog::Clock::now();
@@ -119,6 +124,7 @@ Accelerator Accelerator::from_env() {
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
   state_->config = std::move(config);
   state_->world = std::move(world);
+  state_->shards = std::make_shared<ShardedParameters>(state_->world);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
   state_->progress->averages = [state = std::weak_ptr<State>(state_)] {
     const auto now = state.lock();
@@ -129,6 +135,12 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   state_->progress->after_step = [state = std::weak_ptr<State>(state_)](bool last) {
     if (const auto now = state.lock()) now->after_step(last);
   };
+  const auto for_each_model = [state = std::weak_ptr<State>(state_)](void (Engine::*act)()) {
+    if (const auto now = state.lock())
+      for (const auto& model : now->models) (*model.*act)();
+  };
+  state_->progress->before_step = [for_each_model] { for_each_model(&Engine::settle); };
+  state_->progress->after_zero_grad = [for_each_model] { for_each_model(&Engine::drop_gradients); };
   const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
   state_->checkpointer =
       std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted, state_->progress);
@@ -166,14 +178,21 @@ DdpOptions Accelerator::ddp_options() const {
   return options;
 }
 
-void Accelerator::attach_hook(const std::shared_ptr<Ddp>& ddp) {
+std::shared_ptr<Engine> Accelerator::make_engine(std::shared_ptr<torch::nn::Module> module) {
+  const bool is_sharded = config().fsdp.sharding_strategy != "no_shard";
+  std::shared_ptr<Engine> engine = is_sharded ? make_sharded(std::move(module)) : make_ddp(std::move(module));
+  if (state_->models.empty()) remember_hook(engine->wire_report().pipeline);
+  state_->models.push_back(engine);
+  return engine;
+}
+
+std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module> module) {
+  const auto ddp = std::make_shared<Ddp>(world_ptr(), std::move(module), ddp_options());
   const DdpConfig& wanted = config().ddp;
   if (wanted.comm_hook != "no" || wanted.comm_wrapper != "no") {
     ddp->register_comm_hook(Registry::instance().build(wanted.comm_hook, wanted.comm_wrapper,
                                                        wanted.comm_state_option, ddp->hook_context()));
   }
-  if (state_->models.empty()) remember_hook(ddp->wire_report().pipeline);
-  state_->models.push_back(ddp);
   Checkpointer& checkpointer = *state_->checkpointer;
   checkpointer.add(
       {checkpointer.next_name("model"),
@@ -187,6 +206,40 @@ void Accelerator::attach_hook(const std::shared_ptr<Ddp>& ddp) {
                             resumption.tell_resets(here);
                           });
                     }});
+  return ddp;
+}
+
+std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Module> module) {
+  const FsdpConfig& wanted = config().fsdp;
+  ShardedOptions options;
+  options.reshard_after_forward = wanted.sharding_strategy == "full_shard";
+  if (wanted.comm_hook != "no") options.wire = wanted.comm_hook == "fp16" ? at::kHalf : at::kBFloat16;
+  const auto sharded = Sharded::make(world_ptr(), std::move(module), options);
+  const std::shared_ptr<ShardedParameters> shards = state_->shards;
+  for (const auto& flat : sharded->flat_parameters()) {
+    shards->add(flat);
+    // A run that goes on has given the optimizers that were prepared first what they keep, whole.
+    for (torch::optim::Optimizer* optimizer : state_->optimizers)
+      cut_optimizer(*optimizer, *shards, flat->parameters());
+  }
+
+  Checkpointer& checkpointer = *state_->checkpointer;
+  checkpointer.add({checkpointer.next_name("model"),
+                    [sharded, shards, progress = progress()] {
+                      sharded->settle();  // a batch may have been evaluated since the step
+                      return save_sharded(*sharded, *shards, progress->micro_steps != 0);
+                    },
+                    [sharded, shards](const SavedPart& saved, Resumption& resumption) {
+                      load_sharded(*sharded, *shards, saved, resumption);
+                    }});
+  checkpointer.add({checkpointer.next_name("hook"),
+                    [sharded] {
+                      SavedPart saved;
+                      saved.notes = {{"hook", sharded->wire_report().pipeline}};
+                      return saved;
+                    },
+                    [](const SavedPart&, Resumption&) {}});
+  return sharded;
 }
 
 void Accelerator::backward(const at::Tensor& loss) {
@@ -218,11 +271,15 @@ void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
 }
 
 void Accelerator::follow(torch::optim::Optimizer& optimizer) {
-  state_->checkpointer->add({state_->checkpointer->next_name("optimizer"),
-                             [&optimizer] { return save_optimizer(optimizer); },
-                             [&optimizer](const SavedPart& saved, Resumption& resumption) {
-                               load_optimizer(optimizer, saved, resumption.checkpoint);
-                             }});
+  state_->optimizers.push_back(&optimizer);
+  for (const auto& group : optimizer.param_groups())
+    cut_optimizer(optimizer, *state_->shards, group.params());
+  state_->checkpointer->add(
+      {state_->checkpointer->next_name("optimizer"),
+       [&optimizer, shards = state_->shards] { return save_optimizer(optimizer, shards.get()); },
+       [&optimizer, shards = state_->shards](const SavedPart& saved, Resumption& resumption) {
+         load_optimizer(optimizer, saved, resumption.checkpoint, shards.get());
+       }});
 }
 
 void Accelerator::register_object(const std::string& name, detail::TensorAccess access) {
@@ -232,9 +289,11 @@ void Accelerator::register_object(const std::string& name, detail::TensorAccess 
 void Accelerator::prepared() { state_->checkpointer->prepared(); }
 
 bool Accelerator::save_state(const std::filesystem::path& folder) {
+  for (const auto& model : state_->models) model->settle();
   return state_->checkpointer->save_state(folder);
 }
 void Accelerator::load_state(const std::filesystem::path& folder) {
+  for (const auto& model : state_->models) model->settle();
   state_->checkpointer->load_state(folder);
 }
 void Accelerator::end_training() { state_->checkpointer->finish(); }
@@ -279,7 +338,7 @@ void Accelerator::set_seed(std::uint64_t seed) { torch::manual_seed(seed); }
 double Accelerator::clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                                    double norm_type) {
   if (!sync_gradients()) return 0;
-  return torch::nn::utils::clip_grad_norm_(parameters, max_norm, norm_type);
+  return clip_gradient_norm(world(), *state_->shards, parameters, max_norm, norm_type);
 }
 
 void Accelerator::log(const std::map<std::string, double>& values) {

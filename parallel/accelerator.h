@@ -55,7 +55,8 @@ class Accelerator {
 
   /// Prepares a model (a torch module holder, or a std::shared_ptr to a module), an optimizer (by reference) and a
   /// hookline::data_loader, in any number and order; returns what one argument became, or a std::tuple.
-  /// The model gets the hook of [ddp]. Throws Error as Ddp does, HookError as Registry::build does.
+  /// The model gets the hook of [ddp], or is sharded as [fsdp] says: its parameters are this rank's pieces then, but for
+  /// what runs inside forward, backward and summon_full_parameters. Throws Error as Ddp does, HookError as Registry::build does.
   template <class... Things>
   auto prepare(Things&&... things) {
     static_assert(sizeof...(Things) > 0, "prepare() takes a model, an optimizer or a data loader");
@@ -99,7 +100,8 @@ class Accelerator {
   /// Seeds torch on this rank; the same seed on every rank.
   void set_seed(std::uint64_t seed);
 
-  /// torch's clip_grad_norm_ over averaged gradients; does nothing while gradients accumulate. Returns the norm.
+  /// torch's clip_grad_norm_ over averaged gradients, of a sharded model those of all ranks together (a collective call then);
+  /// does nothing while gradients accumulate. Returns the norm.
   double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0);
 
   template <class Module>
@@ -157,7 +159,9 @@ class Accelerator {
   DistributedModule<Module> prepare_model(std::shared_ptr<Module> module);
 
   DdpOptions ddp_options() const;
-  void attach_hook(const std::shared_ptr<Ddp>& ddp);
+  std::shared_ptr<Engine> make_engine(std::shared_ptr<torch::nn::Module> module);
+  std::shared_ptr<Engine> make_ddp(std::shared_ptr<torch::nn::Module> module);
+  std::shared_ptr<Engine> make_sharded(std::shared_ptr<torch::nn::Module> module);
   void follow(std::shared_ptr<detail::EpochPlan> plan);
   void follow(torch::optim::Optimizer& optimizer);
   void register_object(const std::string& name, detail::TensorAccess access);
@@ -194,9 +198,8 @@ inline constexpr bool always_false_v = false;
 template <class Module>
 DistributedModule<Module> Accelerator::prepare_model(std::shared_ptr<Module> module) {
   module->to(device());  // its parameters stay the same variables, which an optimizer may hold already
-  DistributedModule<Module> model(world_ptr(), std::move(module), ddp_options());
-  attach_hook(model.ddp_ptr());
-  return model;
+  std::shared_ptr<Engine> engine = make_engine(module);
+  return DistributedModule<Module>(std::move(module), std::move(engine));
 }
 
 template <class Thing>

@@ -119,7 +119,7 @@ void Ddp::before_forward() {
   forward_begun_ = true;
   run_what_waits_for_the_first_forward();
   const bool recording = at::GradMode::is_enabled();
-  if (recording && sync_) {
+  if (recording && sync()) {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
   }
@@ -157,8 +157,8 @@ void Ddp::explain_unused_parameters(const std::function<void()>& call) {
 }
 
 void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
-  if (at::GradMode::is_enabled()) reducer_->expect_backward(sync_);
-  if (!at::GradMode::is_enabled() || !sync_) {
+  if (at::GradMode::is_enabled()) reducer_->expect_backward(sync());
+  if (!at::GradMode::is_enabled() || !sync()) {
     buffers_may_differ_ = false;
     return;
   }
@@ -197,6 +197,11 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
 
 void Ddp::release_gradient_views() {
   if (options_.gradient_as_bucket_view) release(parameters_);
+}
+
+std::string_view Ddp::needs_outputs() const {
+  const bool needs = options_.find_unused_parameters || options_.static_graph;
+  return needs ? "find_unused_parameters and static_graph need" : "";
 }
 
 CommHook* Ddp::hook() const { return hook_ ? &hook_->hook() : nullptr; }

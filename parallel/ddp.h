@@ -13,6 +13,7 @@
 
 #include "hooks/comm_hook.h"
 #include "parallel/bucketing.h"
+#include "parallel/engine.h"
 #include "parallel/process_group.h"
 
 namespace c10d {
@@ -37,17 +38,6 @@ struct DdpOptions {
   bool static_graph = false;  // every step uses the same parameters the same number of times
 };
 
-/// What a model has sent so far.
-struct WireReport {
-  std::string pipeline;              // "power_sgd(rank=2, start=10) in fp16"
-  std::int64_t parameters = 0;       // elements that get a gradient
-  std::int64_t gradient_bytes = 0;   // of one step, uncompressed
-  std::int64_t steps = 0;            // forward passes whose backward communicates
-  std::int64_t bytes_sent = 0;       // that this rank handed to collectives
-  std::int64_t bytes_per_step = 0;   // expected once the hook compresses
-  std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
-};
-
 /// What a static graph's first step taught, for each parameter; empty before it, and without static_graph.
 struct LearntGraph {
   std::vector<int> times;  // that its gradient comes in a step of this rank
@@ -69,13 +59,13 @@ struct DdpState {
 /// The calls around each forward are made by DistributedModule. Every rank makes the same calls in the same order.
 /// Keeps the module and the World alive. Not synchronised.
 /// Source: torch.nn.parallel.DistributedDataParallel of torch 2.11.
-class Ddp {
+class Ddp : public Engine {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
   /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and the rank,
   /// or if no parameter requires a gradient.
   Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options);
-  ~Ddp();
+  ~Ddp() override;
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
@@ -86,21 +76,15 @@ class Ddp {
   /// For hooks built by hand.
   HookContext hook_context() const { return {comm_}; }
 
-  void before_forward();
-  /// `outputs`: the tensors that forward returned, which tell the Reducer what takes part in the step and when
-  /// backward is over. Undefined ones are passed over.
-  void after_forward(const std::vector<at::Tensor*>& outputs);
-  /// True if after_forward makes use of the outputs.
-  bool needs_outputs() const { return options_.find_unused_parameters || options_.static_graph; }
-
-  /// While false, backward adds up local gradients and communicates nothing.
-  void set_sync(bool sync) { sync_ = sync; }
-  bool sync() const { return sync_; }
+  void before_forward() override;
+  /// `outputs` tell the Reducer what takes part in the step and when backward is over.
+  void after_forward(const std::vector<at::Tensor*>& outputs) override;
+  std::string_view needs_outputs() const override;
 
   /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet can be
   /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by itself at the end
   /// of a backward that begins at an output which after_forward was given.
-  void release_gradient_views();
+  void release_gradient_views() override;
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const std::vector<std::string>& parameter_names() const { return names_; }
@@ -121,7 +105,7 @@ class Ddp {
   BucketParameters buckets() const;
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
   at::Tensor used_parameters() const;
-  WireReport wire_report() const;
+  WireReport wire_report() const override;
 
  private:
   void build_reducer();
@@ -140,7 +124,6 @@ class Ddp {
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
   GuardedHook* hook_ = nullptr;  // owned by the Reducer, if there is one
-  bool sync_ = true;
   bool forward_begun_ = false;
   std::vector<std::function<void()>> before_first_forward_;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication

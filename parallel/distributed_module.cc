@@ -4,17 +4,12 @@
 
 namespace hookline::detail {
 
-void throw_outputs_unknown(const std::string& module) {
-  throw Error("what the forward of '" + module +
-              "' returns holds tensors that hookline can't find, which "
-              "find_unused_parameters and static_graph need: define visit_tensors(Output&, visit) for it, as "
-              "parallel/module_outputs.h shows");
-}
-
-void throw_no_outputs(const std::string& module) {
-  throw Error("the forward of '" + module +
-              "' returns nothing, and find_unused_parameters and static_graph need its outputs: return the "
-              "tensors that the loss is made of");
+Ddp& ddp_of(Engine& engine, const torch::nn::Module& module) {
+  if (auto* ddp = dynamic_cast<Ddp*>(&engine)) return *ddp;
+  throw Error(
+      "the model '" + module.name() +
+      "' is sharded, and DDP's hooks need whole gradients: set [fsdp] comm_hook, or sharding_strategy = "
+      "\"no_shard\"");
 }
 
 }  // namespace hookline::detail

@@ -1,4 +1,4 @@
-// A module wrapped for distributed data parallel training: what prepare() makes of a model.
+// A module that trains on many ranks: what prepare() makes of a model.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "hooks/function_hook.h"
+#include "parallel/around_forward.h"
 #include "parallel/ddp.h"
-#include "parallel/module_outputs.h"
+#include "parallel/engine.h"
 
 namespace hookline {
 
 namespace detail {
-[[noreturn]] void throw_outputs_unknown(const std::string& module);
-[[noreturn]] void throw_no_outputs(const std::string& module);
+/// Throws Error if `engine` is another.
+Ddp& ddp_of(Engine& engine, const torch::nn::Module& module);
 }  // namespace detail
 
-/// `Module`, a torch::nn::Module with a forward of any signature, kept equal on all ranks.
+/// `Module`, a torch::nn::Module with a forward of any signature, kept equal on all ranks or sharded between them.
 ///
 /// Used as a pointer, like torch's module holders: model->forward(x), model->train(). Copies share one module and one
 /// engine. The bare module is module(): save and load that one; its parameters have the names they always had.
@@ -26,27 +27,15 @@ template <class Module>
 class DistributedModule {
  public:
   DistributedModule(std::shared_ptr<World> world, std::shared_ptr<Module> module, const DdpOptions& options)
-      : module_(module), ddp_(std::make_shared<Ddp>(std::move(world), std::move(module), options)) {}
+      : module_(module), engine_(std::make_shared<Ddp>(std::move(world), std::move(module), options)) {}
+  DistributedModule(std::shared_ptr<Module> module, std::shared_ptr<Engine> engine)
+      : module_(std::move(module)), engine_(std::move(engine)) {}
 
   /// Calls the module's forward. In training mode with gradients enabled, the backward that follows averages them.
   template <class... Args>
   auto forward(Args&&... args) {
-    ddp_->before_forward();
-    if constexpr (std::is_void_v<decltype(module_->forward(std::forward<Args>(args)...))>) {
-      if (ddp_->needs_outputs()) detail::throw_no_outputs(module_->name());
-      module_->forward(std::forward<Args>(args)...);
-      ddp_->after_forward({});
-    } else {
-      auto output = module_->forward(std::forward<Args>(args)...);
-      std::vector<at::Tensor*> tensors;
-      if constexpr (KnownOutput<decltype(output)>) {
-        detail::visit_part(output, [&](at::Tensor& tensor) { tensors.push_back(&tensor); });
-      } else if (ddp_->needs_outputs()) {
-        detail::throw_outputs_unknown(module_->name());
-      }
-      ddp_->after_forward(tensors);
-      return output;
-    }
+    return detail::forward_within(*engine_, *module_,
+                                  [&] { return module_->forward(std::forward<Args>(args)...); });
   }
   template <class... Args>
   auto operator()(Args&&... args) {
@@ -69,36 +58,46 @@ class DistributedModule {
   /// Drops gradients; unlike the module's own, also with gradient_as_bucket_view.
   void zero_grad() {
     for (at::Tensor& parameter : module_->parameters()) parameter.mutable_grad().reset();
+    engine_->drop_gradients();
   }
 
   /// Runs `body` without communication: gradients of its backward passes add up locally.
   template <class Body>
   void no_sync(Body&& body) {
     struct Restore {
-      Ddp& ddp;
+      Engine& engine;
       bool before;
-      ~Restore() { ddp.set_sync(before); }
-    } restore{*ddp_, ddp_->sync()};
-    ddp_->set_sync(false);
+      ~Restore() { engine.set_sync(before); }
+    } restore{*engine_, engine_->sync()};
+    engine_->set_sync(false);
     std::forward<Body>(body)();
+  }
+
+  /// Runs `body` with every parameter whole, on every rank, also of a sharded model: to save the bare module, say. What `body`
+  /// does to parameters stays if every rank does it: of a sharded model's each keeps its own part. A collective call.
+  template <class Body>
+  void summon_full_parameters(Body&& body) {
+    engine_->summon_full_parameters(std::forward<Body>(body));
   }
 
   /// Registers a hook by hand: `hook(state, bucket)` is called for each bucket, where the state is often a
   /// HookContext from ddp().hook_context(), or holds one. See CommHook::run for what it may do.
   template <class State, class Hook>
   void register_comm_hook(State state, Hook hook) {
-    ddp_->register_comm_hook(
-        std::make_unique<FunctionHook<State>>(ddp_->hook_context(), std::move(state), std::move(hook)));
+    register_comm_hook(
+        std::make_unique<FunctionHook<State>>(ddp().hook_context(), std::move(state), std::move(hook)));
   }
-  void register_comm_hook(std::unique_ptr<CommHook> hook) { ddp_->register_comm_hook(std::move(hook)); }
+  void register_comm_hook(std::unique_ptr<CommHook> hook) { ddp().register_comm_hook(std::move(hook)); }
 
-  Ddp& ddp() { return *ddp_; }
-  const Ddp& ddp() const { return *ddp_; }
-  const std::shared_ptr<Ddp>& ddp_ptr() const { return ddp_; }
+  /// Throws Error if the model is sharded.
+  Ddp& ddp() { return detail::ddp_of(*engine_, *module_); }
+  const Ddp& ddp() const { return detail::ddp_of(*engine_, *module_); }
+  Engine& engine() { return *engine_; }
+  const std::shared_ptr<Engine>& engine_ptr() const { return engine_; }
 
  private:
   std::shared_ptr<Module> module_;
-  std::shared_ptr<Ddp> ddp_;
+  std::shared_ptr<Engine> engine_;
 };
 
 }  // namespace hookline

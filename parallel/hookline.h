@@ -4,3 +4,4 @@
 #include "hooks/register.h"
 #include "parallel/accelerator.h"
 #include "parallel/data_loader.h"
+#include "parallel/fsdp_unit.h"

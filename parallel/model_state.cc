@@ -11,37 +11,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kGradient = "gradient.";
 const std::string kUsed = "used_parameters";
 
-/// Parameters and buffers that are there.
-NamedTensors tensors_of(torch::nn::Module& module) {
-  NamedTensors tensors;
-  for (const auto& parameter : module.named_parameters()) tensors[parameter.key()] = parameter.value();
-  for (const auto& buffer : module.named_buffers()) tensors[buffer.key()] = buffer.value();
-  std::erase_if(tensors, [](const auto& entry) { return !entry.second.defined(); });
-  return tensors;
-}
-
-std::string shape_of(const at::Tensor& tensor) {
+std::string text_of(at::ScalarType dtype, at::IntArrayRef sizes) {
   std::ostringstream text;
-  text << c10::toString(tensor.scalar_type()) << ' ' << tensor.sizes();
+  text << c10::toString(dtype) << ' ' << sizes;
   return text.str();
 }
 
 /// Copies `from` into the tensors of the same names. Throws Error before the first is changed.
 void copy_into(const NamedTensors& to, const NamedTensors& from, const std::string& checkpoint) {
-  const std::string what = "the model of the checkpoint '" + checkpoint + "' is not that of the program: ";
-  for (const auto& [name, tensor] : to) {
-    const auto found = from.find(name);
-    if (found == from.end()) throw Error(what + "it has no '" + name + "'");
-    if (tensor.sizes() != found->second.sizes() || tensor.scalar_type() != found->second.scalar_type())
-      throw Error(what + "'" + name + "' is " + shape_of(found->second) + " there and " + shape_of(tensor) +
-                  " here");
-  }
-  for (const auto& [name, tensor] : from) {
-    if (!to.contains(name)) throw Error(what + "it has '" + name + "', which the program's has not");
-  }
+  expect_same_model(
+      to, [](const at::Tensor& tensor) { return tensor.sizes(); }, from, checkpoint);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : to) tensor.detach().copy_(from.at(name));
 }
@@ -86,31 +67,60 @@ std::vector<std::vector<std::string>> bucket_names(const Ddp& ddp) {
 
 }  // namespace
 
+NamedTensors tensors_of_model(torch::nn::Module& module) {
+  NamedTensors tensors;
+  for (const auto& parameter : module.named_parameters()) tensors[parameter.key()] = parameter.value();
+  for (const auto& buffer : module.named_buffers()) tensors[buffer.key()] = buffer.value();
+  std::erase_if(tensors, [](const auto& entry) { return !entry.second.defined(); });
+  return tensors;
+}
+
+void expect_same_model(const NamedTensors& here,
+                       const std::function<at::IntArrayRef(const at::Tensor&)>& sizes_of,
+                       const NamedTensors& there, const std::string& checkpoint) {
+  const std::string what = "the model of the checkpoint '" + checkpoint + "' is not that of the program: ";
+  for (const auto& [name, tensor] : here) {
+    const auto found = there.find(name);
+    if (found == there.end()) throw Error(what + "it has no '" + name + "'");
+    const at::Tensor& saved = found->second;
+    if (sizes_of(tensor) != saved.sizes() || tensor.scalar_type() != saved.scalar_type())
+      throw Error(what + "'" + name + "' is " + text_of(saved.scalar_type(), saved.sizes()) + " there and " +
+                  text_of(tensor.scalar_type(), sizes_of(tensor)) + " here");
+  }
+  for (const auto& [name, tensor] : there) {
+    if (!here.contains(name)) throw Error(what + "it has '" + name + "', which the program's has not");
+  }
+}
+
 SavedPart save_model(Ddp& ddp, bool accumulating) {
   SavedPart saved;
   saved.notes = notes_of(ddp.save_state());
-  for (const auto& [name, tensor] : tensors_of(ddp.module())) saved.shared[name] = tensor.detach();
+  for (const auto& [name, tensor] : tensors_of_model(ddp.module())) saved.shared[name] = tensor.detach();
   if (!accumulating) return saved;
   for (std::size_t i = 0; i < ddp.parameters().size(); ++i) {
     const at::Tensor& gradient = ddp.parameters()[i].grad();
-    if (gradient.defined()) saved.own[kGradient + ddp.parameter_names()[i]] = gradient.detach();
+    if (gradient.defined()) saved.own[kGradientPrefix + ddp.parameter_names()[i]] = gradient.detach();
   }
   if (const at::Tensor used = ddp.used_parameters(); used.defined()) saved.own[kUsed] = used;
   return saved;
 }
 
 void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
-  copy_into(tensors_of(ddp.module()), saved.shared, resumption.checkpoint);
-  DdpState state = state_of(saved.notes);
-  if (!resumption.same_ranks()) state.buffers_may_differ = true;
-  if (!ddp.load_state(state)) resumption.resets.push_back("the order of gradients in buckets");
+  copy_into(tensors_of_model(ddp.module()), saved.shared, resumption.checkpoint);
+  if (saved.notes.contains("rebuilt")) {
+    DdpState state = state_of(saved.notes);
+    if (!resumption.same_ranks()) state.buffers_may_differ = true;
+    if (!ddp.load_state(state)) resumption.resets.push_back("the order of gradients in buckets");
+  } else {
+    resumption.resets.push_back("the order of gradients in buckets, which a sharded model has not");
+  }
   if (const auto used = saved.own.find(kUsed); used != saved.own.end() && ddp.used_parameters().defined())
     ddp.used_parameters().copy_(used->second);
+  for (at::Tensor parameter : ddp.parameters()) parameter.mutable_grad() = at::Tensor();
   for (std::size_t i = 0; i < ddp.parameters().size(); ++i) {
-    const auto gradient = saved.own.find(kGradient + ddp.parameter_names()[i]);
+    const auto gradient = saved.own.find(kGradientPrefix + ddp.parameter_names()[i]);
     at::Tensor parameter = ddp.parameters()[i];
-    parameter.mutable_grad() =
-        gradient == saved.own.end() ? at::Tensor() : gradient->second.to(parameter.device());
+    if (gradient != saved.own.end()) parameter.mutable_grad() = gradient->second.to(parameter.device());
   }
 }
 

@@ -108,10 +108,14 @@ void visit(optim::RMSpropParamState& s, const Field& field) {
 struct Put {
   Json& notes;
   NamedTensors& tensors;
-  std::string prefix;
+  std::string prefix = "";
+  at::Tensor parameter = {};  // that the tensors are beside
+  const ShardedParameters* shards = nullptr;
 
   void operator()(const char* name, at::Tensor& tensor) const {
-    if (tensor.defined()) tensors[prefix + name] = tensor.detach();
+    if (!tensor.defined()) return;
+    const at::Tensor whole = shards ? shards->whole(parameter, tensor) : tensor;
+    if (whole.defined()) tensors[prefix + name] = whole.detach();
   }
   template <class Number>
   void operator()(const char* name, Number& number) const {
@@ -123,13 +127,18 @@ struct Put {
 struct Take {
   const Json& notes;
   const NamedTensors& tensors;
-  std::string prefix;
-  at::Tensor parameter;  // whose device the tensors get
+  std::string prefix = "";
+  at::Tensor parameter = {};  // whose device the tensors get
+  const ShardedParameters* shards = nullptr;
 
   void operator()(const char* name, at::Tensor& tensor) const {
     const auto found = tensors.find(prefix + name);
     tensor = at::Tensor();
     if (found == tensors.end()) return;
+    if (shards && shards->contains(parameter)) {
+      tensor = shards->piece(parameter, found->second);
+      return;
+    }
     if (found->second.sizes() != parameter.sizes())
       throw Error("its '" + prefix + name + "' is not of the shape of the parameter there");
     tensor = found->second.to(parameter.device(), /*non_blocking=*/false, /*copy=*/true);
@@ -140,23 +149,38 @@ struct Take {
   }
 };
 
+/// Cuts what is beside a parameter that has been sharded.
+struct Cut {
+  at::Tensor parameter;
+  const ShardedParameters& shards;
+
+  void operator()(const char*, at::Tensor& tensor) const {
+    if (tensor.defined() && tensor.sizes() == shards.sizes_of(parameter) &&
+        tensor.sizes() != parameter.sizes())
+      tensor = shards.piece(parameter, tensor);
+  }
+  template <class Number>
+  void operator()(const char*, Number&) const {}
+};
+
 std::string position(std::size_t index) { return "state." + std::to_string(index) + "."; }
 
 template <class Options, class State>
-SavedPart save_as(const char* kind, optim::Optimizer& optimizer) {
+SavedPart save_as(const char* kind, optim::Optimizer& optimizer, const ShardedParameters* shards) {
   SavedPart saved;
   saved.notes = {{"kind", kind}, {"groups", Json::array()}, {"state", Json::object()}};
   std::size_t index = 0;
   for (optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     Json options = Json::object();
-    visit(static_cast<Options&>(group.options()), Put{options, saved.shared, ""});
+    visit(static_cast<Options&>(group.options()), Put{options, saved.shared});
     options["parameters"] = group.params().size();
     saved.notes["groups"].push_back(std::move(options));
     for (const at::Tensor& parameter : group.params()) {
       const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
         Json numbers = Json::object();
-        visit(static_cast<State&>(*found->second), Put{numbers, saved.shared, position(index)});
+        visit(static_cast<State&>(*found->second),
+              Put{numbers, saved.shared, position(index), parameter, shards});
         saved.notes["state"][std::to_string(index)] = std::move(numbers);
       }
       ++index;
@@ -166,7 +190,7 @@ SavedPart save_as(const char* kind, optim::Optimizer& optimizer) {
 }
 
 template <class Options, class State>
-void load_as(optim::Optimizer& optimizer, const SavedPart& saved) {
+void load_as(optim::Optimizer& optimizer, const SavedPart& saved, const ShardedParameters* shards) {
   const Json& groups = saved.notes.at("groups");
   if (groups.size() != optimizer.param_groups().size())
     throw Error("it has " + std::to_string(groups.size()) + " groups of parameters, and the program's has " +
@@ -177,12 +201,12 @@ void load_as(optim::Optimizer& optimizer, const SavedPart& saved) {
     if (const auto count = groups[g].at("parameters").get<std::size_t>(); count != group.params().size())
       throw Error("its group " + std::to_string(g) + " has " + std::to_string(count) +
                   " parameters, and the program's has " + std::to_string(group.params().size()));
-    visit(static_cast<Options&>(group.options()), Take{groups[g], saved.shared, "", {}});
+    visit(static_cast<Options&>(group.options()), Take{groups[g], saved.shared});
     for (const at::Tensor& parameter : group.params()) {
       const auto numbers = saved.notes.at("state").find(std::to_string(index));
       if (numbers != saved.notes.at("state").end()) {
         auto state = std::make_unique<State>();
-        visit(*state, Take{*numbers, saved.shared, position(index), parameter});
+        visit(*state, Take{*numbers, saved.shared, position(index), parameter, shards});
         optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
       } else {
         optimizer.state().erase(parameter.unsafeGetTensorImpl());
@@ -192,26 +216,55 @@ void load_as(optim::Optimizer& optimizer, const SavedPart& saved) {
   }
 }
 
-SavedPart save_archive(const char* kind, optim::Optimizer& optimizer) {
+template <class State>
+void cut_as(optim::OptimizerParamState& state, const at::Tensor& parameter, const ShardedParameters& shards) {
+  visit(static_cast<State&>(state), Cut{parameter, shards});
+}
+
+void cut_none(optim::OptimizerParamState&, const at::Tensor&, const ShardedParameters&) {}
+
+/// True if some parameter of the optimizer's is sharded.
+bool is_sharded(optim::Optimizer& optimizer, const ShardedParameters* shards) {
+  if (!shards || shards->empty()) return false;
+  for (const optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params())
+      if (shards->contains(parameter)) return true;
+  }
+  return false;
+}
+
+SavedPart save_archive(const char* kind, optim::Optimizer& optimizer, const ShardedParameters* shards) {
   torch::serialize::OutputArchive archive;
   optimizer.save(archive);
   SavedPart saved;
   saved.notes = {{"kind", kind}};
-  saved.shared[kArchive] = tensor_of_archive(archive);
+  // What is in it only the optimizer knows: of shards, each rank keeps its own.
+  (is_sharded(optimizer, shards) ? saved.own : saved.shared)[kArchive] = tensor_of_archive(archive);
   return saved;
 }
 
-void load_archive(optim::Optimizer& optimizer, const SavedPart& saved) {
+void load_archive(optim::Optimizer& optimizer, const SavedPart& saved, const ShardedParameters* shards) {
+  const bool is_own = is_sharded(optimizer, shards);
+  const NamedTensors& from = is_own ? saved.own : saved.shared;
+  const auto found = from.find(kArchive);
+  if (found == from.end())
+    throw Error(
+        is_own
+            ? "it is not that of a model sharded over as many ranks, and hookline does not know how to cut it"
+            : "it is that of a sharded model, of which each rank kept its own, and this model is not "
+              "sharded, or "
+              "not yet: prepare it before the optimizer");
   torch::serialize::InputArchive archive;
-  open_archive(archive, saved.shared.at(kArchive));
+  open_archive(archive, found->second);
   optimizer.load(archive);
 }
 
 struct Kind {
   const char* name;
   bool (*is)(optim::Optimizer&);
-  SavedPart (*save)(const char* kind, optim::Optimizer&);
-  void (*load)(optim::Optimizer&, const SavedPart&);
+  SavedPart (*save)(const char* kind, optim::Optimizer&, const ShardedParameters*);
+  void (*load)(optim::Optimizer&, const SavedPart&, const ShardedParameters*);
+  void (*cut)(optim::OptimizerParamState&, const at::Tensor& parameter, const ShardedParameters&);
 };
 
 template <class Optimizer>
@@ -221,7 +274,7 @@ bool is_a(optim::Optimizer& optimizer) {
 
 template <class Optimizer, class Options, class State>
 constexpr Kind kind(const char* name) {
-  return {name, is_a<Optimizer>, save_as<Options, State>, load_as<Options, State>};
+  return {name, is_a<Optimizer>, save_as<Options, State>, load_as<Options, State>, cut_as<State>};
 }
 
 const Kind& kind_of(optim::Optimizer& optimizer) {
@@ -231,7 +284,7 @@ const Kind& kind_of(optim::Optimizer& optimizer) {
       kind<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW"),
       kind<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>("Adagrad"),
       kind<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>("RMSprop"),
-      {"of the program", [](optim::Optimizer&) { return true; }, save_archive, load_archive}};
+      {"of the program", [](optim::Optimizer&) { return true; }, save_archive, load_archive, cut_none}};
   const Kind* found = kinds;
   while (!found->is(optimizer)) ++found;
   return *found;
@@ -239,19 +292,30 @@ const Kind& kind_of(optim::Optimizer& optimizer) {
 
 }  // namespace
 
-SavedPart save_optimizer(optim::Optimizer& optimizer) {
+SavedPart save_optimizer(optim::Optimizer& optimizer, const ShardedParameters* shards) {
   const Kind& kind = kind_of(optimizer);
-  return kind.save(kind.name, optimizer);
+  return kind.save(kind.name, optimizer, shards);
 }
 
-void load_optimizer(optim::Optimizer& optimizer, const SavedPart& saved, const std::string& checkpoint) {
+void cut_optimizer(optim::Optimizer& optimizer, const ShardedParameters& shards,
+                   const std::vector<at::Tensor>& parameters) {
+  const Kind& kind = kind_of(optimizer);
+  for (const at::Tensor& parameter : parameters) {
+    if (!shards.contains(parameter)) continue;
+    const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    if (state != optimizer.state().end()) kind.cut(*state->second, parameter, shards);
+  }
+}
+
+void load_optimizer(optim::Optimizer& optimizer, const SavedPart& saved, const std::string& checkpoint,
+                    const ShardedParameters* shards) {
   const std::string what =
       "the optimizer of the checkpoint '" + checkpoint + "' is not that of the program: ";
   const Kind& kind = kind_of(optimizer);
   try {
     if (const auto was = saved.notes.at("kind").get<std::string>(); was != kind.name)
       throw Error("it is " + was + ", and the program's is " + kind.name);
-    kind.load(optimizer, saved);
+    kind.load(optimizer, saved, shards);
   } catch (const std::exception& error) {
     throw Error(what + error.what());
   }

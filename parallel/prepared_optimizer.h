@@ -17,6 +17,7 @@ struct TrainingProgress {
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
   std::function<bool()> averages;  // has any backward between ranks been prepared for?
   std::int64_t optimizers = 0;     // prepared so far
+  std::function<void()> before_step, after_zero_grad;
   std::function<void(bool last)> after_step;  // `last`: of the optimizers in the order of their preparation
 };
 
@@ -35,6 +36,7 @@ class PreparedOptimizer {
   void step() {
     if (!progress_->sync_gradients) return;
     if (progress_->steps == 0) detail::check_first_step(*progress_);
+    if (progress_->before_step) progress_->before_step();
     optimizer_->step();
     ++progress_->steps;
     if (progress_->after_step) progress_->after_step(number_ == progress_->optimizers);
@@ -46,6 +48,7 @@ class PreparedOptimizer {
     for (auto& group : optimizer_->param_groups()) {
       for (at::Tensor& parameter : group.params()) parameter.mutable_grad().reset();
     }
+    if (progress_->after_zero_grad) progress_->after_zero_grad();
   }
 
   auto& param_groups() { return optimizer_->param_groups(); }

@@ -1,0 +1,62 @@
+#include "hooks/fsdp/gradient_scatter.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace hookline {
+
+GradientDivisors GradientDivisors::of(int world_size) {
+  int before = 1;
+  while (world_size % before == 0 && world_size / before > before) before *= 2;
+  return {static_cast<double>(before), static_cast<double>(world_size) / before};
+}
+
+GradientScatter::GradientScatter(std::shared_ptr<BufferPool> pool, ProcessGroupPtr group,
+                                 std::optional<at::ScalarType> wire, bool sums_in_group)
+    : pool_(std::move(pool)),
+      group_(std::move(group)),
+      wire_(wire),
+      sums_in_group_(sums_in_group),
+      divisors_(GradientDivisors::of(group_->getSize())) {}
+
+GradientScatter::Started GradientScatter::start(at::Tensor gradient) {
+  Started started;
+  started.dtype = gradient.scalar_type();
+  const bool divides_first = sums_in_group_ || !casts(started.dtype);
+  started.sent = std::move(gradient);
+  if (casts(started.dtype)) {
+    const at::Tensor exact = started.sent;
+    started.sent = pool_->empty(exact.numel(), exact.options().dtype(*wire_)).copy_(exact);
+  }
+  if (divides_first && divisors_.before != 1) started.sent.div_(divisors_.before);
+  if (group_->getSize() == 1) {
+    started.received = started.sent;
+  } else if (sums_in_group_) {
+    started.received = at::empty({started.sent.numel() / group_->getSize()}, started.sent.options());
+    started.work = group_->_reduce_scatter_base(started.received, started.sent);
+  } else {
+    std::vector<std::int64_t> equal_parts;
+    started.received = pool_->empty(started.sent.numel(), started.sent.options());
+    started.work = group_->alltoall_base(started.received, started.sent, equal_parts, equal_parts);
+  }
+  return started;
+}
+
+at::Tensor GradientScatter::finish(Started started) const {
+  const std::int64_t ranks = group_->getSize();
+  at::Tensor part = std::move(started.received);
+  started.sent.reset();
+  const bool divided_first = sums_in_group_ || !casts(started.dtype);
+  if (!sums_in_group_ && ranks > 1) part = part.view({ranks, -1}).sum(0, /*keepdim=*/false, started.dtype);
+  part = part.to(started.dtype);
+  const double divisor = divided_first ? divisors_.after : static_cast<double>(ranks);
+  return divisor == 1 ? part : part.div_(divisor);
+}
+
+std::int64_t GradientScatter::bytes_of(std::int64_t gradient_bytes, at::ScalarType dtype) const {
+  const auto on_the_wire = static_cast<std::int64_t>(c10::elementSize(wire_.value_or(dtype)));
+  return gradient_bytes / static_cast<std::int64_t>(c10::elementSize(dtype)) * on_the_wire / 2;
+}
+
+}  // namespace hookline

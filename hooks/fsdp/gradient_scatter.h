@@ -1,0 +1,65 @@
+// How a sharded model's gradients are averaged: each rank ends with its own part of the average.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "hooks/comm.h"
+#include "hooks/fsdp/buffer_pool.h"
+
+namespace hookline {
+
+/// What gradients are divided by before and after they are summed, so that neither a sum overflows nor a part of it
+/// vanishes: before · after is the world size. Source: torch.distributed.algorithms._comm_hooks.default_hooks.DefaultState.
+struct GradientDivisors {
+  double before = 1, after = 1;
+
+  static GradientDivisors of(int world_size);
+};
+
+/// FSDP's communication hooks: reduce_scatter_hook, and with a wire dtype fp16_compress_hook and bf16_compress_hook, of
+/// torch.distributed.algorithms._comm_hooks.default_hooks.
+///
+/// Over Gloo a reduce-scatter is an all-to-all of parts that each rank sums by itself, in float32 and in the order of ranks:
+/// Gloo's own does not take float16, and sends as much as an all-reduce. What was cast is divided after the sum then, so that
+/// half precision loses nothing to the division.
+///
+/// Not synchronised; every rank starts the same scatters in the same order.
+class GradientScatter {
+ public:
+  /// `pool`: for what is on its way. `group`: of this alone. `wire`: what gradients are cast to while they travel. `sums_in_group`: the group has a
+  /// reduce-scatter of its own for every dtype, as NCCL has.
+  GradientScatter(std::shared_ptr<BufferPool> pool, ProcessGroupPtr group, std::optional<at::ScalarType> wire,
+                  bool sums_in_group);
+
+  /// A scatter under way; keeps the memory that it needs.
+  struct Started {
+    c10::intrusive_ptr<c10d::Work> work;
+    at::Tensor sent, received;
+    at::ScalarType dtype = at::kFloat;  // of the gradient
+  };
+
+  /// `gradient`, [n] with n a multiple of the world size, is used up.
+  Started start(at::Tensor gradient);
+  /// This rank's part of the average, [n / world size], in the gradient's dtype; once the work is done.
+  at::Tensor finish(Started started) const;
+
+  /// What of `gradient_bytes`, of dtype `dtype`, is counted as sent: half of what the all-reduce of them would be, of which
+  /// a reduce-scatter is the first half.
+  std::int64_t bytes_of(std::int64_t gradient_bytes, at::ScalarType dtype) const;
+
+ private:
+  bool casts(at::ScalarType dtype) const { return wire_ && *wire_ != dtype; }
+
+  std::shared_ptr<BufferPool> pool_;
+  ProcessGroupPtr group_;
+  std::optional<at::ScalarType> wire_;
+  bool sums_in_group_;
+  GradientDivisors divisors_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,64 @@
+// What stands behind a distributed model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hookline {
+
+/// What a model has sent so far. Bytes count as an all-reduce of them does: a reduce-scatter or an all-gather, each half of
+/// one, counts half of the tensor that it is of.
+struct WireReport {
+  std::string pipeline;              // "power_sgd(rank=2, start=10) in fp16"
+  std::int64_t parameters = 0;       // elements that get a gradient
+  std::int64_t gradient_bytes = 0;   // of one step, uncompressed
+  std::int64_t steps = 0;            // forward passes whose backward communicates
+  std::int64_t bytes_sent = 0;       // that this rank handed to collectives
+  std::int64_t bytes_per_step = 0;   // expected once the hook compresses
+  std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
+};
+
+/// What goes on before and after the forward of a module.
+class AroundForward {
+ public:
+  virtual ~AroundForward() = default;
+
+  virtual void before_forward() = 0;
+  /// `outputs`: the tensors that forward returned. Undefined ones are passed over.
+  virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
+  /// Instead of after_forward, if the forward threw.
+  virtual void after_failed_forward() noexcept {}
+  /// What makes use of the outputs, for an error: "a sharded model needs"; empty if nothing does.
+  virtual std::string_view needs_outputs() const = 0;
+};
+
+/// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same order.
+class Engine : public AroundForward {
+ public:
+  /// While false, backward adds up local gradients and communicates none.
+  void set_sync(bool sync) { sync_ = sync; }
+  bool sync() const { return sync_; }
+
+  /// See Ddp.
+  virtual void release_gradient_views() {}
+
+  /// Before anybody changes or reads parameters between forwards: what is whole for a backward that may come is given back.
+  virtual void settle() {}
+  /// Drops the gradients that are kept elsewhere than in the parameters.
+  virtual void drop_gradients() {}
+
+  /// Runs `body` with every parameter whole, on every rank; what each rank does to its part of them stays. A collective call.
+  virtual void summon_full_parameters(const std::function<void()>& body) { body(); }
+
+  virtual WireReport wire_report() const = 0;
+
+ private:
+  bool sync_ = true;
+};
+
+}  // namespace hookline

@@ -14,8 +14,6 @@ namespace {
 /// Types that are not data-parallel over CPUs or NVIDIA GPUs, and what is left of them.
 const std::map<std::string, std::string>& other_types() {
   static const std::map<std::string, std::string> rows = {
-      {"FSDP", "parameters are not sharded here: every rank holds the whole model"},
-      {"DEEPSPEED", "ZeRO and its offloading are DeepSpeed's: every rank holds the whole model"},
       {"MEGATRON_LM", "tensor and pipeline parallelism are Megatron's: every rank holds the whole model"},
       {"TP", "tensors are not split between ranks: every rank holds the whole model"},
       {"XLA", "TPUs need torch_xla: ranks run on CPUs or NVIDIA GPUs"},
@@ -48,12 +46,24 @@ const std::map<std::string, std::string>& keys_without_counterpart() {
        "the program casts by itself (at::autocast); comm_hook = \"fp16\" or \"bf16\" halves what is sent"},
       {"dynamo_config", "C++ programs are not compiled by TorchDynamo"},
       {"dynamo_backend", "C++ programs are not compiled by TorchDynamo"},
-      {"fsdp_config", "parameters are not sharded here"},
       {"megatron_lm_config", "is Megatron's"},
       {"parallelism_config", "ranks are data-parallel"},
       {"ipex_config", "is Intel's extension of PyTorch in Python"},
       {"fp8_config", "is of Transformer Engine in Python"},
       {"mpirun_config", "under mpirun, hookline launch reads who and where from the environment"},
+  };
+  return rows;
+}
+
+/// What of fsdp_config has no key here, and why.
+const std::map<std::string, std::string>& fsdp_without_counterpart() {
+  static const std::map<std::string, std::string> rows = {
+      {"fsdp_auto_wrap_policy", "units are chosen in the program: hookline::FsdpUnit<Block>"},
+      {"fsdp_transformer_layer_cls_to_wrap", "units are chosen in the program: hookline::FsdpUnit<Block>"},
+      {"fsdp_min_num_params", "units are chosen in the program: hookline::FsdpUnit<Block>"},
+      {"fsdp_offload_params", "pieces of parameters stay on the device"},
+      {"fsdp_activation_checkpointing", "activations are kept"},
+      {"fsdp_state_dict_type", "checkpoints hold whole tensors, for any number of ranks"},
   };
   return rows;
 }
@@ -77,6 +87,7 @@ class Reader {
   Imported read() {
     type();
     ranks();
+    fsdp();
     for (const auto& entry : root_) {
       const std::string key = entry.first.as<std::string>();
       if (!seen_.contains(key)) key_alone(key, entry.second);
@@ -116,7 +127,7 @@ class Reader {
       carry("launch.device", "cpu", type == "MULTI_CPU" ? "distributed_type: MULTI_CPU" : "use_cpu: true");
     } else if (const auto other = other_types().find(type); other != other_types().end()) {
       result_.leave_out("distributed_type: " + type, other->second);
-    } else if (type != "MULTI_GPU" && type != "NO") {
+    } else if (type != "MULTI_GPU" && type != "NO" && type != "FSDP" && type != "DEEPSPEED") {
       throw ImportError("distributed_type: '" + type + "' is none that Accelerate has");
     }
   }
@@ -174,12 +185,50 @@ class Reader {
     }
   }
 
+  /// Version 1 names a strategy, as fsdp_sharding_strategy or, later, as fsdp_reshard_after_forward; version 2 has a flag there,
+  /// and whatever is left of the other has no meaning.
+  void fsdp() {
+    const YAML::Node config = root_["fsdp_config"];
+    seen_.insert("fsdp_config");
+    if (value("distributed_type") != "FSDP") return;
+    static const std::map<std::string, std::string> strategies = {
+        {"FULL_SHARD", "full_shard"},       {"1", "full_shard"},    {"true", "full_shard"},
+        {"SHARD_GRAD_OP", "shard_grad_op"}, {"2", "shard_grad_op"}, {"false", "shard_grad_op"},
+        {"NO_SHARD", "no_shard"},           {"3", "no_shard"}};
+    std::string strategy = "full_shard", from = "distributed_type: FSDP";
+    const bool is_second =
+        config && config.IsMap() && config["fsdp_version"] && text_of(config["fsdp_version"]) == "2";
+    if (config && config.IsMap()) {
+      for (const auto& entry : config) {
+        const std::string key = entry.first.as<std::string>(), text = text_of(entry.second);
+        const std::string here = "fsdp_config." + key + ": " + text;
+        const auto without = fsdp_without_counterpart().find(key);
+        if ((key == "fsdp_sharding_strategy" && !is_second) || key == "fsdp_reshard_after_forward") {
+          const auto known = strategies.find(text == "True" ? "true" : text == "False" ? "false" : text);
+          if (known == strategies.end()) {
+            result_.leave_out(here, "a model is sharded over all ranks, or not at all");
+          } else {
+            strategy = known->second;
+            from = here;
+          }
+        } else if (without != fsdp_without_counterpart().end() && text != "false" && text != "False" &&
+                   text != "NO_WRAP") {
+          result_.leave_out(here, without->second);
+        }
+      }
+    }
+    carry("fsdp.sharding_strategy", strategy, from);
+  }
+
   void deepspeed(const YAML::Node& config) {
     for (const auto& entry : config) {
       const std::string key = entry.first.as<std::string>(), text = text_of(entry.second);
       const std::string from = "deepspeed_config." + key + ": " + text;
       if (key == "gradient_accumulation_steps" && text != "auto")
         carry("training.gradient_accumulation_steps", text, from);
+      else if (key == "zero_stage" && value("distributed_type") == "DEEPSPEED" &&
+               (text == "1" || text == "2" || text == "3"))
+        carry("fsdp.sharding_strategy", text == "3" ? "full_shard" : "shard_grad_op", from);
       else if (key == "deepspeed_hostfile")
         result_.leave_out(from, "import it by itself: hookline config import " + text);
       else

@@ -15,6 +15,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
@@ -67,28 +68,51 @@ TEST(Import, TakesCpusOfAccelerateOver) {
 
 TEST(Import, SaysWhatIsNotDataParallel) {
   const Imported fsdp = from_file("fsdp.yaml");
-  EXPECT_THAT(values(fsdp), ElementsAre("launch.processes_per_node = 2"));
-  EXPECT_THAT(fsdp.left_out,
-              Contains(Pair("distributed_type: FSDP",
-                            "parameters are not sharded here: every rank holds the whole model")));
-  EXPECT_THAT(left_out(fsdp), Contains("fsdp_config"));
+  EXPECT_THAT(values(fsdp),
+              UnorderedElementsAre("launch.processes_per_node = 2", "fsdp.sharding_strategy = full_shard"));
+  EXPECT_THAT(fsdp.left_out, Contains(Pair("fsdp_config.fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+                                           "units are chosen in the program: hookline::FsdpUnit<Block>")));
+  EXPECT_THAT(left_out(fsdp), Contains("fsdp_config.fsdp_state_dict_type: SHARDED_STATE_DICT"));
   const Imported deepspeed = from_file("deepspeed.yaml");
   EXPECT_THAT(values(deepspeed), UnorderedElementsAre("launch.processes_per_node = 2",
-                                                      "training.gradient_accumulation_steps = 4"));
-  EXPECT_THAT(left_out(deepspeed), Contains("deepspeed_config.zero_stage: 2"));
+                                                      "training.gradient_accumulation_steps = 4",
+                                                      "fsdp.sharding_strategy = shard_grad_op"));
   EXPECT_THAT(deepspeed.left_out, Contains(Pair("deepspeed_config.deepspeed_hostfile: hosts",
                                                 "import it by itself: hookline config import hosts")));
 }
 
 TEST(Import, KnowsEachDistributedTypeOfAccelerate) {
-  for (const std::string type : {"MULTI_GPU", "NO", "'NO'", "MULTI_CPU"})
+  for (const std::string type : {"MULTI_GPU", "NO", "'NO'", "MULTI_CPU", "FSDP", "DEEPSPEED"})
     EXPECT_THAT(import_any("distributed_type: " + type + "\nnum_processes: 1\n").left_out, IsEmpty()) << type;
-  for (const std::string type :
-       {"FSDP", "DEEPSPEED", "MEGATRON_LM", "TP", "XLA", "TPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA",
-        "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON"})
+  for (const std::string type : {"MEGATRON_LM", "TP", "XLA", "TPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA",
+                                 "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON"})
     EXPECT_THAT(left_out(import_any("distributed_type: " + type + "\n")),
                 ElementsAre("distributed_type: " + type));
   EXPECT_EQ(problem("distributed_type: MULTI\n"), "distributed_type: 'MULTI' is none that Accelerate has");
+}
+
+TEST(Import, KnowsEachWayInWhichAccelerateNamesASharding) {
+  const auto strategy_of = [](const std::string& key) {
+    const Imported imported =
+        import_any("distributed_type: FSDP\nnum_processes: 2\nfsdp_config:\n  " + key + "\n");
+    EXPECT_THAT(imported.left_out, IsEmpty()) << key;
+    for (const std::string& value : values(imported))
+      if (value.starts_with("fsdp.")) return value;
+    return std::string("none");
+  };
+  for (const char* key : {"fsdp_version: 2", "fsdp_sharding_strategy: 1", "fsdp_reshard_after_forward: true",
+                          "fsdp_reshard_after_forward: FULL_SHARD", "fsdp_reshard_after_forward: True",
+                          "fsdp_version: 2\n  fsdp_sharding_strategy: SHARD_GRAD_OP"})
+    EXPECT_EQ(strategy_of(key), "fsdp.sharding_strategy = full_shard") << key;
+  for (const char* key : {"fsdp_sharding_strategy: SHARD_GRAD_OP", "fsdp_sharding_strategy: 2",
+                          "fsdp_reshard_after_forward: false"})
+    EXPECT_EQ(strategy_of(key), "fsdp.sharding_strategy = shard_grad_op") << key;
+  EXPECT_THAT(values(import_any("distributed_type: FSDP\n")),
+              Contains("fsdp.sharding_strategy = full_shard"));
+  EXPECT_EQ(strategy_of("fsdp_sharding_strategy: NO_SHARD"), "fsdp.sharding_strategy = no_shard");
+  EXPECT_THAT(
+      left_out(import_any("distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n")),
+      ElementsAre("fsdp_config.fsdp_sharding_strategy: HYBRID_SHARD"));
 }
 
 TEST(Import, TakesACommandLineOfTorchrunOver) {

@@ -60,12 +60,13 @@ struct Memory {
   }
 };
 
-/// As sharded data parallel keeps them (FSDP's FULL_SHARD): each rank its part of everything, and the largest parameter
-/// whole with its gradient, while it is used. Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.
+/// As full_shard keeps them, with a unit for each parameter: each rank its part of everything; and of the largest parameter,
+/// while it is used, the whole, its gradient as it came and as it is sent and received, and the next parameter.
+/// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.
 Memory sharded(const Memory& ddp, const std::vector<Shape>& shapes, double ranks) {
   double largest = 0;
   for (const Shape& shape : shapes) largest = std::max(largest, static_cast<double>(numel_of(shape)));
-  return {ddp.parameters / ranks, ddp.gradients / ranks, 2 * kFloatBytes * largest, ddp.optimizer / ranks, 0};
+  return {ddp.parameters / ranks, ddp.gradients / ranks, 5 * kFloatBytes * largest, ddp.optimizer / ranks, 0};
 }
 
 Json json_of(const Memory& memory) {
@@ -120,7 +121,7 @@ int estimate(const Arguments& arguments) {
       "hookline estimate [FILE] [flags]",
       "Estimate what a model of float32 parameters takes of a rank's memory, and what each hook sends in a "
       "step. The model is a safetensors file, a .pt file, a checkpoint, --shape for each parameter, or "
-      "--parameters. The sharded column is what FSDP would take.",
+      "--parameters. The sharded column is [fsdp] sharding_strategy = full_shard, each parameter a unit.",
       "hookline estimate --parameters 125000000 --ranks 4 --link 1gbit");
   parser.add_number("--parameters", parameters, "N", "How many there are, in matrices of the usual sizes",
                     {1, kMostTypicalParameters});

@@ -1,4 +1,5 @@
 // hookline new: a project that builds.
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -48,15 +49,55 @@ std::string install_command() {
   return "\n  cmake --install " + shell_word(own.string()) + " --prefix " + package_prefix();
 }
 
-std::string config_of(bool has_hook) {
+/// What a kind of project has that others have not.
+struct Variant {
+  std::string_view name;
+  std::string_view train, sweep;
+  bool has_hook = false;
+  std::string_view config_key = {}, config_value = {};  // beyond two ranks
+  std::string_view half = "--comm-hook fp16";           // how its README sends gradients in half the bytes
+};
+
+constexpr std::array kVariants = {
+    Variant{"minimal", kProjectTrain, kProjectSweep},
+    Variant{"custom-hook", kProjectTrain, kProjectSweep, true, "ddp.comm_hook", "mean_after"},
+    Variant{"sharded", kProjectTrainSharded, kProjectSweepSharded, false, "fsdp.sharding_strategy",
+            "full_shard", "--set fsdp.comm_hook=fp16"},
+};
+
+const Variant& variant_named(const std::string& name) {
+  std::string names;
+  for (const Variant& variant : kVariants) {
+    if (variant.name == name) return variant;
+    names += (names.empty() ? "" : &variant == &kVariants.back() ? " or " : ", ") + std::string(variant.name);
+  }
+  throw UsageError("there is no variant '" + name + "': it is " + names);
+}
+
+std::string config_of(const Variant& variant) {
   Sources sources;
   sources.overrides = {{"launch.processes_per_node", "2", "hookline new"}};
-  std::string text = chosen_file(resolve(sources, Catalog::built_in()).config);
-  if (has_hook) text = with_key(SourceText("hookline.toml", text), {"ddp", "comm_hook"}, "\"mean_after\"");
+  const std::string text = chosen_file(resolve(sources, Catalog::built_in()).config);
+  if (variant.config_key.empty()) return text;
+  const std::string key(variant.config_key);
+  const std::size_t dot = key.find('.');
+  return with_key(SourceText("hookline.toml", text), {key.substr(0, dot), key.substr(dot + 1)},
+                  "\"" + std::string(variant.config_value) + "\"");
+}
+
+/// The lines of a ConfigMap.
+std::string kubernetes_config(const Variant& variant) {
+  std::string text = "    [launch]\n    processes_per_node = 2";
+  if (const std::string key(variant.config_key); !variant.has_hook && !key.empty()) {
+    const std::size_t dot = key.find('.');
+    text += "\n    [" + key.substr(0, dot) + "]\n    " + key.substr(dot + 1) + " = \"" +
+            std::string(variant.config_value) + "\"";
+  }
   return text;
 }
 
-std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
+std::vector<ProjectFile> files_of(const std::string& name, const Variant& variant) {
+  const bool has_hook = variant.has_hook;
   const std::vector<std::string> command = {"hookline", "launch", "--config", "hookline.toml", "build/train"};
   const std::string warning = "90", nodes = "2";
   std::vector<ProjectFile> files = {
@@ -64,17 +105,17 @@ std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
        fill(kProjectCMake, {{"sources", has_hook ? "train.cpp mean_after.cpp" : "train.cpp"}}) +
            (has_hook ? std::string(kProjectPlugin) : ""),
        "builds build/train against the installed hookline"},
-      {"train.cpp", std::string(kProjectTrain), "the program: dataset, network, training loop"},
+      {"train.cpp", std::string(variant.train), "the program: dataset, network, training loop"},
   };
   if (has_hook)
     files.push_back({"mean_after.cpp", std::string(kProjectHook),
                      "a gradient hook of its own, in the program and as a plug-in"});
   files.insert(
       files.end(),
-      {{"hookline.toml", config_of(has_hook), "who runs where, and how gradients are averaged"},
+      {{"hookline.toml", config_of(variant), "who runs where, and how gradients are averaged"},
        {"sweep.toml",
-        std::string(kProjectSweep) + (has_hook ? "\n[grid.own]\nddp.comm_hook = \"mean_after\"\n" : ""),
-        "which hook is worth it: `hookline sweep sweep.toml`"},
+        std::string(variant.sweep) + (has_hook ? "\n[grid.own]\nddp.comm_hook = \"mean_after\"\n" : ""),
+        "what is worth it: `hookline sweep sweep.toml`"},
        {"job.sbatch",
         fill(built_in_template("slurm.sbatch"), {{"name", name},
                                                  {"nodes", nodes},
@@ -90,16 +131,23 @@ std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
               {"nnodes", nodes},
               {"image", "registry.example/" + name + ":latest"},
               {"warning_seconds", warning},
-              {"config", "    [launch]\n    processes_per_node = 2"},
+              {"config", kubernetes_config(variant)},
               {"command", R"(["hookline","launch","--config","/etc/hookline/run.toml","build/train"])"}}),
         "two pods of Kubernetes: name your image, then `kubectl apply -f job.yaml`"},
        {".gitignore", std::string(kProjectIgnored), ""}});
   std::string rows;
   for (const ProjectFile& file : files)
     if (!file.what.empty()) rows += "| `" + file.name + "` | " + file.what + " |\n";
-  files.push_back({"README.md",
-                   fill(kProjectReadme, {{"name", name}, {"prefix", package_prefix()}, {"files", rows}}),
-                   ""});
+  const std::string half(variant.half);
+  constexpr std::size_t kColumn = 23;
+  files.push_back(
+      {"README.md",
+       fill(kProjectReadme, {{"name", name},
+                             {"prefix", package_prefix()},
+                             {"half", half},
+                             {"gap", std::string(half.size() < kColumn ? kColumn - half.size() : 1, ' ')},
+                             {"files", rows}}),
+       ""});
   return files;
 }
 
@@ -107,17 +155,18 @@ std::vector<ProjectFile> files_of(const std::string& name, bool has_hook) {
 
 int new_project(const Arguments& arguments) {
   std::string variant = "minimal";
-  VerbParser parser("hookline new DIR [--variant minimal|custom-hook]",
-                    "Make a project that builds and trains: a program, its CMake file, a config, a sweep "
-                    "over hooks, jobs for "
-                    "Slurm and Kubernetes.",
-                    "hookline new my-training");
-  parser.add_text("--variant", variant, "VARIANT",
-                  "minimal, or custom-hook: with a gradient hook of its own");
+  VerbParser parser(
+      "hookline new DIR [--variant minimal|custom-hook|sharded]",
+      "Make a project that builds and trains: a program, its CMake file, a config, a sweep, jobs for "
+      "Slurm and Kubernetes.",
+      "hookline new my-training");
+  parser.add_text(
+      "--variant", variant, "VARIANT",
+      "minimal; custom-hook, with a gradient hook of its own; or sharded, a model of which each rank "
+      "holds a part");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("folder", 1, 1);
-  if (variant != "minimal" && variant != "custom-hook")
-    throw UsageError("there is no variant '" + variant + "': it is minimal or custom-hook");
+  const Variant& chosen = variant_named(variant);
 
   const fs::path folder = parser.plain()[0];
   const std::string name = fs::absolute(folder).lexically_normal().filename().string();
@@ -139,8 +188,7 @@ int new_project(const Arguments& arguments) {
     log::error("'" + folder.string() + "' can't be made: " + error.message());
     return kBadInput;
   }
-  for (const ProjectFile& file : files_of(job_name, variant == "custom-hook"))
-    replace_file(folder / file.name, file.text);
+  for (const ProjectFile& file : files_of(job_name, chosen)) replace_file(folder / file.name, file.text);
   std::cout << "made " << folder.string() << "; next:" << install_command() << "\n  cd "
             << shell_word(folder.string())
             << "\n  cmake -S . -B build -DCMAKE_PREFIX_PATH=" << shell_word(package_prefix())

@@ -48,6 +48,25 @@ TEST(New, PutsAHookIntoTheOtherVariant) {
   EXPECT_THAT(sandbox.read("hooked/README.md"), HasSubstr("| `mean_after.cpp` | "));
 }
 
+TEST(New, MakesAProjectWhoseModelIsSharded) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run({"new", "parted", "--variant", "sharded"}).exit_code, 0);
+  EXPECT_THAT(sandbox.read("parted/train.cpp"), HasSubstr("hookline::FsdpUnit<Block>"));
+  EXPECT_THAT(sandbox.read("parted/hookline.toml"),
+              HasSubstr("[fsdp]\nsharding_strategy = \"full_shard\"\n"));
+  EXPECT_THAT(sandbox.read("parted/job.yaml"),
+              HasSubstr("    [fsdp]\n    sharding_strategy = \"full_shard\"\n"));
+  EXPECT_THAT(
+      sandbox.read("parted/README.md"),
+      AllOf(HasSubstr("    hookline launch build/train                        # as hookline.toml"),
+            HasSubstr("    hookline launch --set fsdp.comm_hook=fp16 build/train # gradients in half")));
+  sandbox.folder.write("parted/build/train", "#!/bin/sh\n", true);
+  ProcessOptions options = sandbox.options({"sweep", "sweep.toml", "--dry-run"});
+  options.folder = sandbox.folder.path() / "parted";
+  const ProcessResult plan = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_TRUE(plan.out.ends_with("\n10 trials\n")) << plan.out << plan.err;
+}
+
 TEST(New, LeavesWhatIsThereAlone) {
   const Sandbox sandbox;
   sandbox.folder.write("mine/train.cpp", "mine");
@@ -62,7 +81,8 @@ TEST(New, LeavesWhatIsThereAlone) {
       name.err,
       HasSubstr("'My_Project' can't name a project and its jobs: it begins with a lower-case letter"));
   EXPECT_EQ(sandbox.run({"new", "a", "--variant", "big"}).err,
-            "hookline: error: there is no variant 'big': it is minimal or custom-hook\n  see: hookline new "
+            "hookline: error: there is no variant 'big': it is minimal, custom-hook or sharded\n  see: "
+            "hookline new "
             "--help\n");
   EXPECT_FALSE(sandbox.has("a"));
   std::filesystem::create_directory(sandbox.folder.path() / "empty");

@@ -1,5 +1,5 @@
 # Builds the projects that `hookline new` makes, and trains the first under the installed launcher with the hook of the
-# second as a plug-in; then the second with the hook that is in it.
+# second as a plug-in; then the second with the hook that is in it, and the third, whose model is sharded.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 # One rank has told of the fifth epoch, in which the loss has come down from ln 2 = 0.69.
@@ -19,7 +19,7 @@ find_program(CCACHE ccache)
 if(CCACHE)
   set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} ${CCACHE})
 endif()
-foreach(variant minimal custom-hook)
+foreach(variant minimal custom-hook sharded)
   run(${WORK}/moved/${BINDIR}/hookline new ${variant} --variant ${variant})
   configure_project(${WORK}/${variant} ${variant}/build)
   if(NOT result EQUAL 0)
@@ -45,10 +45,18 @@ if(NOT result EQUAL 0 OR NOT output MATCHES "\nThe best is .*/best.toml:\n" OR N
   message(FATAL_ERROR "exit code ${result}, or no best:\n${output}${error}")
 endif()
 
-# The other project, as its README says: in its own folder, by its own config.
-execute_process(COMMAND ${WORK}/moved/${BINDIR}/hookline launch build/train WORKING_DIRECTORY ${WORK}/custom-hook
-  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-if(NOT result EQUAL 0 OR NOT output MATCHES "mean_after")
-  message(FATAL_ERROR "exit code ${result}, or another hook than mean_after:\n${output}")
+# The other projects, as their READMEs say: in their own folders, by their own configs.
+foreach(variant_and_pipeline custom-hook:mean_after sharded:full_shard)
+  string(REGEX MATCH "^(.*):(.*)$" _ ${variant_and_pipeline})
+  set(variant ${CMAKE_MATCH_1})
+  set(pipeline ${CMAKE_MATCH_2})
+  execute_process(COMMAND ${WORK}/moved/${BINDIR}/hookline launch build/train WORKING_DIRECTORY ${WORK}/${variant}
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0 OR NOT output MATCHES "${pipeline} ·")
+    message(FATAL_ERROR "exit code ${result}, or not ${pipeline}:\n${output}")
+  endif()
+  expect_trained("${output}")
+endforeach()
+if(NOT EXISTS ${WORK}/sharded/model.pt)
+  message(FATAL_ERROR "the sharded model was not saved:\n${output}")
 endif()
-expect_trained("${output}")

@@ -1,6 +1,6 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, steps, hosts; all of them if none is named)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, steps, sharded, hosts; all of them if none is named)
 
 Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both.
 """
@@ -35,6 +35,7 @@ STEP_CASES = [
     ("power_sgd", "fp16", 2),
 ]
 WIDE_CASES = [("no", "no", 0), ("fp16", "no", 0), ("power_sgd", "no", 2)]
+SHARDED_CASES = [("full_shard", "no", 0), ("shard_grad_op", "no", 0)]
 HIDDEN, WIDE_HIDDEN = 2048, 4096  # units of the hidden layers: 6.3 and 21 million parameters
 
 
@@ -123,7 +124,11 @@ def steps(folder, hookline, step_rank, cases, hidden):
     print("| hook | hookline, ms a step | PyTorch, ms | PyTorch ÷ hookline | peak MB a rank | PyTorch, MB | ratio |")
     print("|---|---|---|---|---|---|---|")
     for hook, wrapper, rank in cases:
-        command = [hookline, "launch", "--processes-per-node", str(RANKS), "--comm-hook", hook, "--comm-wrapper", wrapper]
+        command = [hookline, "launch", "--processes-per-node", str(RANKS)]
+        if (hook, wrapper, rank) in SHARDED_CASES:
+            command += ["--set", f"fsdp.sharding_strategy={hook}"]
+        else:
+            command += ["--comm-hook", hook, "--comm-wrapper", wrapper]
         if hook == "power_sgd":
             command += ["--state-option", f"matrix_approximation_rank={rank}", "--state-option", "start_powerSGD_iter=2"]
         ours, theirs = [], []
@@ -232,8 +237,9 @@ def hosts(folder, step_rank):
 
 
 def main():
-    tables = sys.argv[2:] or ["launch", "digits", "steps", "hosts"]
-    if len(sys.argv) < 2 or not set(tables) <= {"launch", "digits", "steps", "hosts"}:
+    all_tables = ["launch", "digits", "steps", "sharded", "hosts"]
+    tables = sys.argv[2:] or all_tables
+    if len(sys.argv) < 2 or not set(tables) <= set(all_tables):
         sys.exit(__doc__)
     build = str(pathlib.Path(sys.argv[1]).resolve())
     hookline, step_rank = f"{build}/bin/hookline", f"{build}/tests/step_rank"
@@ -247,6 +253,9 @@ def main():
             steps(folder, hookline, step_rank, STEP_CASES, HIDDEN)
             print("21 million parameters:\n")
             steps(folder, hookline, step_rank, WIDE_CASES, WIDE_HIDDEN)
+        if "sharded" in tables:
+            print("21 million parameters, each layer a unit:\n")
+            steps(folder, hookline, step_rank, SHARDED_CASES, WIDE_HIDDEN)
         if "hosts" in tables:
             hosts(folder, step_rank)
 

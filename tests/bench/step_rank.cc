@@ -28,12 +28,12 @@ constexpr int kWarmUpSteps = 5;
 
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t hidden) {
-    first = register_module("first", torch::nn::Linear(kInputs, hidden));
-    second = register_module("second", torch::nn::Linear(hidden, hidden));
-    last = register_module("last", torch::nn::Linear(hidden, kOutputs));
+    first = register_module("first", hookline::FsdpUnit<torch::nn::Linear>(kInputs, hidden));
+    second = register_module("second", hookline::FsdpUnit<torch::nn::Linear>(hidden, hidden));
+    last = register_module("last", hookline::FsdpUnit<torch::nn::Linear>(hidden, kOutputs));
   }
   at::Tensor forward(const at::Tensor& x) { return last(second(first(x).relu()).relu()); }
-  torch::nn::Linear first{nullptr}, second{nullptr}, last{nullptr};
+  hookline::FsdpUnit<torch::nn::Linear> first{nullptr}, second{nullptr}, last{nullptr};
 };
 TORCH_MODULE(Net);
 
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   if (accelerator.is_main_process()) {
     std::printf("median %.3f ms, peak %.1f MB, %lld bytes\n", times[times.size() / 2],
                 static_cast<double>(usage.ru_maxrss) / 1024,
-                static_cast<long long>(model.ddp().wire_report().bytes_per_step));
+                static_cast<long long>(model.engine().wire_report().bytes_per_step));
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-"""Python's side of the step benchmark: the model and the steps of step_rank.cc in torch's DistributedDataParallel.
+"""Python's side of the step benchmark: the model and the steps of step_rank.cc in torch's DistributedDataParallel, or, with
+full_shard or shard_grad_op for a HOOK, in its FullyShardedDataParallel.
 
 Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HIDDEN HOOK WRAPPER RANK_OF_POWER_SGD
 """
@@ -11,9 +12,33 @@ import time
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 INPUTS, OUTPUTS, BATCH, WARM_UP_STEPS = 1024, 10, 32, 5
+
+
+def replicated(net, hook, wrapper, rank):
+    one_bucket = hook == "power_sgd"  # with more, PyTorch's hook crashes or hangs over Gloo
+    if one_bucket:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = sys.maxsize
+    ddp = DistributedDataParallel(net, bucket_cap_mb=1000 if one_bucket else None)
+    if hook in ("fp16", "bf16"):
+        ddp.register_comm_hook(None, getattr(default_hooks, f"{hook}_compress_hook"))
+    elif hook == "power_sgd":
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2)
+        run = powerSGD_hook.powerSGD_hook
+        ddp.register_comm_hook(state, run if wrapper == "no" else default_hooks.fp16_compress_wrapper(run))
+    return ddp
+
+
+def sharded(net, strategy):
+    """Each layer a unit, as in step_rank.cc."""
+    options = {"sharding_strategy": ShardingStrategy[strategy.upper()], "use_orig_params": True, "device_id": torch.device("cpu")}
+    for index, layer in enumerate(net):
+        if isinstance(layer, torch.nn.Linear):
+            net[index] = FullyShardedDataParallel(layer, **options)
+    return FullyShardedDataParallel(net, **options)
 
 
 def main():
@@ -28,23 +53,14 @@ def main():
         torch.nn.ReLU(),
         torch.nn.Linear(hidden, OUTPUTS),
     )
-    one_bucket = hook == "power_sgd"  # with more, PyTorch's hook crashes or hangs over Gloo
-    if one_bucket:
-        dist._DEFAULT_FIRST_BUCKET_BYTES = sys.maxsize
-    ddp = DistributedDataParallel(net, bucket_cap_mb=1000 if one_bucket else None)
-    if hook in ("fp16", "bf16"):
-        ddp.register_comm_hook(None, getattr(default_hooks, f"{hook}_compress_hook"))
-    elif hook == "power_sgd":
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2)
-        run = powerSGD_hook.powerSGD_hook
-        ddp.register_comm_hook(state, run if wrapper == "no" else default_hooks.fp16_compress_wrapper(run))
-    sgd = torch.optim.SGD(net.parameters(), 0.01)
+    model = sharded(net, hook) if hook in ("full_shard", "shard_grad_op") else replicated(net, hook, wrapper, rank)
+    sgd = torch.optim.SGD(model.parameters(), 0.01)
     inputs, targets = torch.randn(BATCH, INPUTS), torch.randn(BATCH, OUTPUTS)
     times = []
     for step in range(WARM_UP_STEPS + steps):
         start = time.perf_counter()
         sgd.zero_grad()
-        torch.nn.functional.mse_loss(ddp(inputs), targets).backward()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
         sgd.step()
         if step >= WARM_UP_STEPS:
             times.append(time.perf_counter() - start)

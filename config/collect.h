@@ -50,6 +50,9 @@ void collect_environment(const std::vector<std::pair<std::string, std::string>>&
                          const Catalog& catalog, Collected& collected);
 void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected);
 
+/// A warning that a key has no effect, and why, at its place.
+Diagnostic without_effect(const Given& given, const std::string& why);
+
 /// The value in the row's type. Otherwise nothing, and the error is added to `problems`.
 std::optional<OptionValue> checked_value(const Given& given, const OptionRow& row, const std::string& table,
                                          std::vector<Diagnostic>& problems);

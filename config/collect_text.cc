@@ -164,6 +164,10 @@ void report_unknown_variable(const std::string& name, const Catalog& catalog, Co
 
 }  // namespace
 
+Diagnostic without_effect(const Given& given, const std::string& why) {
+  return diagnostic_at(given.key, Severity::warning, "'" + given.name + "' has no effect", why);
+}
+
 std::string shown_value(const OptionValue& value) {
   constexpr std::size_t longest = 80;
   std::string text = to_text(value);

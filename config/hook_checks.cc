@@ -185,7 +185,7 @@ class HookResolver {
       note += "; it is an option of " + other.name;
       break;
     }
-    report(given.key, Severity::warning, "'" + given.name + "' has no effect", note);
+    diagnostics_.push_back(hookline::without_effect(given, note));
   }
 
   void unknown_option(const Given& given, const Choice& hook) {
@@ -194,9 +194,9 @@ class HookResolver {
     for (const Choice& choice : choices_)
       if (choice.given && choice.given->order <= given.order) meant = &choice;
     if (hook.given && hook.given->order > given.order && meant->row && find_option(*meant->row, given)) {
-      report(given.key, Severity::warning, "'" + given.name + "' has no effect",
-             "it is an option of " + meant->row->name + ", and " + hook.given->key.text() + " chose " +
-                 hook.row->name);
+      diagnostics_.push_back(hookline::without_effect(given, "it is an option of " + meant->row->name +
+                                                                 ", and " + hook.given->key.text() +
+                                                                 " chose " + hook.row->name));
       return;
     }
     const auto near = nearest(given.name, names_of(hook.row->options));

@@ -16,9 +16,7 @@ namespace {
 void warn_of_no_effect(const Collected& collected, const RunConfig& config,
                        std::vector<Diagnostic>& diagnostics) {
   const auto warn = [&](const std::string& key, const std::string& note) {
-    const Given& given = collected.keys.at(key).back();
-    diagnostics.push_back(
-        diagnostic_at(given.key, Severity::warning, "'" + given.name + "' has no effect", note));
+    diagnostics.push_back(without_effect(collected.keys.at(key).back(), note));
   };
   if (config.ddp.dim != 0)
     warn("ddp.dim", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");

@@ -22,9 +22,7 @@ const Given& later_of(const Collected& collected, const std::string& key) {
 void check_sharding(const Collected& collected, const RunConfig& config,
                     std::vector<Diagnostic>& diagnostics) {
   const auto warn = [&](const std::string& key, const std::string& note) {
-    const Given& given = collected.keys.at(key).back();
-    diagnostics.push_back(
-        diagnostic_at(given.key, Severity::warning, "'" + given.name + "' has no effect", note));
+    diagnostics.push_back(without_effect(collected.keys.at(key).back(), note));
   };
   const std::string strategy = to_text(config.fsdp.sharding_strategy);
   if (config.fsdp.sharding_strategy == "no_shard") {

@@ -92,7 +92,7 @@ class Sweep {
       TrialResult& result = trial.result;
       if (result.status == TrialStatus::waiting) continue;
       seconds_used_ += result.seconds;
-      const bool is_other = result.metric_name != run_.settings.metric;
+      const bool is_other = result.judged_by != judged_by();
       if (is_other || run_.settings.early_stopping != kNoStopping) {
         MetricsFile metrics(metrics_of(trial.planned.id), run_.settings.metric);
         metrics.finish();
@@ -350,7 +350,7 @@ class Sweep {
   void judge(const MetricsFile& metrics, TrialResult& result) const {
     const std::string& name = run_.settings.metric;
     const History& points = metrics.points();
-    result.metric_name = name;
+    result.judged_by = judged_by();
     result.status = TrialStatus::done;
     result.metric.reset();
     result.reason.clear();
@@ -365,8 +365,23 @@ class Sweep {
       result.status = TrialStatus::failed;
       result.reason = not_a_number(points);
     } else {
-      result.metric = points.back().value;
+      result.metric = value_of(points);
     }
+  }
+
+  /// What trials are judged by, which a changed sweep file may change.
+  std::string judged_by() const {
+    const SweepSettings& settings = run_.settings;
+    return settings.metric_value == "last" ? settings.metric : settings.metric + ", best " + settings.goal;
+  }
+
+  double value_of(const History& points) const {
+    if (run_.settings.metric_value == "last") return points.back().value;
+    double best = points.back().value;
+    for (const MetricPoint& point : points) {
+      if (std::isfinite(point.value) && is_better(point.value, best, smaller_is_better())) best = point.value;
+    }
+    return best;
   }
 
   TrialResult result_of(Running& each, int status) {
@@ -383,7 +398,7 @@ class Sweep {
       if (measures.is_object()) result.measures = measures.dump();
     }
     const Outcome outcome = outcome_of(status);
-    result.metric_name = run_.settings.metric;
+    result.judged_by = judged_by();
     if (each.ended_as) {
       result.status = *each.ended_as;
       result.reason = each.reason;

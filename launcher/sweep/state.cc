@@ -145,7 +145,7 @@ std::vector<Trial> SweepState::trials() const {
       if (!rows.getColumn(8).isNull()) trial.result.metric = rows.getColumn(8).getDouble();
       if (!rows.getColumn(9).isNull()) trial.result.step = rows.getColumn(9).getInt64();
       trial.result.measures = rows.getColumn(10).getString();
-      trial.result.metric_name = rows.getColumn(11).getString();
+      trial.result.judged_by = rows.getColumn(11).getString();
       trial.result.ran_well = rows.getColumn(12).getInt() != 0;
       trials.push_back(std::move(trial));
     }
@@ -173,7 +173,7 @@ void SweepState::end(const std::string& id, const TrialResult& result) {
     if (result.metric) row.bind(4, *result.metric);
     if (result.step) row.bind(5, *result.step);
     row.bind(6, result.measures);
-    row.bind(7, result.metric_name);
+    row.bind(7, result.judged_by);
     row.bind(8, result.ran_well ? 1 : 0);
     row.bind(9, id);
     row.exec();

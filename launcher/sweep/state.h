@@ -29,8 +29,8 @@ struct TrialResult {
   TrialStatus status = TrialStatus::done;
   std::string reason;            // of what failed or was stopped, for people
   double seconds = 0;            // from start to end
-  std::string metric_name;       // that it was judged by
-  std::optional<double> metric;  // its last value
+  std::string judged_by;         // the metric, and which value of it
+  std::optional<double> metric;  // its value
   bool ran_well = false;         // its launch ended with 0
   std::optional<std::int64_t> step;
   std::string measures = "{}";  // a JSON object: what the run has measured itself

@@ -14,8 +14,6 @@ std::string number(double value) {
   return text;
 }
 
-bool is_better(double a, double b, bool smaller_is_better) { return smaller_is_better ? a < b : a > b; }
-
 /// Of the values up to `step`; nothing if there are none.
 std::optional<double> average_until(const History& history, std::int64_t step) {
   double sum = 0;
@@ -38,6 +36,8 @@ std::optional<double> value_at(const History& history, std::int64_t step) {
 }
 
 }  // namespace
+
+bool is_better(double a, double b, bool smaller_is_better) { return smaller_is_better ? a < b : a > b; }
 
 std::string hopeless_by_median(const History& own, const std::vector<History>& ended, bool smaller_is_better,
                                std::int64_t from) {

@@ -17,6 +17,9 @@ inline constexpr std::size_t kFewestOthers = 3;
 /// Of three trials, one goes on beyond a rung.
 inline constexpr std::int64_t kHalvingFactor = 3;
 
+/// Of two values of a metric.
+bool is_better(double a, double b, bool smaller_is_better);
+
 /// Why a running trial is to be ended, by the median rule: at its last step, from step `from` on, its best value is worse
 /// than the median of the running averages that `ended` trials had there. Empty: it goes on. Source: Golovin et al., Google
 /// Vizier, KDD 2017, section 3.2.2.

@@ -19,9 +19,10 @@ struct SweepSettings {
   std::string config;        // the config that values are put over, relative to the sweep file; empty: none
   std::string metric;        // that trials are compared by; empty: they are only run
   std::string goal = "min";  // "min" or "max"
-  std::vector<std::int64_t> seeds;  // training.seed: each cell is tried with each
-  std::int64_t repeats = 1;         // of each cell with each seed
-  std::int64_t baseline_every = 8;  // trials, after which the baseline is tried again
+  std::string metric_value = "last";  // "last" or "best" of those that a trial logs
+  std::vector<std::int64_t> seeds;    // training.seed: each cell is tried with each
+  std::int64_t repeats = 1;           // of each cell with each seed
+  std::int64_t baseline_every = 8;    // trials, after which the baseline is tried again
   std::optional<double> trial_limit;
   std::optional<std::int64_t> budget_trials;
   std::optional<double> budget;

@@ -222,8 +222,8 @@ TEST(Sweep, RunsWhatItHasPlanned) {
 TEST(Sweep, JudgesByTheMetricThatItHasNow) {
   const Sandbox sandbox;
   sandbox.script("train",
-                 "echo \"{\\\"step\\\": 1, \\\"loss\\\": $2, \\\"accuracy\\\": 0.$2}\" >> "
-                 "$HOOKLINE_RUN_DIR/metrics.jsonl\n"
+                 "for step in 1 2; do echo \"{\\\"step\\\": $step, \\\"loss\\\": $2, \\\"accuracy\\\": 0.$2, "
+                 "\\\"drift\\\": $((step * $2))}\" >> $HOOKLINE_RUN_DIR/metrics.jsonl; done\n"
                  "echo . >> starts.log\n");
   const auto best = [&](const std::string& metric) {
     sandbox.folder.write("s.toml",
@@ -235,6 +235,9 @@ TEST(Sweep, JudgesByTheMetricThatItHasNow) {
   EXPECT_EQ(best("metric = \"accuracy\"\ngoal = \"max\"").at("metric").at("mean"), 0.2);
   EXPECT_EQ(best("metric = \"speed\""), 1);
   EXPECT_EQ(best("metric = \"loss\"\ngoal = \"max\"").at("metric").at("mean"), 2);
+  EXPECT_EQ(best("metric = \"drift\"").at("metric").at("mean"), 2) << "its last value";
+  EXPECT_EQ(best("metric = \"drift\"\nmetric_value = \"best\"").at("metric").at("mean"), 1);
+  EXPECT_EQ(best("metric = \"drift\"\nmetric_value = \"best\"\ngoal = \"max\"").at("metric").at("mean"), 4);
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 2u);
 }
 

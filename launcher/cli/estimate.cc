@@ -191,7 +191,7 @@ int estimate(const Arguments& arguments) {
   text += "in a step, " + std::to_string(ranks) + " ranks over " + link + ", with each hook:\n  " +
           padded("hook", 27) + padded("bytes", 14) + "ms on the wire\n";
   for (const HookRow& hook : catalog.hooks()) {
-    const bool is_chosen = chosen && hook.name == chosen->name;
+    const bool is_chosen = chosen && hook.name == chosen->name && config.fsdp.sharding_strategy == "no_shard";
     const OptionMap options = is_chosen ? config.ddp.comm_state_option : default_options(hook);
     const WrapperRow& with = is_chosen ? wrapper : *catalog.find_wrapper("no");
     const auto bytes = bytes_per_step(hook, options, with, shapes);

@@ -3,12 +3,14 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/visible_gpus.h"
 #include "hooks/error.h"
 #include "hooks/numerics/low_rank.h"
 #include "hooks/registry.h"
+#include "parallel/hookline.h"
 #include "parallel/placement.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/support/failure.h"
@@ -156,6 +158,57 @@ TEST_F(Gpu, AveragesOverNcclWithEveryHookAndWrapper) {
             }
           },
           placement);
+    }
+  }
+}
+
+/// Three layers, two of them units, trained for some steps; their parameters, whole, on the CPU.
+at::Tensor trained(const std::string& strategy, const std::string& hook, int ranks,
+                   const Placement& placement) {
+  at::Tensor result;
+  run_ranks(
+      ranks,
+      [&](const std::shared_ptr<World>& world) {
+        RunConfig config;
+        config.fsdp = {strategy, hook};
+        Accelerator accelerator(config, world);
+        torch::nn::Sequential net(FsdpUnit<torch::nn::Linear>(33, 65), torch::nn::Tanh(),
+                                  FsdpUnit<torch::nn::Linear>(65, 65), torch::nn::Tanh(),
+                                  torch::nn::Linear(65, 7));
+        {
+          const torch::NoGradGuard no_grad;
+          std::uint64_t seed = 0;
+          for (auto& parameter : net->parameters())
+            parameter.copy_(random(parameter.sizes(), at::kFloat, ++seed) * 0.1);
+        }
+        torch::optim::AdamW adamw(net->parameters(), 0.01);
+        auto [model, optimizer] = accelerator.prepare(net, adamw);
+        for (std::uint64_t step = 0; step < 5; ++step) {
+          const at::Tensor x =
+              random({8, 33}, at::kFloat, 10 * step + static_cast<std::uint64_t>(world->rank()));
+          accelerator.backward((model->forward(x.to(world->device())) - 1).pow(2).mean());
+          accelerator.clip_grad_norm(model->parameters(), 1.0);
+          optimizer.step();
+          optimizer.zero_grad();
+        }
+        model->summon_full_parameters([&] {
+          std::vector<at::Tensor> parts;
+          for (const auto& parameter : net->parameters()) parts.push_back(parameter.detach().flatten().cpu());
+          if (world->rank() == 0) result = torch::cat(parts);
+        });
+      },
+      placement);
+  return result;
+}
+
+TEST_F(Gpu, TrainsAShardedModelAsDdpDoes) {
+  for (const auto& [backend, ranks] : {std::pair{"gloo", 3}, std::pair{"nccl", 1}}) {
+    const Placement placement = over(backend);
+    const at::Tensor expected = trained("no_shard", "no", ranks, placement);
+    for (const char* strategy : {"full_shard", "shard_grad_op"}) {
+      SCOPED_TRACE(std::string(backend) + ", " + strategy);
+      EXPECT_LE(distance(trained(strategy, "no", ranks, placement), expected), 1e-4);
+      EXPECT_LE(distance(trained(strategy, "fp16", ranks, placement), expected), 0.02);
     }
   }
 }

@@ -22,7 +22,8 @@ Ddp& ddp_of(Engine& engine, const torch::nn::Module& module);
 /// `Module`, a torch::nn::Module with a forward of any signature, kept equal on all ranks or sharded between them.
 ///
 /// Used as a pointer, like torch's module holders: model->forward(x), model->train(). Copies share one module and one
-/// engine. The bare module is module(): save and load that one; its parameters have the names they always had.
+/// engine. The bare module is module(): save that one, and load it before it is prepared; its parameters have the names they
+/// always had.
 template <class Module>
 class DistributedModule {
  public:

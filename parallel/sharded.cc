@@ -286,7 +286,11 @@ std::string Sharded::what(const std::string& doing, const Unit& unit) const {
 }
 
 void Sharded::start_gather(Unit& unit) {
-  if (unit.parameters.start_gather()) bytes_sent_ += unit.parameters.whole_bytes() / 2;
+  if (!unit.parameters.start_gather()) return;
+  bytes_sent_ += unit.parameters.whole_bytes() / 2;
+  const auto known =
+      std::find_if(units_.begin(), units_.end(), [&](const auto& each) { return each.get() == &unit; });
+  gathers_so_far_ = gathers_so_far_ * 31 + (known - units_.begin()) + 1;
 }
 
 void Sharded::gather(Unit& unit) {
@@ -434,6 +438,20 @@ void Sharded::finish_oldest_reduction() {
   reductions_.pop_front();
 }
 
+/// Gathers are matched by their order alone: ranks that run other units would compute with each other's parameters.
+void Sharded::expect_same_gathers() {
+  if (world_->size() == 1) return;
+  const std::vector<at::Tensor> all =
+      world_->all_gather(at::full({1}, static_cast<std::int64_t>(gathers_so_far_), at::kLong));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].item<std::int64_t>() == all[0].item<std::int64_t>()) continue;
+    throw Error("step " + std::to_string(steps_) + " of a sharded model: rank " + std::to_string(rank) +
+                " ran other units than rank 0, or in another order, so that each computed with parameters of "
+                "units that "
+                "the other ran: every rank's forward must run the same units in the same order");
+  }
+}
+
 void Sharded::end_backward() {
   while (start_next_gather()) {
   }
@@ -445,6 +463,7 @@ void Sharded::end_backward() {
   }
   start_reductions();
   while (!reductions_.empty()) finish_oldest_reduction();
+  if (sync()) expect_same_gathers();
   for (const auto& unit : units_) unit->end_backward(*world_);
   pool_->end_step();
   in_backward_ = false;

@@ -91,6 +91,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   void start_reduction(Unit& unit);
   bool is_soon_over(const Reduction& reduction);
   void finish_oldest_reduction();
+  void expect_same_gathers();
   void end_backward();
   void forget_backward();
   std::string what(const std::string& doing, const Unit& unit) const;
@@ -111,6 +112,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   bool was_told_ = false;
   std::int64_t steps_ = 0;
   std::int64_t bytes_sent_ = 0;
+  std::uint64_t gathers_so_far_ = 0;  // which and in what order, as a hash
 };
 
 }  // namespace hookline

@@ -726,6 +726,21 @@ TEST(Sharded, RunsABackwardAfterOneThatThrewWithoutAForwardBetween) {
   });
 }
 
+TEST(Sharded, SaysThatRanksRunUnitsInAnotherOrder) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Accelerator accelerator(sharded_config(), world);
+    Layers net(3, [&](LayersImpl& layers, const at::Tensor& x) {
+      const std::size_t first = world->rank() == 0 ? 0 : 1;
+      return layers.layers[2]->forward(layers.layers[1 - first]->forward(layers.layers[first]->forward(x)));
+    });
+    auto model = accelerator.prepare(net);
+    const at::Tensor loss = model->forward(torch::ones({2, 4})).sum();
+    EXPECT_THAT(
+        failure_of<std::exception>([&] { loss.backward(); }),
+        HasSubstr("step 1 of a sharded model: rank 1 ran other units than rank 0, or in another order"));
+  });
+}
+
 TEST(Sharded, SaysWhatItCannotDo) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);

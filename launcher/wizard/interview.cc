@@ -198,6 +198,8 @@ Question Interview::more_question(const Answers& answers, const RunConfig& so_fa
 }
 
 std::string Interview::traffic(const RunConfig& config) const {
+  if (config.fsdp.sharding_strategy != "no_shard")
+    return "";  // what that sends depends on the program's units
   const HookRow* const hook = catalog_.find_hook(config.ddp.comm_hook);
   const WrapperRow* const wrapper = catalog_.find_wrapper(config.ddp.comm_wrapper);
   const std::vector<Shape> shapes = typical_shapes(parameters_);

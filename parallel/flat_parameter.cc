@@ -54,6 +54,11 @@ FlatParameter::FlatParameter(std::vector<std::string> names, std::vector<at::Ten
   free();
 }
 
+std::size_t FlatParameter::trained() const {
+  return static_cast<std::size_t>(std::count_if(parameters_.begin(), parameters_.end(),
+                                                [](const at::Tensor& each) { return each.requires_grad(); }));
+}
+
 std::int64_t FlatParameter::numel() const {
   return std::transform_reduce(sizes_.begin(), sizes_.end(), std::int64_t{0}, std::plus<>(), product);
 }

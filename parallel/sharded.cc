@@ -67,8 +67,11 @@ void expect_whole(const torch::nn::Module& module) {
 /// What a unit's module calls, and autograd.
 class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_this<Unit> {
  public:
-  Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit, bool is_root_in)
-      : parameters(std::move(unit)), is_root(is_root_in), engine_(engine) {}
+  Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit)
+      : parameters(std::move(unit)),
+        position(engine->units_.size()),
+        is_root(position == 0),
+        engine_(engine) {}
 
   void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) override {
     if (!at::GradMode::is_enabled()) return;
@@ -177,6 +180,7 @@ class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_
   }
 
   ShardedUnit parameters;
+  const std::size_t position;  // in units_
   const bool is_root;
   std::int64_t begun = -1, ended = -1;  // in the orders in which first forwards began and ended
   bool takes_part = false;              // in the backward of the last forward
@@ -271,7 +275,7 @@ void Sharded::make_units() {
     const Accumulators accumulators = accumulators_of(each);
     auto unit = std::make_shared<Unit>(
         shared_from_this(),
-        ShardedUnit(each.name, flatten(each, *world_, pool_), gathers_, world_->uses_nccl()), !each.module);
+        ShardedUnit(each.name, flatten(each, *world_, pool_), gathers_, world_->uses_nccl()));
     unit->watch_gradients(accumulators);
     if (each.module) each.module->around = unit;
     units_.push_back(std::move(unit));
@@ -288,9 +292,7 @@ std::string Sharded::what(const std::string& doing, const Unit& unit) const {
 void Sharded::start_gather(Unit& unit) {
   if (!unit.parameters.start_gather()) return;
   bytes_sent_ += unit.parameters.whole_bytes() / 2;
-  const auto known =
-      std::find_if(units_.begin(), units_.end(), [&](const auto& each) { return each.get() == &unit; });
-  gathers_so_far_ = gathers_so_far_ * 31 + (known - units_.begin()) + 1;
+  gathers_so_far_ = gathers_so_far_ * 31 + unit.position + 1;
 }
 
 void Sharded::gather(Unit& unit) {

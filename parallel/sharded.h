@@ -64,8 +64,6 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   std::map<std::string, at::Tensor> waiting_gradients() const;
   void set_waiting_gradients(const std::map<std::string, at::Tensor>& gradients);
 
-  std::int64_t steps() const { return steps_; }
-
  private:
   class Unit;
   struct Reduction;

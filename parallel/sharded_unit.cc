@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace hookline {
@@ -92,19 +91,14 @@ bool ShardedUnit::trains() const { return trained() > 0; }
 
 std::size_t ShardedUnit::trained() const {
   std::size_t count = 0;
-  for (const auto& flat : trained_flats_)
-    for (const at::Tensor& parameter : flat->parameters()) count += parameter.requires_grad() ? 1 : 0;
+  for (const auto& flat : trained_flats_) count += flat->trained();
   return count;
 }
 
 std::vector<at::Tensor> ShardedUnit::take_gradients() {
   std::vector<at::Tensor> gradients;
-  for (const auto& flat : trained_flats_) {
-    const auto& parameters = flat->parameters();
-    const bool trains = std::any_of(parameters.begin(), parameters.end(),
-                                    [](const at::Tensor& parameter) { return parameter.requires_grad(); });
-    gradients.push_back(trains ? flat->take_flat_gradient() : at::Tensor());
-  }
+  for (const auto& flat : trained_flats_)
+    gradients.push_back(flat->trained() > 0 ? flat->take_flat_gradient() : at::Tensor());
   end_backward();
   return gradients;
 }

@@ -31,8 +31,8 @@ struct GradientDivisors {
 /// Not synchronised; every rank starts the same scatters in the same order.
 class GradientScatter {
  public:
-  /// `pool`: for what is on its way. `group`: of this alone. `wire`: what gradients are cast to while they travel. `sums_in_group`: the group has a
-  /// reduce-scatter of its own for every dtype, as NCCL has.
+  /// `pool`: for what is on its way. `group`: of this alone. `wire`: what gradients are cast to while they travel.
+  /// `sums_in_group`: the group has a reduce-scatter of its own for every dtype, as NCCL has.
   GradientScatter(std::shared_ptr<BufferPool> pool, ProcessGroupPtr group, std::optional<at::ScalarType> wire,
                   bool sums_in_group);
 

@@ -60,13 +60,17 @@ struct Memory {
   }
 };
 
-/// As full_shard keeps them, with a unit for each parameter: each rank its part of everything; and of the largest parameter,
-/// while it is used, the whole, its gradient as it came and as it is sent and received, and the next parameter.
-/// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.
-Memory sharded(const Memory& ddp, const std::vector<Shape>& shapes, double ranks) {
+double largest_of(const std::vector<Shape>& shapes) {
   double largest = 0;
   for (const Shape& shape : shapes) largest = std::max(largest, static_cast<double>(numel_of(shape)));
-  return {ddp.parameters / ranks, ddp.gradients / ranks, 5 * kFloatBytes * largest, ddp.optimizer / ranks, 0};
+  return largest;
+}
+
+/// As full_shard keeps them, in units of at most `unit` parameters: each rank its part of everything; and of a unit, while
+/// it is used, the whole, its gradient as it came and as it is sent and received, and the next unit.
+/// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.
+Memory sharded(const Memory& ddp, double unit, double ranks) {
+  return {ddp.parameters / ranks, ddp.gradients / ranks, 5 * kFloatBytes * unit, ddp.optimizer / ranks, 0};
 }
 
 Json json_of(const Memory& memory) {
@@ -82,6 +86,39 @@ double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperR
   const double element = wrapper.dtype.empty() ? kFloatBytes : kFloatBytes / 2;
   const bool keeps_error = std::get<bool>(options.at("use_error_feedback"));
   return *bytes_per_step(hook, options, wrapper, shapes) + (keeps_error ? element * count : 0);
+}
+
+/// One way to average gradients, and what a rank hands to collectives in a step of it, counted as an all-reduce's bytes.
+struct Wire {
+  std::string name, wrapper;
+  std::optional<double> bytes;  // none: not known
+  bool is_chosen = false;       // by the config
+};
+
+std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog,
+                                 const std::vector<Shape>& shapes) {
+  std::vector<Wire> wires;
+  const HookRow* const chosen = catalog.find_hook(config.ddp.comm_hook);
+  for (const HookRow& hook : catalog.hooks()) {
+    const bool is_chosen = &hook == chosen && config.fsdp.sharding_strategy == "no_shard";
+    const OptionMap options = is_chosen ? config.ddp.comm_state_option : default_options(hook);
+    const WrapperRow& wrapper = *catalog.find_wrapper(is_chosen ? config.ddp.comm_wrapper : "no");
+    wires.push_back({hook.name, wrapper.name, bytes_per_step(hook, options, wrapper, shapes), is_chosen});
+  }
+  if (!chosen && config.ddp.comm_hook != "no")
+    wires.push_back({config.ddp.comm_hook, config.ddp.comm_wrapper, std::nullopt, true});
+  return wires;
+}
+
+/// A gather of all parameters, and a scatter of their gradients, are half an all-reduce each; full_shard gathers a second
+/// time, for the backward.
+std::vector<Wire> wires_of_sharding(const RunConfig& config, double count) {
+  const std::string& hook = config.fsdp.comm_hook;
+  const double gather = kFloatBytes * count / 2, scatter = hook == "no" ? gather : gather / 2;
+  std::vector<Wire> wires;
+  for (const auto& [strategy, gathers] : {std::pair{"shard_grad_op", 1}, {"full_shard", 2}})
+    wires.push_back({strategy, hook, gathers * gather + scatter, config.fsdp.sharding_strategy == strategy});
+  return wires;
 }
 
 /// "200 MB", "28 GB", "16 B": 10³, 10⁶, … bytes.
@@ -108,26 +145,97 @@ std::int64_t world_size_of(const LaunchConfig& config) {
   return std::max<std::int64_t>(2, std::int64_t{NodeCount::parse(config.nnodes)->most} * ranks_of(config));
 }
 
+/// What the estimate is of.
+struct Question {
+  std::vector<Shape> shapes;
+  double count = 0;  // of parameters
+  std::int64_t ranks = 0;
+  double unit = 0;  // parameters of the largest one
+  std::string unit_from, link, optimizer;
+  double bits = 0, buffers = 0;  // of the link a second; of the optimizer for each parameter
+
+  /// A ring of all-reduce.
+  double seconds(double bytes) const {
+    return 8 * bytes * 2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) / bits;
+  }
+};
+
+Memory memory_of(const Question& question, const RunConfig& config, const Catalog& catalog) {
+  const double all = kFloatBytes * question.count;
+  Memory memory = {all, all, config.ddp.gradient_as_bucket_view ? 0 : all, question.buffers * all, 0};
+  if (const HookRow* const hook = catalog.find_hook(config.ddp.comm_hook)) {
+    memory.hook =
+        hook_memory(*hook, config.ddp.comm_state_option, *catalog.find_wrapper(config.ddp.comm_wrapper),
+                    question.shapes, question.count);
+  }
+  return memory;
+}
+
+Json json_of(const Wire& wire, const Question& question) {
+  Json json = {{"hook", wire.name}, {"wrapper", wire.wrapper}, {"bytes", nullptr}, {"seconds", nullptr}};
+  if (wire.bytes) json["bytes"] = *wire.bytes, json["seconds"] = question.seconds(*wire.bytes);
+  json["chosen"] = wire.is_chosen;
+  return json;
+}
+
+std::string row_of(const Wire& wire, const Question& question) {
+  const std::string name = wire.name + (wire.wrapper == "no" ? "" : " in " + wire.wrapper);
+  if (!wire.bytes) {
+    return "  " + padded(name, 27) +
+           "not known: it is a plug-in's or a program's; what it sends is printed at the end of a run\n";
+  }
+  char milliseconds[32];
+  std::snprintf(milliseconds, sizeof milliseconds, "%.4g", 1e3 * question.seconds(*wire.bytes));
+  return "  " + padded(name, 27) + padded(bytes_text(*wire.bytes), 14) + milliseconds +
+         (wire.is_chosen ? "   <- the config's" : "") + "\n";
+}
+
+std::string table_of(const Question& question, const RunConfig& config, const Memory& memory,
+                     const Memory& split, const std::vector<Wire>& hooks, const std::vector<Wire>& sharding) {
+  const std::string whole = std::to_string(static_cast<std::int64_t>(question.count));
+  const std::string& hook = config.ddp.comm_hook;
+  const std::string& wrapper = config.ddp.comm_wrapper;
+  std::string text = whole + " parameters in float32, " + (hook == "no" ? "no hook" : hook) +
+                     (wrapper == "no" ? "" : " in " + wrapper) + ", " + question.optimizer +
+                     "; without activations a rank takes\n  " + padded("", 12) + padded("ddp", 14) +
+                     "sharded over " + std::to_string(question.ranks) + "\n";
+  const auto rows = memory.rows(), split_rows = split.rows();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += "  " + padded(rows[i].first, 12) + padded(bytes_text(rows[i].second), 14) +
+            bytes_text(split_rows[i].second) + "\n";
+  }
+  text += "sharded: the largest unit has " + std::to_string(static_cast<std::int64_t>(question.unit)) +
+          " parameters (" + question.unit_from + ")\n";
+  text += "in a step, " + std::to_string(question.ranks) + " ranks over " + question.link + ":\n  " +
+          padded("hook or sharding", 27) + padded("bytes", 14) + "ms on the wire\n";
+  for (const Wire& wire : hooks) text += row_of(wire, question);
+  for (const Wire& wire : sharding) text += row_of(wire, question);
+  return text;
+}
+
 }  // namespace
 
 int estimate(const Arguments& arguments) {
   std::int64_t parameters = 0;
   std::vector<std::string> shape_texts, sets;
   std::string optimizer = "adam", link = "1gbit";
-  std::int64_t ranks_given = 0;
+  std::int64_t ranks_given = 0, unit = 0;
   bool json = false;
   ConfigChoice choice;
   VerbParser parser(
       "hookline estimate [FILE] [flags]",
       "Estimate what a model of float32 parameters takes of a rank's memory, and what each hook sends in a "
       "step. The model is a safetensors file, a .pt file, a checkpoint, --shape for each parameter, or "
-      "--parameters. The sharded column is [fsdp] sharding_strategy = full_shard, each parameter a unit.",
+      "--parameters. The sharded column is [fsdp] sharding_strategy = full_shard.",
       "hookline estimate --parameters 125000000 --ranks 4 --link 1gbit");
   parser.add_number("--parameters", parameters, "N", "How many there are, in matrices of the usual sizes",
                     {1, kMostTypicalParameters});
   parser.add_texts("--shape", shape_texts, "SIZES", "Of a parameter, such as 1024x512; once for each");
   parser.add_number("--ranks", ranks_given, "N", "That average their gradients; else the config's, or 2",
                     {1, 1 << 20});
+  parser.add_number("--unit", unit, "N",
+                    "Parameters of the largest FsdpUnit; else those of the largest parameter",
+                    {1, kMostTypicalParameters});
   parser.add_text("--link", link, "SPEED", "Speed of the network: 100mbit, 2.5gbit; else 1gbit");
   parser.add_text("--optimizer", optimizer, "NAME",
                   "sgd, momentum, adagrad, rmsprop, adam or adamw; else adam");
@@ -142,11 +250,20 @@ int estimate(const Arguments& arguments) {
     throw UsageError(std::string("say what the model is, ") +
                      (sources_given ? "by one of these alone" : "by one of these") +
                      ": a file, --shape once for each parameter, or --parameters N");
-  std::vector<Shape> shapes;
-  for (const std::string& text : shape_texts) shapes.push_back(shape_of(text));
-  if (parameters > 0) shapes = typical_shapes(parameters);
-  if (!parser.plain().empty()) shapes = shapes_in(parser.plain()[0]);
-  const double bits = link_of(link), buffers = optimizer_buffers(optimizer);
+  Question question;
+  for (const std::string& text : shape_texts) question.shapes.push_back(shape_of(text));
+  if (parameters > 0) question.shapes = typical_shapes(parameters);
+  if (!parser.plain().empty()) question.shapes = shapes_in(parser.plain()[0]);
+  for (const Shape& shape : question.shapes) question.count += static_cast<double>(numel_of(shape));
+  question.unit = unit > 0 ? static_cast<double>(unit) : largest_of(question.shapes);
+  question.unit_from =
+      unit > 0 ? "--unit" : "that of the largest parameter; --unit N says how many an FsdpUnit has";
+  if (question.unit > question.count) {
+    throw UsageError("--unit " + std::to_string(unit) + " is more than the model's " +
+                     std::to_string(static_cast<std::int64_t>(question.count)) + " parameters");
+  }
+  question.link = link, question.bits = link_of(link);
+  question.optimizer = optimizer, question.buffers = optimizer_buffers(optimizer);
 
   Sources sources = choice.sources();
   sources.overrides = overrides_from_sets(sets);
@@ -156,65 +273,33 @@ int estimate(const Arguments& arguments) {
   if (!resolution.ok()) return kBadInput;
   const RunConfig& config = resolution.config;
 
-  const std::int64_t ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);
-  double count = 0;
-  for (const Shape& shape : shapes) count += static_cast<double>(numel_of(shape));
-  const HookRow* const chosen = catalog.find_hook(config.ddp.comm_hook);
-  const WrapperRow& wrapper = *catalog.find_wrapper(config.ddp.comm_wrapper);
-  Memory memory;
-  memory.parameters = memory.gradients = kFloatBytes * count;
-  memory.buckets = config.ddp.gradient_as_bucket_view ? 0 : kFloatBytes * count;
-  memory.optimizer = buffers * kFloatBytes * count;
-  if (chosen) memory.hook = hook_memory(*chosen, config.ddp.comm_state_option, wrapper, shapes, count);
-  const auto seconds = [&](double bytes) {
-    return 8 * bytes * 2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) / bits;
-  };
-
-  const Memory split = sharded(memory, shapes, static_cast<double>(ranks));
-  Json result = {{"parameters", static_cast<std::int64_t>(count)},
-                 {"ranks", ranks},
+  question.ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);
+  const Memory memory = memory_of(question, config, catalog);
+  const Memory split = sharded(memory, question.unit, static_cast<double>(question.ranks));
+  const std::vector<Wire> hooks = wires_of_hooks(config, catalog, question.shapes);
+  const std::vector<Wire> sharding = wires_of_sharding(config, question.count);
+  if (!json) {
+    std::cout << table_of(question, config, memory, split, hooks, sharding) << std::flush;
+    return kSuccess;
+  }
+  Json result = {{"parameters", static_cast<std::int64_t>(question.count)},
+                 {"ranks", question.ranks},
                  {"link", link},
                  {"optimizer", optimizer},
                  {"memory_bytes", json_of(memory)},
+                 {"sharded_unit_parameters", static_cast<std::int64_t>(question.unit)},
                  {"sharded_memory_bytes", json_of(split)},
-                 {"hooks", Json::array()}};
-  std::string text = std::to_string(static_cast<std::int64_t>(count)) + " parameters in float32, " +
-                     (config.ddp.comm_hook == "no" ? "no hook" : config.ddp.comm_hook) +
-                     (wrapper.dtype.empty() ? "" : " in " + wrapper.name) + ", " + optimizer +
-                     "; without activations a rank takes\n  " + padded("", 12) + padded("ddp", 14) +
-                     "sharded over " + std::to_string(ranks) + "\n";
-  const auto rows = memory.rows(), split_rows = split.rows();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    text += "  " + padded(rows[i].first, 12) + padded(bytes_text(rows[i].second), 14) +
-            bytes_text(split_rows[i].second) + "\n";
+                 {"hooks", Json::array()},
+                 {"sharded", Json::array()}};
+  for (const Wire& wire : hooks) result["hooks"].push_back(json_of(wire, question));
+  for (const Wire& wire : sharding) {
+    result["sharded"].push_back({{"sharding_strategy", wire.name},
+                                 {"comm_hook", wire.wrapper},
+                                 {"bytes", *wire.bytes},
+                                 {"seconds", question.seconds(*wire.bytes)},
+                                 {"chosen", wire.is_chosen}});
   }
-  text += "in a step, " + std::to_string(ranks) + " ranks over " + link + ", with each hook:\n  " +
-          padded("hook", 27) + padded("bytes", 14) + "ms on the wire\n";
-  for (const HookRow& hook : catalog.hooks()) {
-    const bool is_chosen = chosen && hook.name == chosen->name && config.fsdp.sharding_strategy == "no_shard";
-    const OptionMap options = is_chosen ? config.ddp.comm_state_option : default_options(hook);
-    const WrapperRow& with = is_chosen ? wrapper : *catalog.find_wrapper("no");
-    const auto bytes = bytes_per_step(hook, options, with, shapes);
-    char milliseconds[32];
-    std::snprintf(milliseconds, sizeof milliseconds, "%.4g", 1e3 * seconds(*bytes));
-    text += "  " + padded(hook.name + (with.dtype.empty() ? "" : " in " + with.name), 27) +
-            padded(bytes_text(*bytes), 14) + milliseconds + (is_chosen ? "   <- the config's" : "") + "\n";
-    result["hooks"].push_back({{"hook", hook.name},
-                               {"wrapper", with.name},
-                               {"bytes", *bytes},
-                               {"seconds", seconds(*bytes)},
-                               {"chosen", is_chosen}});
-  }
-  if (!chosen && config.ddp.comm_hook != "no") {
-    text += "  " + padded(config.ddp.comm_hook, 27) +
-            "not known: it is a plug-in's or a program's; what it sends is printed at the end of a run\n";
-    result["hooks"].push_back({{"hook", config.ddp.comm_hook},
-                               {"wrapper", wrapper.name},
-                               {"bytes", nullptr},
-                               {"seconds", nullptr},
-                               {"chosen", true}});
-  }
-  std::cout << (json ? result.dump(2) + "\n" : text) << std::flush;
+  std::cout << result.dump(2) << "\n" << std::flush;
   return kSuccess;
 }
 

@@ -52,11 +52,34 @@ TEST(Estimate, CountsMemoryAndBytes) {
   EXPECT_EQ(split.at("parameters"), count);
   EXPECT_EQ(split.at("optimizer"), 2 * count);
   EXPECT_EQ(split.at("buckets"), 5 * 4.0 * 1024 * 512) << "the larger parameter, and its gradient on its way";
+  const std::vector<std::string> in_units = {"--shape", "1024x512", "--shape", "512x512", "--unit", "786432"};
+  EXPECT_EQ(estimated(sandbox, in_units).at("sharded_memory_bytes").at("buckets"), 5 * 4.0 * 786432);
   EXPECT_EQ(estimated(sandbox, {"--parameters", "1000", "--set", "ddp.gradient_as_bucket_view=true",
                                 "--optimizer", "sgd"})
                 .at("memory_bytes")
                 .at("all"),
             8000);
+}
+
+TEST(Estimate, SaysWhatShardingSends) {
+  const Sandbox sandbox;
+  const auto sharded_of = [&](const std::string& hook) {
+    return estimated(sandbox, {"--parameters", "1000", "--ranks", "4", "--set",
+                               "fsdp.sharding_strategy=full_shard", "--set", "fsdp.comm_hook=" + hook})
+        .at("sharded");
+  };
+  const double ring = 8 * 2 * 3.0 / 4 / 1e9;
+  EXPECT_EQ(sharded_of("no"), (nlohmann::json{{{"sharding_strategy", "shard_grad_op"},
+                                               {"comm_hook", "no"},
+                                               {"bytes", 4000.0},
+                                               {"seconds", 4000 * ring},
+                                               {"chosen", false}},
+                                              {{"sharding_strategy", "full_shard"},
+                                               {"comm_hook", "no"},
+                                               {"bytes", 6000.0},
+                                               {"seconds", 6000 * ring},
+                                               {"chosen", true}}}));
+  EXPECT_EQ(sharded_of("bf16")[1].at("bytes"), 5000) << "gradients are cast, parameters are not";
 }
 
 TEST(Estimate, ReadsTheShapesOfAFile) {
@@ -128,9 +151,12 @@ TEST(Estimate, PrintsATable) {
                         "              ddp           sharded over 2\n"
                         "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
                         "  buckets     40 MB         20.97 MB\n  optimizer   80 MB         40 MB\n"
-                        "  hook        0 B           0 B\n  all         200 MB        101 MB\nin a step, "
-                        "2 ranks over 1gbit, with each hook:\n"));
+                        "  hook        0 B           0 B\n  all         200 MB        101 MB\n"
+                        "sharded: the largest unit has 1048576 parameters (that of the largest parameter; "
+                        "--unit N says how many an FsdpUnit has)\nin a step, 2 ranks over 1gbit:\n"));
   EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
+  EXPECT_THAT(result.out, HasSubstr("  shard_grad_op              40 MB         320\n"
+                                    "  full_shard                 60 MB         480\n"));
 }
 
 TEST(Estimate, SaysWhatIsWrong) {
@@ -160,6 +186,8 @@ TEST(Estimate, SaysWhatIsWrong) {
   EXPECT_EQ(
       error({"--parameters", "5", "--optimizer", "lion"}),
       "hookline: error: there is no optimizer 'lion': it is sgd, momentum, adagrad, rmsprop, adam or adamw");
+  EXPECT_EQ(error({"--parameters", "5", "--unit", "6"}),
+            "hookline: error: --unit 6 is more than the model's 5 parameters");
   EXPECT_EQ(error({"none"}),
             "hookline: error: 'none' is no model file, and no checkpoint: 'none' is not there");
 }

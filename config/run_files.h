@@ -1,9 +1,15 @@
-// The names of files in a run's folder, on which the launcher and the ranks agree.
+// The names of files in a run's folder, and of what is in them, on which the launcher and the ranks agree.
 #pragma once
 
 namespace hookline {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON for each Accelerator::log
 inline constexpr const char* kRunSummary = "summary.json";    // what the run has measured of itself
+
+// What each line of metrics has by itself.
+inline constexpr const char* kStepOfLine = "step";
+inline constexpr const char* kSecondsOfLine = "seconds";  // since the run's start
+inline constexpr const char* kBytesOfLine =
+    "bytes_sent";  // that the rank has handed to collectives for its models so far
 
 }  // namespace hookline

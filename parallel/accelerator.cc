@@ -345,7 +345,9 @@ void Accelerator::log(const std::map<std::string, double>& values) {
   if (!state_->run_folder) return;
   if (!state_->metrics)
     state_->metrics = std::make_unique<MetricsLog>(*state_->run_folder / kMetricsFile, state_->start);
-  state_->metrics->add(steps_done(), values);
+  std::int64_t bytes_sent = 0;
+  for (const WireReport& report : state_->wire_reports()) bytes_sent += report.bytes_sent;
+  state_->metrics->add(steps_done(), bytes_sent, values);
 }
 
 std::string Accelerator::wire_summary() const { return wire_table(state_->wire_reports()); }

@@ -137,7 +137,7 @@ class Accelerator {
 
   /// Logs values of the main rank's, with the steps taken so far: a line of metrics.jsonl in the run's folder, where `hookline
   /// sweep` looks for its metric. Never waits for the disk. Other ranks may call it too, and log nothing; so does a run without
-  /// a folder. Throws Error for the names "step" and "seconds", which each line has by itself.
+  /// a folder. Throws Error for the names "step", "seconds" and "bytes_sent", which each line has by itself.
   void log(const std::map<std::string, double>& values);
 
   /// What the prepared models have put on the wire, as a table; empty if there is none.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/run_files.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 
@@ -77,13 +78,6 @@ struct MetricsLog::Queue {
   }
 };
 
-namespace {
-
-constexpr const char* kStep = "step";
-constexpr const char* kSeconds = "seconds";
-
-}  // namespace
-
 struct MetricsLog::All {
   std::mutex mutex;
   std::vector<std::weak_ptr<Queue>> queues;
@@ -133,17 +127,19 @@ MetricsLog::~MetricsLog() {
                  "' does not take them as fast as they come");
 }
 
-void MetricsLog::add(std::int64_t step, const std::map<std::string, double>& values) {
+void MetricsLog::add(std::int64_t step, std::int64_t bytes_sent,
+                     const std::map<std::string, double>& values) {
   const std::chrono::duration<double> since = Clock::now() - start_;
   nlohmann::ordered_json line;
-  line[kStep] = step;
-  line[kSeconds] = since.count();
+  line[kStepOfLine] = step;
+  line[kSecondsOfLine] = since.count();
+  line[kBytesOfLine] = bytes_sent;
   for (const auto& [name, value] : values) {
-    if (name.empty() || name == kStep || name == kSeconds)
+    if (name.empty() || line.find(name) != line.end())
       throw Error("a metric can't be called '" + name + "'" +
                   (name.empty() ? "" : ": each line has that by itself"));
-    line[name] = value;  // null, if it is not finite
   }
+  for (const auto& [name, value] : values) line[name] = value;  // null, if it is not finite
   const std::lock_guard lock(queue_->mutex);
   if (queue_->ended) return;
   if (queue_->lines.size() == kMostWaiting) {

@@ -25,9 +25,10 @@ class MetricsLog {
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  /// {"step": 10, "seconds": 1.25, "loss": 0.31}; seconds since the run's start. What is not a finite number becomes null.
-  /// Throws Error for a name that is empty, "step" or "seconds".
-  void add(std::int64_t step, const std::map<std::string, double>& values);
+  /// {"step": 10, "seconds": 1.25, "bytes_sent": 5120, "loss": 0.31}: seconds since the run's start; what this rank has handed to
+  /// collectives until then for its models. What is not a finite number becomes null. Throws Error for a name that is empty,
+  /// or one of those that each line has.
+  void add(std::int64_t step, std::int64_t bytes_sent, const std::map<std::string, double>& values);
 
   /// Of every log of this process: for one that is about to end.
   static void flush_all();

@@ -35,7 +35,7 @@ TEST(MetricsLog, KeepsEachLineInOrder) {
   const auto file = folder.path() / "metrics.jsonl";
   {
     MetricsLog log(file);
-    for (int step = 1; step <= 1000; ++step) log.add(step, {{"loss", 1.0 / step}, {"rate", 0.1}});
+    for (int step = 1; step <= 1000; ++step) log.add(step, 8 * step, {{"loss", 1.0 / step}, {"rate", 0.1}});
   }
   const auto lines = lines_of(file);
   ASSERT_EQ(lines.size(), 1000u);
@@ -43,11 +43,13 @@ TEST(MetricsLog, KeepsEachLineInOrder) {
     EXPECT_EQ(lines[i].at("step"), i + 1);
     EXPECT_EQ(lines[i].at("loss"), 1.0 / static_cast<double>(i + 1));
     EXPECT_GE(lines[i].at("seconds"), 0);
+    EXPECT_EQ(lines[i].at("bytes_sent"), 8 * (i + 1));
   }
   {
     MetricsLog log(file);  // of a restart
-    log.add(7, {{"loss", std::numeric_limits<double>::quiet_NaN()},
-                {"best", std::numeric_limits<double>::infinity()}});
+    log.add(7, 0,
+            {{"loss", std::numeric_limits<double>::quiet_NaN()},
+             {"best", std::numeric_limits<double>::infinity()}});
   }
   EXPECT_EQ(lines_of(file).size(), 1001u);
   EXPECT_TRUE(lines_of(file).back().at("loss").is_null() && lines_of(file).back().at("best").is_null());
@@ -62,15 +64,15 @@ TEST(MetricsLog, MakesNoFileForNothing) {
 TEST(MetricsLog, RefusesNamesThatEachLineHas) {
   const TemporaryFolder folder;
   MetricsLog log(folder.path() / "metrics.jsonl");
-  for (const std::string name : {"step", "seconds"}) {
+  for (const std::string name : {"step", "seconds", "bytes_sent"}) {
     try {
-      log.add(1, {{name, 1}});
+      log.add(1, 0, {{name, 1}});
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.what(), "a metric can't be called '" + name + "': each line has that by itself");
     }
   }
-  EXPECT_THROW(log.add(1, {{"", 1}}), Error);
+  EXPECT_THROW(log.add(1, 0, {{"", 1}}), Error);
 }
 
 TEST(MetricsLogDeathTest, LosesNothingToAnExit) {
@@ -80,7 +82,7 @@ TEST(MetricsLogDeathTest, LosesNothingToAnExit) {
   EXPECT_EXIT(
       {
         static MetricsLog log(file);
-        for (int step = 1; step <= 1000; ++step) log.add(step, {{"loss", 1}});
+        for (int step = 1; step <= 1000; ++step) log.add(step, 0, {{"loss", 1}});
         std::exit(0);
       },
       ::testing::ExitedWithCode(0), "");
@@ -93,7 +95,7 @@ TEST(MetricsLog, TellsOnceOfAFullDisk) {
   {
     MetricsLog log("/dev/full");
     for (int step = 1; step <= 100; ++step) {
-      log.add(step, {{"loss", 1}});
+      log.add(step, 0, {{"loss", 1}});
       MetricsLog::flush_all();
     }
   }
@@ -111,7 +113,7 @@ TEST(MetricsLog, NeverWaitsForADiskThatHangs) {
   ::testing::internal::CaptureStderr();
   std::optional<MetricsLog> log(std::in_place, pipe);
   const auto start = std::chrono::steady_clock::now();
-  for (int step = 1; step <= 50'000; ++step) log->add(step, {{"loss", 1}});
+  for (int step = 1; step <= 50'000; ++step) log->add(step, 0, {{"loss", 1}});
   EXPECT_LT(std::chrono::steady_clock::now() - start, MetricsLog::kPatience);
   log.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 4 * MetricsLog::kPatience);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -169,30 +170,6 @@ void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
   for (const std::string& id : chosen) again(id);
 }
 
-Json json_of(const std::optional<Measured>& value) {
-  return value ? Json{{"mean", value->mean}, {"spread", value->spread}} : Json(nullptr);
-}
-
-void print_rows_as_json(const std::vector<ResultRow>& rows) {
-  for (const ResultRow& row : rows)
-    std::cout << Json{{"values", row.values},
-                      {"baseline", row.is_baseline},
-                      {"done", row.done},
-                      {"failed", row.failed},
-                      {"stopped", row.stopped},
-                      {"waiting", row.waiting},
-                      {"metric", json_of(row.metric)},
-                      {"step_seconds", json_of(row.step_seconds)},
-                      {"trial_seconds", json_of(row.trial_seconds)},
-                      {"bytes_per_step", json_of(row.bytes_per_step)},
-                      {"compression", json_of(row.compression)},
-                      {"peak_memory_bytes", json_of(row.peak_memory_bytes)},
-                      {"speedup", json_of(row.speedup)},
-                      {"best_id", row.best_id}}
-                     .dump()
-              << "\n";
-}
-
 /// The winner's config as a file, and the command to run it.
 void keep_best(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
   if (rows.empty() || rows.front().best_id.empty()) return;
@@ -203,7 +180,9 @@ void keep_best(const std::vector<ResultRow>& rows, const SweepPlan& plan, const 
   if (json) return;
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   command.insert(command.end(), best->program.begin(), best->program.end());
-  std::cout << "\nThe best is " << file.string() << ":\n  " << shell_line(command) << "\n";
+  std::cout << "\nThe best is " << file.string() << ":\n  " << shell_line(command)
+            << "\nA page of all that was found:\n  "
+            << shell_line({"hookline", "report", run.folder.string()}) << "\n";
 }
 
 /// Says if trials that run at once have to share cores or GPUs.
@@ -229,7 +208,30 @@ SweepMachine machine() {
   return machine;
 }
 
-int run_and_report(const SweepRun& run, const SweepPlan& plan, const Flags& flags) {
+SweepFacts facts_of(const fs::path& file, const SweepFile& sweep, const SweepMachine& machine,
+                    const Arguments& arguments) {
+  SweepFacts facts;
+  facts.name = file.stem().string();
+  std::vector<std::string> command = {"hookline", "sweep"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  facts.command = shell_line(command);
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  facts.machine = std::string(host) + ", " + count_text(machine.cores.size(), "core");
+  if (machine.gpus > 0) facts.machine += ", " + count_text(static_cast<std::size_t>(machine.gpus), "GPU");
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  char text[32] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", gmtime_r(&now, &utc));
+  facts.began = text;
+  facts.metric = sweep.settings.metric;
+  facts.goal = sweep.settings.goal;
+  facts.metric_value = sweep.settings.metric_value;
+  facts.same = sweep.fixed;
+  return facts;
+}
+
+int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts& facts, const Flags& flags) {
   Signals signals;
   std::optional<SweepState> held;
   try {
@@ -239,7 +241,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const Flags& flag
     return kBadInput;
   }
   SweepState& state = *held;
-  const PlanChange change = state.take(plan);
+  const PlanChange change = state.take(plan, facts);
   reset_some(flags, run.folder, state);
   std::vector<Trial> trials = state.trials();
   const auto ended =
@@ -256,8 +258,10 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const Flags& flag
   const int code = run_sweep(run, plan, state, signals);
   trials = state.trials();
   const std::vector<ResultRow> rows = rows_of(trials, run.settings.goal == "min");
-  flags.json ? print_rows_as_json(rows)
-             : static_cast<void>(std::cout << table_text(rows, run.settings.metric, run.same));
+  if (flags.json)
+    for (const ResultRow& row : rows) std::cout << json_of(row).dump() << "\n";
+  else
+    std::cout << table_text(rows, run.settings.metric, run.same);
   if (code < 128) keep_best(rows, plan, run, flags.json);
   std::cout << std::flush;
   return code;
@@ -324,7 +328,7 @@ int sweep(const Arguments& arguments) {
     run.same = read.sweep.fixed;
     run.is_terminal = isatty(2) != 0;
     check_places(run);
-    return run_and_report(run, plan, flags);
+    return run_and_report(run, plan, facts_of(file, read.sweep, run.machine, arguments), flags);
   } catch (const Error& error) {
     log::error(error.what());
     return kFailure;

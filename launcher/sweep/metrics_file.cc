@@ -44,6 +44,14 @@ std::string without_words(const std::string& line) {
 
 }  // namespace
 
+std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
+  using Json = nlohmann::json;
+  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) json = Json::parse(without_words(line), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
+}
+
 MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
     : file_(std::move(file)), metric_(std::move(metric)) {}
 
@@ -70,19 +78,17 @@ void MetricsFile::finish() {
 }
 
 void MetricsFile::take(const std::string& line) {
-  using Json = nlohmann::json;
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) json = Json::parse(without_words(line), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() && !metric_.empty() && line.find(Json(metric_).dump() + ":") != line.npos) {
-    points_.push_back({step_.value_or(0), std::numeric_limits<double>::quiet_NaN()});  // 1e999
+  const std::optional<nlohmann::json> json = read_metrics_line(line);
+  if (!json) {
+    if (!metric_.empty() && line.find(nlohmann::json(metric_).dump() + ":") != line.npos)
+      points_.push_back({step_.value_or(0), std::numeric_limits<double>::quiet_NaN()});  // 1e999
     return;
   }
-  if (!json.is_object()) return;
-  const auto step = json.find("step");
-  const bool has_step = step != json.end() && step->is_number() && std::abs(step->get<double>()) < 9e18;
+  const auto step = json->find("step");
+  const bool has_step = step != json->end() && step->is_number() && std::abs(step->get<double>()) < 9e18;
   step_ = has_step ? static_cast<std::int64_t>(step->get<double>()) : lines_;
   ++lines_;
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& [name, value] : json->items()) {
     if (name == "step") continue;
     const bool is_nan = value.is_null();
     if (!value.is_number() && !is_nan) continue;

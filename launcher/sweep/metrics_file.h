@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace hookline {
+
+/// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no object.
+std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 
 /// One value of a metric.
 struct MetricPoint {

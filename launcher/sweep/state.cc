@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
+constexpr int kWithoutFacts = 1;
 constexpr int kFormer = -1;          // the position of a trial of a former plan
 constexpr int kPatienceMs = 10'000;  // for a reader, such as a report that is being made
 
@@ -24,6 +25,20 @@ constexpr const char* kTables =
     "NULL,"
     "  status TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL, metric REAL, step INTEGER,"
     "  measures TEXT NOT NULL, metric_name TEXT NOT NULL, ran_well INTEGER NOT NULL)";
+constexpr const char* kFactsTable = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
+constexpr const char* kFile = "state.sqlite";
+constexpr const char* kBegan = "began";
+constexpr const char* kSame = "same";
+
+/// Facts that are texts, by the names that they are kept under.
+constexpr std::pair<const char*, std::string SweepFacts::*> kTexts[] = {
+    {"name", &SweepFacts::name},
+    {"command", &SweepFacts::command},
+    {"machine", &SweepFacts::machine},
+    {kBegan, &SweepFacts::began},
+    {"metric", &SweepFacts::metric},
+    {"goal", &SweepFacts::goal},
+    {"metric_value", &SweepFacts::metric_value}};
 
 TrialStatus status_of(const std::string& name) {
   for (const TrialStatus each : {TrialStatus::waiting, TrialStatus::running, TrialStatus::done,
@@ -55,15 +70,72 @@ struct SweepState::Rows {
       : database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
     database.exec("PRAGMA journal_mode = WAL");
     database.exec("PRAGMA synchronous = FULL");
+    const int format = format_of(database);
+    if (format == kFormat) return;
+    SQLite::Transaction whole(database);
+    if (format == 0) database.exec(kTables);
+    database.exec(kFactsTable);
+    database.exec("PRAGMA user_version = " + std::to_string(kFormat));
+    whole.commit();
+  }
+
+  /// 0: there is nothing in it. Throws Error for one that is of another version.
+  static int format_of(SQLite::Database& database) {
     const int format = database.execAndGet("PRAGMA user_version").getInt();
-    if (format == 0) {
-      SQLite::Transaction whole(database);
-      database.exec(kTables);
-      database.exec("PRAGMA user_version = " + std::to_string(kFormat));
-      whole.commit();
-    } else if (format != kFormat) {
+    if (format != 0 && format != kWithoutFacts && format != kFormat)
       throw Error("it was written by another version of hookline (format " + std::to_string(format) + ")");
+    return format;
+  }
+
+  static void keep(SQLite::Database& database, const SweepFacts& facts) {
+    SQLite::Statement put(database, "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)");
+    SQLite::Statement add(database, "INSERT OR IGNORE INTO facts (name, value) VALUES (?, ?)");
+    const auto keep_as = [](SQLite::Statement& row, const char* name, const std::string& value) {
+      row.reset();
+      row.bind(1, name);
+      row.bind(2, value);
+      row.exec();
+    };
+    for (const auto& [name, text] : kTexts) keep_as(name == kBegan ? add : put, name, facts.*text);
+    keep_as(put, kSame, Json(facts.same).dump());
+  }
+
+  static SweepFacts facts_in(SQLite::Database& database) {
+    SweepFacts facts;
+    std::map<std::string, std::string> found;
+    SQLite::Statement rows(database, "SELECT name, value FROM facts");
+    while (rows.executeStep()) found[rows.getColumn(0).getString()] = rows.getColumn(1).getString();
+    for (const auto& [name, text] : kTexts)
+      if (const auto value = found.find(name); value != found.end()) facts.*text = value->second;
+    if (const auto same = found.find(kSame); same != found.end())
+      facts.same = Json::parse(same->second).get<Assignments>();
+    return facts;
+  }
+
+  static std::vector<Trial> trials_in(SQLite::Database& database) {
+    std::vector<Trial> trials;
+    SQLite::Statement rows(
+        database,
+        "SELECT id, key_values, program, repeat, is_baseline, status, reason, seconds, metric, step, "
+        "measures, metric_name, ran_well FROM trials WHERE position >= 0 ORDER BY position");
+    while (rows.executeStep()) {
+      Trial trial;
+      trial.planned.id = rows.getColumn(0).getString();
+      trial.planned.values = Json::parse(rows.getColumn(1).getString()).get<Assignments>();
+      trial.planned.program = Json::parse(rows.getColumn(2).getString()).get<std::vector<std::string>>();
+      trial.planned.repeat = rows.getColumn(3).getInt64();
+      trial.planned.is_baseline = rows.getColumn(4).getInt() != 0;
+      trial.result.status = status_of(rows.getColumn(5).getString());
+      trial.result.reason = rows.getColumn(6).getString();
+      trial.result.seconds = rows.getColumn(7).getDouble();
+      if (!rows.getColumn(8).isNull()) trial.result.metric = rows.getColumn(8).getDouble();
+      if (!rows.getColumn(9).isNull()) trial.result.step = rows.getColumn(9).getInt64();
+      trial.result.measures = rows.getColumn(10).getString();
+      trial.result.judged_by = rows.getColumn(11).getString();
+      trial.result.ran_well = rows.getColumn(12).getInt() != 0;
+      trials.push_back(std::move(trial));
     }
+    return trials;
   }
 
   /// Calls `act`, and names the file in what goes wrong.
@@ -80,13 +152,13 @@ struct SweepState::Rows {
 };
 
 SweepState::SweepState(const std::filesystem::path& folder)
-    : lock_(folder, "the sweep's folder"), file_(folder / "state.sqlite") {
+    : lock_(folder, "the sweep's folder"), file_(folder / kFile) {
   Rows::named(file_, [&] { rows_ = std::make_unique<Rows>(file_); });
 }
 
 SweepState::~SweepState() = default;
 
-PlanChange SweepState::take(const SweepPlan& plan) {
+PlanChange SweepState::take(const SweepPlan& plan, const SweepFacts& facts) {
   return Rows::named(file_, [&] {
     SQLite::Database& database = rows_->database;
     PlanChange change;
@@ -120,37 +192,14 @@ PlanChange SweepState::take(const SweepPlan& plan) {
     }
     change.dropped =
         static_cast<std::size_t>(database.exec("UPDATE trials SET position = -1 WHERE position = -2"));
+    Rows::keep(database, facts);
     whole.commit();
     return change;
   });
 }
 
 std::vector<Trial> SweepState::trials() const {
-  return Rows::named(file_, [&] {
-    std::vector<Trial> trials;
-    SQLite::Statement rows(
-        rows_->database,
-        "SELECT id, key_values, program, repeat, is_baseline, status, reason, seconds, metric, step, "
-        "measures, metric_name, ran_well FROM trials WHERE position >= 0 ORDER BY position");
-    while (rows.executeStep()) {
-      Trial trial;
-      trial.planned.id = rows.getColumn(0).getString();
-      trial.planned.values = Json::parse(rows.getColumn(1).getString()).get<Assignments>();
-      trial.planned.program = Json::parse(rows.getColumn(2).getString()).get<std::vector<std::string>>();
-      trial.planned.repeat = rows.getColumn(3).getInt64();
-      trial.planned.is_baseline = rows.getColumn(4).getInt() != 0;
-      trial.result.status = status_of(rows.getColumn(5).getString());
-      trial.result.reason = rows.getColumn(6).getString();
-      trial.result.seconds = rows.getColumn(7).getDouble();
-      if (!rows.getColumn(8).isNull()) trial.result.metric = rows.getColumn(8).getDouble();
-      if (!rows.getColumn(9).isNull()) trial.result.step = rows.getColumn(9).getInt64();
-      trial.result.measures = rows.getColumn(10).getString();
-      trial.result.judged_by = rows.getColumn(11).getString();
-      trial.result.ran_well = rows.getColumn(12).getInt() != 0;
-      trials.push_back(std::move(trial));
-    }
-    return trials;
-  });
+  return Rows::named(file_, [&] { return Rows::trials_in(rows_->database); });
 }
 
 void SweepState::begin(const std::string& id) {
@@ -184,6 +233,20 @@ void SweepState::reset(const std::string& id) {
   TrialResult none;
   none.status = TrialStatus::waiting;
   end(id, none);
+}
+
+SweepRecord SweepRecord::read(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / kFile;
+  if (!std::filesystem::exists(file))
+    throw Error("'" + folder.string() + "' is no folder of a sweep's results: it has no " + kFile);
+  return SweepState::Rows::named(file, [&] {
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE, kPatienceMs);
+    const SQLite::Transaction one_moment(database);
+    const int format = SweepState::Rows::format_of(database);
+    if (format == 0) return SweepRecord();
+    return SweepRecord{format == kWithoutFacts ? SweepFacts() : SweepState::Rows::facts_in(database),
+                       SweepState::Rows::trials_in(database)};
+  });
 }
 
 }  // namespace hookline

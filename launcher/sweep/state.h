@@ -42,6 +42,18 @@ struct Trial {
   TrialResult result;  // status `waiting`: of no meaning yet
 };
 
+/// What a sweep is, for whoever reads its results later.
+struct SweepFacts {
+  std::string name;     // of its file, without folder and suffix
+  std::string command;  // that ran it last, for a shell
+  std::string machine;  // where, in a line
+  std::string began;    // the first time, in UTC: "2025-03-01 12:00:00"
+  std::string metric;   // as in the sweep file, as are the next two
+  std::string goal = "min";
+  std::string metric_value = "last";
+  Assignments same;  // values that all trials have
+};
+
 /// What a new plan has changed.
 struct PlanChange {
   std::size_t added = 0, dropped = 0;
@@ -57,8 +69,9 @@ class SweepState {
   SweepState(const SweepState&) = delete;
   SweepState& operator=(const SweepState&) = delete;
 
-  /// From now on these are the trials. What is known of those that were there stays; one that was begun waits again.
-  PlanChange take(const SweepPlan& plan);
+  /// From now on these are the trials. What is known of those that were there stays; one that was begun waits again. Of the
+  /// facts `began` is kept from the first time.
+  PlanChange take(const SweepPlan& plan, const SweepFacts& facts);
 
   /// Those of the plan, in its order.
   std::vector<Trial> trials() const;
@@ -69,10 +82,20 @@ class SweepState {
   void reset(const std::string& id);
 
  private:
+  friend struct SweepRecord;
   struct Rows;
   FolderLock lock_;
   std::filesystem::path file_;
   std::unique_ptr<Rows> rows_;
+};
+
+/// The state as it is at one moment, also while another process runs the sweep.
+struct SweepRecord {
+  SweepFacts facts;
+  std::vector<Trial> trials;  // of the plan, in its order
+
+  /// Throws Error, naming the folder, if there is no sweep's state in it, or it can't be read.
+  static SweepRecord read(const std::filesystem::path& folder);
 };
 
 }  // namespace hookline

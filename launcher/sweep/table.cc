@@ -92,13 +92,17 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
 
 }  // namespace
 
+Assignments without_seed(Assignments values) {
+  values.erase(kSeedKey);
+  return values;
+}
+
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better) {
   std::vector<Group> groups;
   std::vector<double> best;
   std::map<Assignments, std::size_t> places;
   for (const Trial& trial : trials) {
-    Assignments values = trial.planned.values;
-    values.erase(kSeedKey);
+    const Assignments values = without_seed(trial.planned.values);
     const auto [place, is_new] = places.emplace(values, groups.size());
     if (is_new) {
       groups.emplace_back();
@@ -132,6 +136,27 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
     return smaller_is_better ? a.metric->mean < b.metric->mean : a.metric->mean > b.metric->mean;
   });
   return rows;
+}
+
+nlohmann::ordered_json json_of(const ResultRow& row) {
+  using Json = nlohmann::ordered_json;
+  const auto of = [](const std::optional<Measured>& value) {
+    return value ? Json{{"mean", value->mean}, {"spread", value->spread}} : Json(nullptr);
+  };
+  return {{"values", row.values},
+          {"baseline", row.is_baseline},
+          {"done", row.done},
+          {"failed", row.failed},
+          {"stopped", row.stopped},
+          {"waiting", row.waiting},
+          {"metric", of(row.metric)},
+          {"step_seconds", of(row.step_seconds)},
+          {"trial_seconds", of(row.trial_seconds)},
+          {"bytes_per_step", of(row.bytes_per_step)},
+          {"compression", of(row.compression)},
+          {"peak_memory_bytes", of(row.peak_memory_bytes)},
+          {"speedup", of(row.speedup)},
+          {"best_id", row.best_id}};
 }
 
 std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,

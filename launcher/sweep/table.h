@@ -1,6 +1,7 @@
 // What a sweep has found, as rows that are compared: pure functions of its trials.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace hookline {
 struct Measured {
   double mean = 0, spread = 0;
 };
+
+/// What trials have in common that differ in their seed or repeat only.
+Assignments without_seed(Assignments values);
 
 /// The trials that differ in their seed or repeat only.
 struct ResultRow {
@@ -34,6 +38,9 @@ struct ResultRow {
 /// The best first. Rows of which trials have failed, were stopped or are still to come follow those that are whole: their mean is
 /// of the survivors. Rows without a metric come last, in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
+
+/// With the names of its members; a Measured as {"mean", "spread"}.
+nlohmann::ordered_json json_of(const ResultRow& row);
 
 /// Aligned columns, of which those are left out that nothing is known of; values in `same` are not repeated.
 std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,

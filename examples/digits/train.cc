@@ -64,7 +64,7 @@ void train(const Options& options) {
     std::snprintf(line, sizeof line, "epoch %2lld  loss %.4f  %.2f s", static_cast<long long>(epoch + 1),
                   loss, seconds.count());
     accelerator.print(line);
-    accelerator.log({{"loss", loss}});
+    accelerator.log({{"loss", loss}, {"accuracy", accuracy(accelerator, model, test_set)}});
   }
   accelerator.end_training();
 

@@ -1,0 +1,89 @@
+// hookline report: what a sweep has found, as a page, tables and pictures.
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/replace_file.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/report/page.h"
+#include "launcher/report/plots.h"
+#include "launcher/report/results_text.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  char text[64] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %Z", localtime_r(&now, &local));
+  return text;
+}
+
+/// To a file, or, for "-", to standard output.
+void write(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  if (file != "-")
+    replace_file(file, text);
+  else
+    std::cout << text << std::flush;
+}
+
+}  // namespace
+
+int report(const Arguments& arguments) {
+  std::string output, csv, json_lines, plots, format = "svg", browser;
+  VerbParser parser(
+      "hookline report DIR [flags]",
+      "Make a page of what a sweep has found: curves, Pareto fronts, a table, every trial's config and "
+      "the end of its log. The page is one file that needs no network. A sweep may still be running.",
+      "hookline report hookline-sweeps/hooks");
+  parser.add_text("--output", output, "FILE", "The page; else report.html in the sweep's folder");
+  parser.add_text("--csv", csv, "FILE", "Write every trial as a line with commas too; - is standard output");
+  parser.add_text("--jsonl", json_lines, "FILE",
+                  "Write every trial as a line of JSON too; - is standard output");
+  parser.add_text("--plots", plots, "DIR",
+                  "Write each chart as a picture too, which takes Chromium or Chrome");
+  parser.add_text("--format", format, "png|svg", "Of the pictures; else svg");
+  parser.add_text("--browser", browser, "PROGRAM", "That draws them; else the first of that kind on PATH");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("folder of a sweep", 1, 1);
+  if (format != "png" && format != "svg")
+    throw UsageError("--format '" + format + "' is none: it is png or svg");
+  const fs::path folder = parser.plain()[0];
+  SweepResults results;
+  try {
+    results = read_sweep_results(folder);
+  } catch (const Error& error) {
+    log::error(error.what());
+    return kBadInput;
+  }
+  if (!plots.empty() && browser.empty()) browser = find_browser();
+  if (!plots.empty() && browser.empty()) {
+    log::error(
+        "--plots takes a browser of Chromium's kind, and none is on PATH: install chromium, or name one with "
+        "--browser");
+    return kBadInput;
+  }
+  try {
+    const fs::path page = output.empty() ? folder / "report.html" : fs::path(output);
+    replace_file(page, report_page(results, now_text()));
+    log::info("the report is " + page.string());
+    write(csv, trials_as_csv(results));
+    write(json_lines, trials_as_json_lines(results));
+    if (!plots.empty())
+      for (const fs::path& file : write_plots(page, plots, format, browser))
+        log::info("a chart is " + file.string());
+    return kSuccess;
+  } catch (const std::exception& error) {  // Error, and those of the file system
+    log::error(error.what());
+    return kFailure;
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,139 @@
+#include "launcher/report/plots.h"
+
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "hooks/error.h"
+#include "launcher/cli/replace_file.h"
+#include "launcher/supervise/shell.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kBrowsers[] = {"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+                                     "chrome",   "microsoft-edge",   "brave-browser"};
+constexpr std::string_view kBegin = "<pre id=\"plots\">", kEnd = "</pre>";
+constexpr const char* kBudgetMs = "600000";  // of the page's own clock, which runs ahead when nothing happens
+
+/// A folder for what the browser keeps, gone with this.
+class Profile {
+ public:
+  Profile() {
+    std::string name = (fs::temp_directory_path() / "hookline-plots-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw Error("there can't be a folder in '" + fs::temp_directory_path().string() + "'");
+    path = name;
+  }
+  ~Profile() {
+    std::error_code error;
+    fs::remove_all(path, error);
+  }
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
+
+  fs::path path;
+};
+
+/// RFC 4648; other characters are passed over.
+std::string from_base64(std::string_view text) {
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    std::uint32_t six = 0;
+    if (c >= 'A' && c <= 'Z')
+      six = static_cast<std::uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      six = static_cast<std::uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9')
+      six = static_cast<std::uint32_t>(c - '0') + 52;
+    else if (c == '+' || c == '/')
+      six = c == '+' ? 62 : 63;
+    else
+      continue;
+    bits = (bits << 6) | six;
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>((bits >> count) & 0xff);
+  }
+  return bytes;
+}
+
+/// "%3Csvg": as URLs have it.
+std::string from_percent(std::string_view text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      bytes += static_cast<char>(std::strtol(std::string(text.substr(i + 1, 2)).c_str(), nullptr, 16));
+      i += 2;
+    } else {
+      bytes += text[i];
+    }
+  }
+  return bytes;
+}
+
+/// What "data:image/png;base64,…" stands for.
+std::string from_data_url(std::string_view url) {
+  const std::size_t comma = url.find(',');
+  if (!url.starts_with("data:") || comma == url.npos) throw Error("a chart is no data: URL");
+  const bool is_base64 = url.substr(0, comma).ends_with(";base64");
+  return is_base64 ? from_base64(url.substr(comma + 1)) : from_percent(url.substr(comma + 1));
+}
+
+std::string last_line(const std::string& text) { return text.substr(text.rfind('\n') + 1); }
+
+}  // namespace
+
+std::string find_browser() {
+  for (const char* name : kBrowsers) {
+    const CommandOutput found = output_of({"sh", "-c", std::string("command -v ") + name});
+    if (found.exit_code == 0) return found.text;
+  }
+  return "";
+}
+
+std::vector<fs::path> write_plots(const fs::path& page, const fs::path& folder, const std::string& format,
+                                  const std::string& browser) {
+  const Profile profile;
+  const fs::path dumped = profile.path / "dumped.html";
+  std::vector<std::string> command = {browser,
+                                      "--headless",
+                                      "--disable-gpu",
+                                      "--hide-scrollbars",
+                                      "--enable-unsafe-swiftshader",  // WebGL without a GPU
+                                      "--window-size=1400,1000",
+                                      "--user-data-dir=" + (profile.path / "profile").string(),
+                                      std::string("--virtual-time-budget=") + kBudgetMs};
+  if (geteuid() == 0) command.push_back("--no-sandbox");  // which root can't have
+  command.insert(command.end(), {"--dump-dom", "file://" + fs::absolute(page).string() + "#plots=" + format});
+  const CommandOutput said =
+      output_of({"sh", "-c", shell_line(command) + " > " + shell_word(dumped.string())});
+  if (said.exit_code == 127) throw Error("there is no program '" + browser + "' to draw charts with");
+  std::ifstream in(dumped, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t begin = text.find(kBegin), end = text.find(kEnd, begin);
+  if (said.exit_code != 0 || begin == text.npos || end == text.npos) {
+    throw Error("'" + browser + "' did not draw the charts (exit code " + std::to_string(said.exit_code) +
+                "); it says: " + last_line(said.text));
+  }
+  const auto pictures = nlohmann::json::parse(
+      from_base64(std::string_view(text).substr(begin + kBegin.size(), end - begin - kBegin.size())));
+  fs::create_directories(folder);
+  std::vector<fs::path> files;
+  for (const auto& [name, url] : pictures.items()) {
+    files.push_back(folder / (name + "." + format));
+    replace_file(files.back(), from_data_url(url.get_ref<const std::string&>()));
+  }
+  return files;
+}
+
+}  // namespace hookline

@@ -1,0 +1,69 @@
+#include "launcher/report/series.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "config/run_files.h"
+#include "launcher/sweep/metrics_file.h"
+
+namespace hookline {
+namespace {
+
+/// Keeps what is evenly spread over all that came, without knowing how much will.
+class Thinned {
+ public:
+  void add(const SeriesPoint& point, std::size_t most) {
+    last_ = point;
+    if (came_++ % stride_ != 0) return;
+    kept_.push_back(point);
+    if (kept_.size() < most) return;
+    for (std::size_t i = 0; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
+    kept_.resize((kept_.size() + 1) / 2);
+    stride_ *= 2;
+  }
+
+  std::vector<SeriesPoint> take() && {
+    if (!kept_.empty() && (came_ - 1) % stride_ != 0) kept_.push_back(last_);
+    return std::move(kept_);
+  }
+
+ private:
+  std::vector<SeriesPoint> kept_;
+  SeriesPoint last_;
+  std::size_t came_ = 0, stride_ = 1;
+};
+
+}  // namespace
+
+std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesystem::path& file,
+                                                            std::size_t most_points) {
+  std::map<std::string, Thinned> found;
+  std::ifstream in(file, std::ios::binary);
+  std::int64_t lines = 0;
+  for (std::string line; std::getline(in, line);) {
+    const auto json = read_metrics_line(line);
+    if (!json) continue;
+    const auto number = [&](const char* name) -> std::optional<double> {
+      const auto value = json->find(name);
+      return value != json->end() && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
+    };
+    SeriesPoint point;
+    const auto step = number(kStepOfLine);
+    point.step = step && std::abs(*step) < 9e18 ? static_cast<std::int64_t>(*step) : lines;
+    ++lines;
+    point.seconds = number(kSecondsOfLine);
+    point.bytes_sent = number(kBytesOfLine);
+    for (const auto& [name, value] : json->items()) {
+      if (!value.is_number() || name == kStepOfLine || name == kSecondsOfLine || name == kBytesOfLine)
+        continue;
+      point.value = value.get<double>();
+      if (std::isfinite(point.value)) found[name].add(point, most_points);
+    }
+  }
+  std::map<std::string, std::vector<SeriesPoint>> series;
+  for (auto& [name, thinned] : found) series[name] = std::move(thinned).take();
+  return series;
+}
+
+}  // namespace hookline

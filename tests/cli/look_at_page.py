@@ -1,0 +1,79 @@
+"""Opens a report in headless Chromium, uses it as people do, and prints what it saw as JSON.
+
+Usage: look_at_page.py BROWSER PAGE
+"""
+import json
+import os
+import sys
+
+from playwright.sync_api import sync_playwright
+
+LONG_MS = 120_000  # for a page of many trials on a slow machine
+
+
+def first_cells(page):
+    return page.eval_on_selector_all("tbody tr.row td:first-child", "cells => cells.map(cell => cell.textContent)")
+
+
+def look(page, seen):
+    page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
+    seen["title"] = page.title()
+    seen["state"] = page.inner_text("#state")
+    seen["verdict"] = page.inner_text("#verdict")
+    seen["how"] = page.inner_text("#how")
+    seen["charts"] = page.eval_on_selector_all("figure", "figures => figures.map(figure => figure.id)")
+    # A chart is drawn if it holds a plot with points, lines or, for parallel coordinates, a canvas.
+    seen["drawn"] = page.eval_on_selector_all(
+        "figure",
+        "figures => figures.filter(figure => figure.querySelector('.trace path, .bars path, .points path, .parcoords'))"
+        ".map(figure => figure.id)",
+    )
+    seen["curves"] = page.eval_on_selector_all("#metric-by-step .trace", "traces => traces.length")
+    seen["header"] = page.eval_on_selector_all("th", "cells => cells.map(cell => cell.textContent)")
+    seen["rows"] = first_cells(page)
+    if not seen["rows"]:
+        return
+    by_row = page.locator("th button", has_text="Row")
+    by_row.click()
+    seen["sorted"] = [first_cells(page), page.get_attribute("th >> nth=0", "aria-sort")]
+    by_row.click()
+    seen["sorted_back"] = [first_cells(page), page.get_attribute("th >> nth=0", "aria-sort")]
+    page.click("tbody tr.row >> nth=0")
+    page.locator("tr.detail summary", has_text="Config").first.click()
+    seen["detail"] = page.inner_text("tr.detail")
+    page.click("tbody tr.row >> nth=0")
+    seen["details_left"] = page.locator("tr.detail").count()
+    page.fill("#filter", seen["rows"][0].split()[0])
+    seen["filtered"] = first_cells(page)
+    seen["shown"] = page.inner_text("#shown")
+    page.fill("#filter", "no-such-row")
+    seen["none"] = first_cells(page)
+    page.fill("#filter", "")
+    page.wait_for_selector("figure", timeout=LONG_MS)
+
+
+def main(browser_program, file):
+    seen = {"problems": [], "requests": []}
+    with sync_playwright() as playwright:
+        flags = ["--enable-unsafe-swiftshader"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
+        browser = playwright.chromium.launch(executable_path=browser_program, args=flags)
+        for scheme in ["light", "dark"]:
+            page = browser.new_page(viewport={"width": 1300, "height": 900}, color_scheme=scheme)
+            # The driver of WebGL without a GPU tells how slow it is.
+            page.on("console", lambda m: "GL Driver Message" in m.text or seen["problems"].append(f"{m.type}: {m.text}"))
+            page.on("pageerror", lambda error: seen["problems"].append(str(error)))
+            page.on("request", lambda request: seen["requests"].append(request.url))
+            page.goto("file://" + os.path.abspath(file))
+            if scheme == "light":
+                look(page, seen)
+                page.emulate_media(media="print")
+                seen["controls_in_print"] = page.is_visible("#controls")
+            else:
+                page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
+            seen["ground_" + scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            page.close()
+        browser.close()
+    json.dump(seen, sys.stdout)
+
+
+main(*sys.argv[1:])

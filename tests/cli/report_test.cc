@@ -1,0 +1,284 @@
+// `hookline report`: of sweeps that were run, and as a browser shows it.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "launcher/report/plots.h"
+#include "launcher/report/series.h"
+#include "launcher/sweep/state.h"
+#include "run_hookline.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::ProcessResult;
+using testing::Sandbox;
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// A sweep of three rows over a program that logs a loss, which falls the faster the greater its lr; that of 0.4 fails.
+void run_sweep_of_three(const Sandbox& sandbox) {
+  sandbox.script(
+      "train.sh",
+      "[ \"$2\" = 0.4 ] && { echo 'it </script> fell over' >&2; exit 3; }\n"
+      "for step in 1 2 3; do\n"
+      "  awk -v s=$step -v lr=$2 'BEGIN { printf \"{\\\"step\\\": %d, \\\"seconds\\\": %g, "
+      "\\\"bytes_sent\\\": %d, \\\"loss\\\": %g}\\n\", s, s / 10, s * 1000, 1 / (1 + s * lr) }'\n"
+      "done > \"$HOOKLINE_RUN_DIR/metrics.jsonl\"\n"
+      "echo '{\"step_seconds\": 0.1, \"bytes_per_step\": 1000, \"uncompressed_bytes_per_step\": 4000}' "
+      "> \"$HOOKLINE_RUN_DIR/summary.json\"\n");
+  sandbox.folder.write("tried.toml",
+                       "[sweep]\nprogram = [\"./train.sh\"]\nmetric = \"loss\"\n"
+                       "[baseline]\nargs.lr = 0.1\n[grid]\nargs.lr = [0.2, 0.4]\n");
+  EXPECT_EQ(sandbox.run({"sweep", "tried.toml", "--output", "results"}).exit_code, 1);
+}
+
+/// What look_at_page.py has seen.
+nlohmann::json seen_by_browser(const fs::path& page) {
+  testing::ProcessOptions options;
+  options.arguments = {LOOK_AT_PAGE, find_browser(), page.string()};
+  const ProcessResult result = testing::run_process(PYTHON_PROGRAM, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string why_no_browser() {
+  if (find_browser().empty()) return "no browser of Chromium's kind";
+  return fs::exists(PYTHON_PROGRAM) ? "" : "no Python to drive a browser: " PYTHON_PROGRAM;
+}
+
+/// A sweep's folder with `count` trials, all done.
+void keep_trials(const fs::path& folder, std::size_t count) {
+  SweepPlan plan;
+  for (std::size_t i = 0; i < count; ++i) {
+    PlannedTrial trial;
+    trial.id = "trial" + std::to_string(i);
+    trial.values = {{"args.lr", std::to_string(i)}};
+    trial.program = {"./train"};
+    plan.trials.push_back(trial);
+  }
+  SweepState state(folder);
+  SweepFacts facts;
+  facts.name = "many";
+  facts.metric = "loss";
+  state.take(plan, facts);
+  for (std::size_t i = 0; i < count; ++i) {
+    const fs::path run = folder / "trials" / plan.trials[i].id / "runs" / "latest";
+    fs::create_directories(run);
+    std::ofstream(run / "../../config.toml") << "[launch]\n";
+    std::ofstream log(run / "metrics.jsonl");
+    for (int step = 1; step <= 50; ++step)
+      log << nlohmann::json{{"step", step},
+                            {"seconds", 0.1 * step},
+                            {"loss", 1.0 / static_cast<double>(step + i)}}
+          << "\n";
+    TrialResult result;
+    result.metric = 1.0 / static_cast<double>(50 + i);
+    result.seconds = 1;
+    result.ran_well = true;
+    result.measures = R"({"step_seconds": 0.1, "bytes_per_step": 1000, "uncompressed_bytes_per_step": 4000})";
+    state.end(plan.trials[i].id, result);
+  }
+}
+
+TEST(Series, AreThinnedButKeepTheirEnds) {
+  const testing::TemporaryFolder folder;
+  std::string text = "no JSON\n";
+  for (int i = 0; i < 1000; ++i)
+    text += R"({"step": )" + std::to_string(i) + R"(, "loss": 1, "rate": null})" + "\n";
+  const auto series = read_series(folder.write("metrics.jsonl", text), 100);
+  ASSERT_EQ(series.size(), 1u) << "null is no number";
+  const std::vector<SeriesPoint>& points = series.at("loss");
+  EXPECT_LE(points.size(), 101u);
+  EXPECT_GE(points.size(), 50u);
+  EXPECT_EQ(points.front().step, 0);
+  EXPECT_EQ(points.back().step, 999);
+  EXPECT_FALSE(points.back().seconds || points.back().bytes_sent);
+  EXPECT_THAT(read_series(folder.path() / "none", 100), IsEmpty());
+}
+
+TEST(SweepReport, WritesTablesForPrograms) {
+  const Sandbox sandbox;
+  run_sweep_of_three(sandbox);
+  const ProcessResult result = sandbox.run({"report", "results", "--csv", "-", "--jsonl", "trials.jsonl"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "hookline: the report is results/report.html\n");
+  std::vector<std::string> lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0],
+            "id,status,reason,repeat,baseline,seconds,step,metric,args.lr,bytes_per_step,step_seconds,"
+            "uncompressed_bytes_per_step\r");
+  EXPECT_THAT(lines[1], HasSubstr(",done,,0,true,"));
+  EXPECT_THAT(lines[1], HasSubstr(",0.1,1000,0.1,4000\r"));
+  EXPECT_THAT(lines[3], HasSubstr(",failed,"));
+  EXPECT_THAT(lines[3], ::testing::EndsWith(",,,0.4,,,\r"));
+  lines = lines_of(sandbox.read("trials.jsonl"));
+  ASSERT_EQ(lines.size(), 3u);
+  const auto trial = nlohmann::json::parse(lines[0]);
+  EXPECT_EQ(trial.at("values").at("args.lr"), "0.1");
+  EXPECT_EQ(trial.at("metric"), 0.769231);
+  EXPECT_EQ(trial.at("measures").at("bytes_per_step"), 1000);
+}
+
+TEST(SweepReport, IsShownByABrowser) {
+  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
+  const Sandbox sandbox;
+  run_sweep_of_three(sandbox);
+  EXPECT_EQ(sandbox.run({"report", "results"}).exit_code, 0);
+  const fs::path page = sandbox.folder.path() / "results" / "report.html";
+  const nlohmann::json seen = seen_by_browser(page);
+  ASSERT_TRUE(seen.is_object());
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
+  EXPECT_THAT(seen["requests"], ElementsAre("file://" + page.string(), "file://" + page.string()))
+      << "it asks for nothing but itself";
+  EXPECT_EQ(seen["title"], "tried");
+  EXPECT_EQ(seen["state"], "3 trials, 2 done, 1 failed");
+  EXPECT_EQ(
+      seen["verdict"],
+      "Best: lr=0.2: loss 0.625 (baseline 0.7692); 1 times the baseline's speed; 4 times fewer bytes sent.");
+  EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
+  EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",
+                                          "pareto-time", "pareto-bytes", "parallel"));
+  EXPECT_EQ(seen["drawn"], seen["charts"]);
+  EXPECT_EQ(seen["curves"], 2) << "the one that failed logged nothing";
+  EXPECT_THAT(seen["header"], ElementsAre("Row", "loss", "Step", "Trial", "Sent a step", "Compression",
+                                          "Speed-up", "Trials"));
+  EXPECT_THAT(seen["rows"], ElementsAre("lr=0.2", "lr=0.1", "lr=0.4")) << "the best first";
+  EXPECT_EQ(seen["sorted"].dump(), R"([["lr=0.1","lr=0.2","lr=0.4"],"ascending"])");
+  EXPECT_EQ(seen["sorted_back"].dump(), R"([["lr=0.4","lr=0.2","lr=0.1"],"descending"])");
+  const auto detail = seen["detail"].get<std::string>();
+  EXPECT_THAT(detail, HasSubstr(": failed"));
+  EXPECT_THAT(detail, HasSubstr("./train.sh --lr 0.4")) << "its command";
+  EXPECT_EQ(seen["details_left"], 0) << "another click closes it";
+  EXPECT_THAT(seen["filtered"], ElementsAre("lr=0.2"));
+  EXPECT_EQ(seen["shown"], "1 of 3 rows");
+  EXPECT_THAT(seen["none"], IsEmpty());
+  EXPECT_EQ(seen["controls_in_print"], false);
+  EXPECT_NE(seen["ground_light"], seen["ground_dark"]);
+  EXPECT_THAT(testing::read_file(page), Not(HasSubstr("it </script> fell")))
+      << "what a program says ends no script";
+  EXPECT_THAT(testing::read_file(page), HasSubstr("it \\u003c/script> fell over"));
+}
+
+TEST(SweepReport, OfNoTrialOneAndAThousand) {
+  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
+  for (const std::size_t count : {0u, 1u, 1000u}) {
+    SCOPED_TRACE(count);
+    const Sandbox sandbox;
+    keep_trials(sandbox.folder.path() / "many", count);
+    EXPECT_EQ(sandbox.run({"report", "many", "--output", "page.html"}).exit_code, 0);
+    EXPECT_FALSE(sandbox.has("many/report.html"));
+    const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "page.html");
+    ASSERT_TRUE(seen.is_object());
+    EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
+    EXPECT_EQ(seen["rows"].size(), count);
+    EXPECT_EQ(seen["drawn"], seen["charts"]);
+    if (count == 0) {
+      EXPECT_EQ(seen["verdict"], "The sweep has no trials.");
+      EXPECT_THAT(seen["charts"], IsEmpty());
+    } else if (count == 1) {
+      EXPECT_EQ(seen["verdict"], "Best: lr=0: loss 0.02; 4 times fewer bytes sent.");
+      EXPECT_EQ(seen["curves"], 1);
+    } else {
+      EXPECT_EQ(seen["curves"], 24) << "no more than can be told apart";
+    }
+  }
+}
+
+TEST(SweepReport, DrawsItsChartsAsPictures) {
+  if (find_browser().empty()) GTEST_SKIP() << "no browser of Chromium's kind";
+  const Sandbox sandbox;
+  run_sweep_of_three(sandbox);
+  for (const std::string format : {"svg", "png"}) {
+    const ProcessResult result =
+        sandbox.run({"report", "results", "--plots", "pictures", "--format", format});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("hookline: a chart is pictures/metric-by-time." + format + "\n"));
+    for (const std::string name :
+         {"metric-by-time", "metric-by-bytes", "metric-by-step", "pareto-time", "pareto-bytes", "parallel"}) {
+      const std::string picture = sandbox.read("pictures/" + name + "." + format);
+      EXPECT_TRUE(picture.starts_with(format == "svg" ? "<svg " : "\x89PNG\r\n")) << name;
+      EXPECT_TRUE(picture.ends_with(format == "svg" ? "</svg>" : "IEND\xae\x42\x60\x82")) << name;
+    }
+  }
+  EXPECT_THAT(sandbox.read("pictures/metric-by-time.svg"), HasSubstr("seconds since the start"));
+}
+
+TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
+  const Sandbox sandbox;
+  const fs::path folder = sandbox.folder.path() / "old";
+  keep_trials(folder, 2);
+  {
+    SQLite::Database database((folder / "state.sqlite").string(), SQLite::OPEN_READWRITE);
+    database.exec("DROP TABLE facts");
+    database.exec("PRAGMA user_version = 1");
+  }
+  const ProcessResult result = sandbox.run({"report", "old", "--jsonl", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(lines_of(result.out).size(), 2u);
+  EXPECT_EQ(SweepRecord::read(folder).facts.name, "");
+  keep_trials(folder, 2);
+  EXPECT_EQ(SweepRecord::read(folder).facts.name, "many")
+      << "the next run of the sweep adds what was not kept then";
+}
+
+TEST(SweepReport, SaysWhatIsWrong) {
+  const Sandbox sandbox;
+  const auto error = [&](std::vector<std::string> arguments, int code) {
+    arguments.insert(arguments.begin(), "report");
+    const ProcessResult result = sandbox.run(arguments);
+    EXPECT_EQ(result.exit_code, code);
+    EXPECT_EQ(result.out, "");
+    const std::vector<std::string> lines = lines_of(result.err);
+    const auto told = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.starts_with("hookline: error: ");
+    });
+    return told == lines.end() ? "" : *told;
+  };
+  EXPECT_EQ(error({"."}, 2),
+            "hookline: error: '.' is no folder of a sweep's results: it has no state.sqlite");
+  sandbox.folder.write("broken/state.sqlite", std::string(5000, 'x'));
+  EXPECT_EQ(error({"broken"}, 2),
+            "hookline: error: the state of the sweep, 'broken/state.sqlite', can't be used: file is not a "
+            "database");
+  keep_trials(sandbox.folder.path() / "one", 1);
+  EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
+              HasSubstr("--format 'jpg' is none: it is png or svg"));
+  EXPECT_THAT(
+      error({"one", "--output", "no/such/folder.html"}, 1),
+      ::testing::StartsWith("hookline: error: can't write 'no/such/folder.html', which is as it was: "));
+  EXPECT_EQ(error({"one", "--plots", "p", "--browser", "no-such-browser"}, 1),
+            "hookline: error: there is no program 'no-such-browser' to draw charts with");
+  EXPECT_EQ(error({"one", "--plots", "p", "--browser", "false"}, 1),
+            "hookline: error: 'false' did not draw the charts (exit code 1); it says: ");
+  testing::ProcessOptions options = sandbox.options({"report", "one", "--plots", "p"});
+  options.environment["PATH"] = sandbox.folder.path().string();
+  sandbox.folder.write("sh", "#!/bin/sh\nexec /bin/sh \"$@\"\n", true);
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: --plots takes a browser of Chromium's kind, and none is on PATH: install "
+            "chromium, or "
+            "name one with --browser\n");
+}
+
+}  // namespace
+}  // namespace hookline

@@ -76,9 +76,13 @@ int report(const Arguments& arguments) {
     log::info("the report is " + page.string());
     write(csv, trials_as_csv(results));
     write(json_lines, trials_as_json_lines(results));
-    if (!plots.empty())
-      for (const fs::path& file : write_plots(page, plots, format, browser))
-        log::info("a chart is " + file.string());
+    if (plots.empty()) return kSuccess;
+    fs::create_directories(plots);
+    for (const auto& [name, picture] : draw_plots(page, format, browser)) {
+      const fs::path file = fs::path(plots) / (name + "." + format);
+      replace_file(file, picture);
+      log::info("a chart is " + file.string());
+    }
     return kSuccess;
   } catch (const std::exception& error) {  // Error, and those of the file system
     log::error(error.what());

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "hooks/error.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
@@ -101,8 +100,8 @@ std::string find_browser() {
   return "";
 }
 
-std::vector<fs::path> write_plots(const fs::path& page, const fs::path& folder, const std::string& format,
-                                  const std::string& browser) {
+std::map<std::string, std::string> draw_plots(const fs::path& page, const std::string& format,
+                                              const std::string& browser) {
   const Profile profile;
   const fs::path dumped = profile.path / "dumped.html";
   std::vector<std::string> command = {browser,
@@ -127,13 +126,10 @@ std::vector<fs::path> write_plots(const fs::path& page, const fs::path& folder, 
   }
   const auto pictures = nlohmann::json::parse(
       from_base64(std::string_view(text).substr(begin + kBegin.size(), end - begin - kBegin.size())));
-  fs::create_directories(folder);
-  std::vector<fs::path> files;
-  for (const auto& [name, url] : pictures.items()) {
-    files.push_back(folder / (name + "." + format));
-    replace_file(files.back(), from_data_url(url.get_ref<const std::string&>()));
-  }
-  return files;
+  std::map<std::string, std::string> plots;
+  for (const auto& [name, url] : pictures.items())
+    plots[name] = from_data_url(url.get_ref<const std::string&>());
+  return plots;
 }
 
 }  // namespace hookline

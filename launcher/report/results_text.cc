@@ -34,6 +34,20 @@ Json measures_of(const Trial& trial) {
   return json.is_object() ? json : Json::object();
 }
 
+/// Those within another as "phase_seconds.forward".
+Json flat_measures_of(const Trial& trial) {
+  const Json measures = measures_of(trial);
+  Json flat = Json::object();
+  for (const auto& [name, value] : measures.items()) {
+    if (!value.is_object()) {
+      flat[name] = value;
+      continue;
+    }
+    for (const auto& [part, of_part] : value.items()) flat[name + "." + part] = of_part;
+  }
+  return flat;
+}
+
 /// What is of one trial, curves and logs apart.
 Json json_of(const Trial& trial) {
   const bool has_run =
@@ -114,17 +128,18 @@ std::string trials_as_csv(const SweepResults& results) {
   static constexpr const char* kPlain[] = {"id",       "status",  "reason", "repeat",
                                            "baseline", "seconds", "step",   "metric"};
   std::set<std::string> values, measures;
+  std::vector<Json> measured;
   for (const TrialResults& each : results.trials) {
     for (const auto& [key, value] : each.trial.planned.values) values.insert(key);
-    const Json measured = measures_of(each.trial);
-    for (const auto& [name, value] : measured.items()) measures.insert(name);
+    measured.push_back(flat_measures_of(each.trial));
+    for (const auto& [name, value] : measured.back().items()) measures.insert(name);
   }
   std::vector<std::string> names(std::begin(kPlain), std::end(kPlain));
   for (const std::string& key : values) names.push_back(quoted(key));
   for (const std::string& name : measures) names.push_back(quoted(name));
   std::string text = line_of(names);
-  for (const TrialResults& each : results.trials) {
-    const Json trial = json_of(each.trial);
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const Json trial = json_of(results.trials[i].trial);
     const auto member = [](const Json& object, const std::string& name) {
       const auto found = object.find(name);
       return found == object.end() ? std::string() : cell_of(*found);
@@ -132,7 +147,7 @@ std::string trials_as_csv(const SweepResults& results) {
     std::vector<std::string> cells;
     for (const char* name : kPlain) cells.push_back(member(trial, name));
     for (const std::string& key : values) cells.push_back(member(trial["values"], key));
-    for (const std::string& name : measures) cells.push_back(member(trial["measures"], name));
+    for (const std::string& name : measures) cells.push_back(member(measured[i], name));
     text += line_of(cells);
   }
   return text;

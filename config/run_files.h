@@ -6,6 +6,9 @@ namespace hookline {
 inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON for each Accelerator::log
 inline constexpr const char* kRunSummary = "summary.json";    // what the run has measured of itself
 
+// What a run whose hook compresses logs by itself, on some steps.
+inline constexpr const char* kCompressionError = "compression_error";
+
 // What each line of metrics has by itself.
 inline constexpr const char* kStepOfLine = "step";
 inline constexpr const char* kSecondsOfLine = "seconds";  // since the run's start

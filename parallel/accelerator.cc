@@ -63,7 +63,8 @@ struct Accelerator::State {
       run_folder;  // where it leaves what it has measured; of other ranks none
 
   ~State() {
-    if (run_folder && times.steps() > 0) write_run_summary(*run_folder / kRunSummary, times, wire_reports());
+    if (run_folder && times.steps() > 0)
+      write_run_summary(*run_folder / kRunSummary, times, world->device().is_cpu(), wire_reports());
   }
 
   std::vector<WireReport> wire_reports() const {
@@ -78,17 +79,38 @@ struct Accelerator::State {
       if (!last_loss.defined() || last_loss.numel() != 1) return std::nullopt;
       return last_loss.item<double>();
     };
-    const auto sent = [this] {
-      std::int64_t bytes = 0;
-      for (const auto& model : models) bytes += model->wire_report().bytes_sent;
-      return bytes;
-    };
-    tell_step(world->rank(), progress->steps, loss, sent);
+    tell_step(world->rank(), progress->steps, loss, [this] { return bytes_sent(); });
+  }
+
+  std::int64_t bytes_sent() const {
+    std::int64_t bytes = 0;
+    for (const auto& model : models) bytes += model->wire_report().bytes_sent;
+    return bytes;
+  }
+
+  double exposed_seconds() const {
+    double seconds = 0;
+    for (const auto& model : models) seconds += model->phases().exposed_communication;
+    return seconds;
+  }
+
+  PhaseSeconds phases() const {
+    PhaseSeconds all = progress->phases;
+    for (const auto& model : models) all += model->phases();
+    return all;
+  }
+
+  void log(const std::map<std::string, double>& values) {
+    if (!run_folder) return;
+    if (!metrics) metrics = std::make_unique<MetricsLog>(*run_folder / kMetricsFile, start);
+    metrics->add(progress->steps, bytes_sent(), values);
   }
 
   void after_step(bool last) {
-    times.step();
+    times.step(phases());
     tell();
+    for (const auto& model : models)
+      if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});
     if (!config.training.checkpoint_every_steps) return;
     std::set<const void*> in_hand;
     for (const auto& loader : loaders) {
@@ -245,7 +267,14 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
 void Accelerator::backward(const at::Tensor& loss) {
   const std::int64_t parts = config().training.gradient_accumulation_steps;
   state_->last_loss = loss.detach();
-  (parts > 1 ? loss / parts : loss).backward();
+  const double exposed_before = state_->exposed_seconds();
+  double seconds = 0;
+  {
+    const AddsTime timed(seconds);
+    (parts > 1 ? loss / parts : loss).backward();
+    for (const auto& model : state_->models) model->backward_ended(timed.start());
+  }
+  state_->progress->phases.backward += seconds - (state_->exposed_seconds() - exposed_before);
   for (const auto& model : state_->models) model->release_gradient_views();
 }
 
@@ -341,14 +370,7 @@ double Accelerator::clip_grad_norm(const std::vector<at::Tensor>& parameters, do
   return clip_gradient_norm(world(), *state_->shards, parameters, max_norm, norm_type);
 }
 
-void Accelerator::log(const std::map<std::string, double>& values) {
-  if (!state_->run_folder) return;
-  if (!state_->metrics)
-    state_->metrics = std::make_unique<MetricsLog>(*state_->run_folder / kMetricsFile, state_->start);
-  std::int64_t bytes_sent = 0;
-  for (const WireReport& report : state_->wire_reports()) bytes_sent += report.bytes_sent;
-  state_->metrics->add(steps_done(), bytes_sent, values);
-}
+void Accelerator::log(const std::map<std::string, double>& values) { state_->log(values); }
 
 std::string Accelerator::wire_summary() const { return wire_table(state_->wire_reports()); }
 

@@ -37,6 +37,12 @@ void at_end_of_backward(std::function<void()> action) {
       [&engine, action = std::move(action)]() mutable { engine.queue_callback(std::move(action)); });
 }
 
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
@@ -107,7 +113,13 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
     recorder = std::make_unique<GradientRecorder>(options_.record_gradients, options_.record_gradients_steps,
                                                   world_->rank(), names_, parameters_);
   }
-  auto guarded = std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder));
+  std::unique_ptr<CompressionError> error;
+  const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
+                                                 parameters_[0].scalar_type());
+  if (sent < bytes_of(parameters_) && world_->device().is_cpu())
+    error = std::make_unique<CompressionError>(world_);
+  auto guarded =
+      std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder), std::move(error));
   hook_ = guarded.get();
   reducer_->register_comm_hook(std::move(guarded));
 }
@@ -271,12 +283,20 @@ at::Tensor Ddp::used_parameters() const {
   return options_.find_unused_parameters ? reducer_->used_parameters() : at::Tensor();
 }
 
+/// From when its last bucket was handed over a backward only waits.
+void Ddp::backward_ended(AddsTime::Clock::time_point start) {
+  const auto last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
+  if (last > start) exposed_seconds() += std::chrono::duration<double>(AddsTime::Clock::now() - last).count();
+}
+
+std::optional<double> Ddp::take_compression_error() {
+  return hook_ ? hook_->take_compression_error() : std::nullopt;
+}
+
 WireReport Ddp::wire_report() const {
   WireReport report;
-  for (const at::Tensor& parameter : parameters_) {
-    report.parameters += parameter.numel();
-    report.gradient_bytes += static_cast<std::int64_t>(parameter.nbytes());
-  }
+  for (const at::Tensor& parameter : parameters_) report.parameters += parameter.numel();
+  report.gradient_bytes = bytes_of(parameters_);
   report.steps = steps_;
   if (hook_) {
     const CommHook& hook = hook_->hook();

@@ -106,6 +106,8 @@ class Ddp : public Engine {
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
   at::Tensor used_parameters() const;
   WireReport wire_report() const override;
+  void backward_ended(AddsTime::Clock::time_point start) override;
+  std::optional<double> take_compression_error() override;
 
  private:
   void build_reducer();

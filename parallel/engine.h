@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "parallel/phases.h"
 
 namespace hookline {
 
@@ -57,8 +60,21 @@ class Engine : public AroundForward {
 
   virtual WireReport wire_report() const = 0;
 
+  /// Of its forwards, and what this rank has waited for others.
+  const PhaseSeconds& phases() const { return phases_; }
+  void add_forward(double seconds) { phases_.forward += seconds; }
+  /// After a backward that began at `start`.
+  virtual void backward_ended(AddsTime::Clock::time_point /*start*/) {}
+
+  /// How far from the exact average the gradients of the last step were, if that was measured; each once.
+  virtual std::optional<double> take_compression_error() { return std::nullopt; }
+
+ protected:
+  double& exposed_seconds() { return phases_.exposed_communication; }
+
  private:
   bool sync_ = true;
+  PhaseSeconds phases_;
 };
 
 }  // namespace hookline

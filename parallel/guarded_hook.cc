@@ -6,20 +6,26 @@
 namespace hookline {
 
 GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
-                         std::unique_ptr<GradientRecorder> recorder)
+                         std::unique_ptr<GradientRecorder> recorder, std::unique_ptr<CompressionError> error)
     : world_(std::move(world)),
       hook_(std::move(hook)),
       recorder_(std::move(recorder)),
+      error_(std::move(error)),
       name_(hook_->describe()) {}
 
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   const std::string what = "step " + std::to_string(step_) + " of " + name_;
+  const bool is_measured = error_ && CompressionError::measures(step_);
+  last_bucket_at_ = AddsTime::Clock::now();
   if (bucket.isLast()) ++step_;
   FuturePtr result = make_future();
   try {
     if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
     if (recorder_) recorder_->take(GradBucket(bucket));
+    std::optional<CompressionError::Sample> sample;
+    if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
     result = hook_->runHook(bucket);
+    if (sample) result = sample->compared(result);
   } catch (...) {
     result->setError(std::current_exception());
   }

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hooks/comm_hook.h"
+#include "parallel/compression_error.h"
 #include "parallel/gradient_recorder.h"
+#include "parallel/phases.h"
 #include "parallel/process_group.h"
 
 namespace hookline {
@@ -15,9 +18,9 @@ namespace hookline {
 /// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …". Steps count from 0.
 class GuardedHook : public c10d::CommHookInterface {
  public:
-  /// `recorder`, if there is one, gets each bucket before the hook does.
+  /// `recorder`, if there is one, gets each bucket before the hook does; so does `error`, if there is one.
   GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
-              std::unique_ptr<GradientRecorder> recorder);
+              std::unique_ptr<GradientRecorder> recorder, std::unique_ptr<CompressionError> error);
 
   FuturePtr runHook(c10d::GradBucket& bucket) override;
   at::Tensor parseHookResult(const c10::IValue& result) override;
@@ -25,11 +28,15 @@ class GuardedHook : public c10d::CommHookInterface {
   CommHook& hook() { return *hook_; }
   std::int64_t steps() const { return step_; }
   void start_at(std::int64_t step) { step_ = step; }
+  AddsTime::Clock::time_point last_bucket_at() const { return last_bucket_at_; }
+  std::optional<double> take_compression_error() { return error_ ? error_->take() : std::nullopt; }
 
  private:
   std::shared_ptr<World> world_;
   std::unique_ptr<CommHook> hook_;
   std::unique_ptr<GradientRecorder> recorder_;
+  std::unique_ptr<CompressionError> error_;
+  AddsTime::Clock::time_point last_bucket_at_{};
   std::string name_;  // as the hook describes itself
   std::int64_t step_ = 0;
 };

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 
+#include "parallel/phases.h"
+
 namespace hookline {
 
 namespace detail {
@@ -17,6 +19,7 @@ struct TrainingProgress {
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
   std::function<bool()> averages;  // has any backward between ranks been prepared for?
   std::int64_t optimizers = 0;     // prepared so far
+  PhaseSeconds phases;             // of backward passes and of optimizers
   std::function<void()> before_step, after_zero_grad;
   std::function<void(bool last)> after_step;  // `last`: of the optimizers in the order of their preparation
 };
@@ -37,7 +40,10 @@ class PreparedOptimizer {
     if (!progress_->sync_gradients) return;
     if (progress_->steps == 0) detail::check_first_step(*progress_);
     if (progress_->before_step) progress_->before_step();
-    optimizer_->step();
+    {
+      const AddsTime timed(progress_->phases.optimizer);
+      optimizer_->step();
+    }
     ++progress_->steps;
     if (progress_->after_step) progress_->after_step(number_ == progress_->optimizers);
   }

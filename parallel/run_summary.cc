@@ -12,11 +12,16 @@
 
 namespace hookline {
 
-void StepTimes::step() {
+void StepTimes::step(const PhaseSeconds& so_far) {
   const Clock::time_point now = Clock::now();
-  if (++steps_ > 1 && seconds_.size() < kMostKept)
+  if (++steps_ == 1) {
+    first_ = now;
+    phases_at_first_ = so_far;
+  } else if (seconds_.size() < kMostKept) {
     seconds_.push_back(std::chrono::duration<float>(now - last_).count());
+  }
   last_ = now;
+  phases_ = so_far;
 }
 
 double StepTimes::median() const {
@@ -27,11 +32,34 @@ double StepTimes::median() const {
   return static_cast<double>(*middle);
 }
 
-void write_run_summary(const std::filesystem::path& file, const StepTimes& times,
+double StepTimes::mean() const {
+  if (steps_ < 2) return 0;
+  return std::chrono::duration<double>(last_ - first_).count() / static_cast<double>(steps_ - 1);
+}
+
+PhaseSeconds StepTimes::mean_phases() const {
+  if (steps_ < 2) return {};
+  const auto mean_of = [&](double PhaseSeconds::*phase) {
+    return (phases_.*phase - phases_at_first_.*phase) / static_cast<double>(steps_ - 1);
+  };
+  return {mean_of(&PhaseSeconds::forward), mean_of(&PhaseSeconds::backward),
+          mean_of(&PhaseSeconds::exposed_communication), mean_of(&PhaseSeconds::optimizer)};
+}
+
+void write_run_summary(const std::filesystem::path& file, const StepTimes& times, bool has_phases,
                        const std::vector<WireReport>& reports) {
   nlohmann::ordered_json summary;
   summary["steps"] = times.steps();
   if (times.median() > 0) summary["step_seconds"] = times.median();
+  if (has_phases && times.steps() > 1) {
+    const PhaseSeconds phases = times.mean_phases();
+    const double known = phases.forward + phases.backward + phases.exposed_communication + phases.optimizer;
+    summary["phase_seconds"] = {{"forward", phases.forward},
+                                {"backward", phases.backward},
+                                {"exposed_communication", phases.exposed_communication},
+                                {"optimizer", phases.optimizer},
+                                {"other", std::max(0.0, times.mean() - known)}};
+  }
   double sent = 0, whole = 0;
   for (const WireReport& report : reports) {
     if (report.steps == 0) continue;

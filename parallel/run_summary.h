@@ -6,32 +6,40 @@
 #include <filesystem>
 #include <vector>
 
-#include "parallel/ddp.h"
+#include "parallel/engine.h"
+#include "parallel/phases.h"
 
 namespace hookline {
 
 /// The time between optimizer steps. A step costs it a look at the clock.
 class StepTimes {
  public:
-  void step();
+  /// `so_far`: since the run's start.
+  void step(const PhaseSeconds& so_far);
 
   std::int64_t steps() const { return steps_; }
   /// The median, in seconds; 0 before the second step.
   double median() const;
+  /// The means, in seconds, from the second step on; the first is not like the others. 0 before the second.
+  double mean() const;
+  PhaseSeconds mean_phases() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kMostKept = 100'000;  // of a longer run the first
 
   std::int64_t steps_ = 0;
-  Clock::time_point last_{};
+  Clock::time_point first_{}, last_{};
+  PhaseSeconds phases_at_first_, phases_;
   std::vector<float> seconds_;
 };
 
-/// Writes {"steps", "step_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "peak_memory_bytes"}: the median time
-/// of a step; what this rank has handed to collectives for its models' gradients, and what plain gradients would have
-/// taken, on average over its steps; the most memory that the process had (getrusage). Warns if the file can't be written.
-void write_run_summary(const std::filesystem::path& file, const StepTimes& times,
+/// Writes {"steps", "step_seconds", "phase_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "peak_memory_bytes"}: the
+/// median time of a step; if `has_phases`, the means of its parts, {"forward", "backward", "exposed_communication",
+/// "optimizer", "other"}; what this rank has handed to collectives for its models' gradients, and what plain gradients would
+/// have taken, on average over its steps; the most memory that the process had (getrusage). Warns if the file can't be
+/// written.
+void write_run_summary(const std::filesystem::path& file, const StepTimes& times, bool has_phases,
                        const std::vector<WireReport>& reports);
 
 }  // namespace hookline

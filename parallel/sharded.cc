@@ -297,6 +297,7 @@ void Sharded::start_gather(Unit& unit) {
 
 void Sharded::gather(Unit& unit) {
   start_gather(unit);
+  const AddsTime waiting(exposed_seconds());
   unit.parameters.finish_gather(*world_, what("gathering the parameters", unit));
 }
 
@@ -419,6 +420,7 @@ void Sharded::start_reduction(Unit& unit) {
 
 bool Sharded::is_soon_over(const Reduction& reduction) {
   if (!reduction.started.work || world_->uses_nccl()) return true;  // then only the stream waits
+  const AddsTime waiting(exposed_seconds());
   const auto give_up =
       std::chrono::steady_clock::now() + (was_waited_in_vain_ ? std::chrono::seconds(0) : kPatience);
   while (!reduction.started.work->isCompleted()) {
@@ -435,7 +437,10 @@ bool Sharded::is_soon_over(const Reduction& reduction) {
 void Sharded::finish_oldest_reduction() {
   const at::NoGradGuard no_grad;
   Reduction& oldest = reductions_.front();
-  if (oldest.started.work) world_->wait(oldest.started.work, what("averaging the gradients", *oldest.unit));
+  if (oldest.started.work) {
+    const AddsTime waiting(exposed_seconds());
+    world_->wait(oldest.started.work, what("averaging the gradients", *oldest.unit));
+  }
   oldest.unit->parameters.add_gradient(oldest.index, scatter_->finish(std::move(oldest.started)));
   reductions_.pop_front();
 }

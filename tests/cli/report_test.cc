@@ -43,7 +43,8 @@ void run_sweep_of_three(const Sandbox& sandbox) {
       "  awk -v s=$step -v lr=$2 'BEGIN { printf \"{\\\"step\\\": %d, \\\"seconds\\\": %g, "
       "\\\"bytes_sent\\\": %d, \\\"loss\\\": %g}\\n\", s, s / 10, s * 1000, 1 / (1 + s * lr) }'\n"
       "done > \"$HOOKLINE_RUN_DIR/metrics.jsonl\"\n"
-      "echo '{\"step_seconds\": 0.1, \"bytes_per_step\": 1000, \"uncompressed_bytes_per_step\": 4000}' "
+      "echo '{\"step_seconds\": 0.1, \"bytes_per_step\": 1000, \"phase_seconds\": {\"forward\": 0.02}, "
+      "\"uncompressed_bytes_per_step\": 4000}' "
       "> \"$HOOKLINE_RUN_DIR/summary.json\"\n");
   sandbox.folder.write("tried.toml",
                        "[sweep]\nprogram = [\"./train.sh\"]\nmetric = \"loss\"\n"
@@ -85,16 +86,22 @@ void keep_trials(const fs::path& folder, std::size_t count) {
     fs::create_directories(run);
     std::ofstream(run / "../../config.toml") << "[launch]\n";
     std::ofstream log(run / "metrics.jsonl");
-    for (int step = 1; step <= 50; ++step)
+    for (int step = 1; step <= 50; ++step) {
+      const double loss = 1.0 / static_cast<double>(step + static_cast<int>(i));
       log << nlohmann::json{{"step", step},
                             {"seconds", 0.1 * step},
-                            {"loss", 1.0 / static_cast<double>(step + i)}}
+                            {"loss", loss},
+                            {"compression_error", loss / 2}}
           << "\n";
+    }
     TrialResult result;
     result.metric = 1.0 / static_cast<double>(50 + i);
     result.seconds = 1;
     result.ran_well = true;
-    result.measures = R"({"step_seconds": 0.1, "bytes_per_step": 1000, "uncompressed_bytes_per_step": 4000})";
+    result.measures =
+        R"({"step_seconds": 0.1, "bytes_per_step": 1000, "uncompressed_bytes_per_step": 4000,)"
+        R"( "phase_seconds": {"forward": 0.02, "backward": 0.04, "exposed_communication": 0.01,)"
+        R"( "optimizer": 0.01, "other": 0.02}})";
     state.end(plan.trials[i].id, result);
   }
 }
@@ -124,12 +131,13 @@ TEST(SweepReport, WritesTablesForPrograms) {
   std::vector<std::string> lines = lines_of(result.out);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0],
-            "id,status,reason,repeat,baseline,seconds,step,metric,args.lr,bytes_per_step,step_seconds,"
+            "id,status,reason,repeat,baseline,seconds,step,metric,args.lr,bytes_per_step,phase_seconds."
+            "forward,step_seconds,"
             "uncompressed_bytes_per_step\r");
   EXPECT_THAT(lines[1], HasSubstr(",done,,0,true,"));
-  EXPECT_THAT(lines[1], HasSubstr(",0.1,1000,0.1,4000\r"));
+  EXPECT_THAT(lines[1], HasSubstr(",0.1,1000,0.02,0.1,4000\r"));
   EXPECT_THAT(lines[3], HasSubstr(",failed,"));
-  EXPECT_THAT(lines[3], ::testing::EndsWith(",,,0.4,,,\r"));
+  EXPECT_THAT(lines[3], ::testing::EndsWith(",,,0.4,,,,\r"));
   lines = lines_of(sandbox.read("trials.jsonl"));
   ASSERT_EQ(lines.size(), 3u);
   const auto trial = nlohmann::json::parse(lines[0]);
@@ -156,7 +164,7 @@ TEST(SweepReport, IsShownByABrowser) {
       "Best: lr=0.2: loss 0.625 (baseline 0.7692); 1 times the baseline's speed; 4 times fewer bytes sent.");
   EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
   EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",
-                                          "pareto-time", "pareto-bytes", "parallel"));
+                                          "pareto-time", "pareto-bytes", "phases", "parallel"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
   EXPECT_EQ(seen["curves"], 2) << "the one that failed logged nothing";
   EXPECT_THAT(seen["header"], ElementsAre("Row", "loss", "Step", "Trial", "Sent a step", "Compression",
@@ -197,6 +205,8 @@ TEST(SweepReport, OfNoTrialOneAndAThousand) {
     } else if (count == 1) {
       EXPECT_EQ(seen["verdict"], "Best: lr=0: loss 0.02; 4 times fewer bytes sent.");
       EXPECT_EQ(seen["curves"], 1);
+      EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
+                                              "pareto-time", "pareto-bytes", "phases"));
     } else {
       EXPECT_EQ(seen["curves"], 24) << "no more than can be told apart";
     }
@@ -212,8 +222,8 @@ TEST(SweepReport, DrawsItsChartsAsPictures) {
         sandbox.run({"report", "results", "--plots", "pictures", "--format", format});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("hookline: a chart is pictures/metric-by-time." + format + "\n"));
-    for (const std::string name :
-         {"metric-by-time", "metric-by-bytes", "metric-by-step", "pareto-time", "pareto-bytes", "parallel"}) {
+    for (const std::string name : {"metric-by-time", "metric-by-bytes", "metric-by-step", "pareto-time",
+                                   "pareto-bytes", "phases", "parallel"}) {
       const std::string picture = sandbox.read("pictures/" + name + "." + format);
       EXPECT_TRUE(picture.starts_with(format == "svg" ? "<svg " : "\x89PNG\r\n")) << name;
       EXPECT_TRUE(picture.ends_with(format == "svg" ? "</svg>" : "IEND\xae\x42\x60\x82")) << name;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,41 @@ TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
   EXPECT_THAT(result.err, HasSubstr("1.1 MB -> 8.5 kB a step after step 10"));
 }
 
+TEST(Digits, LeavesWhatTheRunHasMeasured) {
+  const TemporaryFolder folder;
+  const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd.toml", DIGITS_PROGRAM);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto run = folder.path() / "hookline-runs" / "latest";
+  const auto summary = nlohmann::json::parse(read_file(run / "summary.json"));
+  const double steps = summary.at("steps"), step_seconds = summary.at("step_seconds");
+  EXPECT_EQ(steps, 230);
+  double sum = 0;
+  for (const char* phase : {"forward", "backward", "exposed_communication", "optimizer", "other"}) {
+    const double seconds = summary.at("phase_seconds").at(phase);
+    EXPECT_GE(seconds, 0) << phase;
+    sum += seconds;
+  }
+  EXPECT_GT(sum, step_seconds / 2) << "together they are the mean";
+  EXPECT_GT(summary.at("phase_seconds").at("backward"), 0);
+
+  std::istringstream lines(read_file(run / "metrics.jsonl"));
+  std::map<int, double> errors;
+  double bytes_before = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_GE(json.at("bytes_sent"), bytes_before);
+    bytes_before = json.at("bytes_sent");
+    if (json.contains("compression_error")) errors[json.at("step")] = json.at("compression_error");
+  }
+  std::vector<int> measured;
+  for (const auto& [step, error] : errors) {
+    measured.push_back(step);
+    EXPECT_TRUE(step <= 10 ? error < 1e-6 : error > 1e-3)
+        << step << ": " << error << "; PowerSGD starts at step 10";
+  }
+  EXPECT_THAT(measured, ::testing::ElementsAre(2, 3, 5, 9, 17, 33, 65, 129));
+}
+
 TEST(Digits, TellsTheLauncherHowFarItIs) {
   const TemporaryFolder folder;
   const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd_fp16.toml",
@@ -79,6 +117,23 @@ TEST(Digits, TellsTheLauncherHowFarItIs) {
                              "[0-9.e-]+ · [0-9.]+ [kM]?B/s\n")))
       << result.err;
 }
+
+class Charlm : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Charlm, LearnsAndWritesASample) {
+  const TemporaryFolder folder;
+  const ProcessResult result = launch(folder, std::string(CHARLM_FOLDER) + "/" + GetParam(), CHARLM_PROGRAM,
+                                      {"--set", "training.max_steps=40"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      result.out, found, std::regex(R"(epoch  1  loss [0-9.]+  validation ([0-9.]+)  [0-9]+ tokens/s)")))
+      << result.out << result.err;
+  EXPECT_LT(std::stod(found[1]), 3.3) << "an even guess is 4.3";
+  EXPECT_GT(found.suffix().length(), 316) << "what it has written: 16 characters of the text, 300 of its own";
+}
+
+INSTANTIATE_TEST_SUITE_P(Example, Charlm, ::testing::Values("power_sgd.toml", "full_shard.toml"));
 
 TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
   const TemporaryFolder folder;

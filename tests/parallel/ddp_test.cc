@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -177,6 +179,76 @@ TEST(Ddp, CountsTheBytesOfAHookThatBroughtItsOwnContext) {
     model.forward(of_rank(*world)).sum().backward();
     const WireReport report = model.ddp().wire_report();
     EXPECT_EQ(report.bytes_sent, report.gradient_bytes / 2);
+  });
+}
+
+/// The average, all of it multiplied by 0.75, for no bytes.
+class Shrinking : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override {
+    return comm().all_reduce(bucket.buffer().mul_(0.75 / world_size()));
+  }
+  std::string describe() const override { return "shrinking"; }
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>&, at::ScalarType) const override { return 0; }
+};
+
+TEST(Ddp, MeasuresHowFarAHookIsFromTheAverageInFewSteps) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto net = std::make_shared<TwoLayersImpl>(4, 200'000);  // more elements than are compared
+    Model model(world, net, {});
+    model.register_comm_hook(std::make_unique<Shrinking>(model.ddp().hook_context()));
+    std::vector<int> measured;
+    for (int step = 0; step < 10; ++step) {
+      model.zero_grad();
+      model.forward(of_rank(*world)).sum().backward();
+      EXPECT_TRUE(net->second->bias.grad().eq(0.75 * 3).all().item<bool>())
+          << "what is measured stays as it is";
+      const auto error = model.engine().take_compression_error();
+      EXPECT_FALSE(model.engine().take_compression_error()) << "each once";
+      if (!error) continue;
+      measured.push_back(step);
+      EXPECT_NEAR(*error, 0.25, 1e-5);
+    }
+    EXPECT_THAT(measured, ::testing::ElementsAre(1, 2, 4, 8));
+    const WireReport report = model.ddp().wire_report();
+    EXPECT_EQ(report.bytes_sent, 10 * report.gradient_bytes) << "without what the comparison takes";
+  });
+}
+
+TEST(Ddp, ComparesNothingForAHookThatDoesNotCompress) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Model model(world, std::make_shared<TwoLayersImpl>(), {});
+    model.register_comm_hook(Registry::instance().build("allreduce", "no", {}, model.ddp().hook_context()));
+    for (int step = 0; step < 3; ++step) {
+      model.forward(of_rank(*world)).sum().backward();
+      EXPECT_FALSE(model.engine().take_compression_error());
+    }
+  });
+}
+
+TEST(Ddp, TellsWaitingFromComputing) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Model model(world, std::make_shared<TwoLayersImpl>(), {});
+    const auto late = std::chrono::milliseconds(1000);
+    const auto begun = AddsTime::Clock::now();
+    const at::Tensor loss = model.forward(of_rank(*world)).sum();
+    if (world->rank() == 1) std::this_thread::sleep_for(late);
+    const auto start = AddsTime::Clock::now();
+    loss.backward();
+    model.engine().backward_ended(start);
+    const std::chrono::duration<double> took = AddsTime::Clock::now() - begun;
+    const PhaseSeconds& phases = model.engine().phases();
+    EXPECT_GT(phases.forward, 0);
+    EXPECT_LT(phases.forward, took.count());
+    if (world->rank() == 0) {
+      EXPECT_GT(phases.exposed_communication, 0.1) << "it waited for the other";
+    }
+    EXPECT_LT(phases.exposed_communication, took.count());
+    const double before = phases.forward;
+    const torch::NoGradGuard no_grad;
+    model.forward(of_rank(*world));
+    EXPECT_EQ(phases.forward, before) << "an evaluation is no part of a step";
   });
 }
 

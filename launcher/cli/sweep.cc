@@ -27,6 +27,7 @@
 #include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
+#include "launcher/supervise/machine.h"
 #include "launcher/supervise/shell.h"
 #include "launcher/sweep/run_sweep.h"
 #include "launcher/sweep/table.h"
@@ -215,9 +216,7 @@ SweepFacts facts_of(const fs::path& file, const SweepFile& sweep, const SweepMac
   std::vector<std::string> command = {"hookline", "sweep"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   facts.command = shell_line(command);
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  facts.machine = std::string(host) + ", " + count_text(machine.cores.size(), "core");
+  facts.machine = host_name() + ", " + count_text(machine.cores.size(), "core");
   if (machine.gpus > 0) facts.machine += ", " + count_text(static_cast<std::size_t>(machine.gpus), "GPU");
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

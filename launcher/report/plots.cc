@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cctype>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "hooks/error.h"
+#include "launcher/supervise/program.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
@@ -94,8 +95,10 @@ std::string last_line(const std::string& text) { return text.substr(text.rfind('
 
 std::string find_browser() {
   for (const char* name : kBrowsers) {
-    const CommandOutput found = output_of({"sh", "-c", std::string("command -v ") + name});
-    if (found.exit_code == 0) return found.text;
+    try {
+      return find_program({name}, search_path()).executable.string();
+    } catch (const ProgramError&) {  // the next one, then
+    }
   }
   return "";
 }

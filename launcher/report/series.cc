@@ -49,9 +49,7 @@ std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesyste
       return value != json->end() && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
     };
     SeriesPoint point;
-    const auto step = number(kStepOfLine);
-    point.step = step && std::abs(*step) < 9e18 ? static_cast<std::int64_t>(*step) : lines;
-    ++lines;
+    point.step = step_of(*json, lines++);
     point.seconds = number(kSecondsOfLine);
     point.bytes_sent = number(kBytesOfLine);
     for (const auto& [name, value] : json->items()) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "config/run_files.h"
+
 namespace hookline {
 namespace {
 
@@ -52,6 +54,12 @@ std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
   return json;
 }
 
+std::int64_t step_of(const nlohmann::json& line, std::int64_t lines) {
+  const auto step = line.find(kStepOfLine);
+  const bool has_step = step != line.end() && step->is_number() && std::abs(step->get<double>()) < 9e18;
+  return has_step ? static_cast<std::int64_t>(step->get<double>()) : lines;
+}
+
 MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
     : file_(std::move(file)), metric_(std::move(metric)) {}
 
@@ -84,12 +92,9 @@ void MetricsFile::take(const std::string& line) {
       points_.push_back({step_.value_or(0), std::numeric_limits<double>::quiet_NaN()});  // 1e999
     return;
   }
-  const auto step = json->find("step");
-  const bool has_step = step != json->end() && step->is_number() && std::abs(step->get<double>()) < 9e18;
-  step_ = has_step ? static_cast<std::int64_t>(step->get<double>()) : lines_;
-  ++lines_;
+  step_ = step_of(*json, lines_++);
   for (const auto& [name, value] : json->items()) {
-    if (name == "step") continue;
+    if (name == kStepOfLine) continue;
     const bool is_nan = value.is_null();
     if (!value.is_number() && !is_nan) continue;
     names_.insert(name);

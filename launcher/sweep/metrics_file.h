@@ -15,6 +15,9 @@ namespace hookline {
 /// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no object.
 std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 
+/// The step of a line, or `lines`, how many came before it, if it has none.
+std::int64_t step_of(const nlohmann::json& line, std::int64_t lines);
+
 /// One value of a metric.
 struct MetricPoint {
   std::int64_t step = 0;  // the line's "step"; of a line without one, how many came before

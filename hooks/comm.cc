@@ -10,9 +10,6 @@
 
 namespace hookline {
 
-Stage::Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> bytes)
-    : group_(std::move(group)), bytes_(std::move(bytes)) {}
-
 FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
   FuturePtr result = make_future(tensor.device());
   std::optional<c10::Stream> stream;
@@ -44,7 +41,7 @@ void Stage::start(const Waiting& waiting) {
     // Another bucket's thread may be the one that starts this collective: with the stream of its own.
     const c10::OptionalStreamGuard stream(waiting.stream);
     std::vector<at::Tensor> tensors{waiting.tensor};
-    bytes_->fetch_add(static_cast<std::int64_t>(waiting.tensor.nbytes()));
+    bytes_.fetch_add(static_cast<std::int64_t>(waiting.tensor.nbytes()));
     const c10::intrusive_ptr<c10d::Work> work = group_->allreduce(tensors);
     // The work's own future may hold a list; ours holds the tensor, and keeps `work` until it is done.
     work->getFuture()->addCallback(
@@ -71,18 +68,31 @@ void Stage::start(const Waiting& waiting) {
 }
 
 Comm::Comm(int rank, int world_size, GroupFactory make_group)
-    : rank_(rank),
-      world_size_(world_size),
-      make_group_(std::move(make_group)),
-      bytes_(std::make_shared<std::atomic<std::int64_t>>(0)),
-      first_(open_stage("gradients")) {}
+    : rank_(rank), world_size_(world_size), make_group_(std::move(make_group)) {
+  open_stage("gradients");
+}
 
 FuturePtr Comm::all_reduce(at::Tensor tensor) {
-  return first_->all_reduce(first_->take_turn(), std::move(tensor));
+  Stage& first = *stages_.front().stage;
+  return first.all_reduce(first.take_turn(), std::move(tensor));
 }
 
 std::shared_ptr<Stage> Comm::open_stage(const std::string& name) {
-  return std::make_shared<Stage>(make_group_("hook-" + std::to_string(stages_++) + "-" + name), bytes_);
+  auto stage = std::make_shared<Stage>(make_group_("hook-" + std::to_string(stages_.size()) + "-" + name));
+  stages_.push_back({name, stage});
+  return stage;
+}
+
+std::int64_t Comm::bytes_sent() const {
+  std::int64_t bytes = 0;
+  for (const Opened& each : stages_) bytes += each.stage->bytes();
+  return bytes;
+}
+
+std::vector<StageBytes> Comm::bytes_by_stage() const {
+  std::vector<StageBytes> all;
+  for (const Opened& each : stages_) all.push_back({each.name, each.stage->bytes()});
+  return all;
 }
 
 }  // namespace hookline

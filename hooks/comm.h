@@ -21,6 +21,12 @@ namespace hookline {
 
 using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 
+/// What a rank has handed to the collectives of one stage.
+struct StageBytes {
+  std::string stage;
+  std::int64_t bytes = 0;
+};
+
 /// Makes a process group of all ranks; `name` keeps groups apart. A collective: every rank makes the same groups in
 /// the same order.
 using GroupFactory = std::function<ProcessGroupPtr(const std::string& name)>;
@@ -35,7 +41,7 @@ using GroupFactory = std::function<ProcessGroupPtr(const std::string& name)>;
 /// Thread-safe. Every turn that is taken must be used exactly once, by all_reduce or skip.
 class Stage {
  public:
-  Stage(ProcessGroupPtr group, std::shared_ptr<std::atomic<std::int64_t>> bytes);
+  explicit Stage(ProcessGroupPtr group) : group_(std::move(group)) {}
 
   /// The next turn; to be taken in the same order on every rank.
   std::uint64_t take_turn() { return turns_taken_.fetch_add(1); }
@@ -45,6 +51,9 @@ class Stage {
 
   /// Gives `turn` up: the bucket has nothing to send in this stage.
   void skip(std::uint64_t turn);
+
+  /// That this rank has handed to its collectives so far.
+  std::int64_t bytes() const { return bytes_.load(); }
 
  private:
   struct Waiting {
@@ -56,7 +65,7 @@ class Stage {
   void start(const Waiting& waiting);
 
   ProcessGroupPtr group_;
-  std::shared_ptr<std::atomic<std::int64_t>> bytes_;
+  std::atomic<std::int64_t> bytes_{0};
   std::atomic<std::uint64_t> turns_taken_{0};
   std::mutex mutex_;  // guards the rest; never held while a collective is started
   std::map<std::uint64_t, Waiting> waiting_;
@@ -100,15 +109,19 @@ class Comm {
   std::shared_ptr<Stage> open_stage(const std::string& name);
 
   /// Bytes that this rank has handed to collectives so far.
-  std::int64_t bytes_sent() const { return bytes_->load(); }
+  std::int64_t bytes_sent() const;
+  /// The same by stages, in the order in which they were opened; the first, of all_reduce, is "gradients".
+  std::vector<StageBytes> bytes_by_stage() const;
 
  private:
   int rank_;
   int world_size_;
   GroupFactory make_group_;
-  std::shared_ptr<std::atomic<std::int64_t>> bytes_;
-  int stages_ = 0;
-  std::shared_ptr<Stage> first_;
+  struct Opened {
+    std::string name;
+    std::shared_ptr<Stage> stage;
+  };
+  std::vector<Opened> stages_;  // the first is that of all_reduce
 };
 
 }  // namespace hookline

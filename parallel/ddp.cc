@@ -293,21 +293,25 @@ std::optional<double> Ddp::take_compression_error() {
   return hook_ ? hook_->take_compression_error() : std::nullopt;
 }
 
+const Comm& Ddp::comm_of_gradients() const { return hook_ ? *hook_->hook().context().comm : *comm_; }
+
+std::int64_t Ddp::bytes_sent() const { return comm_of_gradients().bytes_sent(); }
+
 WireReport Ddp::wire_report() const {
   WireReport report;
   for (const at::Tensor& parameter : parameters_) report.parameters += parameter.numel();
   report.gradient_bytes = bytes_of(parameters_);
   report.steps = steps_;
+  report.bytes_sent = bytes_sent();
+  report.stages = comm_of_gradients().bytes_by_stage();
   if (hook_) {
     const CommHook& hook = hook_->hook();
     report.pipeline = hook.describe();
-    report.bytes_sent = hook.context().comm->bytes_sent();
     report.bytes_per_step = hook.bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                 parameters_[0].scalar_type());
     report.first_full_step = hook.first_full_step();
   } else {
     report.pipeline = "no hook";
-    report.bytes_sent = comm_->bytes_sent();
     report.bytes_per_step = report.gradient_bytes;
   }
   return report;

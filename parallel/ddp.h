@@ -106,6 +106,7 @@ class Ddp : public Engine {
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
   at::Tensor used_parameters() const;
   WireReport wire_report() const override;
+  std::int64_t bytes_sent() const override;
   void backward_ended(AddsTime::Clock::time_point start) override;
   std::optional<double> take_compression_error() override;
 
@@ -121,7 +122,9 @@ class Ddp : public Engine {
   DdpOptions options_;
   std::vector<std::string> names_;      // of parameters_
   std::vector<at::Tensor> parameters_;  // those that require a gradient
-  std::shared_ptr<Comm> comm_;          // of the gradients, through a hook or without one
+  const Comm& comm_of_gradients() const;
+
+  std::shared_ptr<Comm> comm_;  // of the gradients, through a hook or without one
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hooks/comm.h"
 #include "parallel/phases.h"
 
 namespace hookline {
@@ -22,6 +23,7 @@ struct WireReport {
   std::int64_t gradient_bytes = 0;   // of one step, uncompressed
   std::int64_t steps = 0;            // forward passes whose backward communicates
   std::int64_t bytes_sent = 0;       // that this rank handed to collectives
+  std::vector<StageBytes> stages;    // the same, by what they were for
   std::int64_t bytes_per_step = 0;   // expected once the hook compresses
   std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
 };
@@ -59,6 +61,8 @@ class Engine : public AroundForward {
   virtual void summon_full_parameters(const std::function<void()>& body) { body(); }
 
   virtual WireReport wire_report() const = 0;
+  /// As the report has it, at the cost of a look.
+  virtual std::int64_t bytes_sent() const = 0;
 
   /// Of its forwards, and what this rank has waited for others.
   const PhaseSeconds& phases() const { return phases_; }

@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "hooks/log.h"
 
@@ -61,14 +63,21 @@ void write_run_summary(const std::filesystem::path& file, const StepTimes& times
                                 {"other", std::max(0.0, times.mean() - known)}};
   }
   double sent = 0, whole = 0;
+  std::string pipelines;
+  std::map<std::string, double> stages;
   for (const WireReport& report : reports) {
     if (report.steps == 0) continue;
     sent += static_cast<double>(report.bytes_sent) / static_cast<double>(report.steps);
     whole += static_cast<double>(report.gradient_bytes);
+    pipelines += (pipelines.empty() ? "" : "; ") + report.pipeline;
+    for (const StageBytes& each : report.stages)
+      stages[each.stage] += static_cast<double>(each.bytes) / static_cast<double>(report.steps);
   }
   if (whole > 0) {
     summary["bytes_per_step"] = sent;
     summary["uncompressed_bytes_per_step"] = whole;
+    summary["pipeline"] = pipelines;
+    summary["stage_bytes"] = stages;
   }
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0)

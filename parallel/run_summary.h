@@ -34,10 +34,12 @@ class StepTimes {
   std::vector<float> seconds_;
 };
 
-/// Writes {"steps", "step_seconds", "phase_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "peak_memory_bytes"}: the
+/// Writes {"steps", "step_seconds", "phase_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "pipeline",
+/// "stage_bytes", "peak_memory_bytes"}: the
 /// median time of a step; if `has_phases`, the means of its parts, {"forward", "backward", "exposed_communication",
 /// "optimizer", "other"}; what this rank has handed to collectives for its models' gradients, and what plain gradients would
-/// have taken, on average over its steps; the most memory that the process had (getrusage). Warns if the file can't be
+/// have taken, on average over its steps; what sent them, and the same bytes by what they were for, {"gradients", "q"} (of several
+/// models together); the most memory that the process had (getrusage). Warns if the file can't be
 /// written.
 void write_run_summary(const std::filesystem::path& file, const StepTimes& times, bool has_phases,
                        const std::vector<WireReport>& reports);

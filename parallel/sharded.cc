@@ -291,7 +291,7 @@ std::string Sharded::what(const std::string& doing, const Unit& unit) const {
 
 void Sharded::start_gather(Unit& unit) {
   if (!unit.parameters.start_gather()) return;
-  bytes_sent_ += unit.parameters.whole_bytes() / 2;
+  gathered_bytes_ += unit.parameters.whole_bytes() / 2;
   gathers_so_far_ = gathers_so_far_ * 31 + unit.position + 1;
 }
 
@@ -411,7 +411,7 @@ void Sharded::start_reduction(Unit& unit) {
   for (at::Tensor& gradient : std::exchange(unit.gradients, {})) {
     const std::size_t flat = index++;
     if (!gradient.defined()) continue;
-    bytes_sent_ += scatter_->bytes_of(flats[flat]->whole_bytes(), flats[flat]->dtype());
+    scattered_bytes_ += scatter_->bytes_of(flats[flat]->whole_bytes(), flats[flat]->dtype());
     reductions_.push_back({&unit, flat, scatter_->start(std::move(gradient))});
     while (reductions_.size() > kMostReductions && is_soon_over(reductions_.front()))
       finish_oldest_reduction();
@@ -550,7 +550,8 @@ WireReport Sharded::wire_report() const {
     }
   }
   report.steps = steps_;
-  report.bytes_sent = bytes_sent_;
+  report.bytes_sent = bytes_sent();
+  report.stages = {{"parameters", gathered_bytes_}, {"gradients", scattered_bytes_}};
   return report;
 }
 

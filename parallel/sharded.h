@@ -55,6 +55,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   void drop_gradients() override;
   void summon_full_parameters(const std::function<void()>& body) override;
   WireReport wire_report() const override;
+  std::int64_t bytes_sent() const override { return gathered_bytes_ + scattered_bytes_; }
 
   World& world() const { return *world_; }
   torch::nn::Module& module() const { return *module_; }
@@ -109,8 +110,8 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   std::int64_t next_in_backward_ = -1;               // in in_order_of_ends_, whose gather is next
   bool was_told_ = false;
   std::int64_t steps_ = 0;
-  std::int64_t bytes_sent_ = 0;
-  std::uint64_t gathers_so_far_ = 0;  // which and in what order, as a hash
+  std::int64_t gathered_bytes_ = 0, scattered_bytes_ = 0;  // sent
+  std::uint64_t gathers_so_far_ = 0;                       // which and in what order, as a hash
 };
 
 }  // namespace hookline

@@ -88,6 +88,10 @@ TEST(Digits, LeavesWhatTheRunHasMeasured) {
   }
   EXPECT_GT(sum, step_seconds / 2) << "together they are the mean";
   EXPECT_GT(summary.at("phase_seconds").at("backward"), 0);
+  EXPECT_EQ(summary.at("pipeline"), "power_sgd(rank=2, start=10)");
+  const double first = summary.at("stage_bytes").at("gradients"), q = summary.at("stage_bytes").at("q");
+  EXPECT_DOUBLE_EQ(first + q, summary.at("bytes_per_step"));
+  EXPECT_GT(q, 0);
 
   std::istringstream lines(read_file(run / "metrics.jsonl"));
   std::map<int, double> errors;

@@ -273,6 +273,11 @@ TEST(PowerSgd, SendsAsManyBytesAsItSaysItWill) {
           EXPECT_EQ(report.bytes_sent - before, step < 2 ? plain : report.bytes_per_step)
               << hook << ", step " << step;
           EXPECT_EQ(report.pipeline, hook + "(rank=2, start=2)" + (wrapper == "no" ? "" : " in " + wrapper));
+          ASSERT_EQ(report.stages.size(), 2u);
+          EXPECT_EQ(report.stages[0].stage, "gradients");
+          EXPECT_EQ(report.stages[1].stage, "q");
+          EXPECT_EQ(report.stages[0].bytes + report.stages[1].bytes, report.bytes_sent);
+          EXPECT_EQ(report.stages[1].bytes > 0, step >= 2);
         }
       });
     }

@@ -22,9 +22,6 @@ using testing::run_ranks;
 
 constexpr std::uint64_t kTurns = 50;
 
-using Bytes = std::shared_ptr<std::atomic<std::int64_t>>;
-Bytes no_bytes() { return std::make_shared<std::atomic<std::int64_t>>(0); }
-
 std::vector<std::uint64_t> shuffled_turns(unsigned seed) {
   std::vector<std::uint64_t> turns(kTurns);
   std::iota(turns.begin(), turns.end(), 0);
@@ -44,8 +41,7 @@ std::string error_of(const FuturePtr& future) {
 
 TEST(Stage, MatchesCollectivesThatRanksSubmitInDifferentOrders) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
-    const Bytes bytes = no_bytes();
-    Stage stage(world->make_group("test"), bytes);
+    Stage stage(world->make_group("test"));
     const auto turns = shuffled_turns(static_cast<unsigned>(world->rank()));
     std::vector<FuturePtr> results(kTurns);
     std::vector<std::thread> threads;
@@ -63,15 +59,15 @@ TEST(Stage, MatchesCollectivesThatRanksSubmitInDifferentOrders) {
       EXPECT_TRUE(
           torch::equal(tensor_of(*results[turn]), of_turn(turn, 30.0 * static_cast<double>(turn) + 3)));
     }
-    EXPECT_EQ(bytes->load(), static_cast<std::int64_t>(8 * kTurns * (kTurns + 1) / 2));
+    EXPECT_EQ(stage.bytes(), static_cast<std::int64_t>(8 * kTurns * (kTurns + 1) / 2));
   });
 }
 
 TEST(Stage, MatchesCollectivesThatAreSubmittedFromCallbacks) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
-    Stage first(world->make_group("first"), no_bytes());
+    Stage first(world->make_group("first"));
     // Shared with the callbacks: the last one may still be inside it when its collective is done.
-    const auto second = std::make_shared<Stage>(world->make_group("second"), no_bytes());
+    const auto second = std::make_shared<Stage>(world->make_group("second"));
     std::vector<FuturePtr> results;
     for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
       const auto pause =
@@ -91,7 +87,7 @@ TEST(Stage, MatchesCollectivesThatAreSubmittedFromCallbacks) {
 
 TEST(Stage, GoesOnAfterATurnThatIsSkipped) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
-    Stage stage(world->make_group("test"), no_bytes());
+    Stage stage(world->make_group("test"));
     std::vector<FuturePtr> results(kTurns);
     for (const std::uint64_t turn : shuffled_turns(7 + static_cast<unsigned>(world->rank()))) {
       if (turn % 3 == 0) {
@@ -110,20 +106,19 @@ TEST(Stage, GoesOnAfterATurnThatIsSkipped) {
 
 TEST(Stage, StartsNothingBeforeAnEarlierTurn) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
-    const Bytes bytes = no_bytes();
-    Stage stage(world->make_group("test"), bytes);
+    Stage stage(world->make_group("test"));
     const FuturePtr later = stage.all_reduce(1, of_turn(1, 1));
-    EXPECT_EQ(bytes->load(), 0);
+    EXPECT_EQ(stage.bytes(), 0);
     EXPECT_FALSE(later->completed());
     stage.skip(0);
     later->wait();
-    EXPECT_EQ(bytes->load(), 16);
+    EXPECT_EQ(stage.bytes(), 16);
   });
 }
 
 TEST(Stage, TurnsACollectiveThatCannotStartIntoTheFuturesError) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
-    Stage stage(world->make_group("test"), no_bytes());
+    Stage stage(world->make_group("test"));
     const FuturePtr failed = stage.all_reduce(0, torch::zeros({2}, at::kMeta));  // Gloo knows no such device
     EXPECT_THAT(error_of(failed), HasSubstr("allreduce"));
     const FuturePtr next = stage.all_reduce(1, of_turn(1, 5));

@@ -457,6 +457,10 @@ TEST(Sharded, CountsWhatItSends) {
       const std::int64_t half = 4 * 64 * 64 / 2;
       EXPECT_EQ(report.bytes_per_step, 3 * half + (is_half ? half : 2 * half));
       EXPECT_EQ(report.bytes_sent, 3 * report.bytes_per_step);
+      ASSERT_EQ(report.stages.size(), 2u);
+      EXPECT_EQ(report.stages[0].stage, "parameters");
+      EXPECT_EQ(report.stages[0].bytes, 3 * 3 * half);
+      EXPECT_EQ(report.stages[0].bytes + report.stages[1].bytes, report.bytes_sent);
     }
   });
 }

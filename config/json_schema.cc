@@ -19,11 +19,11 @@ Json type_of(const OptionRow& row) {
     case OptionType::boolean:
       return {{"type", "boolean"}};
     case OptionType::texts:
-      return {{"type", "array"}, {"items", {{"type", "string"}}}};
     case OptionType::text: {
       Json text = {{"type", "string"}};
       if (!row.allowed.empty()) text["enum"] = row.allowed;
-      return text;
+      if (row.type == OptionType::text) return text;
+      return {{"type", "array"}, {"items", text}};
     }
     case OptionType::integer:
     case OptionType::number:

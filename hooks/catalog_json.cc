@@ -129,9 +129,8 @@ OptionRow option_from_json(const Json& json, const std::string& hook) {
   row.at_least = fields.number("at_least");
   row.at_most = fields.number("at_most");
   row.allowed = fields.texts("allowed");
-  if (row.type == OptionType::texts && (row.at_least || row.at_most || !row.allowed.empty()))
-    fields.wrong("type",
-                 "another one for \"allowed\", \"at_least\" or \"at_most\": they are for single values");
+  if (row.type == OptionType::texts && (row.at_least || row.at_most))
+    fields.wrong("type", "another one for \"at_least\" or \"at_most\": they are for single values");
   const std::string word = fields.text_or("or_word", "");
   if (!word.empty()) row.or_word = word;
   row.default_value = value_from_json(fields.find("default"), fields);

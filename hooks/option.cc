@@ -47,6 +47,10 @@ std::string number_text(double value) {
   return out;
 }
 
+bool allows(const OptionRow& row, const std::string& text) {
+  return row.allowed.empty() || std::count(row.allowed.begin(), row.allowed.end(), text);
+}
+
 /// A comparison that NaN fails.
 bool in_range(const OptionRow& row, double value) {
   return std::isfinite(value) && (!row.at_least || value >= *row.at_least) &&
@@ -92,7 +96,7 @@ std::string allowed_text(const OptionRow& row) {
     text += ", at most " + bound_text(*row.at_most);
   }
   if (!row.allowed.empty()) {
-    text = "one of ";
+    text = row.type == OptionType::texts ? "a list of " : "one of ";
     for (const std::string& word : row.allowed)
       text += (&word == &row.allowed.front() ? "" : ", ") + quoted(word);
   }
@@ -119,11 +123,13 @@ std::optional<OptionValue> check_value(const OptionRow& row, const OptionValue& 
       break;
     case OptionType::text:
       if (integer && row.or_integer) return std::to_string(*integer);
-      if (text && (row.allowed.empty() || std::count(row.allowed.begin(), row.allowed.end(), *text)))
-        return value;
+      if (text && allows(row, *text)) return value;
       break;
     case OptionType::texts:
-      if (std::holds_alternative<std::vector<std::string>>(value)) return value;
+      if (const auto* texts = std::get_if<std::vector<std::string>>(&value);
+          texts && std::all_of(texts->begin(), texts->end(),
+                               [&](const std::string& each) { return allows(row, each); }))
+        return value;
       break;
   }
   problem =

@@ -18,7 +18,7 @@ using OptionValue = std::variant<bool, std::int64_t, double, std::string, std::v
 /// Values by option name; complete (defaults filled in) once validated.
 using OptionMap = std::map<std::string, OptionValue>;
 
-/// One setting. `allowed` restricts a text; `at_least` and `at_most` restrict a number (both inclusive).
+/// One setting. `allowed` restricts text; `at_least` and `at_most` restrict a number (both inclusive).
 struct OptionRow {
   std::string name;
   OptionType type = OptionType::integer;
@@ -27,7 +27,7 @@ struct OptionRow {
   std::string unit;                    // "steps", "MB", "seconds"; empty when there is none
   std::optional<double> at_least;      // inclusive
   std::optional<double> at_most;       // inclusive
-  std::vector<std::string> allowed;    // for text; empty: any
+  std::vector<std::string> allowed;    // for text, or each of texts; empty: any
   std::optional<std::string> or_word;  // a word accepted beside a number, such as "auto"
   bool or_integer = false;             // for text: an integer stands for its digits
 };

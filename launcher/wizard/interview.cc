@@ -50,7 +50,7 @@ Question from_row(const OptionRow& row, const std::string& id) {
   std::vector<std::string> words = row.allowed;
   if (row.type == OptionType::boolean) words = {"true", "false"};
   for (const std::string& word : words) question.choices.push_back({word, ""});
-  question.may_type = words.empty();
+  question.may_type = words.empty() || row.type == OptionType::texts;
   return question;
 }
 

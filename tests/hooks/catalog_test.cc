@@ -176,11 +176,13 @@ TEST(CatalogJson, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "int", "default": 1}]})"),
             "hook 'clip', option 'k': field \"type\" must be \"boolean\", \"integer\", \"number\", \"text\" "
             "or \"texts\"");
+  EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "texts", "default": [], "at_least": 1}]})"),
+            "hook 'clip', option 'k': field \"type\" must be another one for \"at_least\" or \"at_most\": "
+            "they are for "
+            "single values");
   EXPECT_EQ(
-      error(start + R"(, "options": [{"name": "k", "type": "texts", "default": [], "allowed": ["a"]}]})"),
-      "hook 'clip', option 'k': field \"type\" must be another one for \"allowed\", \"at_least\" or "
-      "\"at_most\": they "
-      "are for single values");
+      error(start + R"(, "options": [{"name": "k", "type": "texts", "default": ["b"], "allowed": ["a"]}]})"),
+      "hook 'clip', option 'k': field \"default\" must be a list of \"a\"");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer"}]})"),
             "hook 'clip', option 'k': field \"default\" must be a value of the option's type");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer", "default": 0, "at_least": 1}]})"),

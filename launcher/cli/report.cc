@@ -2,6 +2,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <vector>
 
 #include "hooks/error.h"
 #include "hooks/log.h"
@@ -16,6 +17,8 @@
 namespace hookline {
 namespace {
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMostSweeps = 100;
 
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
@@ -39,11 +42,12 @@ void write(const std::string& file, const std::string& text) {
 int report(const Arguments& arguments) {
   std::string output, csv, json_lines, plots, format = "svg", browser;
   VerbParser parser(
-      "hookline report DIR [flags]",
+      "hookline report DIR... [flags]",
       "Make a page of what a sweep has found: curves, Pareto fronts, a table, every trial's config and "
-      "the end of its log. The page is one file that needs no network. A sweep may still be running.",
+      "the end of its log. The page is one file that needs no network. A sweep may still be running. Several "
+      "sweeps, such as one on another network, come together on one page.",
       "hookline report hookline-sweeps/hooks");
-  parser.add_text("--output", output, "FILE", "The page; else report.html in the sweep's folder");
+  parser.add_text("--output", output, "FILE", "The page; of one sweep else report.html in its folder");
   parser.add_text("--csv", csv, "FILE", "Write every trial as a line with commas too; - is standard output");
   parser.add_text("--jsonl", json_lines, "FILE",
                   "Write every trial as a line of JSON too; - is standard output");
@@ -52,13 +56,15 @@ int report(const Arguments& arguments) {
   parser.add_text("--format", format, "png|svg", "Of the pictures; else svg");
   parser.add_text("--browser", browser, "PROGRAM", "That draws them; else the first of that kind on PATH");
   if (!parser.parse(arguments)) return kSuccess;
-  parser.expect_plain("folder of a sweep", 1, 1);
+  parser.expect_plain("folder of a sweep", 1, kMostSweeps);
   if (format != "png" && format != "svg")
     throw UsageError("--format '" + format + "' is none: it is png or svg");
-  const fs::path folder = parser.plain()[0];
+  const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
+  if (folders.size() > 1 && output.empty())
+    throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");
   SweepResults results;
   try {
-    results = read_sweep_results(folder);
+    results = read_sweep_results(folders);
   } catch (const Error& error) {
     log::error(error.what());
     return kBadInput;
@@ -71,7 +77,7 @@ int report(const Arguments& arguments) {
     return kBadInput;
   }
   try {
-    const fs::path page = output.empty() ? folder / "report.html" : fs::path(output);
+    const fs::path page = output.empty() ? folders[0] / "report.html" : fs::path(output);
     replace_file(page, report_page(results, now_text()));
     log::info("the report is " + page.string());
     write(csv, trials_as_csv(results));

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <utility>
 
 #include "config/run_files.h"
+#include "hooks/error.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/tail.h"
 
@@ -13,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostPoints = 200'000;  // of all curves together
+constexpr const char* kSweepColumn = "sweep";
 constexpr std::size_t kMostPointsOfOne = 500, kLeastPointsOfOne = 20;
 constexpr std::size_t kTailLines = 30, kTailLineBytes = 400;
 constexpr std::streamoff kTailBytes = 1 << 16;  // of a file that may hold gigabytes
@@ -56,23 +60,27 @@ std::string logs_of(const fs::path& trial, const fs::path& run) {
   return text;
 }
 
-}  // namespace
-
-SweepResults read_sweep_results(const fs::path& folder) {
-  SweepRecord record = SweepRecord::read(folder);
-  SweepResults results;
-  results.rows = rows_of(record.trials, record.facts.goal == "min");
+/// The rows' own, and their labels.
+void sort_and_label(SweepResults& results) {
+  sort_rows(results.rows, results.facts.goal == "min");
+  results.labels.clear();
   std::map<Assignments, std::size_t> row_of;
   for (std::size_t row = 0; row < results.rows.size(); ++row) {
     row_of[results.rows[row].values] = row;
-    results.labels.push_back(label_of(results.rows[row].values, record.facts.same));
+    results.labels.push_back(label_of(results.rows[row].values, results.facts.same));
   }
-  const std::size_t points = std::clamp(kMostPoints / std::max<std::size_t>(1, record.trials.size()),
+  for (TrialResults& each : results.trials) each.row = row_of.at(without_seed(each.trial.planned.values));
+}
+
+SweepResults read_one(const fs::path& folder, std::size_t most_points) {
+  SweepRecord record = SweepRecord::read(folder);
+  SweepResults results;
+  results.rows = rows_of(record.trials, record.facts.goal == "min");
+  const std::size_t points = std::clamp(most_points / std::max<std::size_t>(1, record.trials.size()),
                                         kLeastPointsOfOne, kMostPointsOfOne);
   for (Trial& trial : record.trials) {
     const fs::path own = folder / "trials" / trial.planned.id, run = own / "runs" / "latest";
     TrialResults of_trial;
-    of_trial.row = row_of.at(without_seed(trial.planned.values));
     if (trial.result.status != TrialStatus::waiting) {
       of_trial.series = read_series(run / kMetricsFile, points);
       of_trial.config = end_of(own / "config.toml", kMostConfigBytes);
@@ -83,6 +91,77 @@ SweepResults read_sweep_results(const fs::path& folder) {
   }
   results.facts = std::move(record.facts);
   return results;
+}
+
+/// A line of each, and each once.
+std::string together(std::string all, const std::string& other) {
+  std::set<std::string> lines;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != all.npos; begin = end + 1) {
+    end = all.find('\n', begin);
+    lines.insert(all.substr(begin, end - begin));
+  }
+  return lines.count(other) ? all : all + "\n" + other;
+}
+
+void mark(SweepResults& results, const std::string& sweep) {
+  for (ResultRow& row : results.rows) {
+    row.values.emplace(kSweepColumn, sweep);
+    if (!row.best_id.empty()) row.best_id = sweep + "/" + row.best_id;
+  }
+  for (TrialResults& each : results.trials) {
+    each.trial.planned.values.emplace(kSweepColumn, sweep);
+    each.trial.planned.id = sweep + "/" + each.trial.planned.id;
+  }
+}
+
+std::string compared_by(const SweepFacts& facts) {
+  return facts.metric.empty() ? "no metric"
+                              : "the " + facts.metric_value + " '" + facts.metric + "' (" + facts.goal + ")";
+}
+
+void add(SweepResults& all, SweepResults&& other) {
+  SweepFacts& facts = all.facts;
+  facts.name += ", " + other.facts.name;
+  facts.command = together(facts.command, other.facts.command);
+  facts.machine = together(facts.machine, other.facts.machine);
+  facts.began = together(facts.began, other.facts.began);
+  std::erase_if(facts.same, [&](const auto& value) {
+    const auto found = other.facts.same.find(value.first);
+    return found == other.facts.same.end() || found->second != value.second;
+  });
+  std::move(other.rows.begin(), other.rows.end(), std::back_inserter(all.rows));
+  std::move(other.trials.begin(), other.trials.end(), std::back_inserter(all.trials));
+}
+
+}  // namespace
+
+SweepResults read_sweep_results(const std::vector<fs::path>& folders) {
+  SweepResults all;
+  if (folders.size() == 1) {
+    all = read_one(folders[0], kMostPoints);
+    sort_and_label(all);
+    return all;
+  }
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) names.push_back(fs::absolute(folder / ".").parent_path().filename());
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    const bool is_alone = std::count(names.begin(), names.end(), names[i]) == 1;
+    SweepResults one = read_one(folders[i], kMostPoints / folders.size());
+    one.facts.name = is_alone ? names[i] : (folders[i] / "").parent_path().string();
+    mark(one, one.facts.name);
+    if (i == 0) {
+      all = std::move(one);
+      continue;
+    }
+    if (compared_by(one.facts) != compared_by(all.facts))
+      throw Error("'" + folders[0].string() + "' goes by " + compared_by(all.facts) + ", and '" +
+                  folders[i].string() + "' by " + compared_by(one.facts) +
+                  ": a page is of sweeps that go by the same");
+    add(all, std::move(one));
+  }
+  sort_and_label(all);
+  return all;
 }
 
 }  // namespace hookline

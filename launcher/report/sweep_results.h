@@ -27,7 +27,9 @@ struct SweepResults {
   std::vector<TrialResults> trials;
 };
 
-/// What is missing or unreadable of a trial is left out. Throws Error if `folder` is not one of a sweep's.
-SweepResults read_sweep_results(const std::filesystem::path& folder);
+/// What is missing or unreadable of a trial is left out. Of several sweeps it is all rows together, which say by "sweep" whose
+/// they are: its folder's name, or, where two have the same, the folder. A row's speed-up is over its own sweep's baseline.
+/// Throws Error if a folder is not one of a sweep's, or if two sweeps are not compared by the same metric.
+SweepResults read_sweep_results(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace hookline

@@ -97,6 +97,14 @@ Assignments without_seed(Assignments values) {
   return values;
 }
 
+void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const ResultRow& a, const ResultRow& b) {
+    if (!a.metric || !b.metric) return a.metric.has_value() && !b.metric;
+    if (a.is_whole() != b.is_whole()) return a.is_whole();
+    return smaller_is_better ? a.metric->mean < b.metric->mean : a.metric->mean > b.metric->mean;
+  });
+}
+
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better) {
   std::vector<Group> groups;
   std::vector<double> best;
@@ -130,11 +138,7 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
     }
   }
   for (const Group& group : groups) rows.push_back(group.row);
-  std::stable_sort(rows.begin(), rows.end(), [&](const ResultRow& a, const ResultRow& b) {
-    if (!a.metric || !b.metric) return a.metric.has_value() && !b.metric;
-    if (a.is_whole() != b.is_whole()) return a.is_whole();
-    return smaller_is_better ? a.metric->mean < b.metric->mean : a.metric->mean > b.metric->mean;
-  });
+  sort_rows(rows, smaller_is_better);
   return rows;
 }
 

@@ -35,6 +35,9 @@ struct ResultRow {
   std::string best_id;  // the trial with the best metric
 };
 
+/// The best first, as rows_of has them; those that are equal stay in their order.
+void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better);
+
 /// The best first. Rows of which trials have failed, were stopped or are still to come follow those that are whole: their mean is
 /// of the survivors. Rows without a metric come last, in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -101,7 +103,7 @@ void keep_trials(const fs::path& folder, std::size_t count) {
     result.measures =
         R"({"step_seconds": 0.1, "bytes_per_step": 1000, "uncompressed_bytes_per_step": 4000,)"
         R"( "phase_seconds": {"forward": 0.02, "backward": 0.04, "exposed_communication": 0.01,)"
-        R"( "optimizer": 0.01, "other": 0.02}})";
+        R"( "optimizer": 0.01, "other": 0.02}, "stage_bytes": {"gradients": 600, "q": 400}})";
     state.end(plan.trials[i].id, result);
   }
 }
@@ -206,7 +208,7 @@ TEST(SweepReport, OfNoTrialOneAndAThousand) {
       EXPECT_EQ(seen["verdict"], "Best: lr=0: loss 0.02; 4 times fewer bytes sent.");
       EXPECT_EQ(seen["curves"], 1);
       EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
-                                              "pareto-time", "pareto-bytes", "phases"));
+                                              "pareto-time", "pareto-bytes", "phases", "stages"));
     } else {
       EXPECT_EQ(seen["curves"], 24) << "no more than can be told apart";
     }
@@ -250,6 +252,33 @@ TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
       << "the next run of the sweep adds what was not kept then";
 }
 
+TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
+  const Sandbox sandbox;
+  keep_trials(sandbox.folder.path() / "here/digits", 4);
+  keep_trials(sandbox.folder.path() / "there/digits", 4);
+  keep_trials(sandbox.folder.path() / "slow", 2);
+  const ProcessResult result = sandbox.run(
+      {"report", "here/digits", "there/digits/", "slow/", "--output", "all.html", "--jsonl", "all.jsonl"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::map<std::string, int> of_sweep;
+  std::set<std::string> ids;
+  for (const std::string& line : lines_of(sandbox.read("all.jsonl"))) {
+    const auto trial = nlohmann::json::parse(line);
+    ++of_sweep[trial.at("values").at("sweep")];
+    ids.insert(trial.at("id"));
+  }
+  EXPECT_EQ(of_sweep, (std::map<std::string, int>{{"here/digits", 4}, {"there/digits", 4}, {"slow", 2}}));
+  EXPECT_EQ(ids.size(), 10u) << "the same config in two sweeps is two trials";
+  if (!why_no_browser().empty()) return;
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "all.html");
+  ASSERT_TRUE(seen.is_object());
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
+  EXPECT_EQ(seen["title"], "here/digits, there/digits, slow");
+  EXPECT_EQ(seen["state"], "10 trials, 10 done");
+  EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
+  EXPECT_EQ(seen["drawn"], seen["charts"]);
+}
+
 TEST(SweepReport, SaysWhatIsWrong) {
   const Sandbox sandbox;
   const auto error = [&](std::vector<std::string> arguments, int code) {
@@ -270,6 +299,17 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "hookline: error: the state of the sweep, 'broken/state.sqlite', can't be used: file is not a "
             "database");
   keep_trials(sandbox.folder.path() / "one", 1);
+  keep_trials(sandbox.folder.path() / "two", 1);
+  EXPECT_THAT(error({"one", "two"}, 2),
+              HasSubstr("the page of several sweeps is in the folder of none: say where with --output FILE"));
+  {
+    SQLite::Database state(sandbox.folder.path() / "two/state.sqlite", SQLite::OPEN_READWRITE);
+    state.exec("UPDATE facts SET value = 'max' WHERE name = 'goal'");
+  }
+  EXPECT_EQ(error({"one", "two", "--output", "both.html"}, 2),
+            "hookline: error: 'one' goes by the last 'loss' (min), and 'two' by the last 'loss' (max): a "
+            "page is of "
+            "sweeps that go by the same");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
               HasSubstr("--format 'jpg' is none: it is png or svg"));
   EXPECT_THAT(

@@ -158,18 +158,27 @@ const kPhases = [
   ["other", "other (data, evaluation)"],
 ];
 
-function phases(rows) {
-  const phasesOf = (index) => trialsOf[index].map((trial) => trial.measures.phase_seconds).filter(Boolean);
-  const known = drawnRows(rows).filter((index) => phasesOf(index).length).reverse(); // the first is drawn lowest
+// A bar a row, of the parts of what its trials have measured as `measure`; `parts`: [name, title] of each.
+function stackedBars(rows, measure, parts, xTitle) {
+  const measuredOf = (index) => trialsOf[index].map((trial) => trial.measures[measure]).filter(Boolean);
+  const known = drawnRows(rows).filter((index) => measuredOf(index).length).reverse(); // the first is drawn lowest
   if (!known.length) return null;
-  const mean = (index, phase) => phasesOf(index).reduce((sum, each) => sum + (each[phase] ?? 0), 0) / phasesOf(index).length;
+  const mean = (index, part) => measuredOf(index).reduce((sum, each) => sum + (each[part] ?? 0), 0) / measuredOf(index).length;
   return {
-    traces: kPhases.map(([phase, title], i) => ({
+    traces: parts.map(([part, title], i) => ({
       type: "bar", orientation: "h", name: title, y: known.map((index) => labelOf(data.rows[index])),
-      x: known.map((index) => mean(index, phase)), marker: { color: kColors[i] },
+      x: known.map((index) => mean(index, part)), marker: { color: kColors[i] },
     })),
-    layout: layout("seconds a step", "", { layout: { barmode: "stack", showlegend: true, legend: { orientation: "h", y: 1.12 } }, yaxis: { type: "category" } }),
+    layout: layout(xTitle, "", { layout: { barmode: "stack", showlegend: true, legend: { orientation: "h", y: 1.12 } }, yaxis: { type: "category" } }),
   };
+}
+
+const phases = (rows) => stackedBars(rows, "phase_seconds", kPhases, "seconds a step");
+
+// If any hook sends in more than one stage.
+function stages(rows) {
+  const names = new Set(data.trials.flatMap((trial) => Object.keys(trial.measures.stage_bytes ?? {})));
+  return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "bytes that a rank sends in a step") : null;
 }
 
 const kNoWebGl = "This browser has no WebGL, which this chart needs.";
@@ -223,6 +232,7 @@ const kCharts = [
   { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("step_seconds") },
   { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("bytes_per_step") },
   { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
+  { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, those before it compresses too", draw: stages, isBroad: true },
   { id: "parallel", title: () => "Options and results", note: "drag along an axis to choose a part of it", draw: coordinates, isBroad: true },
 ];
 
@@ -365,7 +375,7 @@ function drawTable(rows) {
 
 function verdict() {
   const best = data.rows.find((row) => row.best_id);
-  const baseline = data.rows.find((row) => row.baseline);
+  const baseline = data.rows.find((row) => row.baseline && row.values.sweep === best.values.sweep);
   if (!best) return data.trials.length ? "No trial has a value of the metric." : "The sweep has no trials.";
   const parts = [`${metricTitle} ${measured(best.metric)}`];
   if (baseline && baseline !== best && baseline.metric) parts[0] += ` (baseline ${measured(baseline.metric)})`;

@@ -94,6 +94,9 @@ struct LoggingConfig {
   std::string show = "all";             // of the ranks' output: all, stdout, stderr, none; logs hold it all
   std::string show_ranks = "all";       // all, none, or numbers: 0,2-5
   std::string prefix_template = "[${rank}] ";  // before each line of a rank's output
+  std::vector<std::string> trackers;           // beside metrics.jsonl: tensorboard, mlflow
+  std::string mlflow_tracking_uri;             // a server; empty: as the environment says
+  std::string mlflow_experiment;               // empty: as the environment says
 };
 
 /// A whole configuration. `origins` has an entry for each key, "table.key" ("ddp.comm_state_option.NAME"

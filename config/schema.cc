@@ -110,6 +110,9 @@ OptionRow node_timeout() {
 
 bool is_not_empty(const std::string& text) { return !text.empty(); }
 bool counts_nodes(const std::string& text) { return NodeCount::parse(text).has_value(); }
+bool is_server(const std::string& text) {
+  return text.empty() || text.starts_with("http://") || text.starts_with("https://");
+}
 bool names_ranks(const std::string& text) { return RankSet::parse(text).has_value(); }
 bool is_prefix(const std::string& text) {
   PrefixValues any;
@@ -200,6 +203,11 @@ bool has_no_hook(const RunConfig& config, const Detected&) {
 bool never(const RunConfig&, const Detected&) { return false; }
 
 /// When the wizard asks for a key, where that is not simply among its table's.
+bool tracks_by_mlflow(const RunConfig& config, const Detected&) {
+  const auto& trackers = config.logging.trackers;
+  return std::count(trackers.begin(), trackers.end(), "mlflow") > 0;
+}
+
 void add_asking(std::vector<KeyRow>& rows) {
   struct Asking {
     std::string_view table, name;
@@ -230,6 +238,8 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"training", "checkpoint_keep_last", 0, keeps_checkpoints},
       {"training", "checkpoint_async", 0, keeps_checkpoints},
       {"training", "record_gradients_steps", 0, records_gradients},
+      {"logging", "mlflow_tracking_uri", 0, tracks_by_mlflow},
+      {"logging", "mlflow_experiment", 0, tracks_by_mlflow},
   };
   for (const Asking& asking : kAsking) {
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const KeyRow& each) {
@@ -354,6 +364,18 @@ std::vector<KeyRow> make_schema() {
           "logging", text("prefix_template",
                           "Before each line of a rank: ${rank}, ${local_rank}, ${role_name}, ${host}.")),
       is_prefix, "knows ${rank}, ${local_rank}, ${role_name} and ${host}"));
+  OptionRow trackers =
+      option("trackers", OptionType::texts, "", "Where metrics go beside metrics.jsonl in the run's folder.");
+  trackers.allowed = {"tensorboard", "mlflow"};
+  rows.push_back(key<logging, &LoggingConfig::trackers>("logging", std::move(trackers)));
+  rows.push_back(with_form(
+      key<logging, &LoggingConfig::mlflow_tracking_uri>(
+          "logging", text("mlflow_tracking_uri",
+                          "MLflow's server; empty: $MLFLOW_TRACKING_URI, else http://127.0.0.1:5000.")),
+      is_server, "must begin with http:// or https://"));
+  rows.push_back(key<logging, &LoggingConfig::mlflow_experiment>(
+      "logging",
+      text("mlflow_experiment", "MLflow's experiment; empty: $MLFLOW_EXPERIMENT_NAME, else Default.")));
   add_asking(rows);
   return rows;
 }

@@ -19,7 +19,6 @@
 #include "parallel/environment.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/loader_state.h"
-#include "parallel/metrics_log.h"
 #include "parallel/model_signature.h"
 #include "parallel/model_state.h"
 #include "parallel/optimizer_state.h"
@@ -30,6 +29,7 @@
 #include "parallel/sharded_state.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
+#include "tracking/of_config.h"
 
 namespace hookline {
 namespace {
@@ -56,9 +56,9 @@ struct Accelerator::State {
   std::vector<torch::optim::Optimizer*> optimizers;
   at::Tensor last_loss;  // given to backward()
   std::unique_ptr<Checkpointer> checkpointer;
-  const MetricsLog::Clock::time_point start = MetricsLog::Clock::now();
+  const Trackers::Clock::time_point start = Trackers::Clock::now();
   StepTimes times;
-  std::unique_ptr<MetricsLog> metrics;  // the main rank's
+  std::unique_ptr<Trackers> trackers;  // the main rank's, if there are any
   std::optional<std::filesystem::path>
       run_folder;  // where it leaves what it has measured; of other ranks none
 
@@ -84,7 +84,7 @@ struct Accelerator::State {
 
   std::int64_t bytes_sent() const {
     std::int64_t bytes = 0;
-    for (const auto& model : models) bytes += model->wire_report().bytes_sent;
+    for (const auto& model : models) bytes += model->bytes_sent();
     return bytes;
   }
 
@@ -101,9 +101,7 @@ struct Accelerator::State {
   }
 
   void log(const std::map<std::string, double>& values) {
-    if (!run_folder) return;
-    if (!metrics) metrics = std::make_unique<MetricsLog>(*run_folder / kMetricsFile, start);
-    metrics->add(progress->steps, bytes_sent(), values);
+    if (trackers) trackers->log(progress->steps, bytes_sent(), values);
   }
 
   void after_step(bool last) {
@@ -168,6 +166,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
       std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted, state_->progress);
   if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
     state_->run_folder = *folder;
+  if (state_->run_folder) state_->trackers = trackers_of(state_->config, *state_->run_folder, state_->start);
   state_->tell();  // from here on, a first step that never ends is seen
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
@@ -371,6 +370,12 @@ double Accelerator::clip_grad_norm(const std::vector<at::Tensor>& parameters, do
 }
 
 void Accelerator::log(const std::map<std::string, double>& values) { state_->log(values); }
+
+void Accelerator::add_tracker(std::unique_ptr<Tracker> tracker) {
+  if (!is_main_process()) return;
+  if (!state_->trackers) state_->trackers = std::make_unique<Trackers>(TrackedRun(), state_->start);
+  state_->trackers->add(std::move(tracker));
+}
 
 std::string Accelerator::wire_summary() const { return wire_table(state_->wire_reports()); }
 

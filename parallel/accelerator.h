@@ -23,6 +23,7 @@
 #include "parallel/data_loader.h"
 #include "parallel/distributed_module.h"
 #include "parallel/prepared_optimizer.h"
+#include "tracking/tracker.h"
 
 namespace hookline {
 
@@ -136,9 +137,13 @@ class Accelerator {
   void end_training();
 
   /// Logs values of the main rank's, with the steps taken so far: a line of metrics.jsonl in the run's folder, where `hookline
-  /// sweep` looks for its metric. Never waits for the disk. Other ranks may call it too, and log nothing; so does a run without
-  /// a folder. Throws Error for the names "step", "seconds" and "bytes_sent", which each line has by itself.
+  /// sweep` looks for its metric, and whatever else [logging] trackers names. Never waits for a disk or a network. Other ranks
+  /// may call it too, and log nothing; a run without a folder, which was not started by the launcher, has only the trackers that
+  /// were added. Throws Error for the names "step", "seconds" and "bytes_sent", which each line has by itself.
   void log(const std::map<std::string, double>& values);
+
+  /// Hands what the main rank logs from now on to another tracker, too (tracking/tracker.h); other ranks drop it.
+  void add_tracker(std::unique_ptr<Tracker> tracker);
 
   /// What the prepared models have put on the wire, as a table; empty if there is none.
   std::string wire_summary() const;

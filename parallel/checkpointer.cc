@@ -11,10 +11,10 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
-#include "parallel/metrics_log.h"
 #include "parallel/preemption.h"
 #include "parallel/random_state.h"
 #include "parallel/text_exchange.h"
+#include "tracking/trackers.h"
 
 namespace hookline {
 namespace {
@@ -231,7 +231,7 @@ void Checkpointer::end_for_later() {
     log::info("ending at step " + std::to_string(progress_->steps) +
               ", as SIGUSR1 asks: with resume = \"auto\" the next launch goes on from here");
   world_->barrier("the end after SIGUSR1");
-  MetricsLog::flush_all();
+  Trackers::end_all(RunEnd::later);
   std::fflush(nullptr);
   std::_Exit(kSavedForLater);
 }

@@ -13,8 +13,8 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/failure_watch.h"
-#include "parallel/metrics_log.h"
 #include "parallel/rank_status.h"
+#include "tracking/trackers.h"
 
 namespace hookline {
 namespace {
@@ -35,7 +35,7 @@ std::string type_name(const std::exception& error) {
 }
 
 [[noreturn]] void handle() {
-  MetricsLog::flush_all();
+  Trackers::end_all(RunEnd::failed);
   try {
     if (const auto error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::exception& error) {

@@ -77,6 +77,17 @@ TEST_F(Messages, SayWhatFormATextMustHave) {
   EXPECT_EQ(report_of("[logging]\nshow_ranks = \"0-3,7\"\nprefix_template = \"$rank {} $\"\n"), "");
 }
 
+TEST_F(Messages, SayWhatAListMayHold) {
+  EXPECT_EQ(report_of("[logging]\ntrackers = [\"mlflow\", \"tensorbord\"]\n"),
+            "run.toml:2:12: error: bad value [\"mlflow\", \"tensorbord\"] for 'trackers' in [logging]\n"
+            "  2 | trackers = [\"mlflow\", \"tensorbord\"]\n"
+            "    |            ^~~~~~~~~~~~~~~~~~~~~~~~ must be a list of \"tensorboard\", \"mlflow\"\n");
+  EXPECT_EQ(report_of("[logging]\nmlflow_tracking_uri = \"file:mlruns\"\n"),
+            "run.toml:2:23: error: bad value \"file:mlruns\" for 'mlflow_tracking_uri' in [logging]\n"
+            "  2 | mlflow_tracking_uri = \"file:mlruns\"\n"
+            "    |                       ^~~~~~~~~~~~~ must begin with http:// or https://\n");
+}
+
 TEST_F(Messages, SayHowNodesAreCounted) {
   EXPECT_EQ(report_of("[launch]\nnnodes = \"4:2\"\n"),
             "run.toml:2:10: error: bad value \"4:2\" for 'nnodes' in [launch]\n"

@@ -41,6 +41,7 @@ std::vector<OptionValue> values_of(const OptionRow& row) {
   std::vector<OptionValue> values = {row.default_value};
   if (row.or_word) values.emplace_back(*row.or_word);
   for (const std::string& word : row.allowed) values.emplace_back(word);
+  if (row.type == OptionType::texts) values.emplace_back(row.allowed);
   if (row.type == OptionType::boolean) values.insert(values.end(), {true, false});
   if (row.type == OptionType::integer)
     for (const std::int64_t value :
@@ -126,6 +127,8 @@ class Generator {
 
   OptionValue value(const OptionRow& row, const TextForm& form) {
     if (row.or_word && chance(4)) return *row.or_word;
+    if (row.type == OptionType::texts && !row.allowed.empty())
+      return std::vector<std::string>(below(3), row.allowed[below(row.allowed.size())]);
     if (!row.allowed.empty()) return row.allowed[below(row.allowed.size())];
     const double least = row.at_least.value_or(-1e9), most = row.at_most.value_or(1e9);
     const double between = least + (most - least) * static_cast<double>(below(1001)) / 1000;
@@ -145,9 +148,29 @@ class Generator {
   }
 
   std::string text(const TextForm& form) {
-    static const std::vector<std::string> words = {
-        "a",   "b c", "\"",  "\\",       "#", "\n", "\t",      "\u00e9",     "'''",  "=",   "[x]",
-        "2:4", "3-5", "all", "10.0.0.1", "0", "12", "${rank}", "[${host}] ", "\x7f", "1,2", "no"};
+    static const std::vector<std::string> words = {"a",
+                                                   "b c",
+                                                   "\"",
+                                                   "\\",
+                                                   "#",
+                                                   "\n",
+                                                   "\t",
+                                                   "\u00e9",
+                                                   "'''",
+                                                   "=",
+                                                   "[x]",
+                                                   "2:4",
+                                                   "3-5",
+                                                   "all",
+                                                   "10.0.0.1",
+                                                   "0",
+                                                   "12",
+                                                   "${rank}",
+                                                   "[${host}] ",
+                                                   "\x7f",
+                                                   "1,2",
+                                                   "no",
+                                                   "http://10.0.0.1:5000/\u00e9"};
     for (int attempt = 0; attempt < 1000; ++attempt) {
       std::string result;
       for (std::size_t count = below(3) + (attempt > 0); count > 0; --count)
@@ -316,7 +339,10 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "status_interval_seconds = 60.0   # default\n"
             "show = \"all\"                     # default\n"
             "show_ranks = \"all\"               # default\n"
-            "prefix_template = \"[${rank}] \"   # default\n");
+            "prefix_template = \"[${rank}] \"   # default\n"
+            "trackers = []                    # default\n"
+            "mlflow_tracking_uri = \"\"         # default\n"
+            "mlflow_experiment = \"\"           # default\n");
 }
 
 TEST_F(RoundTrip, PrintsJsonWithOrigins) {

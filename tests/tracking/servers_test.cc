@@ -1,0 +1,356 @@
+// What a run logs, read back by the real TensorBoard and from a real MLflow server.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/process.h"
+#include "tracking/http_client.h"
+#include "tracking/json_lines.h"
+#include "tracking/mlflow_run.h"
+#include "tracking/tensorboard_events.h"
+#include "tracking/trackers.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using testing::eventually;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using testing::Process;
+using testing::ProcessOptions;
+using ::testing::SizeIs;
+using testing::TemporaryFolder;
+
+constexpr std::chrono::minutes kPatience{
+    5};  // for a server of Python's to start on a machine that does much else
+
+/// A port of the loopback that nobody listens on.
+int free_port() {
+  const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(listening, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(listening);
+  return ntohs(address.sin_port);
+}
+
+/// A program of Python's, which serves at a port until it goes.
+class Server {
+ public:
+  Server(const std::string& program, std::vector<std::string> arguments, int port, const std::string& health)
+      : url_("http://127.0.0.1:" + std::to_string(port)) {
+    ProcessOptions options;
+    arguments.insert(arguments.end(), {"--host", "127.0.0.1", "--port", std::to_string(port)});
+    options.arguments = std::move(arguments);
+    options.environment = {{"MLFLOW_DISABLE_TELEMETRY", "true"}, {"DO_NOT_TRACK", "true"}};
+    options.limit = 2 * kPatience;
+    process_.emplace(std::string(TRACKERS_BIN) + "/" + program, options);
+    const bool is_up = eventually(
+        [&] {
+          process_->read();
+          return HttpClient({}).get(url_ + health).status == 200;
+        },
+        kPatience);
+    EXPECT_TRUE(is_up) << process_->out() << process_->err();
+  }
+
+  const std::string& url() const { return url_; }
+
+  json get(const std::string& path) {
+    process_->read();
+    const HttpAnswer answer = HttpClient({}).get(url_ + path);
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body << answer.problem;
+    return json::parse(answer.body, nullptr, false);
+  }
+
+ private:
+  std::string url_;
+  std::optional<Process> process_;
+};
+
+class Mlflow : public Server {
+ public:
+  explicit Mlflow(const fs::path& folder, int port = free_port())
+      : Server("mlflow",
+               {"server", "--backend-store-uri", "sqlite:///" + (folder / "mlflow.db").string(),
+                "--default-artifact-root", (folder / "artifacts").string(), "--workers", "1"},
+               port, "/health") {}
+
+  json experiment(const std::string& name) {
+    return get("/api/2.0/mlflow/experiments/get-by-name?experiment_name=" + name).at("experiment");
+  }
+
+  json runs_of(const std::string& experiment_name) {
+    const std::string id = experiment(experiment_name).at("experiment_id");
+    const HttpAnswer answer =
+        HttpClient({}).post(url() + "/api/2.0/mlflow/runs/search", json{{"experiment_ids", {id}}}.dump());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const json found = json::parse(answer.body);
+    return found.contains("runs") ? found.at("runs") : json::array();
+  }
+
+  /// {step, value} of a metric, each value as text.
+  std::vector<std::pair<int, std::string>> history(const json& run, const std::string& name) {
+    const std::string id = run.at("info").at("run_id");
+    const json found = get("/api/2.0/mlflow/metrics/get-history?run_id=" + id + "&metric_key=" + name);
+    std::vector<std::pair<int, std::string>> points;
+    for (const json& each : found.value("metrics", json::array()))
+      points.emplace_back(each.at("step").get<int>(), each.at("value").dump());
+    return points;
+  }
+};
+
+std::map<std::string, std::string> parameters_of(const json& run) {
+  std::map<std::string, std::string> parameters;
+  for (const json& each : run.at("data").value("params", json::array()))
+    parameters.emplace(each.at("key"), each.at("value"));
+  return parameters;
+}
+
+MlflowOptions options_for(const Mlflow& server, const std::string& experiment) {
+  return mlflow_options(server.url(), experiment);
+}
+
+TEST(TensorBoard, ShowsWhatARunHasLogged) {
+  const TemporaryFolder folder;
+  const fs::path run = folder.path() / "runs" / "first";
+  fs::create_directories(run);
+  {
+    Trackers trackers({run, {{"ddp.comm_hook", "power_sgd"}, {"launch.backend", "gloo"}}});
+    trackers.add(std::make_unique<TensorBoardEvents>(run));
+    for (int step = 1; step <= 500; ++step)
+      trackers.log(step, 1000 * step, {{"loss", 1.0 / step}, {"accuracy", 0.5}});
+    trackers.log(501, 0, {{"loss", std::numeric_limits<double>::quiet_NaN()}});
+  }
+  {
+    Trackers restarted({run, {}});
+    restarted.add(std::make_unique<TensorBoardEvents>(run));
+    restarted.log(502, 0, {{"loss", 0.25}});
+  }
+  Server server("tensorboard", {"--logdir", (folder.path() / "runs").string()}, free_port(), "/data/runs");
+  json points;
+  const auto is_read = [&] {
+    points = server.get("/data/plugin/scalars/scalars?run=first&tag=loss");
+    return points.is_array() && points.size() == 502;
+  };
+  EXPECT_EQ(server.get("/data/runs"), json({"first"}));
+  ASSERT_TRUE(eventually(is_read, kPatience)) << points.dump().substr(0, 1000);
+  for (std::size_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(points[i][1], i + 1) << "step";
+    EXPECT_FLOAT_EQ(points[i][2].get<float>(), 1.0F / static_cast<float>(i + 1));
+  }
+  EXPECT_FALSE(points[500][2].is_number() && std::isfinite(points[500][2].get<double>()))
+      << points[500].dump();
+  EXPECT_EQ(points[501][1], 502);
+  const json tags = server.get("/data/plugin/scalars/tags").at("first");
+  EXPECT_TRUE(tags.contains("loss") && tags.contains("accuracy") && tags.contains("bytes_sent"))
+      << tags.dump();
+  EXPECT_THAT(server.get("/data/plugin/text/tags").dump(), HasSubstr("config"));
+  const std::string text = server.get("/data/plugin/text/text?run=first&tag=config").dump();
+  EXPECT_THAT(text, AllOf(HasSubstr("<table>"), HasSubstr("power_sgd"), HasSubstr("gloo")));
+}
+
+// As TensorBoard reads it, record by record, with each checksum.
+TEST(TensorBoard, FindsNoRecordDamaged) {
+  const TemporaryFolder folder;
+  {
+    Trackers trackers({folder.path(), {{"ddp.comm_hook", "fp16"}}});
+    trackers.add(std::make_unique<TensorBoardEvents>(folder.path()));
+    for (int step = 1; step <= 3; ++step) trackers.log(step, 0, {{"größe", -1e30}});
+  }
+  const std::string file = fs::directory_iterator(folder.path())->path().string();
+  const testing::ProcessResult read = testing::run_process(
+      std::string(TRACKERS_BIN) + "/python3",
+      {{"-c",
+        "import sys\n"
+        "from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader\n"
+        "from tensorboard.compat.proto.event_pb2 import Event\n"
+        "for record in RawEventFileLoader(sys.argv[1]).Load():\n"
+        "  event = Event.FromString(record)\n"
+        "  print(event.WhichOneof('what'), event.step, event.file_version, *[v.tag for v in "
+        "event.summary.value])\n",
+        file},
+       {{"PYTHONWARNINGS", "ignore"}},
+       "",
+       {},
+       kPatience});
+  EXPECT_EQ(read.exit_code, 0) << read.err;
+  EXPECT_EQ(
+      read.out,
+      "file_version 0 brain.Event:2\nsummary 0  config\nsummary 1  bytes_sent größe\nsummary 2  bytes_sent "
+      "größe\nsummary 3  bytes_sent größe\n")
+      << read.err;
+}
+
+TEST(MlflowServer, HasWhatARunHasLogged) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  const fs::path run = folder.path() / "20260102-030405-6";
+  fs::create_directories(run);
+  std::map<std::string, std::string> config = {{"ddp.comm_hook", "power_sgd"},
+                                               {"ddp.comm_state_option.start_powerSGD_iter", "10"},
+                                               {"launch.note", std::string(9000, 'x')}};
+  for (int i = 0; i < 150; ++i) config.emplace("args.k" + std::to_string(i), std::to_string(i));
+  {
+    Trackers trackers({run, config});
+    trackers.add(std::make_unique<MlflowRun>(options_for(server, "a new one")));
+    for (int step = 1; step <= 1500; ++step) trackers.log(step, 10 * step, {{"loss", 1.0 / step}});
+    trackers.log(1501, 0,
+                 {{"loss", std::numeric_limits<double>::quiet_NaN()},
+                  {"best", -std::numeric_limits<double>::infinity()},
+                  {"top-5 %", 0.75}});
+  }
+  const json runs = server.runs_of("a%20new%20one");
+  ASSERT_THAT(runs, SizeIs(1));
+  EXPECT_EQ(runs[0].at("info").at("run_name"), "20260102-030405-6");
+  EXPECT_EQ(runs[0].at("info").at("status"), "FINISHED");
+  EXPECT_GE(runs[0].at("info").at("end_time").get<std::int64_t>(),
+            runs[0].at("info").at("start_time").get<std::int64_t>());
+  const auto parameters = parameters_of(runs[0]);
+  EXPECT_EQ(parameters.at("ddp.comm_hook"), "power_sgd");
+  EXPECT_EQ(parameters.at("launch.note").size(), 6000u);
+  EXPECT_EQ(parameters.size(), config.size());
+  const auto losses = server.history(runs[0], "loss");
+  ASSERT_THAT(losses, SizeIs(1501));
+  EXPECT_EQ(losses[1], std::pair(2, std::string("0.5")));
+  EXPECT_EQ(losses[1500], std::pair(1501, std::string("\"NaN\"")));
+  EXPECT_THAT(server.history(runs[0], "bytes_sent"), SizeIs(1501));
+  EXPECT_THAT(server.history(runs[0], "top-5%20_"), ElementsAre(std::pair(1501, std::string("0.75"))));
+}
+
+TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  for (int start = 1; start <= 2; ++start) {
+    Trackers trackers({folder.path(), {{"training.seed", "1"}}});
+    trackers.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
+    trackers.log(start, 0, {{"loss", start}});
+    if (start == 1) {
+      Trackers::end_all(RunEnd::failed);
+      EXPECT_EQ(server.runs_of("Default")[0].at("info").at("status"), "FAILED");
+    }
+  }
+  const json runs = server.runs_of("Default");
+  ASSERT_THAT(runs, SizeIs(1));
+  EXPECT_EQ(runs[0].at("info").at("status"), "FINISHED");
+  EXPECT_THAT(server.history(runs[0], "loss"), SizeIs(2));
+  fs::remove(folder.path() / "mlflow.json");
+  {
+    Trackers other({folder.path(), {}});
+    other.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
+    other.log(1, 0, {});
+  }
+  EXPECT_THAT(server.runs_of("Default"), SizeIs(2));
+}
+
+TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
+  const TemporaryFolder folder;
+  const int port = free_port();
+  auto server = std::make_unique<Mlflow>(folder.path(), port);
+  ::testing::internal::CaptureStderr();
+  Trackers trackers({folder.path(), {}});
+  trackers.add(std::make_unique<MlflowRun>(options_for(*server, "Default")));
+  trackers.log(1, 0, {{"loss", 1}});
+  ASSERT_TRUE(eventually([&] { return server->runs_of("Default").size() == 1; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return server->history(server->runs_of("Default")[0], "loss").size() == 1; },
+                         kPatience));
+  server.reset();
+  const auto before = std::chrono::steady_clock::now();
+  for (int step = 2; step <= 100; ++step) trackers.log(step, 0, {{"loss", 1}});
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(3)) << "nobody waits for it";
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // for the first attempt
+  server = std::make_unique<Mlflow>(folder.path(), port);
+  EXPECT_TRUE(eventually([&] { return server->history(server->runs_of("Default")[0], "loss").size() == 100; },
+                         kPatience));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("hookline: warning: metrics can't be written to MLflow at " + server->url() + ": "));
+}
+
+TEST(MlflowServer, IsToldWhatItRefuses) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  ::testing::internal::CaptureStderr();
+  {
+    Trackers trackers({folder.path(), {}});
+    trackers.add(std::make_unique<MlflowRun>(options_for(server, std::string(600, 'x'))));
+    trackers.log(1, 0, {{"loss", 1}});
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("metrics can't be written to MLflow at "), HasSubstr("HTTP 400: "),
+                    HasSubstr("; training goes on without what is lost\n"),
+                    HasSubstr("1 line of metrics did not get to MLflow")));
+}
+
+// The whole of it: a launch of two ranks whose config names both.
+TEST(MlflowServer, AndTensorBoardHaveWhatALaunchLogs) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  ProcessOptions options;
+  options.folder = folder.path();
+  options.limit = kPatience;
+  options.environment = {{"OMP_NUM_THREADS", "1"}, {"MLFLOW_EXPERIMENT_NAME", "digits"}};
+  options.arguments = {"launch", "--processes-per-node", "2", "--set", "ddp.comm_hook=fp16"};
+  for (const std::string set : {"logging.trackers=tensorboard,mlflow", "logging.mlflow_tracking_uri="})
+    options.arguments.insert(options.arguments.end(),
+                             {"--set", set.ends_with("uri=") ? set + server.url() : set});
+  options.arguments.insert(options.arguments.end(), {DIGITS_PROGRAM, "--epochs", "2"});
+  const testing::ProcessResult launched = testing::run_process(HOOKLINE_BINARY, options);
+  ASSERT_EQ(launched.exit_code, 0) << launched.err;
+  EXPECT_THAT(launched.err, Not(HasSubstr("metrics")));
+  const fs::path run = fs::canonical(folder.path() / "hookline-runs" / "latest");
+  std::vector<json> lines;
+  std::ifstream in(run / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+  ASSERT_FALSE(lines.empty());
+  const json runs = server.runs_of("digits");
+  ASSERT_THAT(runs, SizeIs(1)) << "one, of rank 0";
+  EXPECT_EQ(runs[0].at("info").at("run_name"), run.filename().string());
+  EXPECT_EQ(runs[0].at("info").at("status"), "FINISHED");
+  const auto parameters = parameters_of(runs[0]);
+  EXPECT_EQ(parameters.at("ddp.comm_hook"), "fp16");
+  EXPECT_FALSE(parameters.contains("logging.mlflow_tracking_uri"));
+  EXPECT_THAT(server.history(runs[0], "bytes_sent"), SizeIs(lines.size()));
+
+  Server board("tensorboard", {"--logdir", (folder.path() / "hookline-runs").string()}, free_port(),
+               "/data/runs");
+  const std::string name = run.filename().string();
+  EXPECT_THAT(board.get("/data/runs"), Contains(json(name)));
+  std::set<std::int64_t> steps;  // of two lines of a step it shows one
+  for (const json& line : lines) steps.insert(line.at("step").get<std::int64_t>());
+  ASSERT_TRUE(eventually(
+      [&] {
+        const json points = board.get("/data/plugin/scalars/scalars?run=" + name + "&tag=bytes_sent");
+        return points.is_array() && points.size() == steps.size();
+      },
+      kPatience));
+}
+
+}  // namespace
+}  // namespace hookline

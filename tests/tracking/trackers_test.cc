@@ -1,0 +1,344 @@
+// What is logged gets to each tracker, and no tracker gets in the way of who logs.
+#include "tracking/trackers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/process.h"
+#include "tracking/crc32c.h"
+#include "tracking/json_lines.h"
+#include "tracking/mlflow_run.h"
+#include "tracking/tensorboard_events.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+std::vector<nlohmann::json> lines_of(const std::filesystem::path& file) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream in(testing::read_file(file));
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+/// Trackers of which the only one writes lines of JSON.
+std::unique_ptr<Trackers> lines_to(const std::filesystem::path& file) {
+  auto trackers = std::make_unique<Trackers>(TrackedRun{file.parent_path(), {}});
+  trackers->add(std::make_unique<JsonLines>(file));
+  return trackers;
+}
+
+TEST(Trackers, KeepEachLineInOrder) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  {
+    const auto trackers = lines_to(file);
+    for (int step = 1; step <= 1000; ++step)
+      trackers->log(step, 8 * step, {{"loss", 1.0 / step}, {"rate", 0.1}});
+  }
+  const auto lines = lines_of(file);
+  ASSERT_EQ(lines.size(), 1000u);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].at("step"), i + 1);
+    EXPECT_EQ(lines[i].at("loss"), 1.0 / static_cast<double>(i + 1));
+    EXPECT_GE(lines[i].at("seconds"), 0);
+    EXPECT_EQ(lines[i].at("bytes_sent"), 8 * (i + 1));
+  }
+  lines_to(file)->log(7, 0,  // of a restart
+                      {{"loss", std::numeric_limits<double>::quiet_NaN()},
+                       {"best", std::numeric_limits<double>::infinity()}});
+  EXPECT_EQ(lines_of(file).size(), 1001u);
+  EXPECT_TRUE(lines_of(file).back().at("loss").is_null() && lines_of(file).back().at("best").is_null());
+}
+
+TEST(Trackers, MakeNoFileForNothing) {
+  const TemporaryFolder folder;
+  {
+    const auto trackers = lines_to(folder.path() / "metrics.jsonl");
+    trackers->add(std::make_unique<TensorBoardEvents>(folder.path()));
+    trackers->add(std::make_unique<MlflowRun>(mlflow_options("http://127.0.0.1:1", "")));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Trackers, RefuseNamesThatEachLineHas) {
+  const TemporaryFolder folder;
+  const auto trackers = lines_to(folder.path() / "metrics.jsonl");
+  for (const std::string name : {"step", "seconds", "bytes_sent"}) {
+    try {
+      trackers->log(1, 0, {{name, 1}});
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "a metric can't be called '" + name + "': each line has that by itself");
+    }
+  }
+  EXPECT_THROW(trackers->log(1, 0, {{"", 1}}), Error);
+}
+
+TEST(TrackersDeathTest, LoseNothingToAnExit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto file = std::filesystem::temp_directory_path() / "hookline-metrics-at-exit.jsonl";
+  std::filesystem::remove(file);
+  EXPECT_EXIT(
+      {
+        static const auto trackers = lines_to(file);
+        for (int step = 1; step <= 1000; ++step) trackers->log(step, 0, {{"loss", 1}});
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_EQ(lines_of(file).size(), 1000u);
+  std::filesystem::remove(file);
+}
+
+TEST(Trackers, TellOnceOfAFullDiskAndWhatItDidNotTake) {
+  ::testing::internal::CaptureStderr();
+  {
+    const auto trackers = lines_to("/dev/full");
+    for (int step = 1; step <= 100; ++step) trackers->log(step, 0, {{"loss", 1}});
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "hookline: warning: metrics can't be written to '/dev/full': No space left on device; training "
+            "goes on, and it is tried again\n"
+            "hookline: warning: 100 lines of metrics did not get to '/dev/full'\n");
+}
+
+// A pipe that nobody reads: opening it waits for ever.
+TEST(Trackers, NeverWaitForADiskThatHangs) {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "metrics.jsonl";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ::testing::internal::CaptureStderr();
+  auto trackers = lines_to(pipe);
+  const auto start = std::chrono::steady_clock::now();
+  for (int step = 1; step <= 50'000; ++step) trackers->log(step, 0, {{"loss", 1}});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, Trackers::kPatience);
+  trackers.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 4 * Trackers::kPatience);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(" lines of metrics did not get to '"));
+}
+
+/// Tells what was asked of it, and fails as it is told to.
+class Recording : public Tracker {
+ public:
+  struct Script {
+    std::vector<std::string> calls;
+    std::atomic<int> failures{0};  // of write, before the first that is taken
+    std::size_t taken = 0;         // by those
+    bool may_be_tried_again = true;
+  };
+
+  explicit Recording(Script& script) : script_(script) {}
+
+  std::string place() const override { return "a book"; }
+  void begin(const TrackedRun& run) override {
+    script_.calls.push_back("begin " + run.config.at("ddp.comm_hook"));
+  }
+  void write(std::span<const LoggedMetrics> lines) override {
+    if (script_.failures > 0 && script_.failures-- > 0) {
+      if (script_.may_be_tried_again) throw TryAgain("it is shut", script_.taken);
+      throw Error("it is burnt");
+    }
+    for (const LoggedMetrics& line : lines) script_.calls.push_back("line " + std::to_string(line.step));
+  }
+  void end(RunEnd how) override {
+    script_.calls.push_back(how == RunEnd::finished ? "finished"
+                            : how == RunEnd::failed ? "failed"
+                                                    : "later");
+  }
+
+ private:
+  Script& script_;
+};
+
+TrackedRun run_with_hook() { return {"", {{"ddp.comm_hook", "fp16"}}}; }
+
+TEST(Trackers, GiveAgainWhatWasNotTaken) {
+  Recording::Script script{{}, 1, 1, true};
+  ::testing::internal::CaptureStderr();
+  {
+    Trackers trackers(run_with_hook());
+    trackers.add(std::make_unique<Recording>(script));
+    trackers.log(1, 0, {});
+    ASSERT_TRUE(testing::eventually([&] { return script.failures == 0; }));
+    for (int step = 2; step <= 4; ++step) trackers.log(step, 0, {});
+  }
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "hookline: warning: metrics can't be written to a book: it is shut; training goes on, and it is tried "
+      "again\n");
+  EXPECT_THAT(script.calls, ElementsAre("begin fp16", "line 2", "line 3", "line 4", "finished"));
+}
+
+TEST(Trackers, LoseWhatATrackerWillNeverTake) {
+  Recording::Script script{{}, 1, 0, false};
+  ::testing::internal::CaptureStderr();
+  {
+    Trackers trackers(run_with_hook());
+    trackers.add(std::make_unique<Recording>(script));
+    trackers.log(1, 0, {});
+  }
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "hookline: warning: metrics can't be written to a book: it is burnt; training goes on without what is "
+      "lost\nhookline: warning: 1 line of metrics did not get to a book\n");
+  EXPECT_THAT(script.calls, ElementsAre("begin fp16", "finished"));
+}
+
+TEST(Trackers, TellHowTheRunEnded) {
+  Recording::Script unwound, later;
+  try {
+    Trackers trackers(run_with_hook());
+    trackers.add(std::make_unique<Recording>(unwound));
+    trackers.log(1, 0, {});
+    throw std::runtime_error("of the program's");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_THAT(unwound.calls, ElementsAre("begin fp16", "line 1", "failed"));
+  Trackers trackers(run_with_hook());
+  trackers.add(std::make_unique<Recording>(later));
+  trackers.log(1, 0, {});
+  Trackers::end_all(RunEnd::later);
+  trackers.log(2, 0, {});
+  EXPECT_THAT(later.calls, ElementsAre("begin fp16", "line 1", "later"));
+}
+
+TEST(Trackers, DoNotWaitForEachOther) {
+  const TemporaryFolder folder;
+  Recording::Script script{{}, 1'000'000, 0, true};
+  ::testing::internal::CaptureStderr();
+  {
+    Trackers trackers(run_with_hook());
+    trackers.add(std::make_unique<Recording>(script));
+    trackers.add(std::make_unique<JsonLines>(folder.path() / "metrics.jsonl"));
+    trackers.log(1, 0, {{"loss", 1}});
+    EXPECT_TRUE(
+        testing::eventually([&] { return std::filesystem::exists(folder.path() / "metrics.jsonl"); }));
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("1 line of metrics did not get to a book\n"));
+}
+
+// A disk of one page, on which a file grows until it is full, and that has room again after a while.
+TEST(JsonLines, TearNoLineOnAFullDisk) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  JsonLines lines(file);
+  LoggedMetrics line;
+  line.values = {{"loss", 0.5}};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 100;  // in the middle of the second line
+  std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::size_t taken = 0;
+  const std::vector<LoggedMetrics> three(3, line);
+  try {
+    lines.write(three);
+    ADD_FAILURE() << "100 bytes took three lines";
+  } catch (const TryAgain& problem) {
+    EXPECT_STREQ(problem.what(), "File too large");
+    taken = problem.taken();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(taken, 1u);
+  EXPECT_EQ(std::filesystem::file_size(file), 100u);
+  lines.write(std::span(three).subspan(taken));
+  std::istringstream in(testing::read_file(file));
+  std::vector<bool> are_whole;
+  for (std::string text; std::getline(in, text);) are_whole.push_back(nlohmann::json::accept(text));
+  EXPECT_THAT(are_whole, ElementsAre(true, false, true, true)) << "the torn one comes once more";
+}
+
+TEST(TensorBoardEvents, AreTakenBackIfTheDiskHasNoRoomForAllOfThem) {
+  const TemporaryFolder folder;
+  TensorBoardEvents events(folder.path());
+  events.begin({folder.path(), {}});
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder.path())->path();
+  EXPECT_THAT(file.filename().string(), ::testing::StartsWith("events.out.tfevents."));
+  const auto size = std::filesystem::file_size(file);
+  LoggedMetrics line;
+  line.values = {{"loss", 0.5}};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = size + 20;
+  std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(events.write(std::vector{line}), TryAgain);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(std::filesystem::file_size(file), size);
+  events.write(std::vector{line});
+  EXPECT_GT(std::filesystem::file_size(file), size + 20);
+}
+
+// RFC 3720, B.4.
+TEST(Crc32c, IsThatOfTheStandardsExamples) {
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+}
+
+TEST(MlflowOptions, AreTheConfigsBeforeTheEnvironments) {
+  for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);
+  EXPECT_EQ(mlflow_options("", "").tracking_uri, "http://127.0.0.1:5000");
+  EXPECT_EQ(mlflow_options("", "").experiment, "Default");
+  setenv("MLFLOW_TRACKING_URI", "https://user:secret@mlflow.lab/", 1);
+  setenv("MLFLOW_EXPERIMENT_NAME", "digits", 1);
+  EXPECT_EQ(mlflow_options("", "").tracking_uri, "https://user:secret@mlflow.lab");
+  EXPECT_EQ(MlflowRun(mlflow_options("", "")).place(), "MLflow at https://mlflow.lab")
+      << "without the password";
+  EXPECT_EQ(mlflow_options("", "").experiment, "digits");
+  EXPECT_EQ(mlflow_options("http://here:1", "mine").tracking_uri, "http://here:1");
+  EXPECT_EQ(mlflow_options("http://here:1", "mine").experiment, "mine");
+  setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db", 1);
+  try {
+    mlflow_options("", "");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is no server's address: http:// or https:// "
+        "(`mlflow server` serves files and databases)");
+  }
+  for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);
+}
+
+TEST(MlflowRun, SaysThatNobodyAnswers) {
+  const TemporaryFolder folder;
+  ::testing::internal::CaptureStderr();
+  {
+    Trackers trackers({folder.path(), {}});
+    trackers.add(std::make_unique<MlflowRun>(mlflow_options("http://127.0.0.1:1", "")));
+    trackers.log(1, 0, {{"loss", 1}});
+  }
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(
+      told,
+      HasSubstr("hookline: warning: metrics can't be written to MLflow at http://127.0.0.1:1: Failed to "
+                "connect to 127.0.0.1 port 1"));
+  EXPECT_THAT(
+      told, HasSubstr("hookline: warning: 1 line of metrics did not get to MLflow at http://127.0.0.1:1\n"));
+}
+
+}  // namespace
+}  // namespace hookline

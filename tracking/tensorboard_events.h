@@ -1,0 +1,34 @@
+// Metrics as TensorBoard reads them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tracking/append_file.h"
+#include "tracking/tracker.h"
+
+namespace hookline {
+
+/// One record of an event file: length, bytes, and checksums of both (tensorflow/core/lib/io/record_writer.h).
+std::string event_record(std::string_view event);
+
+/// Appends scalars to events.out.tfevents.TIME.HOST.PID in the run's folder, which TensorBoard finds by its name:
+/// `tensorboard --logdir hookline-runs`. The run's config is a text beside them. Times are those at which metrics were logged;
+/// values are single precision, since that is what the format has.
+class TensorBoardEvents : public Tracker {
+ public:
+  explicit TensorBoardEvents(const std::filesystem::path& folder);
+
+  std::string place() const override;
+  void begin(const TrackedRun& run) override;
+  void write(std::span<const LoggedMetrics> lines) override;
+
+ private:
+  /// All or nothing: what follows half a record can't be read.
+  void append(std::string_view records);
+
+  AppendFile file_;
+  bool is_torn_ = false;
+};
+
+}  // namespace hookline

@@ -1,0 +1,207 @@
+#include "tracking/trackers.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "config/run_files.h"
+#include "hooks/log.h"
+
+namespace hookline {
+
+/// Between those who log and the thread of one tracker, which may outlive them if the tracker hangs.
+struct Trackers::Queue {
+  Queue(std::unique_ptr<Tracker> to, std::shared_ptr<const TrackedRun> of)
+      : tracker(std::move(to)), place(tracker->place()), run(std::move(of)) {}
+
+  const std::unique_ptr<Tracker> tracker;  // the thread's alone
+  const std::string place;
+  const std::shared_ptr<const TrackedRun> run;
+  std::mutex mutex;  // guards the rest
+  std::condition_variable changed;
+  std::deque<LoggedMetrics> lines;
+  std::size_t lost = 0;
+  std::optional<RunEnd> ending;  // nothing more comes
+  bool ended = false;            // of the thread
+
+  void add(const LoggedMetrics& line) {
+    const std::lock_guard lock(mutex);
+    if (ending || ended) return;
+    if (lines.size() == kMostWaiting) {
+      ++lost;
+      return;
+    }
+    lines.push_back(line);
+    changed.notify_all();
+  }
+
+  void ask_to_end(RunEnd how) {
+    const std::lock_guard lock(mutex);
+    if (!ending) ending = how;
+    changed.notify_all();
+  }
+
+  /// False if it has not ended until then. Tells what was lost.
+  bool wait_for_end(Clock::time_point until) {
+    std::unique_lock lock(mutex);
+    const bool is_done = changed.wait_until(lock, until, [this] { return ended; });
+    const std::size_t all_lost = std::exchange(lost, 0) + lines.size();
+    lines.clear();
+    if (all_lost > 0)
+      log::warning(std::to_string(all_lost) + (all_lost == 1 ? " line" : " lines") +
+                   " of metrics did not get to " + place);
+    return is_done;
+  }
+
+  void work() {
+    bool has_begun = false;
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return !lines.empty() || ending; });
+      if (lines.empty()) break;
+      std::vector<LoggedMetrics> batch(std::make_move_iterator(lines.begin()),
+                                       std::make_move_iterator(lines.end()));
+      lines.clear();
+      lock.unlock();
+      std::size_t taken = 0;
+      const bool may_come_back = give(batch, has_begun, taken);
+      lock.lock();
+      if (taken == batch.size()) continue;
+      if (!may_come_back || ending) {
+        lost += batch.size() - taken;
+        continue;
+      }
+      // What has come meanwhile is newer; of too many the newest are lost, as everywhere here.
+      lines.insert(lines.begin(), std::make_move_iterator(batch.begin() + static_cast<std::ptrdiff_t>(taken)),
+                   std::make_move_iterator(batch.end()));
+      if (lines.size() > kMostWaiting) {
+        lost += lines.size() - kMostWaiting;
+        lines.resize(kMostWaiting);
+      }
+      changed.wait_for(lock, kAgainAfter, [this] { return ending.has_value(); });
+    }
+    if (has_begun) {
+      lock.unlock();
+      end_tracker();
+      lock.lock();
+    }
+    ended = true;
+    changed.notify_all();
+  }
+
+ private:
+  bool is_told_ = false;  // the thread's
+
+  /// False if what was not taken is lost.
+  bool give(const std::vector<LoggedMetrics>& batch, bool& has_begun, std::size_t& taken) {
+    try {
+      if (!has_begun) tracker->begin(*run);
+      has_begun = true;
+      tracker->write(batch);
+      taken = batch.size();
+      return true;
+    } catch (const TryAgain& problem) {
+      taken = std::min(problem.taken(), batch.size());
+      tell(problem.what(), "; training goes on, and it is tried again");
+      return true;
+    } catch (const std::exception& problem) {
+      tell(problem.what(), "; training goes on without what is lost");
+      return false;
+    }
+  }
+
+  void end_tracker() {
+    try {
+      tracker->end(*ending);
+    } catch (const std::exception& problem) {
+      tell(problem.what(), "");
+    }
+  }
+
+  void tell(const std::string& problem, const char* what_follows) {
+    if (std::exchange(is_told_, true)) return;
+    log::warning("metrics can't be written to " + place + ": " + problem + what_follows);
+  }
+};
+
+/// Those of this process.
+struct Trackers::All {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Queue>> queues;
+
+  static All& instance() {
+    static All all;
+    return all;
+  }
+};
+
+Trackers::Trackers(TrackedRun run, Clock::time_point start)
+    : run_(std::make_shared<const TrackedRun>(std::move(run))), start_(start) {}
+
+Trackers::~Trackers() { end(std::uncaught_exceptions() > 0 ? RunEnd::failed : RunEnd::finished); }
+
+void Trackers::add(std::unique_ptr<Tracker> tracker) {
+  auto queue = std::make_shared<Queue>(std::move(tracker), run_);
+  std::thread thread;
+  try {
+    thread = std::thread([queue] { queue->work(); });
+  } catch (const std::system_error& error) {
+    log::warning("metrics are not written to " + queue->place + ", for want of a thread: " + error.what());
+    return;
+  }
+  queues_.emplace_back(queue, std::move(thread));
+  All& all = All::instance();
+  static const bool ended_at_exit = std::atexit([] { end_all(RunEnd::finished); }) == 0;  // before `all` goes
+  static_cast<void>(ended_at_exit);
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.queues, [](const auto& each) { return each.expired(); });
+  all.queues.push_back(queue);
+}
+
+void Trackers::log(std::int64_t step, std::int64_t bytes_sent, std::map<std::string, double> values) {
+  for (const auto& [name, value] : values) {
+    if (name.empty()) throw Error("a metric can't be called ''");
+    if (name == kStepOfLine || name == kSecondsOfLine || name == kBytesOfLine)
+      throw Error("a metric can't be called '" + name + "': each line has that by itself");
+  }
+  LoggedMetrics line;
+  line.step = step;
+  line.time = std::chrono::system_clock::now();
+  line.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  line.bytes_sent = bytes_sent;
+  line.values = std::move(values);
+  for (const auto& [queue, thread] : queues_) queue->add(line);
+}
+
+void Trackers::end(RunEnd how) {
+  for (const auto& [queue, thread] : queues_) queue->ask_to_end(how);
+  const auto until = Clock::now() + kPatience;
+  for (auto& [queue, thread] : queues_) {
+    if (queue->wait_for_end(until))
+      thread.join();
+    else
+      thread.detach();  // it hangs; the queue stays until it does not
+  }
+  queues_.clear();
+}
+
+void Trackers::end_all(RunEnd how) {
+  std::vector<std::shared_ptr<Queue>> queues;
+  {
+    All& all = All::instance();
+    const std::lock_guard lock(all.mutex);
+    for (const auto& each : all.queues)
+      if (auto queue = each.lock()) queues.push_back(std::move(queue));
+  }
+  for (const auto& queue : queues) queue->ask_to_end(how);
+  const auto until = Clock::now() + kPatience;
+  for (const auto& queue : queues) queue->wait_for_end(until);
+}
+
+}  // namespace hookline

@@ -4,13 +4,13 @@
 #include <iostream>
 #include <map>
 
+#include "checkpoint/replace_file.h"
 #include "config/edit.h"
 #include "config/resolve.h"
 #include "config/starting_file.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/project_templates.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"

@@ -4,10 +4,10 @@
 #include <iostream>
 #include <vector>
 
+#include "checkpoint/replace_file.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/report/page.h"

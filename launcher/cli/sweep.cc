@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/replace_file.h"
 #include "config/print.h"
 #include "config/resolve.h"
 #include "config/starting_file.h"
@@ -24,7 +25,6 @@
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/plan.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/supervise/machine.h"

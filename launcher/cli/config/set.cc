@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "checkpoint/replace_file.h"
 #include "config/edit.h"
 #include "config/file_keys.h"
 #include "config/print.h"
@@ -13,7 +14,6 @@
 #include "launcher/cli/config/file_key.h"
 #include "launcher/cli/config/read_or_report.h"
 #include "launcher/cli/exit_code.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 

@@ -1,6 +1,7 @@
 // hookline config update: a file of an older schema version becomes one of today's.
 #include <iostream>
 
+#include "checkpoint/replace_file.h"
 #include "config/edit.h"
 #include "config/file_keys.h"
 #include "config/migrate.h"
@@ -8,7 +9,6 @@
 #include "launcher/cli/config/read_or_report.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/line_diff.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 

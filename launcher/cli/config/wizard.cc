@@ -7,13 +7,13 @@
 #include <fstream>
 #include <iostream>
 
+#include "checkpoint/replace_file.h"
 #include "config/print.h"
 #include "config/starting_file.h"
 #include "hooks/log.h"
 #include "hooks/wire_estimate.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
-#include "launcher/cli/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/supervise/shell.h"

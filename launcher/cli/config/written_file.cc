@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <iostream>
 
+#include "checkpoint/replace_file.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
-#include "launcher/cli/replace_file.h"
 
 namespace hookline {
 

@@ -1,4 +1,4 @@
-#include "launcher/cli/replace_file.h"
+#include "checkpoint/replace_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

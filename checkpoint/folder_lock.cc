@@ -19,7 +19,7 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
   if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
   const std::string what = name + " '" + folder.string() + "' ";
   if (error) throw Error(what + "can't be made: " + error.message() + ": name another folder");
-  descriptor_ = ::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = ::open((folder / kFolderLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0)
     throw Error(what + "can't be written to: " + std::strerror(errno) + ": name another folder");
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {

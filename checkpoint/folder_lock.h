@@ -6,6 +6,9 @@
 
 namespace hookline {
 
+/// In the folder that is locked.
+inline constexpr const char* kFolderLockFile = ".lock";
+
 /// Held while it lives, and given back when its process ends, however it does. On a file system that has no locks it is
 /// nobody's.
 class FolderLock {

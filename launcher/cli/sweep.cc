@@ -8,29 +8,26 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/replace_file.h"
-#include "config/print.h"
-#include "config/resolve.h"
-#include "config/starting_file.h"
 #include "config/visible_gpus.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
-#include "launcher/cli/node_setup.h"
-#include "launcher/cli/plan.h"
+#include "launcher/cli/sweep_cells.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/shell.h"
+#include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/run_sweep.h"
 #include "launcher/sweep/table.h"
+#include "launcher/sweep/trial_files.h"
 
 namespace hookline {
 namespace {
@@ -43,63 +40,6 @@ struct Flags {
   std::string output;
   std::vector<std::string> rerun;
   bool retry_failed = false, dry_run = false, json = false;
-};
-
-/// Cells as configs, each checked as a launch would check it.
-class Resolver {
- public:
-  Resolver(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks) : hooks_(hooks) {
-    if (!sweep.settings.config.empty()) base_.file = file.parent_path() / sweep.settings.config;
-    hooks.apply_to(base_);
-    const Resolution plain = resolve({}, hooks.catalog);
-    for (const ShownValue& value : shown_values(plain.config))
-      defaults_.emplace(value.key(), to_text(value.value));
-  }
-
-  Resolution resolve_cell(const Assignments& values) const {
-    Sources sources = base_;
-    for (const auto& [key, value] : values)
-      if (!key.starts_with("args.")) sources.overrides.push_back({key, value, key + "=" + value});
-    return resolve(sources, hooks_.catalog);
-  }
-
-  /// What tells runs apart are the values that are not as by default; where logs go does not.
-  ResolvedCell cell(const Assignments& values) {
-    const Resolution resolution = resolve_cell(values);
-    ResolvedCell cell;
-    cell.problems = resolution.report();
-    if (!resolution.ok()) return cell;
-    cell.problems.clear();
-    RunConfig config = resolution.config;
-    if (has_many_nodes(config.launch)) cell.problems = "a trial runs on one node: launch.nnodes is 1\n";
-    if (visible_gpus() == 0 && (config.launch.device == "cuda" || config.launch.backend == "nccl"))
-      cell.problems = "it needs a GPU, and " + why_no_gpu() + "\n";
-    if (!cell.problems.empty()) return cell;
-    most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
-    uses_gpus_ = uses_gpus_ || (config.launch.device != "cpu" && visible_gpus() > 0);
-    for (const ShownValue& value : shown_values(config))
-      if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))
-        cell.identity += value.key() + " = " + to_text(value.value) + "\n";
-    for (std::string& plugin : config.ddp.plugins) plugin = fs::absolute(plugin).string();
-    const TrainingConfig& training = config.training;
-    if (training.checkpoint_every_steps && fs::path(training.checkpoint_dir).is_relative())
-      cell.own_folders["training.checkpoint_dir"] = "checkpoints";
-    if (!training.record_gradients.empty() && fs::path(training.record_gradients).is_relative())
-      cell.own_folders["training.record_gradients"] = "gradients";
-    cell.config = chosen_file(config);
-    cell.grace_seconds = config.launch.grace_period_seconds;
-    return cell;
-  }
-
-  std::int64_t most_ranks() const { return most_ranks_; }
-  bool uses_gpus() const { return uses_gpus_; }
-
- private:
-  const CatalogOf& hooks_;
-  Sources base_;
-  std::set<std::pair<std::string, std::string>> defaults_;
-  std::int64_t most_ranks_ = 1;
-  bool uses_gpus_ = false;
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -140,17 +80,6 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
 
 /// Those that were asked for wait again; what they have left stays beside them. Throws UsageError.
 void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
-  const auto again = [&](const std::string& id) {
-    const fs::path own = folder / "trials" / id;
-    std::error_code error;
-    for (int n = 1; fs::exists(own, error); ++n) {
-      const fs::path kept = own.string() + "." + std::to_string(n);
-      if (fs::exists(kept, error)) continue;
-      fs::rename(own, kept, error);
-      if (error) throw Error("'" + own.string() + "' can't be renamed: " + error.message());
-    }
-    state.reset(id);
-  };
   std::vector<std::string> chosen;
   const std::vector<Trial> trials = state.trials();
   for (const std::string& named : flags.rerun) {
@@ -168,7 +97,10 @@ void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
     if (flags.retry_failed && (status == TrialStatus::failed || status == TrialStatus::stopped))
       chosen.push_back(trial.planned.id);
   }
-  for (const std::string& id : chosen) again(id);
+  for (const std::string& id : chosen) {
+    set_aside(folder_of_trial(folder, id));
+    state.reset(id);
+  }
 }
 
 /// The winner's config as a file, and the command to run it.
@@ -243,10 +175,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   const PlanChange change = state.take(plan, facts);
   reset_some(flags, run.folder, state);
   std::vector<Trial> trials = state.trials();
-  const auto ended =
-      static_cast<std::size_t>(std::count_if(trials.begin(), trials.end(), [](const Trial& trial) {
-        return trial.result.status != TrialStatus::waiting;
-      }));
+  const std::size_t ended = count_ended(trials);
   log::info(count_text(trials.size(), "trial") +
             (ended ? ", " + std::to_string(ended) + " of them done before" : "") + "; results in " +
             run.folder.string());
@@ -254,16 +183,17 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
     log::info("the sweep has changed: " + count_text(change.added, "trial") +
               (change.added == 1 ? " is" : " are") + " new, " + count_text(change.dropped, "trial") +
               (change.dropped == 1 ? " is" : " are") + " no longer part of it");
-  const int code = run_sweep(run, plan, state, signals);
+  const SweepEnd end = run_sweep(run, plan, state, signals);
   trials = state.trials();
   const std::vector<ResultRow> rows = rows_of(trials, run.settings.goal == "min");
   if (flags.json)
     for (const ResultRow& row : rows) std::cout << json_of(row).dump() << "\n";
   else
     std::cout << table_text(rows, run.settings.metric, run.same);
-  if (code < 128) keep_best(rows, plan, run, flags.json);
+  if (!end.signal) keep_best(rows, plan, run, flags.json);
   std::cout << std::flush;
-  return code;
+  if (end.signal) return 128 + *end.signal;
+  return end.has_failed ? kFailure : kSuccess;
 }
 
 }  // namespace
@@ -294,10 +224,10 @@ int sweep(const Arguments& arguments) {
     return kBadInput;
   }
   const SweepSettings& settings = read.sweep.settings;
-  Resolver resolver(file, read.sweep, hooks);
+  SweepCells cells(file, read.sweep, hooks);
   SweepPlan plan;
   try {
-    plan = plan_of(read.sweep, [&](const Assignments& values) { return resolver.cell(values); });
+    plan = plan_of(read.sweep, [&](const Assignments& values) { return cells.cell(values); });
   } catch (const Error& error) {
     log::error(error.what());
     return kBadInput;
@@ -322,8 +252,8 @@ int sweep(const Arguments& arguments) {
     run.hookline = fs::read_symlink("/proc/self/exe");
     run.settings = settings;
     run.machine = machine();
-    run.most_ranks = resolver.most_ranks();
-    run.uses_gpus = resolver.uses_gpus();
+    run.most_ranks = cells.most_ranks();
+    run.uses_gpus = cells.uses_gpus();
     run.same = read.sweep.fixed;
     run.is_terminal = isatty(2) != 0;
     check_places(run);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,14 @@ struct SweepRun {
 /// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.
 std::int64_t places_of(const SweepRun& run);
 
-/// Runs what waits of `plan`, which the state has taken, in its order, until nothing waits, the budget is used up, or somebody stops it. Says how it goes.
-/// Returns 0, 1 if a trial of the plan has failed, or 128 + the signal. Throws Error if the state or a trial's folder can't be
-/// written; trials are ended then.
-int run_sweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
+/// How running a sweep has ended.
+struct SweepEnd {
+  bool has_failed = false;    // a trial of the plan
+  std::optional<int> signal;  // that stopped it
+};
+
+/// Runs what waits of `plan`, which the state has taken, in its order, until nothing waits, the budget is used up, or somebody
+/// stops it. Says how it goes. Throws Error if the state or a trial's folder can't be written; trials are ended then.
+SweepEnd run_sweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
 
 }  // namespace hookline

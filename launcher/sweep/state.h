@@ -21,6 +21,11 @@ enum class TrialStatus {
   stopped,  // early, since it was hopeless
 };
 
+/// Has it a result? One that runs has none yet.
+inline bool has_ended(TrialStatus status) {
+  return status != TrialStatus::waiting && status != TrialStatus::running;
+}
+
 /// "waiting", …
 std::string name_of(TrialStatus status);
 

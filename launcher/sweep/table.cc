@@ -1,10 +1,13 @@
 #include "launcher/sweep/table.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "launcher/supervise/duration_text.h"
 
 namespace hookline {
 namespace {
@@ -91,6 +94,23 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
 }
 
 }  // namespace
+
+std::string short_name(const Trial& trial, const Assignments& same) {
+  const std::string text = label_of(trial.planned.values, same);
+  return text.empty() ? trial.planned.id : text;
+}
+
+std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, const std::string& metric,
+                    const Assignments& same) {
+  const TrialResult& result = trial.result;
+  const std::string time = seconds_text(std::chrono::duration<double>(result.seconds));
+  std::string line =
+      "[" + std::to_string(ended) + "/" + std::to_string(all) + "] " + short_name(trial, same) + ": ";
+  if (result.status != TrialStatus::done)
+    return line + name_of(result.status) + " after " + time + ": " + result.reason;
+  if (result.metric) line += metric + " " + number("%.6g", *result.metric) + ", ";
+  return line + time;
+}
 
 Assignments without_seed(Assignments values) {
   values.erase(kSeedKey);

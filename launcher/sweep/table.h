@@ -15,6 +15,13 @@ struct Measured {
   double mean = 0, spread = 0;
 };
 
+/// A trial, for people: what tells it apart, or its id if nothing does.
+std::string short_name(const Trial& trial, const Assignments& same);
+
+/// "[3/12] lr=0.1: loss 0.31, 5 s": what is said of a trial as it ends.
+std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, const std::string& metric,
+                    const Assignments& same);
+
 /// What trials have in common that differ in their seed or repeat only.
 Assignments without_seed(Assignments values);
 

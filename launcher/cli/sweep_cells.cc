@@ -1,0 +1,57 @@
+#include "launcher/cli/sweep_cells.h"
+
+#include <algorithm>
+
+#include "config/print.h"
+#include "config/starting_file.h"
+#include "config/visible_gpus.h"
+#include "launcher/cli/node_setup.h"
+#include "launcher/cli/plan.h"
+
+namespace hookline {
+namespace fs = std::filesystem;
+
+SweepCells::SweepCells(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks) : hooks_(hooks) {
+  if (!sweep.settings.config.empty()) base_.file = file.parent_path() / sweep.settings.config;
+  hooks.apply_to(base_);
+  const Resolution plain = resolve({}, hooks.catalog);
+  for (const ShownValue& value : shown_values(plain.config))
+    defaults_.emplace(value.key(), to_text(value.value));
+}
+
+Resolution SweepCells::resolve_cell(const Assignments& values) const {
+  Sources sources = base_;
+  for (const auto& [key, value] : values)
+    if (!key.starts_with("args.")) sources.overrides.push_back({key, value, key + "=" + value});
+  return resolve(sources, hooks_.catalog);
+}
+
+/// What tells runs apart are the values that are not as by default; where logs go does not.
+ResolvedCell SweepCells::cell(const Assignments& values) {
+  const Resolution resolution = resolve_cell(values);
+  ResolvedCell cell;
+  cell.problems = resolution.report();
+  if (!resolution.ok()) return cell;
+  cell.problems.clear();
+  RunConfig config = resolution.config;
+  if (has_many_nodes(config.launch)) cell.problems = "a trial runs on one node: launch.nnodes is 1\n";
+  if (visible_gpus() == 0 && (config.launch.device == "cuda" || config.launch.backend == "nccl"))
+    cell.problems = "it needs a GPU, and " + why_no_gpu() + "\n";
+  if (!cell.problems.empty()) return cell;
+  most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
+  uses_gpus_ = uses_gpus_ || (config.launch.device != "cpu" && visible_gpus() > 0);
+  for (const ShownValue& value : shown_values(config))
+    if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))
+      cell.identity += value.key() + " = " + to_text(value.value) + "\n";
+  for (std::string& plugin : config.ddp.plugins) plugin = fs::absolute(plugin).string();
+  const TrainingConfig& training = config.training;
+  if (training.checkpoint_every_steps && fs::path(training.checkpoint_dir).is_relative())
+    cell.own_folders["training.checkpoint_dir"] = "checkpoints";
+  if (!training.record_gradients.empty() && fs::path(training.record_gradients).is_relative())
+    cell.own_folders["training.record_gradients"] = "gradients";
+  cell.config = chosen_file(config);
+  cell.grace_seconds = config.launch.grace_period_seconds;
+  return cell;
+}
+
+}  // namespace hookline

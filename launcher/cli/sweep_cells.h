@@ -1,0 +1,38 @@
+// From a sweep's cells to configs, each checked as a launch would check it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "config/resolve.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/sweep/plan.h"
+
+namespace hookline {
+
+class SweepCells {
+ public:
+  /// `hooks` must outlive it.
+  SweepCells(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks);
+
+  /// What a cell comes to, for plan_of.
+  ResolvedCell cell(const Assignments& values);
+
+  /// Of the cells that can run.
+  std::int64_t most_ranks() const { return most_ranks_; }
+  bool uses_gpus() const { return uses_gpus_; }
+
+ private:
+  Resolution resolve_cell(const Assignments& values) const;
+
+  const CatalogOf& hooks_;
+  Sources base_;
+  std::set<std::pair<std::string, std::string>> defaults_;
+  std::int64_t most_ranks_ = 1;
+  bool uses_gpus_ = false;
+};
+
+}  // namespace hookline

@@ -1,0 +1,31 @@
+// What a trial has come to, by what it has logged: pure functions.
+#pragma once
+
+#include <string>
+
+#include "launcher/sweep/metrics_file.h"
+#include "launcher/sweep/state.h"
+#include "launcher/sweep/stopping.h"
+
+namespace hookline {
+
+/// What trials are compared by, as the sweep file has it.
+struct Yardstick {
+  std::string metric;  // empty: trials are only run
+  std::string goal = "min";
+  std::string metric_value = "last";
+
+  bool smaller_is_better() const { return goal == "min"; }
+  /// Tells those apart that may judge otherwise.
+  std::string name() const;
+};
+
+Yardstick yardstick_of(const SweepSettings& settings);
+
+/// Judges a trial whose launch has ended well.
+void judge(const MetricsFile& metrics, const Yardstick& by, TrialResult& result);
+
+/// Why a trial has failed whose last value is none.
+std::string not_a_number(const Yardstick& by, const History& points);
+
+}  // namespace hookline

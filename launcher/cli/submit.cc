@@ -5,7 +5,6 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/node_count.h"
@@ -17,6 +16,7 @@
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
+#include "launcher/cli/scheduler_flags.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"
@@ -38,12 +38,6 @@ struct Request {
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
 };
-
-std::string read_file(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw UsageError("'" + file + "' can't be read");
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// Lines behind `margin`, for a block of YAML.
 std::string indented(const std::string& text, const std::string& margin) {
@@ -84,12 +78,9 @@ void check_for_scheduler(const Request& request, const RunConfig& config) {
   if (!request.image.empty() && !for_kubernetes) throw UsageError("--image is for kubernetes");
   if (!request.template_file.empty() && request.scheduler == "mpirun")
     throw UsageError("--template is for slurm and kubernetes");
-  for (const std::string& argument : request.scheduler_arguments) {
-    if (for_kubernetes) throw UsageError("--scheduler-arg is for slurm and mpirun");
-    if (!argument.starts_with("-"))
-      throw UsageError("--scheduler-arg '" + argument + "' is no option: write --scheduler-arg=--" +
-                       argument);
-  }
+  if (!request.scheduler_arguments.empty() && for_kubernetes)
+    throw UsageError("--scheduler-arg is for slurm and mpirun");
+  expect_options(request.scheduler_arguments);
   if (config.launch.node_rank)
     throw UsageError("node_rank is given (" + origin_text(config.origins.at("launch.node_rank")) +
                      "), and all nodes of a job run the same command: leave it out");
@@ -129,34 +120,32 @@ std::string slurm_script(const Request& request, const std::vector<std::string>&
   std::string arguments;
   for (const std::string& argument : request.scheduler_arguments)
     arguments += (arguments.empty() ? "" : "\n") + ("#SBATCH " + argument);
-  return fill(
-      request.template_file.empty() ? built_in_template("slurm.sbatch") : read_file(request.template_file),
-      {{"name", request.name},
-       {"nodes", std::to_string(request.nodes)},
-       {"log", log.string()},
-       {"warning_seconds", std::to_string(request.warning_seconds)},
-       {"scheduler_arguments", arguments},
-       {"command", shell_line(command)}});
+  return fill(template_text(request.template_file, "slurm.sbatch"),
+              {{"name", request.name},
+               {"nodes", std::to_string(request.nodes)},
+               {"log", log.string()},
+               {"warning_seconds", std::to_string(request.warning_seconds)},
+               {"scheduler_arguments", arguments},
+               {"command", shell_line(command)}});
 }
 
 /// The config for a container, which has none of the files here.
 std::string config_text(const Resolution& resolution) {
   if (resolution.files.empty()) return "# all defaults\n";
-  if (resolution.files.size() == 1 && resolution.profiles.empty()) return read_file(resolution.files[0]);
+  if (resolution.files.size() == 1 && resolution.profiles.empty()) return text_of(resolution.files[0]);
   return chosen_to_toml(resolution.config);
 }
 
 std::string kubernetes_manifest(const Request& request, const std::string& nnodes, const std::string& config,
                                 const std::vector<std::string>& command) {
-  return fill(
-      request.template_file.empty() ? built_in_template("kubernetes.yaml") : read_file(request.template_file),
-      {{"name", request.name},
-       {"nodes", std::to_string(request.nodes)},
-       {"nnodes", request.nodes_are_given ? std::to_string(request.nodes) : nnodes},
-       {"image", request.image},
-       {"warning_seconds", std::to_string(request.warning_seconds)},
-       {"config", indented(config, "    ")},
-       {"command", nlohmann::json(command).dump()}});
+  return fill(template_text(request.template_file, "kubernetes.yaml"),
+              {{"name", request.name},
+               {"nodes", std::to_string(request.nodes)},
+               {"nnodes", request.nodes_are_given ? std::to_string(request.nodes) : nnodes},
+               {"image", request.image},
+               {"warning_seconds", std::to_string(request.warning_seconds)},
+               {"config", indented(config, "    ")},
+               {"command", nlohmann::json(command).dump()}});
 }
 
 int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +21,16 @@
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/scheduler_flags.h"
 #include "launcher/cli/sweep_cells.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
+#include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/slurm_job.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/shell.h"
 #include "launcher/sweep/known_trials.h"
+#include "launcher/sweep/run_array.h"
 #include "launcher/sweep/run_sweep.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial_files.h"
@@ -37,9 +43,31 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostShown = 20;
 
 struct Flags {
-  std::string output;
-  std::vector<std::string> rerun;
-  bool retry_failed = false, dry_run = false, json = false;
+  std::string output, scheduler, template_file;
+  std::vector<std::string> rerun, scheduler_arguments;
+  bool retry_failed = false, dry_run = false, json = false, print = false, no_follow = false;
+
+  bool on_slurm() const { return !scheduler.empty(); }
+
+  /// Throws UsageError.
+  void check() const {
+    if (on_slurm() && scheduler != "slurm")
+      throw UsageError("there is no scheduler '" + scheduler + "' for a sweep: it is slurm");
+    for (const auto& [is_given, name] : {std::pair(print, "--print"), std::pair(no_follow, "--no-follow"),
+                                         std::pair(!template_file.empty(), "--template"),
+                                         std::pair(!scheduler_arguments.empty(), "--scheduler-arg")})
+      if (is_given && !on_slurm()) throw UsageError(std::string(name) + " goes with --scheduler slurm");
+    expect_options(scheduler_arguments);
+    for (const std::string& argument : scheduler_arguments) {
+      if (argument.starts_with("--array") || argument.starts_with("-a"))
+        throw UsageError("--scheduler-arg '" + argument +
+                         "' would number other trials than the sweep's: it has one element for each");
+      if (argument.starts_with("--cluster") || argument.starts_with("-M"))
+        throw UsageError("--scheduler-arg '" + argument +
+                         "' leads to another cluster, whose queue is not asked: submit from one of its own "
+                         "machines");
+    }
+  }
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -78,10 +106,9 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
   std::cout << std::flush;
 }
 
-/// Those that were asked for wait again; what they have left stays beside them. Throws UsageError.
-void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
+/// The trials that were asked for again. Throws UsageError.
+std::vector<std::string> chosen_again(const Flags& flags, const std::vector<Trial>& trials) {
   std::vector<std::string> chosen;
-  const std::vector<Trial> trials = state.trials();
   for (const std::string& named : flags.rerun) {
     std::vector<std::string> found;
     for (const Trial& trial : trials)
@@ -97,6 +124,16 @@ void reset_some(const Flags& flags, const fs::path& folder, SweepState& state) {
     if (flags.retry_failed && (status == TrialStatus::failed || status == TrialStatus::stopped))
       chosen.push_back(trial.planned.id);
   }
+  return chosen;
+}
+
+/// They wait again; what they have left stays beside them. Throws UsageError.
+void reset_some(const Flags& flags, const fs::path& folder, const TrialsInJobs& busy, SweepState& state) {
+  const std::vector<std::string> chosen = chosen_again(flags, state.trials());
+  for (const std::string& id : chosen)
+    if (const auto job = busy.jobs.find(id); job != busy.jobs.end())
+      throw UsageError("the trial " + id + " can't be run again: job " + job->second +
+                       " still has it; 'scancel " + job->second + "' cancels that");
   for (const std::string& id : chosen) {
     set_aside(folder_of_trial(folder, id));
     state.reset(id);
@@ -162,7 +199,44 @@ SweepFacts facts_of(const fs::path& file, const SweepFile& sweep, const SweepMac
   return facts;
 }
 
-int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts& facts, const Flags& flags) {
+/// What is asked of Slurm. Throws UsageError.
+ArrayRequest request_of(const SweepRun& run, const std::string& name, const Flags& flags) {
+  ArrayRequest request;
+  for (const char c : name)
+    request.name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ? c : '-';
+  request.cpus = run.most_ranks;
+  request.gpus = run.uses_gpus ? run.most_ranks : 0;
+  request.most_at_once = run.settings.max_parallel;
+  request.scheduler_arguments = flags.scheduler_arguments;
+  request.template_text = template_text(flags.template_file, "slurm_array.sbatch");
+  request.hookline = run.hookline;
+  return request;
+}
+
+/// The job as it would be submitted. Looks at the sweep's folder, and changes nothing.
+int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& request, const Flags& flags) {
+  std::vector<Trial> trials = recorded_trials(run.folder, plan);
+  for (const std::string& id : chosen_again(flags, trials))
+    for (Trial& trial : trials)
+      if (trial.planned.id == id) trial.result.status = TrialStatus::waiting;
+  std::set<std::string> busy;
+  for (const ArrayJob& job : kept_jobs(run.folder))
+    for (const auto& [element, id] : job.elements) busy.insert(id);
+  const NextTrials next = next_trials(trials, busy, run.settings.budget_trials);
+  if (next.ids.empty())
+    log::info("there is nothing to submit: no trial waits that no job has");
+  else
+    std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;
+  return kSuccess;
+}
+
+int exit_code_of(const SweepEnd& end) {
+  if (end.signal) return 128 + *end.signal;
+  return end.has_failed ? kFailure : kSuccess;
+}
+
+int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts& facts,
+                   const std::optional<ArrayRequest>& request, const Flags& flags) {
   Signals signals;
   std::optional<SweepState> held;
   try {
@@ -173,7 +247,17 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   }
   SweepState& state = *held;
   const PlanChange change = state.take(plan, facts);
-  reset_some(flags, run.folder, state);
+  const TrialsInJobs busy = trials_in_jobs(run, plan, state, signals);
+  if (busy.signal) return 128 + *busy.signal;
+  if (!request && !busy.jobs.empty()) {
+    const std::string& job = busy.jobs.begin()->second;
+    log::error("job " + job +
+               " of Slurm's still has trials of this sweep: follow it with --scheduler slurm, "
+               "or cancel it: scancel " +
+               job);
+    return kBadInput;
+  }
+  reset_some(flags, run.folder, busy, state);
   std::vector<Trial> trials = state.trials();
   const std::size_t ended = count_ended(trials);
   log::info(count_text(trials.size(), "trial") +
@@ -183,7 +267,14 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
     log::info("the sweep has changed: " + count_text(change.added, "trial") +
               (change.added == 1 ? " is" : " are") + " new, " + count_text(change.dropped, "trial") +
               (change.dropped == 1 ? " is" : " are") + " no longer part of it");
-  const SweepEnd end = run_sweep(run, plan, state, signals);
+  SweepEnd end;
+  if (request) {
+    const ArrayEnd array = run_array(run, *request, plan, state, signals, !flags.no_follow);
+    if (array.goes_on) return array.end.signal ? exit_code_of(array.end) : kSuccess;
+    end = array.end;
+  } else {
+    end = run_sweep(run, plan, state, signals);
+  }
   trials = state.trials();
   const std::vector<ResultRow> rows = rows_of(trials, run.settings.goal == "min");
   if (flags.json)
@@ -192,8 +283,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
     std::cout << table_text(rows, run.settings.metric, run.same);
   if (!end.signal) keep_best(rows, plan, run, flags.json);
   std::cout << std::flush;
-  if (end.signal) return 128 + *end.signal;
-  return end.has_failed ? kFailure : kSuccess;
+  return exit_code_of(end);
 }
 
 }  // namespace
@@ -212,19 +302,30 @@ int sweep(const Arguments& arguments) {
                   "Run those again that have failed, or were stopped early");
   parser.add_texts("--rerun", flags.rerun, "ID", "Run a trial again, though it is done; once for each");
   parser.add_flag("--json", flags.json, "Print a JSON object a trial, or for results one a row");
+  parser.add_text("--scheduler", flags.scheduler, "S",
+                  "slurm: run the trials as elements of an array job; else they run here");
+  parser.add_texts("--scheduler-arg", flags.scheduler_arguments, "ARG",
+                   "An argument of sbatch, such as --time=01:00:00; once for each");
+  parser.add_text("--template", flags.template_file, "FILE",
+                  "Another template of the array job, in place of the built-in one");
+  parser.add_flag("--print", flags.print, "Print the array job, and hand it to nobody");
+  parser.add_flag("--no-follow", flags.no_follow,
+                  "Return when the array job is queued; the same command takes its results in later");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("sweep file", 1, 1);
+  flags.check();
 
   const fs::path file = parser.plain()[0];
   const std::string program = program_named_in(file);
   const CatalogOf hooks = catalog_of_named(program);
-  const ReadSweep read = read_sweep(file, hooks.catalog);
+  const ReadSweep read =
+      read_sweep(file, hooks.catalog, flags.on_slurm() ? SweepRunner::array_job : SweepRunner::this_process);
   if (!read.ok) {
     std::cerr << read.report << std::flush;
     return kBadInput;
   }
   const SweepSettings& settings = read.sweep.settings;
-  SweepCells cells(file, read.sweep, hooks);
+  SweepCells cells(file, read.sweep, hooks, /*run_here=*/!flags.on_slurm());
   SweepPlan plan;
   try {
     plan = plan_of(read.sweep, [&](const Assignments& values) { return cells.cell(values); });
@@ -248,7 +349,8 @@ int sweep(const Arguments& arguments) {
     }
     SweepRun run;
     run.folder = fs::absolute(flags.output.empty() ? fs::path("hookline-sweeps") / file.stem()
-                                                   : fs::path(flags.output));
+                                                   : fs::path(flags.output))
+                     .lexically_normal();
     run.hookline = fs::read_symlink("/proc/self/exe");
     run.settings = settings;
     run.machine = machine();
@@ -256,8 +358,21 @@ int sweep(const Arguments& arguments) {
     run.uses_gpus = cells.uses_gpus();
     run.same = read.sweep.fixed;
     run.is_terminal = isatty(2) != 0;
-    check_places(run);
-    return run_and_report(run, plan, facts_of(file, read.sweep, run.machine, arguments), flags);
+    SweepFacts facts = facts_of(file, read.sweep, run.machine, arguments);
+    std::optional<ArrayRequest> request;
+    if (flags.on_slurm()) {
+      request = request_of(run, facts.name, flags);
+      if (flags.print) return print_job(run, plan, *request, flags);
+      facts.machine = "Slurm, submitted from " + host_name();
+    } else {
+      check_places(run);
+    }
+    return run_and_report(run, plan, facts, request, flags);
+  } catch (const TemplateError& error) {
+    throw UsageError("the template '" + flags.template_file + "', " + error.what());
+  } catch (const SlurmError& error) {
+    log::error(error.what());
+    return kFailure;
   } catch (const Error& error) {
     log::error(error.what());
     return kFailure;

@@ -11,7 +11,8 @@
 namespace hookline {
 namespace fs = std::filesystem;
 
-SweepCells::SweepCells(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks) : hooks_(hooks) {
+SweepCells::SweepCells(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks, bool run_here)
+    : hooks_(hooks), run_here_(run_here) {
   if (!sweep.settings.config.empty()) base_.file = file.parent_path() / sweep.settings.config;
   hooks.apply_to(base_);
   const Resolution plain = resolve({}, hooks.catalog);
@@ -35,11 +36,12 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
   cell.problems.clear();
   RunConfig config = resolution.config;
   if (has_many_nodes(config.launch)) cell.problems = "a trial runs on one node: launch.nnodes is 1\n";
-  if (visible_gpus() == 0 && (config.launch.device == "cuda" || config.launch.backend == "nccl"))
+  const bool needs_gpu = config.launch.device == "cuda" || config.launch.backend == "nccl";
+  if (run_here_ && needs_gpu && visible_gpus() == 0)
     cell.problems = "it needs a GPU, and " + why_no_gpu() + "\n";
   if (!cell.problems.empty()) return cell;
   most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
-  uses_gpus_ = uses_gpus_ || (config.launch.device != "cpu" && visible_gpus() > 0);
+  uses_gpus_ = uses_gpus_ || needs_gpu || (config.launch.device != "cpu" && visible_gpus() > 0);
   for (const ShownValue& value : shown_values(config))
     if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))
       cell.identity += value.key() + " = " + to_text(value.value) + "\n";

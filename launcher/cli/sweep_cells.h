@@ -15,8 +15,9 @@ namespace hookline {
 
 class SweepCells {
  public:
-  /// `hooks` must outlive it.
-  SweepCells(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks);
+  /// `hooks` must outlive it. Trials that do not `run_here` may use GPUs that are not here.
+  SweepCells(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks,
+             bool run_here);
 
   /// What a cell comes to, for plan_of.
   ResolvedCell cell(const Assignments& values);
@@ -29,6 +30,7 @@ class SweepCells {
   Resolution resolve_cell(const Assignments& values) const;
 
   const CatalogOf& hooks_;
+  const bool run_here_;
   Sources base_;
   std::set<std::pair<std::string, std::string>> defaults_;
   std::int64_t most_ranks_ = 1;

@@ -8,6 +8,7 @@ const std::vector<Verb>& verbs() {
       {"submit", "--scheduler S [flags] program [arguments]", "Write a job for a scheduler, and hand it over",
        submit},
       {"sweep", "FILE [flags]", "Run a program with many configs, and find the best", sweep},
+      {"trial", "DIR", "Run one trial that a sweep has planned for a job", trial},
       {"report", "DIR [flags]", "Make a page of what a sweep has found", report},
       {"test", "[flags]", "Try what a run depends on: network, collectives, hooks, limits", self_test},
       {"env", "[--json]", "Show what a bug report needs", env},

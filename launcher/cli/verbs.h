@@ -22,6 +22,7 @@ int replay(const Arguments& arguments);
 int self_test(const Arguments& arguments);
 int submit(const Arguments& arguments);
 int sweep(const Arguments& arguments);
+int trial(const Arguments& arguments);
 int report(const Arguments& arguments);
 /// For the scripts of `completion`: prints what may come next, or ":files". Not listed in help.
 int complete_words(const Arguments& arguments);

@@ -9,6 +9,7 @@ namespace hookline {
 
 std::string_view built_in_template(const std::string& name) {
   static const std::map<std::string, std::string_view> templates{{"slurm.sbatch", kSlurmTemplate},
+                                                                 {"slurm_array.sbatch", kSlurmArrayTemplate},
                                                                  {"kubernetes.yaml", kKubernetesTemplate}};
   return templates.at(name);
 }

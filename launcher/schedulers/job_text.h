@@ -15,7 +15,7 @@ class TemplateError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The built-in one: "slurm.sbatch", "kubernetes.yaml". Throws std::out_of_range for another name.
+/// The built-in one: "slurm.sbatch", "slurm_array.sbatch", "kubernetes.yaml". Throws std::out_of_range for another name.
 std::string_view built_in_template(const std::string& name);
 
 /// `text` with each ${NAME} replaced; a line that holds nothing else goes if its value is empty. Throws TemplateError for a

@@ -35,7 +35,18 @@ std::string submit_job(const std::filesystem::path& script) {
     throw SlurmError("there is no 'sbatch' on this machine: submit '" + script.string() +
                      "' from one of the cluster's");
   if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);
-  return text.substr(0, text.find(';'));
+  // Warnings come before the number, and behind it may be a cluster's name.
+  const std::string line = text.substr(text.rfind('\n') + 1);
+  const std::string number = line.substr(0, line.find(';'));
+  if (number.empty() || number.find_first_not_of("0123456789") != number.npos)
+    throw SlurmError("sbatch gave '" + script.string() + "' no number: " + text);
+  return number;
+}
+
+bool is_over(std::string_view state) {
+  const auto& ends = {"COMPLETED", "FAILED",    "CANCELLED", "TIMEOUT",       "NODE_FAIL",
+                      "PREEMPTED", "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY", "REVOKED"};
+  return std::find(ends.begin(), ends.end(), state) != ends.end();
 }
 
 int follow_job(const std::string& job, const std::filesystem::path& log) {
@@ -57,9 +68,7 @@ int follow_job(const std::string& job, const std::filesystem::path& log) {
     if (failures == kMostFailures || text.find("Invalid job id") != text.npos)
       throw SlurmError("Slurm does not know the job " + job + " any more: " + text);
     const std::string state = field(text, "JobState");
-    const auto& ends = {"COMPLETED", "FAILED",    "CANCELLED", "TIMEOUT",       "NODE_FAIL",
-                        "PREEMPTED", "BOOT_FAIL", "DEADLINE",  "OUT_OF_MEMORY", "REVOKED"};
-    if (code == 0 && std::find(ends.begin(), ends.end(), state) != ends.end()) {
+    if (code == 0 && is_over(state)) {
       show();
       // "3:0": its exit code, and the signal that ended it
       const std::string ended = field(text, "ExitCode");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace hookline {
 
@@ -18,6 +19,9 @@ std::string node_address(const std::string& name);
 
 /// Submits the script; the job's number. Throws SlurmError.
 std::string submit_job(const std::filesystem::path& script);
+
+/// Is it a state in which a job, or an element of one, is over?
+bool is_over(std::string_view state);
 
 /// Writes what comes into the job's log to standard output until the job is over, through requeues too. Its exit code, 128 +
 /// a signal's number if one ended it. Throws SlurmError.

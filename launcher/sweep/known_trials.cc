@@ -1,25 +1,76 @@
 #include "launcher/sweep/known_trials.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
-#include "launcher/sweep/trial.h"
+#include "hooks/error.h"
+#include "hooks/log.h"
 #include "launcher/sweep/trial_files.h"
 
 namespace hookline {
 namespace fs = std::filesystem;
 
-std::vector<Trial> known_trials(const fs::path& folder, const SweepPlan& plan, const Yardstick& by,
-                                SweepState& state) {
-  std::vector<Trial> trials = state.trials();
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    Trial& trial = trials[i];
-    trial.planned = plan.trials.at(i);
-    TrialResult& result = trial.result;
-    if (!has_ended(result.status) || result.judged_by == by.name() || !result.ran_well) continue;
-    MetricsFile metrics(metrics_of(folder_of_trial(folder, trial.planned.id)), by.metric);
+bool take_in_result(const fs::path& folder, const Yardstick& by, Trial& trial, SweepState& state) {
+  const fs::path own = folder_of_trial(folder, trial.planned.id);
+  TrialResult& result = trial.result;
+  const bool is_known = has_ended(result.status);
+  if (!is_known) {
+    const auto found = read_result(own, trial.planned.id);
+    if (!found) return false;
+    result = *found;
+  }
+  const bool is_other = result.judged_by != by.name() && result.ran_well;
+  if (is_other) {  // the sweep has another metric than it had
+    MetricsFile metrics(metrics_of(own), by.metric);
     metrics.finish();
     judge(metrics, by, result);
-    state.end(trial.planned.id, result);
+  }
+  if (is_other || !is_known) state.end(trial.planned.id, result);
+  return true;
+}
+
+void set_unreadable_aside(const fs::path& folder, const Trial& trial, const std::string& why) {
+  const fs::path kept = set_aside(folder_of_trial(folder, trial.planned.id));
+  log::warning("the result of the trial " + trial.planned.id + " is lost: " + why +
+               ": it waits again, and all that it has left is kept in '" + kept.string() + "'");
+}
+
+std::vector<Trial> known_trials(const fs::path& folder, const SweepPlan& plan, const Yardstick& by,
+                                SweepState& state, const std::set<std::string>& busy) {
+  std::vector<Trial> trials = state.trials();
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    trials[i].planned = plan.trials.at(i);
+    try {
+      take_in_result(folder, by, trials[i], state);
+    } catch (const UnreadableResult& error) {
+      if (!busy.contains(trials[i].planned.id)) set_unreadable_aside(folder, trials[i], error.what());
+    }
+  }
+  return trials;
+}
+
+std::vector<Trial> recorded_trials(const fs::path& folder, const SweepPlan& plan) {
+  std::map<std::string, TrialResult> known;
+  if (SweepRecord::is_in(folder))
+    for (const Trial& trial : SweepRecord::read(folder).trials) known[trial.planned.id] = trial.result;
+  std::vector<Trial> trials;
+  for (const PlannedTrial& planned : plan.trials) {
+    Trial trial;
+    trial.planned = planned;
+    trial.result.status = TrialStatus::waiting;
+    if (const auto found = known.find(planned.id); found != known.end()) trial.result = found->second;
+    if (has_ended(trial.result.status)) {
+      trials.push_back(std::move(trial));
+      continue;
+    }
+    try {
+      if (const auto found = read_result(folder_of_trial(folder, planned.id), planned.id))
+        trial.result = *found;
+    } catch (const UnreadableResult& error) {
+      log::warning(error.what() + std::string(": its trial waits again"));
+    }
+    trials.push_back(std::move(trial));
   }
   return trials;
 }

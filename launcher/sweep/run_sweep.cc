@@ -140,7 +140,7 @@ class Sweep {
   void start(std::size_t index, std::size_t place) {
     Trial& trial = trials_[index];
     TrialFolder folder(folder_of(trial));
-    folder.clear();
+    folder.clear(/*keeps_plan=*/false);
     state_.begin(trial.planned.id);
     trial.result.status = TrialStatus::running;
     TrialSpec spec{trial.planned, yardstick_of(run_.settings), run_.settings.trial_limit};

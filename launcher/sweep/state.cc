@@ -235,9 +235,13 @@ void SweepState::reset(const std::string& id) {
   end(id, none);
 }
 
+bool SweepRecord::is_in(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / kFile);
+}
+
 SweepRecord SweepRecord::read(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kFile;
-  if (!std::filesystem::exists(file))
+  if (!is_in(folder))
     throw Error("'" + folder.string() + "' is no folder of a sweep's results: it has no " + kFile);
   return SweepState::Rows::named(file, [&] {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE, kPatienceMs);

@@ -99,6 +99,7 @@ struct SweepRecord {
   SweepFacts facts;
   std::vector<Trial> trials;  // of the plan, in its order
 
+  static bool is_in(const std::filesystem::path& folder);
   /// Throws Error, naming the folder, if there is no sweep's state in it, or it can't be read.
   static SweepRecord read(const std::filesystem::path& folder);
 };

@@ -94,7 +94,10 @@ struct Range {
 
 class Reader {
  public:
-  Reader(const SourceText& source, const Catalog& catalog) : source_(source), keys_(all_keys(catalog)) {}
+  Reader(const SourceText& source, const Catalog& catalog, SweepRunner runner)
+      : source_(source), runner_(runner), keys_(all_keys(catalog)) {
+    if (runner == SweepRunner::array_job) sweep_.settings.max_parallel.reset();
+  }
 
   void root(const TomlNode& root) {
     static const std::vector<std::string> tables = {"sweep",  "fixed",   "grid",
@@ -192,7 +195,23 @@ class Reader {
       given.place = source_.place(node.place);
       if (const auto value = checked_value(given, row->option, "sweep", problems_))
         row->set(sweep_.settings, *value);
+      if (runner_ == SweepRunner::array_job) expect_possible_in_an_array(name, node);
     }
+  }
+
+  void expect_possible_in_an_array(const std::string& name, const TomlNode& node) {
+    const SweepSettings& now = sweep_.settings;
+    const auto refuse = [&](const char* needs, const char* instead) {
+      error(node.place, "an array job can't keep '" + name + "': " + needs, instead);
+    };
+    if (name == "early_stopping" && now.early_stopping != kNone)
+      refuse("its trials do not see each other", "write \"none\", or run the sweep without --scheduler");
+    if (name == "budget_seconds" && now.budget)
+      refuse("Slurm begins trials without asking how long others have run",
+             "use budget_trials, or run the sweep without --scheduler");
+    if (name == "failed" && now.failed == "stop")
+      refuse("Slurm begins trials though others have failed",
+             "write \"continue\", or run the sweep without --scheduler");
   }
 
   void seeds(const TomlNode& node) {
@@ -463,6 +482,7 @@ class Reader {
   }
 
   const SourceText& source_;
+  const SweepRunner runner_;
   std::vector<std::string> keys_;
   SweepFile sweep_;
   std::vector<Diagnostic> problems_;
@@ -536,7 +556,7 @@ const std::vector<SweepKeyRow>& sweep_schema() {
   return rows;
 }
 
-ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog) {
+ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog, SweepRunner runner) {
   ReadSweep result;
   const auto source = read_source(file);
   if (const auto* problem = std::get_if<Diagnostic>(&source)) {
@@ -545,7 +565,7 @@ ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog) 
   }
   const auto& text = std::get<SourceText>(source);
   const TomlDocument document = parse_toml(text);
-  Reader reader(text, catalog);
+  Reader reader(text, catalog, runner);
   for (const TomlNode& root : document.roots) reader.root(root);
   if (document.problems.empty()) reader.finish();
   for (const auto* problems : {&document.problems, &reader.problems()})

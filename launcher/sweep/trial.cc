@@ -21,6 +21,7 @@
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/outcome.h"
+#include "launcher/sweep/trial_files.h"
 
 namespace hookline {
 namespace {
@@ -89,13 +90,14 @@ ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const T
 TrialFolder::TrialFolder(fs::path path)
     : path_(std::move(path)), lock_(std::make_unique<FolderLock>(path_, "the trial's folder")) {}
 
-void TrialFolder::clear() const {
+void TrialFolder::clear(bool keeps_plan) const {
   const auto patience = TrialRun::Clock::now() + kFolderPatience;
   while (true) {
     std::error_code error;
     std::vector<fs::path> left;
     for (fs::directory_iterator each(path_, error), end; !error && each != end; each.increment(error)) {
-      if (each->path().filename() != kFolderLockFile) left.push_back(each->path());
+      const fs::path name = each->path().filename();
+      if (name != kFolderLockFile && !(keeps_plan && name == kPlanFile)) left.push_back(each->path());
     }
     for (const fs::path& each : left)
       if (!error) fs::remove_all(each, error);
@@ -160,6 +162,11 @@ void TrialRun::end_within_grace(int signal) {
 }
 
 void TrialRun::kill_now() { kill(pid_, SIGKILL); }
+
+bool TrialRun::was_signalled() const {
+  constexpr int kFirstOfSignals = 128;  // among exit codes
+  return !ended_as_ && exit_code(outcome_of(*wait_status_)) > kFirstOfSignals;
+}
 
 std::optional<TrialResult> TrialRun::result_if_done() {
   // What was done before the signal came is done.

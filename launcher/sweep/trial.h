@@ -37,8 +37,8 @@ class TrialFolder {
   explicit TrialFolder(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  /// What a trial that was interrupted has left goes. Throws Error.
-  void clear() const;
+  /// What a trial that was interrupted has left goes, but for its plan if that is to be kept. Throws Error.
+  void clear(bool keeps_plan) const;
 
  private:
   std::filesystem::path path_;
@@ -77,6 +77,8 @@ class TrialRun {
   /// At once.
   void kill_now();
 
+  /// Of one that has ended: by a signal, or as after one, and not because it was told to?
+  bool was_signalled() const;
   /// Of one that has ended: nothing if it was interrupted before it was done.
   std::optional<TrialResult> result_if_done();
   /// Of one that has ended, whatever ended it.

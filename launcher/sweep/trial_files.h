@@ -1,13 +1,38 @@
-// Where a trial of a sweep has its files.
+// What is known of a trial by its folder alone, so that another machine can run it: its plan, and its result.
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <optional>
+
+#include "hooks/error.h"
+#include "launcher/sweep/trial.h"
 
 namespace hookline {
 
+inline constexpr const char* kPlanFile = "plan.json";
+inline constexpr const char* kResultFile = "result.json";
+
+/// A file that is there, and is no result of its trial.
+class UnreadableResult : public Error {
+ public:
+  using Error::Error;
+};
+
+struct TrialPlan {
+  TrialSpec spec;
+  std::filesystem::path folder;  // that its program runs in
+};
+
 /// The folder of the trial `id`, in that of its sweep.
 std::filesystem::path folder_of_trial(const std::filesystem::path& sweep, const std::string& id);
+
+/// Each of these files is whole or absent. Throws Error, naming the file.
+void write_plan(const std::filesystem::path& trial, const TrialPlan& plan);
+TrialPlan read_plan(const std::filesystem::path& trial);
+void write_result(const std::filesystem::path& trial, const std::string& id, const TrialResult& result);
+
+/// Nothing if there is none. Throws UnreadableResult, naming the file, for one that can't be read, or is another trial's.
+std::optional<TrialResult> read_result(const std::filesystem::path& trial, const std::string& id);
 
 /// What a trial has left stays beside its folder, which is free then: as ID.1, ID.2, … Returns the new name, empty if there
 /// was nothing. Throws Error.

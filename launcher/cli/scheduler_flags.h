@@ -1,0 +1,18 @@
+// What verbs that hand jobs to a scheduler read of their command lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+/// What a file holds that the command line names. Throws UsageError.
+std::string text_of(const std::string& file);
+
+/// The template in `file`, or the built-in one if no file is named. Throws UsageError.
+std::string template_text(const std::string& file, const std::string& built_in);
+
+/// Throws UsageError unless each --scheduler-arg is an option.
+void expect_options(const std::vector<std::string>& scheduler_arguments);
+
+}  // namespace hookline

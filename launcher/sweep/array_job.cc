@@ -1,0 +1,138 @@
+#include "launcher/sweep/array_job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/replace_file.h"
+#include "hooks/error.h"
+#include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/slurm_job.h"
+#include "launcher/supervise/shell.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRecord = ".json";
+
+fs::path with(const fs::path& stem, const char* suffix) { return stem.string() + suffix; }
+
+/// As a pattern of Slurm's, in which % begins what it fills in.
+std::string log_pattern(const fs::path& folder) {
+  std::string text;
+  for (const char c : folder.string()) text += c == '%' ? std::string("%%") : std::string(1, c);
+  return text + "/%A_%a.log";
+}
+
+ArrayJob job_in(const fs::path& file) {
+  try {
+    std::ifstream in(file, std::ios::binary);
+    if (!in) throw Error(std::strerror(errno));
+    const Json json = Json::parse(std::string{std::istreambuf_iterator<char>(in), {}});
+    ArrayJob job;
+    job.number = json.at("job").get<std::string>();
+    job.stem = file.parent_path() / file.stem();
+    for (const auto& [element, id] : json.at("elements").items())
+      job.elements[std::stoi(element)] = id.get<std::string>();
+    return job;
+  } catch (const std::exception& error) {  // of JSON too
+    throw Error("'" + file.string() + "', which says what trials a job of Slurm's has, can't be used: " +
+                error.what() + ": once that job is over, remove it");
+  }
+}
+
+}  // namespace
+
+fs::path ArrayJob::log_of(int element) const {
+  return stem.parent_path() / (number + "_" + std::to_string(element) + ".log");
+}
+
+fs::path stem_now(const fs::path& folder) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  char text[32] = "";
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S-", localtime_r(&now, &local));
+  return folder / "array" / (text + std::to_string(getpid()));
+}
+
+std::string array_script(const ArrayRequest& request, const fs::path& stem, std::size_t count) {
+  std::string array = "1-" + std::to_string(count), arguments;
+  if (request.most_at_once) array += "%" + std::to_string(*request.most_at_once);
+  for (const std::string& argument : request.scheduler_arguments)
+    arguments += (arguments.empty() ? "" : "\n") + ("#SBATCH " + argument);
+  const fs::path folder = stem.parent_path();
+  return fill(request.template_text,
+              {{"name", request.name},
+               {"array", array},
+               {"cpus", std::to_string(request.cpus)},
+               {"gpus", request.gpus == 0 ? "" : "#SBATCH --gres=gpu:" + std::to_string(request.gpus)},
+               {"log", shell_word(log_pattern(folder))},
+               {"scheduler_arguments", arguments},
+               {"command", shell_line({request.hookline.string(), "trial"})},
+               {"trials", shell_word((folder.parent_path() / "trials").string())},
+               {"list", shell_word(with(stem, ".trials").string())}});
+}
+
+ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
+                      const std::vector<std::string>& trials) {
+  ArrayJob job;
+  job.stem = stem_now(folder);
+  std::string list;
+  for (const std::string& id : trials) {
+    list += id + "\n";
+    job.elements[static_cast<int>(job.elements.size()) + 1] = id;
+  }
+  const std::string script = array_script(request, job.stem, trials.size());
+  std::error_code error;
+  fs::create_directories(job.stem.parent_path(), error);
+  if (error)
+    throw Error("the folder '" + job.stem.parent_path().string() + "' can't be made: " + error.message());
+  replace_file(with(job.stem, ".trials"), list);
+  replace_file(job.script(), script);
+  keep(job);
+  try {
+    job.number = submit_job(job.script());
+  } catch (const SlurmError&) {
+    fs::remove(with(job.stem, kRecord), error);
+    throw;
+  }
+  keep(job);
+  return job;
+}
+
+std::vector<ArrayJob> kept_jobs(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator each(folder / "array", error), end; !error && each != end;
+       each.increment(error))
+    if (each->path().extension() == kRecord) files.push_back(each->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Error("the folder '" + (folder / "array").string() + "' can't be read: " + error.message());
+  std::sort(files.begin(), files.end());
+  std::vector<ArrayJob> jobs;
+  for (const fs::path& file : files) jobs.push_back(job_in(file));
+  return jobs;
+}
+
+void keep(const ArrayJob& job) {
+  const fs::path file = with(job.stem, kRecord);
+  if (job.elements.empty()) {
+    std::error_code error;
+    fs::remove(file, error);
+    if (error) throw Error("'" + file.string() + "' can't be removed: " + error.message());
+    return;
+  }
+  Json elements = Json::object();
+  for (const auto& [element, id] : job.elements) elements[std::to_string(element)] = id;
+  replace_file(file, Json{{"job", job.number}, {"elements", elements}}.dump(2) + "\n");
+}
+
+}  // namespace hookline

@@ -1,0 +1,316 @@
+#include "launcher/sweep/run_array.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "launcher/schedulers/slurm_array.h"
+#include "launcher/supervise/status_line.h"
+#include "launcher/sweep/known_trials.h"
+#include "launcher/sweep/table.h"
+#include "launcher/sweep/trial.h"
+#include "launcher/sweep/trial_files.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLookEvery{1000};
+constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
+// A file that another machine has written may be seen here only after a while. An element that ended by itself has as a rule
+// left a result; one that was ended has not.
+constexpr std::chrono::seconds kPatience{5}, kPatienceAfterExit{60};
+constexpr std::chrono::seconds kPatienceForSlurm{
+    10};  // for a job whose submission was interrupted to show up
+
+std::string trials_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " trial" : " trials");
+}
+
+class ArraySweep {
+ public:
+  ArraySweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals)
+      : run_(run), by_(yardstick_of(run.settings)), state_(state), signals_(signals) {
+    jobs_ = kept_jobs(run.folder);
+    std::set<std::string> busy;
+    for (const ArrayJob& job : jobs_)
+      for (const auto& [element, id] : job.elements) busy.insert(id);
+    trials_ = known_trials(run.folder, plan, by_, state, busy);
+    for (std::size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].planned.id] = i;
+  }
+
+  ~ArraySweep() { erase(); }
+
+  /// Until it is clear of each element whether it is still to bring a result; a signal that came before.
+  std::optional<int> settle() {
+    for (look(); waits_for_files_; look())
+      if (const auto signal = wait()) return signal;
+    return std::nullopt;
+  }
+
+  /// Trials of the plan that jobs have, with the jobs.
+  std::map<std::string, std::string> in_jobs() const {
+    std::map<std::string, std::string> found;
+    for (const ArrayJob& job : jobs_)
+      for (const auto& [element, id] : job.elements)
+        if (places_.contains(id)) found[id] = job.number;
+    return found;
+  }
+
+  void submit(const ArrayRequest& request) {
+    lost_ = 0;  // what has been lost until now is submitted again
+    std::set<std::string> busy;
+    for (const auto& [id, job] : in_jobs()) busy.insert(id);
+    const NextTrials next = next_trials(trials_, busy, run_.settings.budget_trials);
+    if (next.budget)
+      log::info("no further trial is begun: budget_trials is used up: " + trials_text(*next.budget));
+    const std::vector<std::string>& chosen = next.ids;
+    if (chosen.empty()) return;
+    for (const std::string& id : chosen) {
+      const TrialFolder folder(folder_of_trial(run_.folder, id));
+      folder.clear(/*keeps_plan=*/false);
+      write_plan(folder.path(),
+                 {{trials_[places_.at(id)].planned, by_, run_.settings.trial_limit}, fs::current_path()});
+    }
+    jobs_.push_back(submit_array(request, run_.folder, chosen));
+    const ArrayJob& job = jobs_.back();
+    log::info("job " + job.number + " runs " + trials_text(chosen.size()) + "; its logs are in " +
+              job.stem.parent_path().string());
+  }
+
+  SweepEnd follow() {
+    for (int failures = 0;;) {
+      try {
+        look();
+        failures = 0;
+      } catch (const SlurmError& error) {
+        if (++failures == kMostFailures)
+          throw SlurmError(error.what() + std::string("; the same command follows the job again"));
+      }
+      if (in_jobs().empty()) break;
+      show();
+      if (const auto signal = wait()) {
+        tell_what_goes_on();
+        return {any_failed(trials_) || lost_ > 0, signal};
+      }
+    }
+    erase();
+    if (lost_ > 0)
+      log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; the same command submits " +
+                (lost_ == 1 ? "it" : "them"));
+    return {any_failed(trials_) || lost_ > 0, std::nullopt};
+  }
+
+  bool has_failed() const { return any_failed(trials_); }
+
+  void tell_what_goes_on() {
+    erase();
+    for (const ArrayJob& job : jobs_) {
+      const auto left = static_cast<std::size_t>(
+          std::count_if(job.elements.begin(), job.elements.end(),
+                        [&](const auto& each) { return places_.contains(each.second); }));
+      if (left > 0)
+        log::info("job " + job.number + " goes on, with " + trials_text(left) +
+                  " to come; the same command follows it, and 'scancel " + job.number + "' cancels it");
+    }
+  }
+
+ private:
+  /// Asks Slurm of all jobs, and takes in what has come.
+  void look() {
+    waits_for_files_ = false;
+    pending_ = running_ = 0;
+    for (ArrayJob& job : jobs_) {
+      const ArrayQueue queue = array_queue(job.script(), job.number);
+      if (job.number.empty() && !is_known(job, queue)) continue;
+      const auto elements = job.elements;  // as they were: those that are settled go
+      for (const auto& [number, id] : elements) {
+        const auto found = queue.elements.find(number);
+        look_at(job, number, found == queue.elements.end() ? ArrayElement() : found->second);
+      }
+    }
+    std::erase_if(jobs_, [](const ArrayJob& job) { return job.elements.empty(); });
+  }
+
+  /// Of a job whose submission was interrupted.
+  bool is_known(ArrayJob& job, const ArrayQueue& queue) {
+    if (!queue.job.empty()) {
+      job.number = queue.job;
+      keep(job);
+      return true;
+    }
+    if (is_within(job.stem.string(), kPatienceForSlurm)) return false;
+    log::warning("Slurm has no job of '" + job.script().string() +
+                 "', whose submission was interrupted: " + trials_text(job.elements.size()) + " of it " +
+                 (job.elements.size() == 1 ? "waits" : "wait") + " again");
+    job.elements.clear();
+    keep(job);
+    return false;
+  }
+
+  /// Is it less than so long ago that this was asked of `what` first?
+  bool is_within(const std::string& what, std::chrono::seconds patience) {
+    const auto since = gone_since_.emplace(what, Clock::now()).first->second;
+    const bool is_within = Clock::now() - since < patience;
+    waits_for_files_ = waits_for_files_ || is_within;
+    return is_within;
+  }
+
+  void look_at(ArrayJob& job, int number, const ArrayElement& element) {
+    const std::string id = job.elements.at(number);
+    const bool is_gone = element.state.empty() || is_over(element.state);
+    const auto place = places_.find(id);
+    if (place == places_.end()) {  // no longer part of the sweep
+      if (is_gone) settle(job, number);
+      return;
+    }
+    Trial& trial = trials_[place->second];
+    const TrialStatus status = trial.result.status;
+    if (has_ended(status)) return settle(job, number);
+    if (element.state == "PENDING") {
+      ++pending_;
+      reason_ = element.reason;
+      gone_since_.erase(id);
+      if (status == TrialStatus::running) wait_again(trial);  // it was queued again
+      return;
+    }
+    std::string unreadable;
+    try {
+      if (take_in_result(run_.folder, by_, trial, state_)) {
+        settle(job, number);
+        return tell(line_of(trial, count_ended(trials_), trials_.size(), by_.metric, run_.same));
+      }
+    } catch (const UnreadableResult& error) {
+      unreadable = error.what();
+    }
+    if (!is_gone) {
+      ++running_;
+      gone_since_.erase(id);
+      if (status == TrialStatus::running) return;
+      state_.begin(id);
+      trial.result.status = TrialStatus::running;
+      return;
+    }
+    const bool has_exited = element.state == "COMPLETED" || element.state == "FAILED";
+    if (is_within(id, has_exited && unreadable.empty() ? kPatienceAfterExit : kPatience)) return;
+    lose(job, number, element.state, trial, unreadable);
+  }
+
+  /// Nothing more is to come of it.
+  void settle(ArrayJob& job, int number) {
+    gone_since_.erase(job.elements.at(number));
+    job.elements.erase(number);
+    keep(job);
+  }
+
+  void wait_again(Trial& trial) {
+    trial.result = TrialResult();
+    trial.result.status = TrialStatus::waiting;
+    state_.reset(trial.planned.id);
+  }
+
+  void lose(ArrayJob& job, int number, const std::string& state, Trial& trial,
+            const std::string& unreadable) {
+    erase();
+    if (unreadable.empty()) {
+      const fs::path its_log = job.log_of(number);  // if it ever ran
+      log::warning(short_name(trial, run_.same) + ": element " + std::to_string(number) + " of job " +
+                   job.number + " ended without a result" + (state.empty() ? "" : " (" + state + ")") +
+                   ": it waits again" + (fs::exists(its_log) ? "; its log is " + its_log.string() : ""));
+    } else {
+      set_unreadable_aside(run_.folder, trial, unreadable);
+    }
+    wait_again(trial);
+    settle(job, number);
+    ++lost_;
+  }
+
+  /// A while, or until a signal asks to end.
+  std::optional<int> wait() {
+    std::vector<pollfd> descriptors;
+    for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), static_cast<int>(kLookEvery.count()));
+    return signals_.asked_to_end(/*warning_too=*/false);
+  }
+
+  void tell(const std::string& line) {
+    erase();
+    log::info(line);
+  }
+
+  void show() {
+    if (!run_.is_terminal) return;
+    winsize size{};
+    const int columns = ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    std::string text = std::to_string(count_ended(trials_)) + "/" + std::to_string(trials_.size()) +
+                       " trials | " + std::to_string(running_) + " running | " + std::to_string(pending_) +
+                       " queued";
+    if (pending_ > 0 && !reason_.empty() && reason_ != "None") text += " (" + reason_ + ")";
+    std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, columns - 1, " | ").c_str());
+    shown_ = true;
+  }
+
+  void erase() {
+    if (std::exchange(shown_, false)) std::fprintf(stderr, "\r\x1b[K");
+  }
+
+  const SweepRun& run_;
+  const Yardstick by_;
+  SweepState& state_;
+  Signals& signals_;
+  std::vector<ArrayJob> jobs_;
+  std::vector<Trial> trials_;
+  std::map<std::string, std::size_t> places_;  // of trials, by their ids
+  std::map<std::string, Clock::time_point> gone_since_;
+  std::size_t pending_ = 0, running_ = 0, lost_ = 0;
+  std::string reason_;  // why Slurm has not begun the last of those that are queued
+  bool waits_for_files_ = false, shown_ = false;
+};
+
+}  // namespace
+
+NextTrials next_trials(const std::vector<Trial>& trials, const std::set<std::string>& busy,
+                       const std::optional<std::int64_t>& budget_trials) {
+  NextTrials next;
+  std::size_t begun = 0;
+  for (const Trial& trial : trials)
+    begun += has_ended(trial.result.status) || busy.contains(trial.planned.id);
+  for (const Trial& trial : trials) {
+    if (has_ended(trial.result.status) || busy.contains(trial.planned.id)) continue;
+    if (budget_trials && static_cast<std::int64_t>(begun) >= *budget_trials) {
+      next.budget = begun;
+      break;
+    }
+    next.ids.push_back(trial.planned.id);
+    ++begun;
+  }
+  return next;
+}
+
+TrialsInJobs trials_in_jobs(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals) {
+  ArraySweep sweep(run, plan, state, signals);
+  const auto signal = sweep.settle();
+  return {sweep.in_jobs(), signal};
+}
+
+ArrayEnd run_array(const SweepRun& run, const ArrayRequest& request, const SweepPlan& plan, SweepState& state,
+                   Signals& signals, bool follows) {
+  ArraySweep sweep(run, plan, state, signals);
+  if (const auto signal = sweep.settle()) return {{sweep.has_failed(), signal}, true};
+  sweep.submit(request);
+  if (follows) return {sweep.follow(), false};
+  sweep.tell_what_goes_on();
+  return {{sweep.has_failed(), std::nullopt}, !sweep.in_jobs().empty()};
+}
+
+}  // namespace hookline

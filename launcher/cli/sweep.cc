@@ -140,18 +140,34 @@ void reset_some(const Flags& flags, const fs::path& folder, const TrialsInJobs& 
   }
 }
 
-/// The winner's config as a file, and the command to run it.
-void keep_best(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
-  if (rows.empty() || rows.front().best_id.empty()) return;
+/// A row's best trial as a config file; the command to run it.
+std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path& file, const char* what) {
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
-                                 [&](const PlannedTrial& trial) { return trial.id == rows.front().best_id; });
-  const fs::path file = run.folder / "best.toml";
-  replace_file(file, "# The best of a sweep: trial " + best->id + ".\n" + best->cell.config);
-  if (json) return;
+                                 [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
+  replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ".\n" + best->cell.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   command.insert(command.end(), best->program.begin(), best->program.end());
-  std::cout << "\nThe best is " << file.string() << ":\n  " << shell_line(command)
-            << "\nA page of all that was found:\n  "
+  return shell_line(command);
+}
+
+/// The winner as a config, and the fastest of those that do as well, if that is another one.
+void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
+  if (rows.empty() || rows.front().best_id.empty()) return;
+  const fs::path best = run.folder / "best.toml", fastest = run.folder / "fastest.toml";
+  std::string text =
+      "\nThe best is " + best.string() + ":\n  " + keep_row(rows.front(), plan, best, "The best") + "\n";
+  const auto row =
+      std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
+  if (row == rows.end()) {
+    std::error_code none;  // of a sweep that knew less
+    fs::remove(fastest, none);
+  } else {
+    const std::string command = keep_row(*row, plan, fastest, "The fastest that does as well as the best");
+    text += "As good, as far as their spreads tell, and the fastest is " + fastest.string() + ":\n  " +
+            command + "\n";
+  }
+  if (json) return;
+  std::cout << text << "A page of all that was found:\n  "
             << shell_line({"hookline", "report", run.folder.string()}) << "\n";
 }
 
@@ -281,7 +297,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
     for (const ResultRow& row : rows) std::cout << json_of(row).dump() << "\n";
   else
     std::cout << table_text(rows, run.settings.metric, run.same);
-  if (!end.signal) keep_best(rows, plan, run, flags.json);
+  if (!end.signal) keep_winners(rows, plan, run, flags.json);
   std::cout << std::flush;
   return exit_code_of(end);
 }

@@ -93,6 +93,19 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
   if (const auto memory = measure("peak_memory_bytes")) group.memory.push_back(*memory);
 }
 
+/// `rows`: sorted.
+void mark_fastest(std::vector<ResultRow>& rows) {
+  if (rows.empty() || !rows.front().metric || !rows.front().is_whole()) return;
+  const Measured best = *rows.front().metric;
+  ResultRow* fastest = nullptr;
+  for (ResultRow& row : rows) {
+    if (!row.metric || !row.step_seconds || !row.is_whole()) continue;
+    if (std::abs(row.metric->mean - best.mean) > row.metric->spread + best.spread) continue;
+    if (!fastest || row.step_seconds->mean < fastest->step_seconds->mean) fastest = &row;
+  }
+  if (fastest) fastest->is_fastest = true;
+}
+
 }  // namespace
 
 std::string short_name(const Trial& trial, const Assignments& same) {
@@ -159,6 +172,7 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
   }
   for (const Group& group : groups) rows.push_back(group.row);
   sort_rows(rows, smaller_is_better);
+  mark_fastest(rows);
   return rows;
 }
 
@@ -180,7 +194,8 @@ nlohmann::ordered_json json_of(const ResultRow& row) {
           {"compression", of(row.compression)},
           {"peak_memory_bytes", of(row.peak_memory_bytes)},
           {"speedup", of(row.speedup)},
-          {"best_id", row.best_id}};
+          {"best_id", row.best_id},
+          {"fastest", row.is_fastest}};
 }
 
 std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,

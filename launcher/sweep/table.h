@@ -40,6 +40,8 @@ struct ResultRow {
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
   std::string best_id;  // the trial with the best metric
+  /// Of the rows that do as well as the best, as far as their spreads tell, the one with the fastest step.
+  bool is_fastest = false;
 };
 
 /// The best first, as rows_of has them; those that are equal stay in their order.

@@ -69,13 +69,14 @@ std::string why_no_browser() {
 }
 
 /// A sweep's folder with `count` trials, all done.
-void keep_trials(const fs::path& folder, std::size_t count) {
+void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = false) {
   SweepPlan plan;
   for (std::size_t i = 0; i < count; ++i) {
     PlannedTrial trial;
     trial.id = "trial" + std::to_string(i);
     trial.values = {{"args.lr", std::to_string(i)}};
     trial.program = {"./train"};
+    trial.is_baseline = has_baseline && i == 0;
     plan.trials.push_back(trial);
   }
   SweepState state(folder);
@@ -254,8 +255,8 @@ TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
 
 TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
   const Sandbox sandbox;
-  keep_trials(sandbox.folder.path() / "here/digits", 4);
-  keep_trials(sandbox.folder.path() / "there/digits", 4);
+  keep_trials(sandbox.folder.path() / "here/digits", 4, /*has_baseline=*/true);
+  keep_trials(sandbox.folder.path() / "there/digits", 4, /*has_baseline=*/true);
   keep_trials(sandbox.folder.path() / "slow", 2);
   const ProcessResult result = sandbox.run(
       {"report", "here/digits", "there/digits/", "slow/", "--output", "all.html", "--jsonl", "all.jsonl"});
@@ -276,6 +277,10 @@ TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
   EXPECT_EQ(seen["title"], "here/digits, there/digits, slow");
   EXPECT_EQ(seen["state"], "10 trials, 10 done");
   EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
+  const std::vector<std::string> verdicts = lines_of(seen["verdict"]);
+  ASSERT_EQ(verdicts.size(), 3u) << "one of each sweep";
+  EXPECT_EQ(verdicts[1], "Best: sweep=slow lr=1: loss 0.01961; 4 times fewer bytes sent.");
+  EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
 }
 

@@ -52,7 +52,7 @@ std::vector<Json> timeless(const std::string& lines) {
   std::istringstream in(lines);
   for (std::string line; std::getline(in, line);) {
     Json row = Json::parse(line);
-    for (const char* name : {"trial_seconds", "step_seconds", "speedup"}) row.erase(name);
+    for (const char* name : {"trial_seconds", "step_seconds", "speedup", "fastest"}) row.erase(name);
     rows.push_back(row);
   }
   return rows;

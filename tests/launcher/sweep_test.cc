@@ -402,6 +402,26 @@ TEST(SweepTable, PutsRowsWhoseTrialsFailedBehindWholeOnes) {
   EXPECT_EQ(rows_of(trials, true)[0].values.at("args.lr"), "1");
 }
 
+TEST(SweepTable, NamesTheFastestOfThoseThatDoAsWellAsTheBest) {
+  const auto of = [](const std::string& hook, double metric, double step_seconds) {
+    return trial({{"ddp.comm_hook", hook}, {"training.seed", std::to_string(metric)}}, TrialStatus::done, 1,
+                 metric, "{\"step_seconds\": " + std::to_string(step_seconds) + "}");
+  };
+  const std::vector<Trial> trials = {of("best", 0.98, 0.05),   of("best", 0.96, 0.05),
+                                     of("near", 0.965, 0.02),  of("near", 0.955, 0.02),
+                                     of("coarse", 0.50, 0.01), of("coarse", 0.51, 0.01)};
+  const auto rows = rows_of(trials, /*smaller_is_better=*/false);
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].values.at("ddp.comm_hook"), "best");
+  EXPECT_FALSE(rows[0].is_fastest);
+  EXPECT_EQ(rows[1].values.at("ddp.comm_hook"), "near");
+  EXPECT_TRUE(rows[1].is_fastest) << "0.97 ± 0.014 and 0.96 ± 0.007 can't be told apart";
+  EXPECT_FALSE(rows[2].is_fastest) << "faster, and worse";
+  const auto one_each = rows_of({trials[0], trials[2]}, false);
+  EXPECT_TRUE(one_each[0].is_fastest) << "of one trial each no spread is known";
+  EXPECT_TRUE(rows_of({trials[4], trials[0]}, true)[0].is_fastest);
+}
+
 TEST(SweepTable, ComparesCellsOverTheirSeeds) {
   const std::string measures =
       "{\"step_seconds\": 0.01, \"bytes_per_step\": 1000, \"uncompressed_bytes_per_step\": 4000}";

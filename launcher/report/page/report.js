@@ -181,6 +181,28 @@ function stages(rows) {
   return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "bytes that a rank sends in a step") : null;
 }
 
+// Of several sweeps: where each row wins. Rows of the same values are one group, a bar a sweep.
+function speedups(rows) {
+  const known = rows.map((index) => data.rows[index]).filter((row) => row.speedup && row.values.sweep !== undefined);
+  if (new Set(known.map((row) => row.values.sweep)).size < 2) return null;
+  const nameOf = (row) => labelOf(row).split(" ").filter((word) => word !== `sweep=${row.values.sweep}`).join(" ");
+  const names = [...new Set(known.map(nameOf))].slice(0, kMostCurves).reverse(); // the first is drawn lowest
+  return {
+    traces: sweeps.map((sweep, i) => {
+      const of = (name) => known.find((row) => row.values.sweep === sweep && nameOf(row) === name)?.speedup;
+      return {
+        type: "bar", orientation: "h", name: sweep, y: names, x: names.map((name) => of(name)?.mean ?? null),
+        error_x: { type: "data", array: names.map((name) => of(name)?.spread ?? 0), thickness: 1 }, marker: { color: kColors[i % kColors.length] },
+      };
+    }).reverse(),
+    layout: layout("times the speed of the sweep's baseline", "", {
+      layout: { barmode: "group", showlegend: true, legend: { orientation: "h", y: 1.12, traceorder: "normal" },
+        shapes: [{ type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { width: 1, dash: "dot" } }] },
+      yaxis: { type: "category" },
+    }),
+  };
+}
+
 const kNoWebGl = "This browser has no WebGL, which this chart needs.";
 const hasWebGl = (() => {
   const canvas = document.createElement("canvas");
@@ -229,6 +251,7 @@ const kCharts = [
   { id: "metric-by-bytes", isOfSome: true, title: () => `${state.metric} by bytes sent`, note: kOfBest, draw: curveChart(() => state.metric, "bytes_sent", "bytes that a rank has sent") },
   { id: "metric-by-step", isOfSome: true, title: () => `${state.metric} by step`, note: kOfBest, draw: curveChart(() => state.metric, "step", "step", { xaxis: { exponentformat: "none" } }) },
   { id: "compression-error", isOfSome: true, title: () => "Compression error by step", note: "‖averaged by the hook − exact average‖ / ‖exact average‖, on sampled steps", draw: curveChart(() => "compression_error", "step", "step", { xaxis: { exponentformat: "none" } }) },
+  { id: "speedups", isOfSome: true, title: () => "Where each row wins", note: "speed-up by the time of a step, over the baseline of the same sweep", draw: speedups, isBroad: true },
   { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("step_seconds") },
   { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("bytes_per_step") },
   { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
@@ -373,15 +396,32 @@ function drawTable(rows) {
 
 // --- the page -----------------------------------------------------------------------------------------------------------------
 
+// What speaks for a row of a sweep.
+function merits(row, baseline) {
+  const parts = [`${metricTitle} ${measured(row.metric)}`];
+  if (baseline && baseline !== row && baseline.metric) parts[0] += ` (baseline ${measured(baseline.metric)})`;
+  if (row.speedup) parts.push(`${digits(row.speedup.mean, 3)} times the baseline's speed`);
+  if (row.compression && row.compression.mean > 1) parts.push(`${digits(row.compression.mean, 3)} times fewer bytes sent`);
+  return `${labelOf(row)}: ${parts.join("; ")}.`;
+}
+
+// Of one sweep.
+function verdictOf(rows) {
+  const best = rows.find((row) => row.best_id);
+  if (!best) return "";
+  const baseline = rows.find((row) => row.baseline);
+  const fastest = rows.find((row) => row.fastest);
+  const lines = [`Best: ${merits(best, baseline)}`];
+  if (fastest && fastest !== best) lines.push(`As good, as far as their spreads tell, and the fastest: ${merits(fastest, baseline)}`);
+  return lines.join("\n");
+}
+
+const sweeps = [...new Set(data.rows.map((row) => row.values.sweep))].sort();
+
 function verdict() {
-  const best = data.rows.find((row) => row.best_id);
-  const baseline = data.rows.find((row) => row.baseline && row.values.sweep === best.values.sweep);
-  if (!best) return data.trials.length ? "No trial has a value of the metric." : "The sweep has no trials.";
-  const parts = [`${metricTitle} ${measured(best.metric)}`];
-  if (baseline && baseline !== best && baseline.metric) parts[0] += ` (baseline ${measured(baseline.metric)})`;
-  if (best.speedup) parts.push(`${digits(best.speedup.mean, 3)} times the baseline's speed`);
-  if (best.compression && best.compression.mean > 1) parts.push(`${digits(best.compression.mean, 3)} times fewer bytes sent`);
-  return `Best: ${labelOf(best)}: ${parts.join("; ")}.`;
+  if (!data.trials.length) return "The sweep has no trials.";
+  const verdicts = sweeps.map((sweep) => verdictOf(data.rows.filter((row) => row.values.sweep === sweep)));
+  return verdicts.filter(Boolean).join("\n") || "No trial has a value of the metric.";
 }
 
 function count(number, what) {

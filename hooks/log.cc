@@ -28,14 +28,15 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override { std::fflush(stderr); }
 };
 
+// Neither is ever destroyed: a thread that is left behind may speak while the process exits.
 const std::shared_ptr<Sink>& sink() {
-  static const auto the_sink = std::make_shared<Sink>();
+  static const auto& the_sink = *new std::shared_ptr<Sink>(std::make_shared<Sink>());
   return the_sink;
 }
 
 spdlog::logger& logger() {
-  static spdlog::logger the_logger = [] {
-    spdlog::logger made("hookline", sink());
+  static spdlog::logger& the_logger = []() -> spdlog::logger& {
+    auto& made = *new spdlog::logger("hookline", sink());
     made.set_formatter(std::make_unique<spdlog::pattern_formatter>("hookline: %v"));
     return made;
   }();

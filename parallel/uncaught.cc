@@ -35,17 +35,18 @@ std::string type_name(const std::exception& error) {
 }
 
 [[noreturn]] void handle() {
-  Trackers::end_all(RunEnd::failed);
   try {
     if (const auto error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::exception& error) {
     write_error_file(error.what(), type_name(error));
     FailureWatch::let_others_hear();
+    Trackers::end_all(RunEnd::failed);  // after what others wait for
     const bool bad_input = dynamic_cast<const ConfigError*>(&error) || dynamic_cast<const HookError*>(&error);
     if (bad_input || dynamic_cast<const Error*>(&error)) end(error.what(), bad_input ? 2 : 1);
   } catch (...) {
     write_error_file("an exception that is no std::exception", "");
   }
+  Trackers::end_all(RunEnd::failed);  // once more is nothing
   if (before) before();
   std::abort();
 }

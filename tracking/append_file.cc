@@ -15,11 +15,16 @@ AppendFile::~AppendFile() {
 
 std::size_t AppendFile::append(std::string_view bytes, std::string& problem) {
   problem.clear();
-  if (descriptor_ < 0) descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  while (descriptor_ < 0) {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor_ < 0 && errno != EINTR) {
+      problem = std::strerror(errno);
+      return 0;
+    }
+  }
   std::size_t written = 0;
   while (problem.empty() && written < bytes.size()) {
-    const ssize_t count =
-        descriptor_ < 0 ? -1 : ::write(descriptor_, bytes.data() + written, bytes.size() - written);
+    const ssize_t count = ::write(descriptor_, bytes.data() + written, bytes.size() - written);
     if (count > 0)
       written += static_cast<std::size_t>(count);
     else if (count == 0 || errno != EINTR)

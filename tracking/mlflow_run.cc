@@ -28,13 +28,23 @@ std::int64_t milliseconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-/// The server refuses all other characters, and with one name the whole request.
-std::string name_for_mlflow(std::string name) {
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) &&
-        std::string_view("_-. :/").find(c) == std::string_view::npos)
-      c = '_';
-  return name.substr(0, kLongestName);
+/// The server refuses all other characters, parts of a path that lead nowhere, and with one name the whole request.
+std::string name_for_mlflow(const std::string& name) {
+  std::string result;
+  const std::string text = name.substr(0, kLongestName - kLongestName / 8);  // parts may become longer
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('/', begin), text.size());
+    std::string part = text.substr(begin, end - begin);
+    if (part.find_first_not_of('.') == part.npos) part = "_";
+    for (char& c : part)
+      if (!std::isalnum(static_cast<unsigned char>(c)) &&
+          std::string_view("_-. ").find(c) == std::string_view::npos)
+        c = '_';
+    if (begin == 0 && part.starts_with("..")) part[0] = '_';
+    result += (begin == 0 ? "" : "/") + part;
+    begin = end + 1;
+  }
+  return result.substr(0, kLongestName);
 }
 
 Json number(double value) {
@@ -45,8 +55,9 @@ Json number(double value) {
 
 /// Without the user and the password that it may have.
 std::string without_secrets(const std::string& uri) {
-  const std::size_t host = uri.find("://") + 3, path = std::min(uri.find('/', host), uri.size());
-  const std::size_t at = uri.rfind('@', path);
+  const std::size_t scheme = uri.find("://");
+  const std::size_t host = scheme == uri.npos ? 0 : scheme + 3,
+                    at = uri.rfind('@');  // a password may hold a '/'
   return at == uri.npos || at < host ? uri : uri.substr(0, host) + uri.substr(at + 1);
 }
 
@@ -72,7 +83,7 @@ MlflowOptions mlflow_options(const std::string& tracking_uri, const std::string&
   std::string& uri = options.tracking_uri;
   if (!uri.starts_with("http://") && !uri.starts_with("https://"))
     throw Error(
-        "MLFLOW_TRACKING_URI is '" + uri +
+        "MLFLOW_TRACKING_URI is '" + without_secrets(uri) +
         "', which is no server's address: http:// or https:// (`mlflow server` serves files and databases)");
   while (uri.ends_with('/')) uri.pop_back();
   const std::string named = variable("MLFLOW_EXPERIMENT_NAME");
@@ -85,13 +96,13 @@ MlflowOptions mlflow_options(const std::string& tracking_uri, const std::string&
   return options;
 }
 
-MlflowRun::MlflowRun(MlflowOptions options) : options_(std::move(options)), client_(options_.http) {}
+MlflowRun::MlflowRun(MlflowOptions options) : options_(std::move(options)) {}
 
 std::string MlflowRun::place() const { return "MLflow at " + without_secrets(options_.tracking_uri); }
 
 Json MlflowRun::call(const std::string& what, const Json& request) {
-  const HttpAnswer answer = client_.post(options_.tracking_uri + "/api/2.0/mlflow/" + what,
-                                         request.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const HttpAnswer answer = client_->post(options_.tracking_uri + "/api/2.0/mlflow/" + what,
+                                          request.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (answer.status == 0) throw TryAgain(answer.problem);
   if (answer.status == kTooMany || answer.status >= kServerErrors) throw TryAgain(message_of(answer));
   const Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
@@ -101,8 +112,8 @@ Json MlflowRun::call(const std::string& what, const Json& request) {
 
 std::string MlflowRun::experiment_id() {
   const auto look = [this] {
-    return client_.get(options_.tracking_uri + "/api/2.0/mlflow/experiments/get-by-name?experiment_name=" +
-                       HttpClient::escaped(options_.experiment));
+    return client_->get(options_.tracking_uri + "/api/2.0/mlflow/experiments/get-by-name?experiment_name=" +
+                        HttpClient::escaped(options_.experiment));
   };
   const auto id_in = [&](const HttpAnswer& answer) -> std::string {
     if (answer.status == 0) throw TryAgain(answer.problem);
@@ -149,7 +160,7 @@ void MlflowRun::make_run(const TrackedRun& run) {
   const Json made =
       call("runs/create", {{"experiment_id", experiment_id()},
                            {"run_name", run.folder.filename().string()},
-                           {"start_time", milliseconds(std::chrono::system_clock::now())},
+                           {"start_time", milliseconds(run.start)},
                            {"tags",
                             {{{"key", "mlflow.user"}, {"value", variable("USER")}},
                              {{"key", "mlflow.source.type"}, {"value", "LOCAL"}},
@@ -166,18 +177,32 @@ void MlflowRun::make_run(const TrackedRun& run) {
 }
 
 void MlflowRun::begin(const TrackedRun& run) {
-  if (!run_id_.empty() || go_on_with(run.folder / kIdFile)) return;
-  make_run(run);
-  Json parameters = Json::array();
-  const auto send = [&] {
-    if (!parameters.empty()) call("runs/log-batch", {{"run_id", run_id_}, {"params", parameters}});
-    parameters.clear();
-  };
-  for (const auto& [key, value] : run.config) {
-    parameters.push_back({{"key", name_for_mlflow(key)}, {"value", value.substr(0, kLongestValue)}});
-    if (parameters.size() == kMostParameters) send();
+  if (!client_) client_.emplace(options_.http);
+  if (run_id_.empty()) {
+    if (!go_on_with(run.folder / kIdFile)) make_run(run);
+    parameters_.assign(run.config.begin(), run.config.end());  // those that it has already are the same
   }
-  send();
+  send_parameters();
+}
+
+void MlflowRun::send_parameters() {
+  while (!parameters_.empty()) {
+    const std::size_t count = std::min(parameters_.size(), kMostParameters);
+    Json some = Json::array();
+    for (std::size_t i = 0; i < count; ++i)
+      some.push_back({{"key", name_for_mlflow(parameters_[i].first)},
+                      {"value", parameters_[i].second.substr(0, kLongestValue)}});
+    try {
+      call("runs/log-batch", {{"run_id", run_id_}, {"params", some}});
+    } catch (const TryAgain&) {
+      throw;
+    } catch (const Error& error) {  // metrics may be welcome all the same
+      log::warning("the config does not get to " + place() + ": " + error.what());
+      parameters_.clear();
+      return;
+    }
+    parameters_.erase(parameters_.begin(), parameters_.begin() + static_cast<std::ptrdiff_t>(count));
+  }
 }
 
 void MlflowRun::write(std::span<const LoggedMetrics> lines) {

@@ -1,9 +1,11 @@
 // A run on an MLflow server.
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tracking/http_client.h"
 #include "tracking/tracker.h"
@@ -38,11 +40,13 @@ class MlflowRun : public Tracker {
   nlohmann::json call(const std::string& what, const nlohmann::json& request);
   std::string experiment_id();
   void make_run(const TrackedRun& run);
+  void send_parameters();
   bool go_on_with(const std::filesystem::path& file);
 
   MlflowOptions options_;
-  HttpClient client_;
+  std::optional<HttpClient> client_;  // made by the tracker's thread
   std::string run_id_;
+  std::vector<std::pair<std::string, std::string>> parameters_;  // that are still to be sent
 };
 
 }  // namespace hookline

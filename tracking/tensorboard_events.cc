@@ -5,7 +5,8 @@
 
 #include <atomic>
 #include <bit>
-#include <type_traits>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "config/run_files.h"
 #include "tracking/crc32c.h"
@@ -60,9 +61,15 @@ std::string version() { return bytes_field(3, "brain.Event:2"); }
 /// Event.summary, of its values.
 std::string summary(const std::string& values) { return bytes_field(5, values); }
 
+/// Readers refuse a whole record for a text that is not UTF-8.
+std::string utf8(const std::string& text) {
+  using nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
 /// Summary.Value with its tag and simple_value.
 std::string scalar(const std::string& name, double value) {
-  return bytes_field(1, bytes_field(1, name) + float_field(2, static_cast<float>(value)));
+  return bytes_field(1, bytes_field(1, utf8(name)) + float_field(2, static_cast<float>(value)));
 }
 
 /// Summary.Value of the text plug-in: a tensor of one string, in Markdown.
@@ -70,7 +77,7 @@ std::string text(const std::string& name, const std::string& markdown) {
   constexpr int kString = 7;  // DataType.DT_STRING
   const std::string plugin =
       bytes_field(1, bytes_field(1, "text"));  // SummaryMetadata.plugin_data.plugin_name
-  const std::string tensor = integer_field(1, kString) + bytes_field(2, "") + bytes_field(8, markdown);
+  const std::string tensor = integer_field(1, kString) + bytes_field(2, "") + bytes_field(8, utf8(markdown));
   return bytes_field(1, bytes_field(1, name) + bytes_field(9, plugin) + bytes_field(8, tensor));
 }
 

@@ -17,6 +17,7 @@ namespace hookline {
 struct TrackedRun {
   std::filesystem::path folder;               // of the run, with its logs; a restarted run has the same
   std::map<std::string, std::string> config;  // "ddp.comm_hook" → "fp16": what is not as by default
+  std::chrono::system_clock::time_point start = std::chrono::system_clock::now();
 };
 
 /// What was logged at once.

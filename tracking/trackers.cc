@@ -1,5 +1,7 @@
 #include "tracking/trackers.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -26,9 +28,11 @@ struct Trackers::Queue {
   std::mutex mutex;  // guards the rest
   std::condition_variable changed;
   std::deque<LoggedMetrics> lines;
+  std::size_t in_hand = 0;  // lines that the tracker has been given and has not answered for
   std::size_t lost = 0;
   std::optional<RunEnd> ending;  // nothing more comes
   bool ended = false;            // of the thread
+  bool is_given_up = false;      // nobody waits for it any more
 
   void add(const LoggedMetrics& line) {
     const std::lock_guard lock(mutex);
@@ -50,12 +54,16 @@ struct Trackers::Queue {
   /// False if it has not ended until then. Tells what was lost.
   bool wait_for_end(Clock::time_point until) {
     std::unique_lock lock(mutex);
+    if (is_given_up) return false;
     const bool is_done = changed.wait_until(lock, until, [this] { return ended; });
-    const std::size_t all_lost = std::exchange(lost, 0) + lines.size();
+    is_given_up = !is_done;
+    const std::size_t all_lost = std::exchange(lost, 0) + lines.size() + (is_done ? 0 : in_hand);
     lines.clear();
     if (all_lost > 0)
       log::warning(std::to_string(all_lost) + (all_lost == 1 ? " line" : " lines") +
                    " of metrics did not get to " + place);
+    else if (!is_done)
+      log::warning(place + " was not told of the run's end: it does not answer");
     return is_done;
   }
 
@@ -68,10 +76,13 @@ struct Trackers::Queue {
       std::vector<LoggedMetrics> batch(std::make_move_iterator(lines.begin()),
                                        std::make_move_iterator(lines.end()));
       lines.clear();
+      in_hand = batch.size();
       lock.unlock();
       std::size_t taken = 0;
       const bool may_come_back = give(batch, has_begun, taken);
       lock.lock();
+      in_hand = 0;
+      if (is_given_up) break;
       if (taken == batch.size()) continue;
       if (!may_come_back || ending) {
         lost += batch.size() - taken;
@@ -86,7 +97,7 @@ struct Trackers::Queue {
       }
       changed.wait_for(lock, kAgainAfter, [this] { return ending.has_value(); });
     }
-    if (has_begun) {
+    if (has_begun && !is_given_up) {
       lock.unlock();
       end_tracker();
       lock.lock();
@@ -96,7 +107,8 @@ struct Trackers::Queue {
   }
 
  private:
-  bool is_told_ = false;  // the thread's
+  static constexpr const char* kUnknown = "an exception that is no std::exception";
+  bool is_told_ = false, is_away_ = false;  // the thread's
 
   /// False if what was not taken is lost.
   bool give(const std::vector<LoggedMetrics>& batch, bool& has_begun, std::size_t& taken) {
@@ -105,15 +117,19 @@ struct Trackers::Queue {
       has_begun = true;
       tracker->write(batch);
       taken = batch.size();
+      if (std::exchange(is_away_, false)) log::info("metrics get to " + place + " again");
       return true;
     } catch (const TryAgain& problem) {
       taken = std::min(problem.taken(), batch.size());
+      is_away_ = !is_told_ || is_away_;
       tell(problem.what(), "; training goes on, and it is tried again");
       return true;
     } catch (const std::exception& problem) {
       tell(problem.what(), "; training goes on without what is lost");
-      return false;
+    } catch (...) {
+      tell(kUnknown, "; training goes on without what is lost");
     }
+    return false;
   }
 
   void end_tracker() {
@@ -121,6 +137,8 @@ struct Trackers::Queue {
       tracker->end(*ending);
     } catch (const std::exception& problem) {
       tell(problem.what(), "");
+    } catch (...) {
+      tell(kUnknown, "");
     }
   }
 
@@ -136,7 +154,7 @@ struct Trackers::All {
   std::vector<std::weak_ptr<Queue>> queues;
 
   static All& instance() {
-    static All all;
+    static All& all = *new All();  // for as long as there are threads
     return all;
   }
 };
@@ -157,7 +175,10 @@ void Trackers::add(std::unique_ptr<Tracker> tracker) {
   }
   queues_.emplace_back(queue, std::move(thread));
   All& all = All::instance();
-  static const bool ended_at_exit = std::atexit([] { end_all(RunEnd::finished); }) == 0;  // before `all` goes
+  static const pid_t process = ::getpid();  // a child that was forked off has no such threads
+  static const bool ended_at_exit = std::atexit([] {
+                                      if (::getpid() == process) end_all(RunEnd::finished);
+                                    }) == 0;
   static_cast<void>(ended_at_exit);
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.queues, [](const auto& each) { return each.expired(); });

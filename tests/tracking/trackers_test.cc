@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -133,7 +134,27 @@ TEST(Trackers, NeverWaitForADiskThatHangs) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, Trackers::kPatience);
   trackers.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 4 * Trackers::kPatience);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(" lines of metrics did not get to '"));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "hookline: warning: 50000 lines of metrics did not get to '" + pipe.string() + "'\n")
+      << "those that the tracker has in hand too";
+}
+
+TEST(Trackers, SurviveATrackerThatThrowsAnything) {
+  class Throwing : public Tracker {
+   public:
+    std::string place() const override { return "a book"; }
+    void write(std::span<const LoggedMetrics>) override { throw 42; }
+  };
+  ::testing::internal::CaptureStderr();
+  {
+    Trackers trackers(TrackedRun{});
+    trackers.add(std::make_unique<Throwing>());
+    trackers.log(1, 0, {});
+  }
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr(
+          "metrics can't be written to a book: an exception that is no std::exception; training goes on"));
 }
 
 /// Tells what was asked of it, and fails as it is told to.
@@ -184,7 +205,7 @@ TEST(Trackers, GiveAgainWhatWasNotTaken) {
   EXPECT_EQ(
       ::testing::internal::GetCapturedStderr(),
       "hookline: warning: metrics can't be written to a book: it is shut; training goes on, and it is tried "
-      "again\n");
+      "again\nhookline: metrics get to a book again\n");
   EXPECT_THAT(script.calls, ElementsAre("begin fp16", "line 2", "line 3", "line 4", "finished"));
 }
 
@@ -261,12 +282,18 @@ TEST(JsonLines, TearNoLineOnAFullDisk) {
   }
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(taken, 1u);
-  EXPECT_EQ(std::filesystem::file_size(file), 100u);
+  const auto one = testing::read_file(file);
+  EXPECT_EQ(std::count(one.begin(), one.end(), '\n'), 1);
+  EXPECT_TRUE(one.ends_with("}\n")) << "the half of the second is taken back";
   lines.write(std::span(three).subspan(taken));
+  EXPECT_EQ(lines_of(file).size(), 3u);
+  std::ofstream(file, std::ios::app) << "{\"step\":4,\"sec";  // of a process that was killed
+  JsonLines(file).write(three);
   std::istringstream in(testing::read_file(file));
   std::vector<bool> are_whole;
   for (std::string text; std::getline(in, text);) are_whole.push_back(nlohmann::json::accept(text));
-  EXPECT_THAT(are_whole, ElementsAre(true, false, true, true)) << "the torn one comes once more";
+  EXPECT_THAT(are_whole, ElementsAre(true, true, true, false, true, true, true))
+      << "no line is glued to the torn one";
 }
 
 TEST(TensorBoardEvents, AreTakenBackIfTheDiskHasNoRoomForAllOfThem) {
@@ -310,6 +337,15 @@ TEST(MlflowOptions, AreTheConfigsBeforeTheEnvironments) {
   EXPECT_EQ(mlflow_options("", "").experiment, "digits");
   EXPECT_EQ(mlflow_options("http://here:1", "mine").tracking_uri, "http://here:1");
   EXPECT_EQ(mlflow_options("http://here:1", "mine").experiment, "mine");
+  EXPECT_EQ(MlflowRun(mlflow_options("http://user:pa/ss@here:1", "")).place(), "MLflow at http://here:1");
+  setenv("MLFLOW_TRACKING_URI", "postgresql://user:secret@db/mlflow", 1);
+  try {
+    mlflow_options("", "");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("MLFLOW_TRACKING_URI is 'postgresql://db/mlflow', which is no server's"));
+  }
   setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db", 1);
   try {
     mlflow_options("", "");

@@ -32,8 +32,8 @@ std::string node_address(const std::string& name) {
 std::string submit_job(const std::filesystem::path& script) {
   const auto [text, code] = output_of({"sbatch", "--parsable", script.string()});
   if (code == 127)
-    throw SlurmError("there is no 'sbatch' on this machine: submit '" + script.string() +
-                     "' from one of the cluster's");
+    throw NoSlurm("there is no 'sbatch' on this machine: submit '" + script.string() +
+                  "' from one of the cluster's");
   if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);
   // Warnings come before the number, and behind it may be a cluster's name.
   const std::string line = text.substr(text.rfind('\n') + 1);

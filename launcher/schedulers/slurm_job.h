@@ -14,6 +14,12 @@ class SlurmError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Slurm's commands are not there.
+class NoSlurm : public SlurmError {
+ public:
+  using SlurmError::SlurmError;
+};
+
 /// The address that Slurm has for the node that it calls `name`; empty if it does not say.
 std::string node_address(const std::string& name);
 

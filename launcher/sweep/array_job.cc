@@ -12,7 +12,9 @@
 
 #include "checkpoint/replace_file.h"
 #include "hooks/error.h"
+#include "hooks/log.h"
 #include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/slurm_array.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/supervise/shell.h"
 
@@ -100,9 +102,22 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
   keep(job);
   try {
     job.number = submit_job(job.script());
-  } catch (const SlurmError&) {
+  } catch (const NoSlurm&) {
     fs::remove(with(job.stem, kRecord), error);
     throw;
+  } catch (const SlurmError& refusal) {
+    // It may be queued all the same: the answer was lost, or something else stands behind the number. If Slurm can't say now,
+    // it is asked by the next command.
+    try {
+      job.number = array_queue(job.script(), "").job;
+    } catch (const SlurmError&) {
+      throw SlurmError(refusal);
+    }
+    if (job.number.empty()) {
+      fs::remove(with(job.stem, kRecord), error);
+      throw;
+    }
+    log::warning(refusal.what() + std::string("; it is queued nevertheless, as job ") + job.number);
   }
   keep(job);
   return job;

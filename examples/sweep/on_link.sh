@@ -12,9 +12,10 @@ if [ $# -lt 2 ]; then
 fi
 number=${1%%[!0-9]*}
 unit=${1#"$number"}
-case $unit in bit | kbit | mbit | gbit) ;; *) number='' ;; esac
+case $unit in kbit | mbit | gbit) ;; *) number='' ;; esac
+case $number in 0* | ?????*) number='' ;; esac
 if [ -z "$number" ]; then
-  echo "$0: '$1' is no rate: a whole number and bit, kbit, mbit or gbit, such as 100mbit" >&2
+  echo "$0: '$1' is no rate: 1 to 9999 and kbit, mbit or gbit, such as 100mbit" >&2
   exit 2
 fi
 shift

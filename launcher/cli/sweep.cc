@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -140,11 +141,29 @@ void reset_some(const Flags& flags, const fs::path& folder, const TrialsInJobs& 
   }
 }
 
+/// Where to look, and what to do about them.
+void tell_of_failures(const std::vector<Trial>& trials, const SweepRun& run) {
+  std::vector<std::string> ids;
+  for (const Trial& trial : trials)
+    if (trial.result.status == TrialStatus::failed) ids.push_back(trial.planned.id);
+  if (ids.empty()) return;
+  std::string listed;
+  for (std::size_t i = 0; i < ids.size() && i < kMostShown; ++i) listed += (i ? ", " : "") + ids[i];
+  if (ids.size() > kMostShown) listed += ", …";
+  log::info(count_text(ids.size(), "trial") + " failed: " + listed + "; what each said is in " +
+            (run.folder / "trials" / "ID" / "output.log").string() + ", and --retry-failed runs " +
+            (ids.size() == 1 ? "it" : "them") + " again");
+}
+
 /// A row's best trial as a config file; the command to run it.
 std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path& file, const char* what) {
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
                                  [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
-  replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ".\n" + best->cell.config);
+  std::string comment;  // a value may have lines of its own
+  for (const char c : shell_line(best->program))
+    comment += c == '\n' ? std::string("\n#   ") : std::string(1, c);
+  replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
+                         comment + "\n" + best->cell.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   command.insert(command.end(), best->program.begin(), best->program.end());
   return shell_line(command);
@@ -152,19 +171,26 @@ std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path
 
 /// The winner as a config, and the fastest of those that do as well, if that is another one.
 void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
-  if (rows.empty() || rows.front().best_id.empty()) return;
   const fs::path best = run.folder / "best.toml", fastest = run.folder / "fastest.toml";
+  std::error_code none;  // of a sweep that knew less
+  if (rows.empty() || rows.front().best_id.empty()) {
+    fs::remove(best, none);
+    fs::remove(fastest, none);
+    return;
+  }
   std::string text =
       "\nThe best is " + best.string() + ":\n  " + keep_row(rows.front(), plan, best, "The best") + "\n";
   const auto row =
       std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
   if (row == rows.end()) {
-    std::error_code none;  // of a sweep that knew less
     fs::remove(fastest, none);
   } else {
     const std::string command = keep_row(*row, plan, fastest, "The fastest that does as well as the best");
-    text += "As good, as far as their spreads tell, and the fastest is " + fastest.string() + ":\n  " +
-            command + "\n";
+    char speed[64] = "the baseline";
+    if (row->speedup)
+      std::snprintf(speed, sizeof speed, "%.3g times the baseline's speed", row->speedup->mean);
+    text += "As good, within the best's spread, and the fastest (" + label_of(row->values, run.same) + ": " +
+            speed + ") is " + fastest.string() + ":\n  " + command + "\n";
   }
   if (json) return;
   std::cout << text << "A page of all that was found:\n  "
@@ -243,6 +269,8 @@ int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& re
     log::info("there is nothing to submit: no trial waits that no job has");
   else
     std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;
+  if (!next.ids.empty())
+    log::info("to look at: what it reads is written when it is submitted, without --print");
   return kSuccess;
 }
 
@@ -297,7 +325,10 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
     for (const ResultRow& row : rows) std::cout << json_of(row).dump() << "\n";
   else
     std::cout << table_text(rows, run.settings.metric, run.same);
-  if (!end.signal) keep_winners(rows, plan, run, flags.json);
+  if (!end.signal) {
+    tell_of_failures(trials, run);
+    keep_winners(rows, plan, run, flags.json);
+  }
   std::cout << std::flush;
   return exit_code_of(end);
 }

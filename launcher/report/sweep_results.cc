@@ -63,11 +63,13 @@ std::string logs_of(const fs::path& trial, const fs::path& run) {
 /// The rows' own, and their labels.
 void sort_and_label(SweepResults& results) {
   sort_rows(results.rows, results.facts.goal == "min");
-  results.labels.clear();
   std::map<Assignments, std::size_t> row_of;
   for (std::size_t row = 0; row < results.rows.size(); ++row) {
     row_of[results.rows[row].values] = row;
-    results.labels.push_back(label_of(results.rows[row].values, results.facts.same));
+    Assignments own = results.rows[row].values;
+    results.labels.push_back(label_of(own, results.facts.same));
+    own.erase(kSweepColumn);
+    results.own_labels.push_back(label_of(own, results.facts.same));
   }
   for (TrialResults& each : results.trials) each.row = row_of.at(without_seed(each.trial.planned.values));
 }
@@ -144,7 +146,12 @@ SweepResults read_sweep_results(const std::vector<fs::path>& folders) {
     return all;
   }
   std::vector<std::string> names;
-  for (const fs::path& folder : folders) names.push_back(fs::absolute(folder / ".").parent_path().filename());
+  std::set<fs::path> seen;
+  for (const fs::path& folder : folders) {
+    const fs::path whole = fs::weakly_canonical(folder);
+    if (!seen.insert(whole).second) throw Error("'" + folder.string() + "' is given twice");
+    names.push_back(whole.filename());
+  }
   for (std::size_t i = 0; i < folders.size(); ++i) {
     const bool is_alone = std::count(names.begin(), names.end(), names[i]) == 1;
     SweepResults one = read_one(folders[i], kMostPoints / folders.size());

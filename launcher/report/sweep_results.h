@@ -22,8 +22,9 @@ struct TrialResults {
 
 struct SweepResults {
   SweepFacts facts;
-  std::vector<ResultRow> rows;      // the best first
-  std::vector<std::string> labels;  // of the rows
+  std::vector<ResultRow> rows;          // the best first
+  std::vector<std::string> labels;      // of the rows
+  std::vector<std::string> own_labels;  // without the sweep that a row is of
   std::vector<TrialResults> trials;
 };
 

@@ -100,7 +100,7 @@ void mark_fastest(std::vector<ResultRow>& rows) {
   ResultRow* fastest = nullptr;
   for (ResultRow& row : rows) {
     if (!row.metric || !row.step_seconds || !row.is_whole()) continue;
-    if (std::abs(row.metric->mean - best.mean) > row.metric->spread + best.spread) continue;
+    if (std::abs(row.metric->mean - best.mean) > best.spread) continue;
     if (!fastest || row.step_seconds->mean < fastest->step_seconds->mean) fastest = &row;
   }
   if (fastest) fastest->is_fastest = true;

@@ -40,7 +40,7 @@ struct ResultRow {
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
   std::string best_id;  // the trial with the best metric
-  /// Of the rows that do as well as the best, as far as their spreads tell, the one with the fastest step.
+  /// Of the rows that do as well as the best, which is within its spread, the one with the fastest step.
   bool is_fastest = false;
 };
 

@@ -162,9 +162,9 @@ TEST(SweepReport, IsShownByABrowser) {
       << "it asks for nothing but itself";
   EXPECT_EQ(seen["title"], "tried");
   EXPECT_EQ(seen["state"], "3 trials, 2 done, 1 failed");
-  EXPECT_EQ(
-      seen["verdict"],
-      "Best: lr=0.2: loss 0.625 (baseline 0.7692); 1 times the baseline's speed; 4 times fewer bytes sent.");
+  EXPECT_EQ(seen["verdict"],
+            "Best: lr=0.2: loss 0.625 (baseline 0.7692); 1 times the baseline's speed; 4 times fewer bytes "
+            "than the gradients have.");
   EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
   EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",
                                           "pareto-time", "pareto-bytes", "phases", "parallel"));
@@ -206,7 +206,7 @@ TEST(SweepReport, OfNoTrialOneAndAThousand) {
       EXPECT_EQ(seen["verdict"], "The sweep has no trials.");
       EXPECT_THAT(seen["charts"], IsEmpty());
     } else if (count == 1) {
-      EXPECT_EQ(seen["verdict"], "Best: lr=0: loss 0.02; 4 times fewer bytes sent.");
+      EXPECT_EQ(seen["verdict"], "Best: lr=0: loss 0.02; 4 times fewer bytes than the gradients have.");
       EXPECT_EQ(seen["curves"], 1);
       EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
                                               "pareto-time", "pareto-bytes", "phases", "stages"));
@@ -279,7 +279,7 @@ TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
   EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
   const std::vector<std::string> verdicts = lines_of(seen["verdict"]);
   ASSERT_EQ(verdicts.size(), 3u) << "one of each sweep";
-  EXPECT_EQ(verdicts[1], "Best: sweep=slow lr=1: loss 0.01961; 4 times fewer bytes sent.");
+  EXPECT_EQ(verdicts[1], "Best: sweep=slow lr=1: loss 0.01961; 4 times fewer bytes than the gradients have.");
   EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
 }
@@ -315,6 +315,7 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "hookline: error: 'one' goes by the last 'loss' (min), and 'two' by the last 'loss' (max): a "
             "page is of "
             "sweeps that go by the same");
+  EXPECT_EQ(error({"one", "./one/", "--output", "both.html"}, 2), "hookline: error: './one/' is given twice");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
               HasSubstr("--format 'jpg' is none: it is png or svg"));
   EXPECT_THAT(

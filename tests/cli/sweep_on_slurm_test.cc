@@ -415,7 +415,8 @@ TEST_F(SweepJob, IsPrinted) {
                 "exec " HOOKLINE_BINARY " trial " +
                 folder + "/trials/\"$(sed -n \"$SLURM_ARRAY_TASK_ID p\" " + folder +
                 "/array/NOW.trials)\"\n");
-  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.err,
+            "hookline: to look at: what it reads is written when it is submitted, without --print\n");
   EXPECT_FALSE(sandbox.has("hookline-sweeps"));
 
   const auto line_of = [&](const std::string& settings, const std::string& begin) {
@@ -531,6 +532,7 @@ TEST_F(SweepJob, TakesItsNumberFromWhatSbatchSays) {
   ProcessOptions options = sandbox.options({"sweep", "s.toml", "--scheduler", "slurm", "--no-follow"});
   options.environment["PATH"] = (sandbox.folder.path() / "bin").string() + ":/usr/bin:/bin";
   sandbox.script("bin/sbatch", "echo 'sbatch: it is only tried' >&2\n");
+  sandbox.script("bin/squeue", "");  // it has no such job
   ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_THAT(
       result.err,

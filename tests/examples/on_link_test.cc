@@ -56,12 +56,12 @@ TEST(OnLink, SaysWhatIsWrong) {
   const ProcessResult none = on_link({});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, HasSubstr("usage: "));
-  for (const std::string rate : {"fast", "100", "100mbi", "-5mbit", "1.5gbit", "100 mbit"}) {
+  for (const std::string rate :
+       {"fast", "100", "100mbi", "-5mbit", "1.5gbit", "100 mbit", "0mbit", "1bit", "99999gbit"}) {
     const ProcessResult wrong = on_link({rate, "true"});
     EXPECT_EQ(wrong.exit_code, 2) << rate;
     EXPECT_THAT(wrong.err,
-                HasSubstr("'" + rate +
-                          "' is no rate: a whole number and bit, kbit, mbit or gbit, such as 100mbit\n"));
+                HasSubstr("'" + rate + "' is no rate: 1 to 9999 and kbit, mbit or gbit, such as 100mbit\n"));
   }
 }
 

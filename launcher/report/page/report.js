@@ -185,7 +185,7 @@ function stages(rows) {
 function speedups(rows) {
   const known = rows.map((index) => data.rows[index]).filter((row) => row.speedup && row.values.sweep !== undefined);
   if (new Set(known.map((row) => row.values.sweep)).size < 2) return null;
-  const nameOf = (row) => labelOf(row).split(" ").filter((word) => word !== `sweep=${row.values.sweep}`).join(" ");
+  const nameOf = (row) => row.own_label || "(as the config has it)";
   const names = [...new Set(known.map(nameOf))].slice(0, kMostCurves).reverse(); // the first is drawn lowest
   return {
     traces: sweeps.map((sweep, i) => {
@@ -254,7 +254,7 @@ const kCharts = [
   { id: "speedups", isOfSome: true, title: () => "Where each row wins", note: "speed-up by the time of a step, over the baseline of the same sweep", draw: speedups, isBroad: true },
   { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("step_seconds") },
   { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("bytes_per_step") },
-  { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
+  { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "means, where the table has medians; exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
   { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, those before it compresses too", draw: stages, isBroad: true },
   { id: "parallel", title: () => "Options and results", note: "drag along an axis to choose a part of it", draw: coordinates, isBroad: true },
 ];
@@ -401,7 +401,7 @@ function merits(row, baseline) {
   const parts = [`${metricTitle} ${measured(row.metric)}`];
   if (baseline && baseline !== row && baseline.metric) parts[0] += ` (baseline ${measured(baseline.metric)})`;
   if (row.speedup) parts.push(`${digits(row.speedup.mean, 3)} times the baseline's speed`);
-  if (row.compression && row.compression.mean > 1) parts.push(`${digits(row.compression.mean, 3)} times fewer bytes sent`);
+  if (row.compression && row.compression.mean > 1) parts.push(`${digits(row.compression.mean, 3)} times fewer bytes than the gradients have`);
   return `${labelOf(row)}: ${parts.join("; ")}.`;
 }
 
@@ -412,7 +412,7 @@ function verdictOf(rows) {
   const baseline = rows.find((row) => row.baseline);
   const fastest = rows.find((row) => row.fastest);
   const lines = [`Best: ${merits(best, baseline)}`];
-  if (fastest && fastest !== best) lines.push(`As good, as far as their spreads tell, and the fastest: ${merits(fastest, baseline)}`);
+  if (fastest && fastest !== best) lines.push(`As good, within the best's spread, and the fastest: ${merits(fastest, baseline)}`);
   return lines.join("\n");
 }
 

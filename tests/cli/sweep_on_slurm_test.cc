@@ -13,6 +13,7 @@
 
 #include "run_hookline.h"
 #include "support/slurm.h"
+#include "sweep_rows.h"
 
 namespace hookline {
 namespace {
@@ -22,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::lines_in;
 using ::testing::Not;
 using testing::Process;
 using testing::ProcessOptions;
@@ -29,6 +31,7 @@ using testing::ProcessResult;
 using testing::Sandbox;
 using ::testing::SizeIs;
 using testing::Slurm;
+using testing::timeless;
 using Json = nlohmann::json;
 
 constexpr std::chrono::minutes kLimit{5};  // on a loaded machine, with a sanitizer
@@ -42,22 +45,6 @@ const std::string kTrain =
     "$HOOKLINE_RUN_DIR/metrics.jsonl; done\n";
 
 const std::string kHead = "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\ngoal = \"max\"\n";
-
-/// The rows of a sweep without what a clock has measured.
-std::vector<Json> timeless(const std::string& lines) {
-  std::vector<Json> rows;
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) {
-    Json row = Json::parse(line);
-    for (const char* name : {"trial_seconds", "step_seconds", "speedup", "fastest"}) row.erase(name);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-std::size_t lines_in(const std::string& text) {
-  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-}
 
 bool eventually(const std::function<bool()>& condition) { return testing::eventually(condition, kLimit); }
 

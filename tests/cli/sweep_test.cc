@@ -17,6 +17,7 @@
 
 #include "run_hookline.h"
 #include "support/terminal.h"
+#include "sweep_rows.h"
 
 namespace hookline {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::lines_in;
 using ::testing::Not;
 using testing::Process;
 using testing::ProcessOptions;
@@ -31,6 +33,7 @@ using testing::ProcessResult;
 using testing::Sandbox;
 using ::testing::SizeIs;
 using testing::Terminal;
+using testing::timeless;
 using Json = nlohmann::json;
 
 /// The metric of a trial is a function of its values; each start is a line of starts.log.
@@ -45,22 +48,6 @@ const std::string kSweep =
     "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\ngoal = \"max\"\n"
     "[baseline]\nargs.a = 0\n"
     "[grid]\nargs.a = { from = 0, to = 4 }\nargs.b = [\"x\", \"y\"]\n";
-
-/// The rows of a sweep without what a clock has measured.
-std::vector<Json> timeless(const std::string& lines) {
-  std::vector<Json> rows;
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) {
-    Json row = Json::parse(line);
-    for (const char* name : {"trial_seconds", "step_seconds", "speedup", "fastest"}) row.erase(name);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-std::size_t lines_in(const std::string& text) {
-  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-}
 
 TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
   const Sandbox sandbox;

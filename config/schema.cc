@@ -110,8 +110,10 @@ OptionRow node_timeout() {
 
 bool is_not_empty(const std::string& text) { return !text.empty(); }
 bool counts_nodes(const std::string& text) { return NodeCount::parse(text).has_value(); }
+/// Without a user and a password: configs are shown, kept and passed on.
 bool is_server(const std::string& text) {
-  return text.empty() || text.starts_with("http://") || text.starts_with("https://");
+  const bool is_url = text.starts_with("http://") || text.starts_with("https://");
+  return text.empty() || (is_url && text.find('@') == text.npos);
 }
 bool names_ranks(const std::string& text) { return RankSet::parse(text).has_value(); }
 bool is_prefix(const std::string& text) {
@@ -372,7 +374,9 @@ std::vector<KeyRow> make_schema() {
       key<logging, &LoggingConfig::mlflow_tracking_uri>(
           "logging", text("mlflow_tracking_uri",
                           "MLflow's server; empty: $MLFLOW_TRACKING_URI, else http://127.0.0.1:5000.")),
-      is_server, "must begin with http:// or https://"));
+      is_server,
+      "must begin with http:// or https://; user and password are $MLFLOW_TRACKING_USERNAME and "
+      "$MLFLOW_TRACKING_PASSWORD"));
   rows.push_back(key<logging, &LoggingConfig::mlflow_experiment>(
       "logging",
       text("mlflow_experiment", "MLflow's experiment; empty: $MLFLOW_EXPERIMENT_NAME, else Default.")));

@@ -26,7 +26,6 @@ TrackedRun tracked(const RunConfig& config, const std::filesystem::path& folder)
     if (found == defaults.end() || found->second != text)
       run.config.emplace(value.key(), plain ? *plain : text);
   }
-  run.config.erase("logging.mlflow_tracking_uri");  // may hold a password
   return run;
 }
 

@@ -82,10 +82,13 @@ TEST_F(Messages, SayWhatAListMayHold) {
             "run.toml:2:12: error: bad value [\"mlflow\", \"tensorbord\"] for 'trackers' in [logging]\n"
             "  2 | trackers = [\"mlflow\", \"tensorbord\"]\n"
             "    |            ^~~~~~~~~~~~~~~~~~~~~~~~ must be a list of \"tensorboard\", \"mlflow\"\n");
-  EXPECT_EQ(report_of("[logging]\nmlflow_tracking_uri = \"file:mlruns\"\n"),
-            "run.toml:2:23: error: bad value \"file:mlruns\" for 'mlflow_tracking_uri' in [logging]\n"
-            "  2 | mlflow_tracking_uri = \"file:mlruns\"\n"
-            "    |                       ^~~~~~~~~~~~~ must begin with http:// or https://\n");
+  EXPECT_EQ(
+      report_of("[logging]\nmlflow_tracking_uri = \"file:mlruns\"\n"),
+      "run.toml:2:23: error: bad value \"file:mlruns\" for 'mlflow_tracking_uri' in [logging]\n"
+      "  2 | mlflow_tracking_uri = \"file:mlruns\"\n"
+      "    |                       ^~~~~~~~~~~~~ must begin with http:// or https://; user and password are "
+      "$MLFLOW_TRACKING_USERNAME and $MLFLOW_TRACKING_PASSWORD\n");
+  EXPECT_NE(report_of("[logging]\nmlflow_tracking_uri = \"https://me:secret@mlflow.lab\"\n"), "");
 }
 
 TEST_F(Messages, SayHowNodesAreCounted) {

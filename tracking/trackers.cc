@@ -19,12 +19,13 @@ namespace hookline {
 
 /// Between those who log and the thread of one tracker, which may outlive them if the tracker hangs.
 struct Trackers::Queue {
-  Queue(std::unique_ptr<Tracker> to, std::shared_ptr<const TrackedRun> of)
-      : tracker(std::move(to)), place(tracker->place()), run(std::move(of)) {}
+  Queue(std::unique_ptr<Tracker> to, std::shared_ptr<const TrackedRun> of, std::chrono::seconds for_its_end)
+      : tracker(std::move(to)), place(tracker->place()), run(std::move(of)), patience(for_its_end) {}
 
   const std::unique_ptr<Tracker> tracker;  // the thread's alone
   const std::string place;
   const std::shared_ptr<const TrackedRun> run;
+  const std::chrono::seconds patience;
   std::mutex mutex;  // guards the rest
   std::condition_variable changed;
   std::deque<LoggedMetrics> lines;
@@ -51,8 +52,9 @@ struct Trackers::Queue {
     changed.notify_all();
   }
 
-  /// False if it has not ended until then. Tells what was lost.
-  bool wait_for_end(Clock::time_point until) {
+  /// False if it has not ended in its time, which began when it was asked to. Tells what was lost.
+  bool wait_for_end(Clock::time_point asked) {
+    const Clock::time_point until = asked + patience;
     std::unique_lock lock(mutex);
     if (is_given_up) return false;
     const bool is_done = changed.wait_until(lock, until, [this] { return ended; });
@@ -159,13 +161,13 @@ struct Trackers::All {
   }
 };
 
-Trackers::Trackers(TrackedRun run, Clock::time_point start)
-    : run_(std::make_shared<const TrackedRun>(std::move(run))), start_(start) {}
+Trackers::Trackers(TrackedRun run, Clock::time_point start, std::chrono::seconds patience)
+    : run_(std::make_shared<const TrackedRun>(std::move(run))), start_(start), patience_(patience) {}
 
 Trackers::~Trackers() { end(std::uncaught_exceptions() > 0 ? RunEnd::failed : RunEnd::finished); }
 
 void Trackers::add(std::unique_ptr<Tracker> tracker) {
-  auto queue = std::make_shared<Queue>(std::move(tracker), run_);
+  auto queue = std::make_shared<Queue>(std::move(tracker), run_, patience_);
   std::thread thread;
   try {
     thread = std::thread([queue] { queue->work(); });
@@ -202,9 +204,9 @@ void Trackers::log(std::int64_t step, std::int64_t bytes_sent, std::map<std::str
 
 void Trackers::end(RunEnd how) {
   for (const auto& [queue, thread] : queues_) queue->ask_to_end(how);
-  const auto until = Clock::now() + kPatience;
+  const auto asked = Clock::now();
   for (auto& [queue, thread] : queues_) {
-    if (queue->wait_for_end(until))
+    if (queue->wait_for_end(asked))
       thread.join();
     else
       thread.detach();  // it hangs; the queue stays until it does not
@@ -221,8 +223,8 @@ void Trackers::end_all(RunEnd how) {
       if (auto queue = each.lock()) queues.push_back(std::move(queue));
   }
   for (const auto& queue : queues) queue->ask_to_end(how);
-  const auto until = Clock::now() + kPatience;
-  for (const auto& queue : queues) queue->wait_for_end(until);
+  const auto asked = Clock::now();
+  for (const auto& queue : queues) queue->wait_for_end(asked);
 }
 
 }  // namespace hookline

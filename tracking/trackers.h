@@ -21,8 +21,10 @@ class Trackers {
   using Clock = std::chrono::steady_clock;
 
   /// `start`: of the run, from which its time is counted.
-  explicit Trackers(TrackedRun run, Clock::time_point start = Clock::now());
-  /// Waits until all is written, though for no longer than `kPatience`.
+  /// `patience`: how long the end waits for trackers.
+  explicit Trackers(TrackedRun run, Clock::time_point start = Clock::now(),
+                    std::chrono::seconds patience = kPatience);
+  /// Waits until all is written, though for no longer than that.
   ~Trackers();
   Trackers(const Trackers&) = delete;
   Trackers& operator=(const Trackers&) = delete;
@@ -48,6 +50,7 @@ class Trackers {
 
   const std::shared_ptr<const TrackedRun> run_;
   const Clock::time_point start_;
+  const std::chrono::seconds patience_;
   std::vector<std::pair<std::shared_ptr<Queue>, std::thread>> queues_;
 };
 

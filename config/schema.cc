@@ -204,12 +204,12 @@ bool has_no_hook(const RunConfig& config, const Detected&) {
 }
 bool never(const RunConfig&, const Detected&) { return false; }
 
-/// When the wizard asks for a key, where that is not simply among its table's.
 bool tracks_by_mlflow(const RunConfig& config, const Detected&) {
   const auto& trackers = config.logging.trackers;
   return std::count(trackers.begin(), trackers.end(), "mlflow") > 0;
 }
 
+/// When the wizard asks for a key, where that is not simply among its table's.
 void add_asking(std::vector<KeyRow>& rows) {
   struct Asking {
     std::string_view table, name;

@@ -22,6 +22,7 @@ namespace {
 std::terminate_handler before = nullptr;
 
 [[noreturn]] void end(const char* message, int code) {
+  Trackers::end_all(RunEnd::failed);  // after what others wait for
   log::error(message);
   std::fflush(nullptr);
   std::_Exit(code);
@@ -40,13 +41,12 @@ std::string type_name(const std::exception& error) {
   } catch (const std::exception& error) {
     write_error_file(error.what(), type_name(error));
     FailureWatch::let_others_hear();
-    Trackers::end_all(RunEnd::failed);  // after what others wait for
     const bool bad_input = dynamic_cast<const ConfigError*>(&error) || dynamic_cast<const HookError*>(&error);
     if (bad_input || dynamic_cast<const Error*>(&error)) end(error.what(), bad_input ? 2 : 1);
   } catch (...) {
     write_error_file("an exception that is no std::exception", "");
   }
-  Trackers::end_all(RunEnd::failed);  // once more is nothing
+  Trackers::end_all(RunEnd::failed);
   if (before) before();
   std::abort();
 }

@@ -72,6 +72,13 @@ std::string message_of(const HttpAnswer& answer) {
 
 constexpr long kNotFound = 404, kTooMany = 429, kServerErrors = 500;
 
+/// The answer, as far as it is JSON. Throws TryAgain if the server may have another one later.
+Json json_of(const HttpAnswer& answer) {
+  if (answer.status == 0) throw TryAgain(answer.problem);
+  if (answer.status == kTooMany || answer.status >= kServerErrors) throw TryAgain(message_of(answer));
+  return Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+}
+
 }  // namespace
 
 MlflowOptions mlflow_options(const std::string& tracking_uri, const std::string& experiment) {
@@ -103,9 +110,7 @@ std::string MlflowRun::place() const { return "MLflow at " + without_secrets(opt
 Json MlflowRun::call(const std::string& what, const Json& request) {
   const HttpAnswer answer = client_->post(options_.tracking_uri + "/api/2.0/mlflow/" + what,
                                           request.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (answer.status == 0) throw TryAgain(answer.problem);
-  if (answer.status == kTooMany || answer.status >= kServerErrors) throw TryAgain(message_of(answer));
-  const Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  const Json json = json_of(answer);
   if (answer.status != 200 || !json.is_object()) throw Error(message_of(answer) + " (" + what + ")");
   return json;
 }
@@ -116,9 +121,7 @@ std::string MlflowRun::experiment_id() {
                         HttpClient::escaped(options_.experiment));
   };
   const auto id_in = [&](const HttpAnswer& answer) -> std::string {
-    if (answer.status == 0) throw TryAgain(answer.problem);
-    if (answer.status == kTooMany || answer.status >= kServerErrors) throw TryAgain(message_of(answer));
-    const Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+    const Json json = json_of(answer);
     const Json::json_pointer id("/experiment/experiment_id");
     if (answer.status != 200 || !json.is_object() || !json.contains(id) || !json[id].is_string())
       throw Error(message_of(answer) + ", asked for experiment '" + options_.experiment + "'");

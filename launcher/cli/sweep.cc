@@ -265,12 +265,12 @@ int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& re
   for (const ArrayJob& job : kept_jobs(run.folder))
     for (const auto& [element, id] : job.elements) busy.insert(id);
   const NextTrials next = next_trials(trials, busy, run.settings.budget_trials);
-  if (next.ids.empty())
+  if (next.ids.empty()) {
     log::info("there is nothing to submit: no trial waits that no job has");
-  else
-    std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;
-  if (!next.ids.empty())
-    log::info("to look at: what it reads is written when it is submitted, without --print");
+    return kSuccess;
+  }
+  std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;
+  log::info("to look at: what it reads is written when it is submitted, without --print");
   return kSuccess;
 }
 

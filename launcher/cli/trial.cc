@@ -1,6 +1,4 @@
 // hookline trial: one trial of a sweep, as an element of an array job runs it.
-#include <poll.h>
-
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -34,12 +32,9 @@ std::optional<int> wait_for_signal(Signals& signals, std::chrono::milliseconds t
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + time;
   while (true) {
-    if (const auto signal = signals.asked_to_end(/*warning_too=*/false)) return signal;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
     if (left.count() <= 0) return std::nullopt;
-    std::vector<pollfd> descriptors;
-    for (const int descriptor : signals.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-    poll(descriptors.data(), descriptors.size(), static_cast<int>(left.count()));
+    if (const auto signal = signals.wait(left)) return signal;
   }
 }
 
@@ -56,10 +51,7 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
   TrialRun run(std::move(own), plan.spec, place, signals);
   std::optional<int> stopped_by;
   while (!run.look()) {
-    std::vector<pollfd> descriptors = {{run.end_descriptor(), POLLIN, 0}};
-    for (const int descriptor : signals.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-    poll(descriptors.data(), descriptors.size(), static_cast<int>(kLookEvery.count()));
-    const auto signal = signals.asked_to_end(/*warning_too=*/false);
+    const auto signal = signals.wait(kLookEvery, {run.end_descriptor()});
     if (!signal) continue;
     if (!stopped_by)
       run.interrupt(*signal);

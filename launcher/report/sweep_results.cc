@@ -60,9 +60,8 @@ std::string logs_of(const fs::path& trial, const fs::path& run) {
   return text;
 }
 
-/// The rows' own, and their labels.
-void sort_and_label(SweepResults& results) {
-  sort_rows(results.rows, results.facts.goal == "min");
+/// The rows, and each trial with its row.
+void label(SweepResults& results) {
   std::map<Assignments, std::size_t> row_of;
   for (std::size_t row = 0; row < results.rows.size(); ++row) {
     row_of[results.rows[row].values] = row;
@@ -142,7 +141,7 @@ SweepResults read_sweep_results(const std::vector<fs::path>& folders) {
   SweepResults all;
   if (folders.size() == 1) {
     all = read_one(folders[0], kMostPoints);
-    sort_and_label(all);
+    label(all);
     return all;
   }
   std::vector<std::string> names;
@@ -167,7 +166,8 @@ SweepResults read_sweep_results(const std::vector<fs::path>& folders) {
                   ": a page is of sweeps that go by the same");
     add(all, std::move(one));
   }
-  sort_and_label(all);
+  sort_rows(all.rows, all.facts.goal == "min");
+  label(all);
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/supervise/signals.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -80,6 +81,14 @@ std::optional<int> Signals::asked_to_end(bool warning_too) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<int> Signals::wait(std::chrono::milliseconds time, const std::vector<int>& descriptors) {
+  std::vector<pollfd> waited_for;
+  for (const int descriptor : this->descriptors()) waited_for.push_back({descriptor, POLLIN, 0});
+  for (const int descriptor : descriptors) waited_for.push_back({descriptor, POLLIN, 0});
+  poll(waited_for.data(), waited_for.size(), static_cast<int>(time.count()));
+  return asked_to_end(/*warning_too=*/false);
 }
 
 void Signals::restore() const {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <optional>
+#include <vector>
 
 #include "launcher/supervise/file_descriptor.h"
 
@@ -38,6 +40,9 @@ class Signals {
   /// While there are no ranks to hand them to: the first of those that are there which asks to end, which SIGUSR1 does if
   /// `warning_too`. One that suspends is obeyed, and the others are passed over.
   std::optional<int> asked_to_end(bool warning_too);
+  /// The same of signals that come within `time`, SIGUSR1 apart. Ends sooner if one of `descriptors` can be read, or if any
+  /// signal comes.
+  std::optional<int> wait(std::chrono::milliseconds time, const std::vector<int>& descriptors = {});
 
   /// Undoes it all; for a child between fork and exec too.
   void restore() const;

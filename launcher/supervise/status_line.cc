@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedraw{250};
 
+}  // namespace
+
 int columns_of(int terminal) {
   winsize size = {};
   return ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
-
-}  // namespace
 
 std::string cut_to_columns(const std::string& text, int columns, const std::string& separator) {
   int seen = 0;

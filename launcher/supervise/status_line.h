@@ -8,6 +8,9 @@
 
 namespace hookline {
 
+/// Of a terminal; 80 if it does not say.
+int columns_of(int terminal);
+
 /// Cuts UTF-8 text to so many characters, each as wide as one column, and to whole parts if it has several.
 std::string cut_to_columns(const std::string& text, int columns, const std::string& separator);
 

@@ -1,8 +1,5 @@
 #include "launcher/sweep/run_array.h"
 
-#include <poll.h>
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,8 +10,8 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "launcher/schedulers/slurm_array.h"
-#include "launcher/supervise/status_line.h"
 #include "launcher/sweep/known_trials.h"
+#include "launcher/sweep/progress_line.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial.h"
 #include "launcher/sweep/trial_files.h"
@@ -40,7 +37,7 @@ std::string trials_text(std::size_t count) {
 class ArraySweep {
  public:
   ArraySweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals)
-      : run_(run), by_(yardstick_of(run.settings)), state_(state), signals_(signals) {
+      : run_(run), by_(yardstick_of(run.settings)), state_(state), signals_(signals), line_(run.is_terminal) {
     jobs_ = kept_jobs(run.folder);
     std::set<std::string> busy;
     for (const ArrayJob& job : jobs_)
@@ -48,8 +45,6 @@ class ArraySweep {
     trials_ = known_trials(run.folder, plan, by_, state, busy);
     for (std::size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].planned.id] = i;
   }
-
-  ~ArraySweep() { erase(); }
 
   /// Until it is clear of each element whether it is still to bring a result; a signal that came before.
   std::optional<int> settle() {
@@ -104,7 +99,7 @@ class ArraySweep {
         return {any_failed(trials_) || lost_ > 0, signal};
       }
     }
-    erase();
+    line_.erase();
     if (lost_ > 0)
       log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; the same command submits " +
                 (lost_ == 1 ? "it" : "them"));
@@ -114,7 +109,7 @@ class ArraySweep {
   bool has_failed() const { return any_failed(trials_); }
 
   void tell_what_goes_on() {
-    erase();
+    line_.erase();
     for (const ArrayJob& job : jobs_) {
       const auto left = static_cast<std::size_t>(
           std::count_if(job.elements.begin(), job.elements.end(),
@@ -188,7 +183,7 @@ class ArraySweep {
     try {
       if (take_in_result(run_.folder, by_, trial, state_)) {
         settle(job, number);
-        return tell(line_of(trial, count_ended(trials_), trials_.size(), by_.metric, run_.same));
+        return line_.tell(line_of(trial, count_ended(trials_), trials_.size(), by_.metric, run_.same));
       }
     } catch (const UnreadableResult& error) {
       unreadable = error.what();
@@ -221,7 +216,7 @@ class ArraySweep {
 
   void lose(ArrayJob& job, int number, const std::string& state, Trial& trial,
             const std::string& unreadable) {
-    erase();
+    line_.erase();
     if (unreadable.empty()) {
       const fs::path its_log = job.log_of(number);  // if it ever ran
       log::warning(short_name(trial, run_.same) + ": element " + std::to_string(number) + " of job " +
@@ -236,32 +231,14 @@ class ArraySweep {
   }
 
   /// A while, or until a signal asks to end.
-  std::optional<int> wait() {
-    std::vector<pollfd> descriptors;
-    for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-    poll(descriptors.data(), descriptors.size(), static_cast<int>(kLookEvery.count()));
-    return signals_.asked_to_end(/*warning_too=*/false);
-  }
-
-  void tell(const std::string& line) {
-    erase();
-    log::info(line);
-  }
+  std::optional<int> wait() { return signals_.wait(kLookEvery); }
 
   void show() {
-    if (!run_.is_terminal) return;
-    winsize size{};
-    const int columns = ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
     std::string text = std::to_string(count_ended(trials_)) + "/" + std::to_string(trials_.size()) +
                        " trials | " + std::to_string(running_) + " running | " + std::to_string(pending_) +
                        " queued";
     if (pending_ > 0 && !reason_.empty() && reason_ != "None") text += " (" + reason_ + ")";
-    std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, columns - 1, " | ").c_str());
-    shown_ = true;
-  }
-
-  void erase() {
-    if (std::exchange(shown_, false)) std::fprintf(stderr, "\r\x1b[K");
+    line_.show(text);
   }
 
   const SweepRun& run_;
@@ -274,7 +251,8 @@ class ArraySweep {
   std::map<std::string, Clock::time_point> gone_since_;
   std::size_t pending_ = 0, running_ = 0, lost_ = 0;
   std::string reason_;  // why Slurm has not begun the last of those that are queued
-  bool waits_for_files_ = false, shown_ = false;
+  bool waits_for_files_ = false;
+  ProgressLine line_;
 };
 
 }  // namespace

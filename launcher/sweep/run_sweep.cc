@@ -1,8 +1,5 @@
 #include "launcher/sweep/run_sweep.h"
 
-#include <poll.h>
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,8 +13,8 @@
 
 #include "hooks/log.h"
 #include "launcher/supervise/duration_text.h"
-#include "launcher/supervise/status_line.h"
 #include "launcher/sweep/known_trials.h"
+#include "launcher/sweep/progress_line.h"
 #include "launcher/sweep/stopping.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial.h"
@@ -47,7 +44,8 @@ class Sweep {
         state_(state),
         signals_(signals),
         trials_(known_trials(run.folder, plan, yardstick_of(run.settings), state)),
-        places_(static_cast<std::size_t>(places_of(run)), false) {
+        places_(static_cast<std::size_t>(places_of(run)), false),
+        line_(run.is_terminal) {
     for (const Trial& trial : trials_) {
       if (trial.result.status == TrialStatus::waiting) continue;
       seconds_used_ += trial.result.seconds;
@@ -57,8 +55,6 @@ class Sweep {
       histories_.push_back(metrics.points());
     }
   }
-
-  ~Sweep() { erase(); }
 
   SweepEnd run() {
     while (true) {
@@ -71,7 +67,7 @@ class Sweep {
       look();
       show();
     }
-    erase();
+    line_.erase();
     return {has_failed(), std::nullopt};
   }
 
@@ -99,7 +95,7 @@ class Sweep {
       while (next_ < trials_.size() && trials_[next_].result.status != TrialStatus::waiting) ++next_;
       if (place == places_.end() || next_ == trials_.size()) return;
       if (const std::string why = obstacle(); !why.empty()) {
-        if (!told_obstacle_) tell("no further trial is begun: " + why);
+        if (!told_obstacle_) line_.tell("no further trial is begun: " + why);
         told_obstacle_ = true;
         return;
       }
@@ -152,11 +148,9 @@ class Sweep {
 
   /// Until something happens, or a while; a signal that asks to end.
   std::optional<int> wait() {
-    std::vector<pollfd> descriptors;
-    for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-    for (const Running& each : running_) descriptors.push_back({each.trial->end_descriptor(), POLLIN, 0});
-    poll(descriptors.data(), descriptors.size(), static_cast<int>(kLookEvery.count()));
-    return signals_.asked_to_end(/*warning_too=*/false);
+    std::vector<int> ends;
+    for (const Running& each : running_) ends.push_back(each.trial->end_descriptor());
+    return signals_.wait(kLookEvery, ends);
   }
 
   void look() {
@@ -205,7 +199,7 @@ class Sweep {
     if (run_.settings.early_stopping != kNoStopping && result.status == TrialStatus::done)
       histories_.push_back(each.trial->metrics().points());
     places_[each.place] = false;
-    tell(line_of(trial, ended(), trials_.size(), run_.settings.metric, run_.same));
+    line_.tell(line_of(trial, ended(), trials_.size(), run_.settings.metric, run_.same));
   }
 
   void reset(Trial& trial) {
@@ -215,7 +209,7 @@ class Sweep {
   }
 
   void stop_all(int signal) {
-    erase();
+    line_.erase();
     log::info("stopping " + std::to_string(running_.size()) + (running_.size() == 1 ? " trial" : " trials"));
     for (const Running& each : running_) each.trial->interrupt(signal);
     while (!running_.empty()) {
@@ -238,11 +232,6 @@ class Sweep {
               " trials done; the same command goes on from there");
   }
 
-  void tell(const std::string& line) {
-    erase();
-    log::info(line);
-  }
-
   /// What is left, if trials go on taking as long as they did.
   std::string time_left() const {
     const std::size_t done = ended();
@@ -255,9 +244,7 @@ class Sweep {
   }
 
   void show() {
-    if (!run_.is_terminal) return;
-    winsize size{};
-    const int columns = ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    if (!line_.is_wanted()) return;
     std::string text =
         std::to_string(ended()) + "/" + std::to_string(trials_.size()) + " trials" + time_left();
     for (const Running& each : running_) {
@@ -271,12 +258,7 @@ class Sweep {
         text += value;
       }
     }
-    std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, columns - 1, " | ").c_str());
-    shown_ = true;
-  }
-
-  void erase() {
-    if (std::exchange(shown_, false)) std::fprintf(stderr, "\r\x1b[K");
+    line_.show(text);
   }
 
   const SweepRun& run_;
@@ -288,7 +270,8 @@ class Sweep {
   std::vector<History> histories_;  // of the trials that are done, if any may be stopped early
   std::size_t next_ = 0;
   double seconds_used_ = 0;
-  bool told_obstacle_ = false, shown_ = false;
+  bool told_obstacle_ = false;
+  ProgressLine line_;
 };
 
 }  // namespace

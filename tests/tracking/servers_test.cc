@@ -19,6 +19,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/process.h"
@@ -139,6 +140,9 @@ std::map<std::string, std::string> parameters_of(const json& run) {
   return parameters;
 }
 
+/// Trackers whose end waits as long as a server may take.
+Trackers patient(TrackedRun run) { return Trackers(std::move(run), Trackers::Clock::now(), kPatience); }
+
 MlflowOptions options_for(const Mlflow& server, const std::string& experiment) {
   return mlflow_options(server.url(), experiment);
 }
@@ -148,15 +152,14 @@ TEST(TensorBoard, ShowsWhatARunHasLogged) {
   const fs::path run = folder.path() / "runs" / "first";
   fs::create_directories(run);
   {
-    Trackers trackers({run, {{"ddp.comm_hook", "power_sgd"}, {"launch.backend", "gloo"}}},
-                      Trackers::Clock::now(), kPatience);
+    Trackers trackers = patient({run, {{"ddp.comm_hook", "power_sgd"}, {"launch.backend", "gloo"}}});
     trackers.add(std::make_unique<TensorBoardEvents>(run));
     for (int step = 1; step <= 500; ++step)
       trackers.log(step, 1000 * step, {{"loss", 1.0 / step}, {"accuracy", 0.5}});
     trackers.log(501, 0, {{"loss", std::numeric_limits<double>::quiet_NaN()}});
   }
   {
-    Trackers restarted({run, {}}, Trackers::Clock::now(), kPatience);
+    Trackers restarted = patient({run, {}});
     restarted.add(std::make_unique<TensorBoardEvents>(run));
     restarted.log(502, 0, {{"loss", 0.25}});
   }
@@ -187,7 +190,7 @@ TEST(TensorBoard, ShowsWhatARunHasLogged) {
 TEST(TensorBoard, FindsNoRecordDamaged) {
   const TemporaryFolder folder;
   {
-    Trackers trackers({folder.path(), {{"ddp.comm_hook", "fp16"}}}, Trackers::Clock::now(), kPatience);
+    Trackers trackers = patient({folder.path(), {{"ddp.comm_hook", "fp16"}}});
     trackers.add(std::make_unique<TensorBoardEvents>(folder.path()));
     for (int step = 1; step <= 3; ++step)
       trackers.log(step, 0,
@@ -229,7 +232,7 @@ TEST(MlflowServer, HasWhatARunHasLogged) {
                                                {"launch.note", std::string(9000, 'x')}};
   for (int i = 0; i < 150; ++i) config.emplace("args.k" + std::to_string(i), std::to_string(i));
   {
-    Trackers trackers({run, config}, Trackers::Clock::now(), kPatience);
+    Trackers trackers = patient({run, config});
     trackers.add(std::make_unique<MlflowRun>(options_for(server, "a new one")));
     for (int step = 1; step <= 1500; ++step) trackers.log(step, 10 * step, {{"loss", 1.0 / step}});
     trackers.log(1501, 0,
@@ -261,7 +264,7 @@ TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {
   const TemporaryFolder folder;
   Mlflow server(folder.path());
   for (int start = 1; start <= 2; ++start) {
-    Trackers trackers({folder.path(), {{"training.seed", "1"}}}, Trackers::Clock::now(), kPatience);
+    Trackers trackers = patient({folder.path(), {{"training.seed", "1"}}});
     trackers.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
     trackers.log(start, 0, {{"loss", start}});
     if (start == 1) {
@@ -275,7 +278,7 @@ TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {
   EXPECT_THAT(server.history(runs[0], "loss"), SizeIs(2));
   fs::remove(folder.path() / "mlflow.json");
   {
-    Trackers other({folder.path(), {}}, Trackers::Clock::now(), kPatience);
+    Trackers other = patient({folder.path(), {}});
     other.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
     other.log(1, 0, {});
   }
@@ -287,7 +290,7 @@ TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
   const int port = free_port();
   auto server = std::make_unique<Mlflow>(folder.path(), port);
   ::testing::internal::CaptureStderr();
-  Trackers trackers({folder.path(), {}}, Trackers::Clock::now(), kPatience);
+  Trackers trackers = patient({folder.path(), {}});
   trackers.add(std::make_unique<MlflowRun>(options_for(*server, "Default")));
   trackers.log(1, 0, {{"loss", 1}});
   ASSERT_TRUE(eventually([&] { return server->runs_of("Default").size() == 1; }, kPatience));
@@ -312,7 +315,7 @@ TEST(MlflowServer, IsToldWhatItRefuses) {
   Mlflow server(folder.path());
   ::testing::internal::CaptureStderr();
   {
-    Trackers trackers({folder.path(), {}}, Trackers::Clock::now(), kPatience);
+    Trackers trackers = patient({folder.path(), {}});
     trackers.add(std::make_unique<MlflowRun>(options_for(server, std::string(600, 'x'))));
     trackers.log(1, 0, {{"loss", 1}});
   }

@@ -1,0 +1,28 @@
+#include "launcher/sweep/progress_line.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "hooks/log.h"
+#include "launcher/supervise/status_line.h"
+
+namespace hookline {
+
+void ProgressLine::show(const std::string& text) {
+  if (!on_terminal_) return;
+  std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, columns_of(STDERR_FILENO) - 1, " | ").c_str());
+  shown_ = true;
+}
+
+void ProgressLine::erase() {
+  if (std::exchange(shown_, false)) std::fprintf(stderr, "\r\x1b[K");
+}
+
+void ProgressLine::tell(const std::string& line) {
+  erase();
+  log::info(line);
+}
+
+}  // namespace hookline

@@ -28,5 +28,10 @@ target_include_directories(hookline_plugin INTERFACE
 target_link_libraries(hookline_plugin INTERFACE hookline::torch_cpu)
 install(TARGETS hookline_plugin EXPORT hookline-targets)
 
+hookline_use_torch_pch(hookline_hooks)
+
 # Ranks on different CPUs must end with the same bits.
 set_source_files_properties(numerics/half_cast.cc numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
+# These see little of libtorch, or none.
+set_source_files_properties(numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc
+  PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

@@ -57,14 +57,15 @@ struct Accelerator::State {
   at::Tensor last_loss;  // given to backward()
   std::unique_ptr<Checkpointer> checkpointer;
   const Trackers::Clock::time_point start = Trackers::Clock::now();
-  StepTimes times;
   std::unique_ptr<Trackers> trackers;  // the main rank's, if there are any
   std::optional<std::filesystem::path>
       run_folder;  // where it leaves what it has measured; of other ranks none
 
   ~State() {
-    if (run_folder && times.steps() > 0)
-      write_run_summary(*run_folder / kRunSummary, times, world->device().is_cpu(), wire_reports());
+    const std::int64_t steps = world->step_clock()->steps();
+    if (run_folder && steps > 0)
+      write_run_summary(*run_folder / kRunSummary, steps, world->step_clock()->measured(), wire_reports(),
+                        world->device());
   }
 
   std::vector<WireReport> wire_reports() const {
@@ -88,24 +89,12 @@ struct Accelerator::State {
     return bytes;
   }
 
-  double exposed_seconds() const {
-    double seconds = 0;
-    for (const auto& model : models) seconds += model->phases().exposed_communication;
-    return seconds;
-  }
-
-  PhaseSeconds phases() const {
-    PhaseSeconds all = progress->phases;
-    for (const auto& model : models) all += model->phases();
-    return all;
-  }
-
   void log(const std::map<std::string, double>& values) {
     if (trackers) trackers->log(progress->steps, bytes_sent(), values);
   }
 
   void after_step(bool last) {
-    times.step(phases());
+    world->step_clock()->end_step();
     tell();
     for (const auto& model : models)
       if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});
@@ -144,6 +133,8 @@ Accelerator Accelerator::from_env() {
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
   state_->config = std::move(config);
   state_->world = std::move(world);
+  *state_->world->step_clock() = StepClock(state_->world->device());
+  state_->progress->step_clock = state_->world->step_clock();
   state_->shards = std::make_shared<ShardedParameters>(state_->world);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
   state_->progress->averages = [state = std::weak_ptr<State>(state_)] {
@@ -166,6 +157,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
       std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted, state_->progress);
   if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
     state_->run_folder = *folder;
+  if (!state_->run_folder) state_->world->step_clock()->turn_off();  // nobody would see what it measures
   if (state_->run_folder) state_->trackers = trackers_of(state_->config, *state_->run_folder, state_->start);
   state_->tell();  // from here on, a first step that never ends is seen
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
@@ -266,14 +258,16 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
 void Accelerator::backward(const at::Tensor& loss) {
   const std::int64_t parts = config().training.gradient_accumulation_steps;
   state_->last_loss = loss.detach();
-  const double exposed_before = state_->exposed_seconds();
-  double seconds = 0;
   {
-    const AddsTime timed(seconds);
+    const TimedPhase timed(*progress()->step_clock, &PhaseSeconds::backward);
     (parts > 1 ? loss / parts : loss).backward();
-    for (const auto& model : state_->models) model->backward_ended(timed.start());
+    std::optional<StepClock::Moment> last;
+    for (const auto& model : state_->models)
+      if (const auto since = model->only_waited_since(timed.start());
+          since && (!last || since->is_after(*last)))
+        last = since;
+    if (last) progress()->step_clock->add_exposed(*last, progress()->step_clock->now());
   }
-  state_->progress->phases.backward += seconds - (state_->exposed_seconds() - exposed_before);
   for (const auto& model : state_->models) model->release_gradient_views();
 }
 

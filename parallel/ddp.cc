@@ -46,7 +46,7 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
-    : world_(std::move(world)), module_(std::move(module)), options_(options) {
+    : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
   for (const auto& parameter : module_->named_parameters()) {
     if (!parameter.value().requires_grad()) continue;
     names_.push_back(parameter.key());
@@ -116,8 +116,7 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
   std::unique_ptr<CompressionError> error;
   const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                  parameters_[0].scalar_type());
-  if (sent < bytes_of(parameters_) && world_->device().is_cpu())
-    error = std::make_unique<CompressionError>(world_);
+  if (sent < bytes_of(parameters_)) error = std::make_unique<CompressionError>(world_);
   auto guarded =
       std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder), std::move(error));
   hook_ = guarded.get();
@@ -283,10 +282,10 @@ at::Tensor Ddp::used_parameters() const {
   return options_.find_unused_parameters ? reducer_->used_parameters() : at::Tensor();
 }
 
-/// From when its last bucket was handed over a backward only waits.
-void Ddp::backward_ended(AddsTime::Clock::time_point start) {
-  const auto last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
-  if (last > start) exposed_seconds() += std::chrono::duration<double>(AddsTime::Clock::now() - last).count();
+/// Since its last bucket was handed over.
+std::optional<StepClock::Moment> Ddp::only_waited_since(const StepClock::Moment& start) const {
+  const StepClock::Moment& last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
+  return last.is_after(start) ? std::optional(last) : std::nullopt;
 }
 
 std::optional<double> Ddp::take_compression_error() {

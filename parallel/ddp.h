@@ -107,7 +107,7 @@ class Ddp : public Engine {
   at::Tensor used_parameters() const;
   WireReport wire_report() const override;
   std::int64_t bytes_sent() const override;
-  void backward_ended(AddsTime::Clock::time_point start) override;
+  std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& start) const override;
   std::optional<double> take_compression_error() override;
 
  private:

@@ -1,7 +1,6 @@
 // A module that trains on many ranks: what prepare() makes of a model.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -20,26 +19,6 @@ namespace hookline {
 namespace detail {
 /// Throws Error if `engine` is another.
 Ddp& ddp_of(Engine& engine, const torch::nn::Module& module);
-
-/// Tells the engine how long a forward took, if gradients are recorded in it.
-class TimedForward {
- public:
-  explicit TimedForward(Engine& engine) : engine_(engine), exposed_before_(exposed()) {}
-  ~TimedForward() {
-    if (!at::GradMode::is_enabled()) return;
-    const std::chrono::duration<double> took = AddsTime::Clock::now() - start_;
-    engine_.add_forward(took.count() - (exposed() - exposed_before_));
-  }
-  TimedForward(const TimedForward&) = delete;
-  TimedForward& operator=(const TimedForward&) = delete;
-
- private:
-  double exposed() const { return engine_.phases().exposed_communication; }
-
-  Engine& engine_;
-  double exposed_before_;
-  AddsTime::Clock::time_point start_ = AddsTime::Clock::now();
-};
 }  // namespace detail
 
 /// `Module`, a torch::nn::Module with a forward of any signature, kept equal on all ranks or sharded between them.
@@ -58,7 +37,8 @@ class DistributedModule {
   /// Calls the module's forward. In training mode with gradients enabled, the backward that follows averages them.
   template <class... Args>
   auto forward(Args&&... args) {
-    const detail::TimedForward timed(*engine_);
+    const TimedPhase timed(engine_->step_clock(),
+                           at::GradMode::is_enabled() ? &PhaseSeconds::forward : nullptr);
     return detail::forward_within(*engine_, *module_,
                                   [&] { return module_->forward(std::forward<Args>(args)...); });
   }

@@ -5,13 +5,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hooks/comm.h"
-#include "parallel/phases.h"
+#include "parallel/step_clock.h"
 
 namespace hookline {
 
@@ -45,6 +47,8 @@ class AroundForward {
 /// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same order.
 class Engine : public AroundForward {
  public:
+  explicit Engine(std::shared_ptr<StepClock> clock) : step_clock_(std::move(clock)) {}
+
   /// While false, backward adds up local gradients and communicates none.
   void set_sync(bool sync) { sync_ = sync; }
   bool sync() const { return sync_; }
@@ -64,21 +68,20 @@ class Engine : public AroundForward {
   /// As the report has it, at the cost of a look.
   virtual std::int64_t bytes_sent() const = 0;
 
-  /// Of its forwards, and what this rank has waited for others.
-  const PhaseSeconds& phases() const { return phases_; }
-  void add_forward(double seconds) { phases_.forward += seconds; }
-  /// After a backward that began at `start`.
-  virtual void backward_ended(AddsTime::Clock::time_point /*start*/) {}
+  /// The rank's, which counts what it waits for others, too.
+  StepClock& step_clock() const { return *step_clock_; }
+  /// From when on this rank had nothing to do but to wait, in a backward that began at `start` and is over; none if it did not
+  /// wait, or has counted that itself.
+  virtual std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& /*start*/) const {
+    return std::nullopt;
+  }
 
   /// How far from the exact average the gradients of the last step were, if that was measured; each once.
   virtual std::optional<double> take_compression_error() { return std::nullopt; }
 
- protected:
-  double& exposed_seconds() { return phases_.exposed_communication; }
-
  private:
   bool sync_ = true;
-  PhaseSeconds phases_;
+  std::shared_ptr<StepClock> step_clock_;
 };
 
 }  // namespace hookline

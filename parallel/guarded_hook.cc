@@ -1,5 +1,6 @@
 #include "parallel/guarded_hook.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -16,16 +17,16 @@ GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook>
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   const std::string what = "step " + std::to_string(step_) + " of " + name_;
   const bool is_measured = error_ && CompressionError::measures(step_);
-  last_bucket_at_ = AddsTime::Clock::now();
+  last_bucket_at_ = world_->step_clock()->now();
   if (bucket.isLast()) ++step_;
   FuturePtr result = make_future();
   try {
     if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
     if (recorder_) recorder_->take(GradBucket(bucket));
-    std::optional<CompressionError::Sample> sample;
+    std::shared_ptr<CompressionError::Sample> sample;
     if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
     result = hook_->runHook(bucket);
-    if (sample) result = sample->compared(result);
+    if (sample) result = CompressionError::taken(result, std::move(sample));
   } catch (...) {
     result->setError(std::current_exception());
   }

@@ -9,8 +9,8 @@
 #include "hooks/comm_hook.h"
 #include "parallel/compression_error.h"
 #include "parallel/gradient_recorder.h"
-#include "parallel/phases.h"
 #include "parallel/process_group.h"
+#include "parallel/step_clock.h"
 
 namespace hookline {
 
@@ -28,7 +28,7 @@ class GuardedHook : public c10d::CommHookInterface {
   CommHook& hook() { return *hook_; }
   std::int64_t steps() const { return step_; }
   void start_at(std::int64_t step) { step_ = step; }
-  AddsTime::Clock::time_point last_bucket_at() const { return last_bucket_at_; }
+  const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
   std::optional<double> take_compression_error() { return error_ ? error_->take() : std::nullopt; }
 
  private:
@@ -36,7 +36,7 @@ class GuardedHook : public c10d::CommHookInterface {
   std::unique_ptr<CommHook> hook_;
   std::unique_ptr<GradientRecorder> recorder_;
   std::unique_ptr<CompressionError> error_;
-  AddsTime::Clock::time_point last_bucket_at_{};
+  StepClock::Moment last_bucket_at_;
   std::string name_;  // as the hook describes itself
   std::int64_t step_ = 0;
 };

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "parallel/phases.h"
+#include "parallel/step_clock.h"
 
 namespace hookline {
 
@@ -19,7 +19,7 @@ struct TrainingProgress {
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
   std::function<bool()> averages;  // has any backward between ranks been prepared for?
   std::int64_t optimizers = 0;     // prepared so far
-  PhaseSeconds phases;             // of backward passes and of optimizers
+  std::shared_ptr<StepClock> step_clock = std::make_shared<StepClock>(c10::kCPU);
   std::function<void()> before_step, after_zero_grad;
   std::function<void(bool last)> after_step;  // `last`: of the optimizers in the order of their preparation
 };
@@ -41,7 +41,7 @@ class PreparedOptimizer {
     if (progress_->steps == 0) detail::check_first_step(*progress_);
     if (progress_->before_step) progress_->before_step();
     {
-      const AddsTime timed(progress_->phases.optimizer);
+      const TimedPhase timed(*progress_->step_clock, &PhaseSeconds::optimizer);
       optimizer_->step();
     }
     ++progress_->steps;

@@ -194,7 +194,13 @@ std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_ti
 World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
              std::chrono::milliseconds timeout, std::chrono::milliseconds peer_timeout,
              const Placement& placement)
-    : store_(store), rank_(rank), size_(size), address_(address), timeout_(timeout), placement_(placement) {
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      address_(address),
+      timeout_(timeout),
+      placement_(placement),
+      step_clock_(std::make_shared<StepClock>(placement.device)) {
   // A connection of its own: a call that waits for the store on this one must not hold the watch up.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);

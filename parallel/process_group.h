@@ -12,6 +12,7 @@
 
 #include "parallel/failure_watch.h"
 #include "parallel/placement.h"
+#include "parallel/step_clock.h"
 
 namespace hookline {
 
@@ -55,6 +56,9 @@ class World {
 
   /// What ends a wait when a rank fails.
   FailureWatch& watch() const { return *watch_; }
+
+  /// Where the time of this rank's steps goes.
+  const std::shared_ptr<StepClock>& step_clock() const { return step_clock_; }
 
   /// A future, without a value, that completes with a collective that was started by hand, or with RunFailed; `what`
   /// names it in an error. On a GPU the streams are not yet behind it: Work::synchronize puts them there.
@@ -102,6 +106,7 @@ class World {
   std::map<std::string, int> uses_;                      // of each name
   std::vector<c10::intrusive_ptr<GlooGroup>> backends_;  // of the groups that are in use
   std::unique_ptr<FailureWatch> watch_;
+  std::shared_ptr<StepClock> step_clock_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
 

@@ -1,10 +1,12 @@
 #include "parallel/run_summary.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,54 +15,36 @@
 #include "hooks/log.h"
 
 namespace hookline {
+namespace {
 
-void StepTimes::step(const PhaseSeconds& so_far) {
-  const Clock::time_point now = Clock::now();
-  if (++steps_ == 1) {
-    first_ = now;
-    phases_at_first_ = so_far;
-  } else if (seconds_.size() < kMostKept) {
-    seconds_.push_back(std::chrono::duration<float>(now - last_).count());
+/// Of what tensors had on a GPU, at once.
+std::optional<std::int64_t> peak_memory_of(c10::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  try {
+    const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+    return stats.allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
+  } catch (const std::exception& error) {
+    log::warning(std::string("the GPU's memory can't be read: ") + error.what());
+    return std::nullopt;
   }
-  last_ = now;
-  phases_ = so_far;
 }
 
-double StepTimes::median() const {
-  if (seconds_.empty()) return 0;
-  std::vector<float> sorted = seconds_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return static_cast<double>(*middle);
-}
+}  // namespace
 
-double StepTimes::mean() const {
-  if (steps_ < 2) return 0;
-  return std::chrono::duration<double>(last_ - first_).count() / static_cast<double>(steps_ - 1);
-}
-
-PhaseSeconds StepTimes::mean_phases() const {
-  if (steps_ < 2) return {};
-  const auto mean_of = [&](double PhaseSeconds::*phase) {
-    return (phases_.*phase - phases_at_first_.*phase) / static_cast<double>(steps_ - 1);
-  };
-  return {mean_of(&PhaseSeconds::forward), mean_of(&PhaseSeconds::backward),
-          mean_of(&PhaseSeconds::exposed_communication), mean_of(&PhaseSeconds::optimizer)};
-}
-
-void write_run_summary(const std::filesystem::path& file, const StepTimes& times, bool has_phases,
-                       const std::vector<WireReport>& reports) {
+void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
+                       const std::optional<StepSeconds>& seconds, const std::vector<WireReport>& reports,
+                       c10::Device device) {
   nlohmann::ordered_json summary;
-  summary["steps"] = times.steps();
-  if (times.median() > 0) summary["step_seconds"] = times.median();
-  if (has_phases && times.steps() > 1) {
-    const PhaseSeconds phases = times.mean_phases();
+  summary["steps"] = steps;
+  if (seconds) {
+    const PhaseSeconds& phases = seconds->phases;
     const double known = phases.forward + phases.backward + phases.exposed_communication + phases.optimizer;
+    summary["step_seconds"] = seconds->median;
     summary["phase_seconds"] = {{"forward", phases.forward},
                                 {"backward", phases.backward},
                                 {"exposed_communication", phases.exposed_communication},
                                 {"optimizer", phases.optimizer},
-                                {"other", std::max(0.0, times.mean() - known)}};
+                                {"other", std::max(0.0, seconds->mean - known)}};
   }
   double sent = 0, whole = 0;
   std::string pipelines;
@@ -82,6 +66,7 @@ void write_run_summary(const std::filesystem::path& file, const StepTimes& times
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0)
     summary["peak_memory_bytes"] = std::int64_t{usage.ru_maxrss} * 1024;
+  if (const auto bytes = peak_memory_of(device)) summary["peak_gpu_memory_bytes"] = *bytes;
   std::ofstream out(file, std::ios::binary);
   out << summary.dump(2) << "\n" << std::flush;
   if (!out)

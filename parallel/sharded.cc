@@ -11,6 +11,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -243,7 +244,7 @@ std::shared_ptr<Sharded> Sharded::make(std::shared_ptr<World> world,
 
 Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
                  const ShardedOptions& options)
-    : world_(std::move(world)), module_(std::move(module)), options_(options) {
+    : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
   expect_whole(*module_);
   agree_on_signature(*world_, model_signature(*module_));
   const std::vector<at::Tensor> parameters = module_->parameters();
@@ -297,7 +298,8 @@ void Sharded::start_gather(Unit& unit) {
 
 void Sharded::gather(Unit& unit) {
   start_gather(unit);
-  const AddsTime waiting(exposed_seconds());
+  std::optional<TimedWait> waiting;
+  if (unit.parameters.is_gathering()) waiting.emplace(step_clock());
   unit.parameters.finish_gather(*world_, what("gathering the parameters", unit));
 }
 
@@ -420,7 +422,7 @@ void Sharded::start_reduction(Unit& unit) {
 
 bool Sharded::is_soon_over(const Reduction& reduction) {
   if (!reduction.started.work || world_->uses_nccl()) return true;  // then only the stream waits
-  const AddsTime waiting(exposed_seconds());
+  const TimedWait waiting(step_clock());
   const auto give_up =
       std::chrono::steady_clock::now() + (was_waited_in_vain_ ? std::chrono::seconds(0) : kPatience);
   while (!reduction.started.work->isCompleted()) {
@@ -438,7 +440,7 @@ void Sharded::finish_oldest_reduction() {
   const at::NoGradGuard no_grad;
   Reduction& oldest = reductions_.front();
   if (oldest.started.work) {
-    const AddsTime waiting(exposed_seconds());
+    const TimedWait waiting(step_clock());
     world_->wait(oldest.started.work, what("averaging the gradients", *oldest.unit));
   }
   oldest.unit->parameters.add_gradient(oldest.index, scatter_->finish(std::move(oldest.started)));

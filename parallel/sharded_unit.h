@@ -41,6 +41,7 @@ class ShardedUnit {
 
   /// Puts aside what gradients there are.
   void begin_backward();
+  bool is_gathering() const { return !gathering_.empty(); }
   bool is_in_backward() const { return in_backward_; }
   /// A whole gradient, of the trained flat parameter `flat`, has come: it need not stay where autograd put it.
   void collect_gradient(std::size_t flat, std::size_t index) {

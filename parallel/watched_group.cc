@@ -61,7 +61,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGroup::allreduce(std::vector<at::Tensor>& 
   if (c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
     return watched(*world_, world_->group()->allreduce(tensors, options), "the exchange of used parameters");
   }
-  last_bucket_at_ = AddsTime::Clock::now();
+  last_bucket_at_ = world_->step_clock()->now();
   const std::int64_t step = steps();
   elements_reduced_ += tensor.numel();
   return c10::make_intrusive<FutureWork>(

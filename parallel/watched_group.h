@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "hooks/comm.h"
-#include "parallel/phases.h"
 #include "parallel/process_group.h"
+#include "parallel/step_clock.h"
 
 namespace hookline {
 
@@ -24,7 +24,7 @@ class WatchedGroup : public c10d::ProcessGroup {
 
   std::int64_t steps() const { return elements_reduced_ / elements_; }
   void start_at(std::int64_t step) { elements_reduced_ = step * elements_; }
-  AddsTime::Clock::time_point last_bucket_at() const { return last_bucket_at_; }
+  const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
 
   /// One tensor: a bucket, or the map of used parameters (integers).
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
@@ -38,7 +38,7 @@ class WatchedGroup : public c10d::ProcessGroup {
   std::shared_ptr<Comm> comm_;
   std::int64_t elements_;
   std::int64_t elements_reduced_ = 0;
-  AddsTime::Clock::time_point last_bucket_at_{};
+  StepClock::Moment last_bucket_at_;
 };
 
 }  // namespace hookline

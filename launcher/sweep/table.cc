@@ -61,7 +61,7 @@ std::size_t width_of(const std::string& text) {
 
 struct Group {
   ResultRow row;
-  std::vector<double> metric, step_seconds, trial_seconds, bytes, compression, memory;
+  std::vector<double> metric, step_seconds, trial_seconds, bytes, compression, memory, gpu_memory;
 };
 
 void add(const Trial& trial, bool smaller_is_better, Group& group, double& best) {
@@ -91,6 +91,7 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
   if (bytes) group.bytes.push_back(*bytes);
   if (bytes && whole && *bytes > 0) group.compression.push_back(*whole / *bytes);
   if (const auto memory = measure("peak_memory_bytes")) group.memory.push_back(*memory);
+  if (const auto memory = measure("peak_gpu_memory_bytes")) group.gpu_memory.push_back(*memory);
 }
 
 /// `rows`: sorted.
@@ -162,6 +163,7 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
     row.bytes_per_step = measured(group.bytes);
     row.compression = measured(group.compression);
     row.peak_memory_bytes = measured(group.memory);
+    row.peak_gpu_memory_bytes = measured(group.gpu_memory);
     if (row.is_baseline && !baseline) baseline = &row;
   }
   for (Group& group : groups) {
@@ -193,6 +195,7 @@ nlohmann::ordered_json json_of(const ResultRow& row) {
           {"bytes_per_step", of(row.bytes_per_step)},
           {"compression", of(row.compression)},
           {"peak_memory_bytes", of(row.peak_memory_bytes)},
+          {"peak_gpu_memory_bytes", of(row.peak_gpu_memory_bytes)},
           {"speedup", of(row.speedup)},
           {"best_id", row.best_id},
           {"fastest", row.is_fastest}};
@@ -225,6 +228,7 @@ std::string table_text(const std::vector<ResultRow>& rows, const std::string& me
   column("sent a step", [&](const ResultRow& row) { return of(row.bytes_per_step, bytes_text_of); });
   column("compression", [&](const ResultRow& row) { return of(row.compression, times); });
   column("memory", [&](const ResultRow& row) { return of(row.peak_memory_bytes, bytes_text_of); });
+  column("GPU memory", [&](const ResultRow& row) { return of(row.peak_gpu_memory_bytes, bytes_text_of); });
   column("trials", [](const ResultRow& row) {
     std::string text = std::to_string(row.done);
     if (row.failed) text += ", " + std::to_string(row.failed) + " failed";

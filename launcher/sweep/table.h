@@ -31,12 +31,13 @@ struct ResultRow {
   bool is_baseline = false;
   std::size_t done = 0, failed = 0, stopped = 0, waiting = 0;
   std::optional<Measured> metric;
-  std::optional<Measured> step_seconds;       // as the run has measured it
-  std::optional<Measured> trial_seconds;      // from start to end
-  std::optional<Measured> bytes_per_step;     // that a rank has sent
-  std::optional<Measured> compression;        // bytes of the gradients over bytes sent
-  std::optional<Measured> peak_memory_bytes;  // of a rank
-  std::optional<Measured> speedup;            // over the baseline, by the time of a step, else of a trial
+  std::optional<Measured> step_seconds;           // as the run has measured it
+  std::optional<Measured> trial_seconds;          // from start to end
+  std::optional<Measured> bytes_per_step;         // that a rank has sent
+  std::optional<Measured> compression;            // bytes of the gradients over bytes sent
+  std::optional<Measured> peak_memory_bytes;      // of a rank
+  std::optional<Measured> peak_gpu_memory_bytes;  // of a rank's tensors
+  std::optional<Measured> speedup;                // over the baseline, by the time of a step, else of a trial
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
   std::string best_id;  // the trial with the best metric

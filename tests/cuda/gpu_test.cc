@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -234,6 +237,58 @@ TEST_F(Gpu, NamesTheHookWhenPowerSgdIsGivenNaN) {
       placement);
 }
 
+TEST_F(Gpu, MeasuresHowFarAHookIsFromTheAverage) {
+  for (const auto& [backend, ranks] : {std::pair{"gloo", 2}, std::pair{"nccl", 1}}) {
+    SCOPED_TRACE(backend);
+    run_ranks(
+        ranks,
+        [](const std::shared_ptr<World>& world) {
+          const auto errors_of = [&](const char* hook, const char* wrapper, const OptionMap& hook_options) {
+            auto module =
+                std::make_shared<GivenGradients>(std::vector<std::vector<std::int64_t>>{{64, 64}, {64}});
+            module->to(world->device());
+            GivenGradientsModel model(world, module, DdpOptions());
+            model.register_comm_hook(
+                Registry::instance().build(hook, wrapper, hook_options, model.ddp().hook_context()));
+            std::map<int, double> errors;
+            for (int step = 0; step < 6; ++step) {
+              const auto seed = static_cast<std::uint64_t>(10 * step + world->rank());
+              testing::communicate(model, {random({64, 64}, at::kFloat, seed).to(world->device()),
+                                           random({64}, at::kFloat, seed).to(world->device())});
+              if (const auto error = model.engine().take_compression_error()) errors[step] = *error;
+            }
+            return errors;
+          };
+          const auto half = errors_of("allreduce", "fp16", {});
+          const auto low = errors_of("power_sgd", "no", {{"start_powerSGD_iter", std::int64_t{2}}});
+          for (const int step : {1, 2, 4}) {
+            ASSERT_TRUE(half.contains(step) && low.contains(step)) << step;
+            EXPECT_GT(half.at(step), 1e-6);
+            EXPECT_LT(half.at(step), 2e-3);
+            EXPECT_TRUE(step < 2 ? low.at(step) < 1e-5 : low.at(step) > 0.1)
+                << step << ": " << low.at(step) << "; one column of 64 random ones, from step 2";
+          }
+          EXPECT_EQ(half.size(), 3U);
+        },
+        over(backend));
+  }
+}
+
+/// What a run on a GPU leaves of its phases and its memory.
+void expect_measured(const std::filesystem::path& run) {
+  const auto summary = nlohmann::json::parse(testing::read_file(run / "summary.json"));
+  const nlohmann::json& phases = summary.at("phase_seconds");
+  double sum = 0;
+  for (const char* phase : {"forward", "backward", "optimizer"}) {
+    EXPECT_GT(phases.at(phase), 0) << phase;
+    sum += phases.at(phase).get<double>();
+  }
+  EXPECT_GE(phases.at("exposed_communication"), 0);
+  EXPECT_LT(sum, 10 * summary.at("step_seconds").get<double>()) << "seconds, and both by the same clock";
+  EXPECT_GT(summary.at("peak_gpu_memory_bytes"), summary.at("uncompressed_bytes_per_step"))
+      << "at least parameters and gradients";
+}
+
 TEST_F(Gpu, TrainsDigitsUnderTheLauncher) {
   for (const char* file : {"no.toml", "fp16.toml", "power_sgd.toml", "power_sgd_fp16.toml"}) {
     testing::TemporaryFolder folder;
@@ -254,6 +309,7 @@ TEST_F(Gpu, TrainsDigitsUnderTheLauncher) {
     const testing::ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     EXPECT_THAT(result.out, ::testing::ContainsRegex("test accuracy 9[7-9]")) << file;
+    expect_measured(folder.path() / "hookline-runs" / "latest");
   }
 }
 

@@ -230,25 +230,36 @@ TEST(Ddp, ComparesNothingForAHookThatDoesNotCompress) {
 TEST(Ddp, TellsWaitingFromComputing) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Model model(world, std::make_shared<TwoLayersImpl>(), {});
+    StepClock& clock = *world->step_clock();
+    clock.end_step();  // what is measured is the second
     const auto late = std::chrono::milliseconds(1000);
-    const auto begun = AddsTime::Clock::now();
+    const auto begun = std::chrono::steady_clock::now();
     const at::Tensor loss = model.forward(of_rank(*world)).sum();
     if (world->rank() == 1) std::this_thread::sleep_for(late);
-    const auto start = AddsTime::Clock::now();
-    loss.backward();
-    model.engine().backward_ended(start);
-    const std::chrono::duration<double> took = AddsTime::Clock::now() - begun;
-    const PhaseSeconds& phases = model.engine().phases();
+    {
+      const TimedPhase timed(clock, &PhaseSeconds::backward);
+      loss.backward();
+      const auto since = model.engine().only_waited_since(timed.start());
+      ASSERT_TRUE(since);
+      clock.add_exposed(*since, clock.now());
+    }
+    clock.end_step();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    const PhaseSeconds phases = clock.measured().value().phases;
     EXPECT_GT(phases.forward, 0);
     EXPECT_LT(phases.forward, took.count());
+    EXPECT_GT(phases.backward, 0);
     if (world->rank() == 0) {
       EXPECT_GT(phases.exposed_communication, 0.1) << "it waited for the other";
     }
-    EXPECT_LT(phases.exposed_communication, took.count());
-    const double before = phases.forward;
-    const torch::NoGradGuard no_grad;
-    model.forward(of_rank(*world));
-    EXPECT_EQ(phases.forward, before) << "an evaluation is no part of a step";
+    EXPECT_LE(phases.forward + phases.backward + phases.exposed_communication, took.count());
+    {
+      const torch::NoGradGuard no_grad;
+      model.forward(of_rank(*world));
+    }
+    clock.end_step();
+    EXPECT_DOUBLE_EQ(2 * clock.measured()->phases.forward, phases.forward)
+        << "an evaluation is no part of a step";
   });
 }
 

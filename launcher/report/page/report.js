@@ -39,6 +39,10 @@ const kColumns = [
   { name: "bytes_per_step", title: "Sent a step", units: kByteUnits, better: "low", axis: "bytes a rank sends in a step" },
   { name: "compression", title: "Compression", suffix: "×", better: "high", axis: "compression" },
   { name: "peak_memory_bytes", title: "Memory", units: kByteUnits, better: "low", axis: "peak memory of a rank, bytes" },
+  {
+    name: "peak_gpu_memory_bytes", title: "GPU memory", units: kByteUnits, better: "low",
+    axis: "peak memory of a rank's tensors on its GPU, bytes",
+  },
   { name: "speedup", title: "Speed-up", suffix: "×", better: "high", axis: "speed-up over the baseline" },
   {
     name: "trials", title: "Trials",

@@ -23,7 +23,7 @@ SweepCells::SweepCells(const fs::path& file, const SweepFile& sweep, const Catal
 Resolution SweepCells::resolve_cell(const Assignments& values) const {
   Sources sources = base_;
   for (const auto& [key, value] : values)
-    if (!key.starts_with("args.")) sources.overrides.push_back({key, value, key + "=" + value});
+    if (!key.starts_with(kArgumentPrefix)) sources.overrides.push_back({key, value, key + "=" + value});
   return resolve(sources, hooks_.catalog);
 }
 

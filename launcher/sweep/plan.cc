@@ -11,12 +11,12 @@
 
 #include "checkpoint/checksum.h"
 #include "hooks/error.h"
+#include "launcher/sweep/command_line.h"
 
 namespace hookline {
 namespace {
 
 constexpr const char* kSeedKey = "training.seed";
-constexpr std::string_view kArgument = "args.";
 constexpr std::size_t kIdDigits = 12;
 constexpr int kMostMisses = 1000;  // draws that were there before, after which a search ends
 
@@ -151,49 +151,6 @@ class Cells {
 
 std::vector<Assignments> cells_of(const SweepFile& sweep) { return Cells(sweep).take(); }
 
-std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values) {
-  std::vector<std::string> command;
-  std::set<std::string> used;
-  for (const std::string& word : program) {
-    std::string filled;
-    for (std::size_t at = 0; at < word.size();) {
-      const std::size_t open = word.find('{', at);
-      if (open != word.npos && word.compare(open, 2, "{{") == 0) {
-        filled += word.substr(at, open + 1 - at);
-        at = open + 2;
-        continue;
-      }
-      const std::size_t close = open == word.npos ? open : word.find('}', open);
-      const std::string name = close == word.npos ? "" : word.substr(open + 1, close - open - 1);
-      const bool is_shells = open != word.npos && open > at && word[open - 1] == '$';
-      const bool is_name =
-          !name.empty() && !is_shells && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-            return std::isalnum(c) || c == '_' || c == '-';
-          });
-      if (!is_name) {
-        const std::size_t end = open == word.npos ? word.size() : open + 1;
-        filled += word.substr(at, end - at);
-        at = end;
-        continue;
-      }
-      const auto value = values.find(std::string(kArgument) + name);
-      if (value == values.end())
-        throw Error("[sweep] program has {" + name + "}, and nothing gives args." + name + " a value");
-      used.insert(name);
-      filled += word.substr(at, open - at) + value->second;
-      at = close + 1;
-    }
-    command.push_back(filled);
-  }
-  for (const auto& [key, value] : values) {
-    const std::string name = key.starts_with(kArgument) ? key.substr(kArgument.size()) : "";
-    if (name.empty() || used.contains(name)) continue;
-    command.push_back("--" + name);
-    command.push_back(value);
-  }
-  return command;
-}
-
 std::string label_of(const Assignments& values, const Assignments& same) {
   const auto name_of = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
   std::map<std::string, int> uses;  // of a name, by how many keys
@@ -203,7 +160,7 @@ std::string label_of(const Assignments& values, const Assignments& same) {
     const auto alike = same.find(key);
     if (alike != same.end() && alike->second == value) continue;
     const std::string name = name_of(key);
-    std::string& text = key.starts_with(kArgument) ? arguments : label;
+    std::string& text = key.starts_with(kArgumentPrefix) ? arguments : label;
     text += " " + (uses[name] > 1 ? key : name) + "=";
     for (const char c : value) text += static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
   }

@@ -54,10 +54,6 @@ struct SweepPlan {
 /// cell is; cells that come to the same are one. Throws Error as cells_of does, and for more than kMostCells trials.
 SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve);
 
-/// The program's command line with the values of `args.NAME`. "{{" and "${" are no placeholders: a brace, and a shell's own. Throws
-/// Error if a {NAME} has no value.
-std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values);
-
 /// "comm_hook=fp16 lr=0.1": what tells cells of one sweep apart, without those of `same`. Keys by their last names, where
 /// these are different; the program's arguments come last.
 std::string label_of(const Assignments& values, const Assignments& same);

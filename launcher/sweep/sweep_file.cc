@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "config/collect.h"
@@ -12,6 +13,7 @@
 #include "config/source_text.h"
 #include "config/toml_tree.h"
 #include "hooks/suggest.h"
+#include "launcher/sweep/command_line.h"
 
 namespace hookline {
 namespace {
@@ -94,8 +96,8 @@ struct Range {
 
 class Reader {
  public:
-  Reader(const SourceText& source, const Catalog& catalog, SweepRunner runner)
-      : source_(source), runner_(runner), keys_(all_keys(catalog)) {
+  Reader(const SourceText& source, std::filesystem::path folder, const Catalog& catalog, SweepRunner runner)
+      : source_(source), folder_(std::move(folder)), runner_(runner), keys_(all_keys(catalog)) {
     if (runner == SweepRunner::array_job) sweep_.settings.max_parallel.reset();
   }
 
@@ -146,9 +148,11 @@ class Reader {
                              [](const Draw& each) { return each.key == "training.seed"; });
         });
     if (!sweep_.settings.seeds.empty() && (has_two_seeds || sweep_.fixed.contains("training.seed")))
-      error_of_file("training.seed is given twice", "by [sweep] seeds alone, or by itself");
+      error_of_file("training.seed is given twice",
+                    "write its values as seeds in [sweep], or as training.seed, but not as both");
     if (sweep_.settings.early_stopping != kNone && sweep_.settings.metric.empty())
       error_of_file("early_stopping needs a metric", "name it: [sweep] metric = \"loss\"");
+    expect_known_placeholders();
   }
 
   SweepFile take() { return std::move(sweep_); }
@@ -195,8 +199,50 @@ class Reader {
       given.place = source_.place(node.place);
       if (const auto value = checked_value(given, row->option, "sweep", problems_))
         row->set(sweep_.settings, *value);
+      if (name == "program") program_ = node.elements;
+      if (name == "config") expect_config(node);
       if (runner_ == SweepRunner::array_job) expect_possible_in_an_array(name, node);
     }
+  }
+
+  /// Every key that anything gives a value.
+  std::set<std::string> given_keys() const {
+    std::set<std::string> keys;
+    for (const Assignments* values : {&sweep_.fixed, sweep_.baseline ? &*sweep_.baseline : nullptr})
+      if (values)
+        for (const auto& [key, value] : *values) keys.insert(key);
+    for (const Grid& grid : sweep_.grids)
+      for (const auto* dimensions : {&grid.dimensions, &grid.zip})
+        for (const Dimension& each : *dimensions) keys.insert(each.key);
+    for (const RandomSearch& search : sweep_.searches)
+      for (const Draw& draw : search.draws) keys.insert(draw.key);
+    return keys;
+  }
+
+  void expect_known_placeholders() {
+    const std::set<std::string> given = given_keys();
+    std::vector<std::string> names;
+    for (const std::string& key : given)
+      if (key.starts_with(kArgumentPrefix)) names.push_back(key.substr(kArgumentPrefix.size()));
+    for (const TomlNode& word : program_) {
+      const auto* text = std::get_if<std::string>(&word.value);
+      for (const std::string& name : text ? placeholders_of(*text) : std::vector<std::string>()) {
+        if (given.contains(std::string(kArgumentPrefix) + name)) continue;
+        const auto near = nearest(name, names);
+        error(word.place, "nothing gives args." + name + ", which {" + name + "} stands for, a value",
+              near ? "did you mean {" + *near + "}?"
+                   : "name its values in [grid], args." + name + " = [1, 2], or write {{" + name +
+                         "} for the text itself");
+      }
+    }
+  }
+
+  void expect_config(const TomlNode& node) {
+    const std::filesystem::path config = folder_ / sweep_.settings.config;
+    std::error_code failure;
+    if (!sweep_.settings.config.empty() && !std::filesystem::exists(config, failure))
+      error(node.place, "there is no config '" + config.string() + "'",
+            "a relative path begins in the folder of the sweep file");
   }
 
   void expect_possible_in_an_array(const std::string& name, const TomlNode& node) {
@@ -334,6 +380,9 @@ class Reader {
                                *range.count > static_cast<double>(kMostValues))) {
       error(node.place, "the range of '" + key + "' needs another count",
             "it is a whole number from 1 to " + std::to_string(kMostValues));
+    } else if (range.count == 1 && range.from < range.to) {
+      error(node.place, "the range of '" + key + "' has two ends and a count of 1",
+            "ask for 2 values or more, or write the one value by itself");
     } else if (!to_draw && !range.count && !range.step && (range.log || !range.whole)) {
       error(node.place, "the range of '" + key + "' needs a count", "write how many values: count = 4");
     }
@@ -478,12 +527,17 @@ class Reader {
       }
       search.draws.push_back(std::move(draw));
     }
+    if (rest.children.empty())
+      error(table.key, "a random search needs keys to draw",
+            "write args.lr = { from = 1e-4, to = 1e-1, log = true }, or a list to choose from");
     sweep_.searches.push_back(std::move(search));
   }
 
   const SourceText& source_;
+  const std::filesystem::path folder_;  // that the file is in
   const SweepRunner runner_;
   std::vector<std::string> keys_;
+  std::vector<TomlNode> program_;  // its words
   SweepFile sweep_;
   std::vector<Diagnostic> problems_;
 };
@@ -565,7 +619,7 @@ ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog, 
   }
   const auto& text = std::get<SourceText>(source);
   const TomlDocument document = parse_toml(text);
-  Reader reader(text, catalog, runner);
+  Reader reader(text, file.parent_path(), catalog, runner);
   for (const TomlNode& root : document.roots) reader.root(root);
   if (document.problems.empty()) reader.finish();
   for (const auto* problems : {&document.problems, &reader.problems()})

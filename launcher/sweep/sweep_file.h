@@ -46,6 +46,7 @@ const std::vector<SweepKeyRow>& sweep_schema();
 /// Values by key, as a command line would type them. A key is one of the config ("ddp.comm_hook") or of the program
 /// ("args.lr").
 using Assignments = std::map<std::string, std::string>;
+inline constexpr std::string_view kArgumentPrefix = "args.";  // of a key of the program
 
 /// A key, and the values that it takes in turn.
 struct Dimension {

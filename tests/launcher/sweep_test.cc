@@ -7,6 +7,7 @@
 #include <set>
 
 #include "hooks/error.h"
+#include "launcher/sweep/command_line.h"
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/plan.h"
 #include "launcher/sweep/stopping.h"
@@ -152,7 +153,8 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr(": error: a seed is an integer, at least 0"));
   EXPECT_THAT(report(kProgram + "seeds = 3\n[grid]\nargs.a = 1\n"), HasSubstr("write seeds = [1, 2, 3]"));
   EXPECT_THAT(report(kProgram + "seeds = [1]\n[grid]\ntraining.seed = [1, 2]\n"),
-              HasSubstr("training.seed is given twice"));
+              HasSubstr("error: training.seed is given twice\n  write its values as seeds in [sweep], or as "
+                        "training.seed, but not as both"));
   EXPECT_THAT(report(kProgram + "early_stopping = \"median\"\n[grid]\nargs.a = 1\n"),
               HasSubstr("early_stopping needs a metric"));
   EXPECT_THAT(report(kProgram + "[gird]\nargs.a = 1\n"), HasSubstr("unknown table [gird]\n"));
@@ -172,6 +174,21 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(report(kProgram + "[grid.zip]\nargs.a = [1, 2]\nargs.b = [1]\n"),
               HasSubstr("'args.a' has 2 values, 'args.b' 1\n"));
   EXPECT_THAT(report(kProgram + "[random]\nargs.a = [1]\n"), HasSubstr("a random search needs samples"));
+  EXPECT_THAT(report(kProgram + "[random]\nsamples = 3\n"),
+              HasSubstr("s.toml:3:2: error: a random search needs keys to draw\n"));
+  EXPECT_THAT(
+      report(kProgram + "config = \"none.toml\"\n[grid]\nargs.a = 1\n"),
+      AllOf(HasSubstr("s.toml:3:10: error: there is no config '"),
+            HasSubstr("none.toml'\n  3 | config = \"none.toml\"\n    |          ^~~~~~~~~~~ a relative "
+                      "path begins in the folder of the sweep file\n")));
+  EXPECT_EQ(report("[sweep]\nprogram = [\"train\", \"{widht}\"]\n[grid]\nargs.width = [1, 2]\n"),
+            "s.toml:2:21: error: nothing gives args.widht, which {widht} stands for, a value\n"
+            "  2 | program = [\"train\", \"{widht}\"]\n"
+            "    |                     ^~~~~~~~~ did you mean {width}?\n");
+  EXPECT_THAT(
+      report("[sweep]\nprogram = [\"train\", \"{a}\", \"{{b}\"]\n[grid]\nargs.rate = 1\n"),
+      AllOf(HasSubstr("name its values in [grid], args.a = [1, 2], or write {{a} for the text itself\n"),
+            Not(HasSubstr("args.b"))));
   const std::vector<std::pair<std::string, std::string>> ranges = {
       {"{ from = 1 }", "the range of 'args.a' needs from and to\n"},
       {"{ from = 2, to = 1 }", "ends before it begins\n"},
@@ -179,6 +196,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
       {"{ from = 0.5, to = 1 }", "the range of 'args.a' needs a count\n"},
       {"{ from = 1, to = 2, step = 0 }", "can't be stepped through\n"},
       {"{ from = 1, to = 2, count = 0 }", "needs another count\n"},
+      {"{ from = 1, to = 2, count = 1 }", "has two ends and a count of 1\n"},
       {"{ from = 1, to = 20000 }", "has too many values\n"},
       {"{ from = 0, to = 1, count = 5 }", "has fewer whole numbers than its count\n"},
       {"{ from = 1, to = 4, count = 9, log = true }", "write from = 1.0 for others\n"},

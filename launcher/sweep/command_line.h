@@ -1,0 +1,18 @@
+// A trial's command line: the sweep's program with the values that a cell gives its arguments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/sweep/sweep_file.h"
+
+namespace hookline {
+
+/// The names that stand in `word` as {NAME}, of letters, digits, '_' and '-'. "{{" and "${" begin none: a brace, and a shell's own.
+std::vector<std::string> placeholders_of(const std::string& word);
+
+/// The program's command line with the values of `args.NAME`: in the place of {NAME}, or behind all others as --NAME VALUE. Throws
+/// Error if a {NAME} has no value.
+std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values);
+
+}  // namespace hookline

@@ -251,6 +251,12 @@ ArrayRequest request_of(const SweepRun& run, const std::string& name, const Flag
   request.most_at_once = run.settings.max_parallel;
   request.scheduler_arguments = flags.scheduler_arguments;
   request.template_text = template_text(flags.template_file, "slurm_array.sbatch");
+  for (const char* needed : {"${array}", "${command}", "${trials}", "${list}"})
+    if (request.template_text.find(needed) == std::string::npos)
+      throw UsageError(
+          "the template '" + flags.template_file + "' has no " + needed +
+          ": an array job runs no trials without ${array}, ${command}, ${trials} and ${list}; --print "
+          "without --template shows what the built-in one makes of them");
   request.hookline = run.hookline;
   return request;
 }

@@ -474,7 +474,13 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
       "--scheduler-arg '--clusters=other' leads to another cluster, whose queue is not asked: submit "
       "from one of its own machines");
   expect_refused({"--scheduler", "slurm", "--template", "none"}, "'none' can't be read");
-  sandbox.folder.write("mine", "#SBATCH --nodes=${nodes}\n");
+  sandbox.folder.write("mine", "#SBATCH --array=1-9\nexec ${command} ${trials}/x ${list}\n");
+  expect_refused(
+      {"--scheduler", "slurm", "--template", "mine"},
+      "the template 'mine' has no ${array}: an array job runs no trials without ${array}, ${command}, "
+      "${trials} and ${list}; --print without --template shows what the built-in one makes of them");
+  sandbox.folder.write("mine",
+                       "#SBATCH --nodes=${nodes}\n#SBATCH --array=${array}\n${command} ${trials} ${list}\n");
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{"--template", "mine", "--print"}, {"--template", "mine"}}) {
     std::vector<std::string> arguments = {"--scheduler", "slurm"};

@@ -2,6 +2,8 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/replace_file.h"
@@ -40,7 +42,7 @@ void write(const std::string& file, const std::string& text) {
 }  // namespace
 
 int report(const Arguments& arguments) {
-  std::string output, csv, json_lines, plots, format = "svg", browser;
+  std::string output, csv, json_lines, plots, format, browser;
   VerbParser parser(
       "hookline report DIR... [flags]",
       "Make a page of what a sweep has found: curves, Pareto fronts, a table, every trial's config and "
@@ -57,8 +59,15 @@ int report(const Arguments& arguments) {
   parser.add_text("--browser", browser, "PROGRAM", "That draws them; else the first of that kind on PATH");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("folder of a sweep", 1, kMostSweeps);
+  if (plots.empty() && (!format.empty() || !browser.empty()))
+    throw UsageError(std::string(format.empty() ? "--browser" : "--format") +
+                     " is of the pictures: say where they go with --plots DIR");
+  if (format.empty()) format = "svg";
   if (format != "png" && format != "svg")
     throw UsageError("--format '" + format + "' is none: it is png or svg");
+  for (const auto& [flag, file] : {std::pair("--output", output), {"--csv", csv}, {"--jsonl", json_lines}})
+    if (fs::is_directory(file))
+      throw UsageError(std::string(flag) + " '" + file + "' is a folder: name a file in it");
   const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
   if (folders.size() > 1 && output.empty())
     throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");

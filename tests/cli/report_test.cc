@@ -316,6 +316,13 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "page is of "
             "sweeps that go by the same");
   EXPECT_EQ(error({"one", "./one/", "--output", "both.html"}, 2), "hookline: error: './one/' is given twice");
+  EXPECT_THAT(error({"one", "--format", "png"}, 2),
+              HasSubstr("--format is of the pictures: say where they go with --plots DIR"));
+  EXPECT_THAT(error({"one", "--browser", "chromium"}, 2),
+              HasSubstr("--browser is of the pictures: say where they go with --plots DIR"));
+  for (const char* flag : {"--output", "--csv", "--jsonl"})
+    EXPECT_THAT(error({"one", flag, "."}, 2),
+                HasSubstr(std::string(flag) + " '.' is a folder: name a file in it"));
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
               HasSubstr("--format 'jpg' is none: it is png or svg"));
   EXPECT_THAT(

@@ -78,19 +78,19 @@ function shownRows() {
   return data.rows.map((_, index) => index).filter((index) => words.every((word) => searched[index].includes(word)));
 }
 
-// Rows as curves: the best ones, and the baseline.
+// Rows as curves: the best ones, and the baseline, or each sweep's.
+const baselines = data.rows.map((_, index) => index).filter((index) => data.rows[index].baseline);
 function drawnRows(rows) {
   const first = rows.slice(0, kMostCurves);
-  const baseline = rows.find((index) => data.rows[index].baseline);
-  if (baseline !== undefined && !first.includes(baseline)) first.push(baseline);
-  return first;
+  return [...first, ...rows.filter((index) => baselines.includes(index) && !first.includes(index))];
 }
 
 // --- charts --------------------------------------------------------------------------------------------------------------
 
 const isDark = () => !matchMedia("print").matches && matchMedia("(prefers-color-scheme: dark)").matches;
 const colorOf = (index) => (data.rows[index].baseline ? (isDark() ? "#ffffff" : "#000000") : kColors[index % kColors.length]);
-const dashOf = (index) => kDashes[Math.floor(index / kColors.length) % kDashes.length];
+const dashOf = (index) =>
+  kDashes[(data.rows[index].baseline ? baselines.indexOf(index) : Math.floor(index / kColors.length)) % kDashes.length];
 
 function layout(x, y, more = {}) {
   const ink = isDark() ? "#c6d0dc" : "#333d49";
@@ -200,7 +200,7 @@ function speedups(rows) {
       };
     }).reverse(),
     layout: layout("times the speed of the sweep's baseline", "", {
-      layout: { barmode: "group", showlegend: true, legend: { orientation: "h", y: 1.12, traceorder: "normal" },
+      layout: { barmode: "group", showlegend: true, legend: { orientation: "h", y: 1.12, traceorder: "reversed" },
         shapes: [{ type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { width: 1, dash: "dot" } }] },
       yaxis: { type: "category" },
     }),

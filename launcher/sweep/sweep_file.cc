@@ -1,9 +1,6 @@
 #include "launcher/sweep/sweep_file.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <limits>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -14,85 +11,20 @@
 #include "config/toml_tree.h"
 #include "hooks/suggest.h"
 #include "launcher/sweep/command_line.h"
+#include "launcher/sweep/sweep_ranges.h"
 
 namespace hookline {
 namespace {
 
-constexpr std::size_t kMostValues = 10'000;  // of one key
-constexpr double kLargest = 9e15;            // whole numbers up to here are exact
 constexpr const char* kNone = "none";
 constexpr const char* kArguments = "args";
 constexpr const char* kZip = "zip";
-
-std::optional<std::int64_t> whole_or_none(const OptionValue& value) {
-  const auto* number = std::get_if<std::int64_t>(&value);
-  return number ? std::optional(*number) : std::nullopt;
-}
-
-std::optional<double> number_or_none(const OptionValue& value) {
-  const auto* number = std::get_if<double>(&value);
-  return number ? std::optional(*number) : std::nullopt;
-}
-
-template <class Number>
-OptionValue or_word(const std::optional<Number>& number, const char* word) {
-  return number ? OptionValue(*number) : OptionValue(std::string(word));
-}
-
-OptionRow row_of(const char* name, OptionType type, OptionValue default_value, const char* help) {
-  OptionRow row;
-  row.name = name;
-  row.type = type;
-  row.default_value = std::move(default_value);
-  row.help = help;
-  return row;
-}
-
-OptionRow text_of(const char* name, const char* default_value, std::vector<std::string> allowed,
-                  const char* help) {
-  OptionRow row = row_of(name, OptionType::text, std::string(default_value), help);
-  row.allowed = std::move(allowed);
-  return row;
-}
-
-OptionRow number_of(const char* name, OptionType type, OptionValue default_value, double least,
-                    const char* or_word, const char* unit, const char* help) {
-  OptionRow row = row_of(name, type, std::move(default_value), help);
-  row.at_least = least;
-  if (or_word) row.or_word = or_word;
-  row.unit = unit;
-  return row;
-}
 
 /// As a command line types it.
 std::string typed(const OptionValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text ? *text : to_text(value);
 }
-
-/// Without the digits that a step of 0.1 leaves behind: 0.3, not 0.30000000000000004.
-std::string number_text(double number, bool whole) {
-  if (whole) return std::to_string(std::llround(number));
-  char text[32];
-  std::snprintf(text, sizeof text, "%.12g", number);
-  return text;
-}
-
-std::optional<double> number_in(const TomlNode& node) {
-  if (node.kind != TomlNode::Kind::scalar) return std::nullopt;
-  if (const auto* whole = std::get_if<std::int64_t>(&node.value)) return static_cast<double>(*whole);
-  if (const auto* number = std::get_if<double>(&node.value)) return *number;
-  return std::nullopt;
-}
-
-bool is_whole(const TomlNode& node) { return std::holds_alternative<std::int64_t>(node.value); }
-
-/// A range as the file gives it: { from = 1e-4, to = 1e-1, count = 4, log = true }.
-struct Range {
-  double from = 0, to = 0;
-  std::optional<double> step, count;
-  bool log = false, whole = false;
-};
 
 class Reader {
  public:
@@ -162,6 +94,10 @@ class Reader {
   void error(Span at, std::string message, std::string note = "") {
     problems_.push_back(
         diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
+  }
+
+  TellProblem tell() {
+    return [this](Span at, const std::string& message, const std::string& note) { error(at, message, note); };
   }
 
   /// Of something that the file lacks, which has no place in it.
@@ -334,99 +270,6 @@ class Reader {
     return result;
   }
 
-  std::optional<Range> range(const std::string& key, const TomlNode& node, bool to_draw) {
-    Range range;
-    bool has_from = false, has_to = false;
-    const std::size_t before = problems_.size();
-    range.whole = true;
-    for (const auto& [name, child] : node.children) {
-      const std::optional<double> number = number_in(child);
-      if (name == "log" && child.kind == TomlNode::Kind::scalar &&
-          std::holds_alternative<bool>(child.value)) {
-        range.log = std::get<bool>(child.value);
-      } else if (name == "log" || name == "from" || name == "to" ||
-                 (!to_draw && (name == "step" || name == "count"))) {
-        if (!number || name == "log") {
-          error(child.place, "bad value for '" + name + "' of '" + key + "'",
-                name == "log" ? "it is true or false" : "it is a number");
-          continue;
-        }
-        if (name != "count") range.whole = range.whole && is_whole(child);
-        if (name == "from") range.from = *number, has_from = true;
-        if (name == "to") range.to = *number, has_to = true;
-        if (name == "step") range.step = *number;
-        if (name == "count") range.count = *number;
-      } else {
-        error(child.key, "unknown key '" + name + "' in the range of '" + key + "'",
-              to_draw ? "a range to draw from has from, to and log"
-                      : "a range has from, to, step or count, and log");
-      }
-    }
-    if (problems_.size() > before) return std::nullopt;
-    const auto is_plain = [](double number) { return std::abs(number) <= kLargest; };
-    if (!is_plain(range.from) || !is_plain(range.to) || !is_plain(range.step.value_or(1))) {
-      error(node.place, "the range of '" + key + "' has no bounds",
-            "its numbers are finite, and at most 9e15");
-    } else if (!has_from || !has_to) {
-      error(node.place, "the range of '" + key + "' needs from and to", "write { from = 1, to = 4 }");
-    } else if (range.from > range.to) {
-      error(node.place, "the range of '" + key + "' ends before it begins", "from is at most to");
-    } else if (range.log && range.from <= 0) {
-      error(node.place, "the range of '" + key + "' has no logarithm", "with log = true from is more than 0");
-    } else if (range.step && (range.count || range.log || *range.step <= 0)) {
-      error(node.place, "the range of '" + key + "' can't be stepped through",
-            "step is more than 0, and stands without count and log");
-    } else if (range.count && (*range.count < 1 || *range.count != std::floor(*range.count) ||
-                               *range.count > static_cast<double>(kMostValues))) {
-      error(node.place, "the range of '" + key + "' needs another count",
-            "it is a whole number from 1 to " + std::to_string(kMostValues));
-    } else if (range.count == 1 && range.from < range.to) {
-      error(node.place, "the range of '" + key + "' has two ends and a count of 1",
-            "ask for 2 values or more, or write the one value by itself");
-    } else if (!to_draw && !range.count && !range.step && (range.log || !range.whole)) {
-      error(node.place, "the range of '" + key + "' needs a count", "write how many values: count = 4");
-    }
-    return problems_.size() > before ? std::nullopt : std::optional(range);
-  }
-
-  std::vector<std::string> values_of(const std::string& key, const TomlNode& node) {
-    const std::optional<Range> read = range(key, node, /*to_draw=*/false);
-    if (!read) return {};
-    const Range& given = *read;
-    std::vector<double> numbers;
-    if (given.count) {
-      const double last = *given.count - 1;
-      for (double i = 0; i <= last; ++i) {
-        const double part = last > 0 ? i / last : 0;
-        numbers.push_back(given.log ? given.from * std::pow(given.to / given.from, part)
-                                    : given.from + (given.to - given.from) * part);
-      }
-    } else {
-      const double step = given.step.value_or(1);
-      const double steps = std::floor((given.to - given.from) / step + 1e-9);
-      if (steps >= static_cast<double>(kMostValues)) {
-        error(node.place, "the range of '" + key + "' has too many values",
-              "it may have " + std::to_string(kMostValues));
-        return {};
-      }
-      for (double i = 0; i <= steps; ++i) numbers.push_back(given.from + i * step);
-    }
-    std::vector<std::string> values;
-    const double nothing = 1e-9 * (given.to - given.from);  // what adding up steps leaves of a zero
-    for (const double number : numbers) {
-      const bool is_whole = given.log || std::abs(number - std::round(number)) < 1e-9;
-      std::string value = number_text(std::abs(number) < nothing ? 0 : number, given.whole);
-      if (given.whole && (!is_whole || (!values.empty() && values.back() == value))) {
-        error(node.place, "the range of '" + key + "' has fewer whole numbers than its count",
-              "whole ends ask for whole numbers: write from = " + std::to_string(std::llround(given.from)) +
-                  ".0 for others");
-        return {};
-      }
-      values.push_back(std::move(value));
-    }
-    return values;
-  }
-
   std::vector<std::string> list_of(const std::string& key, const TomlNode& node) {
     std::vector<std::string> values;
     for (const TomlNode& each : node.elements) {
@@ -447,7 +290,7 @@ class Reader {
 
   Dimension dimension(const std::string& key, const TomlNode& node) {
     if (is_list(node)) return {key, list_of(key, node)};
-    if (node.kind == TomlNode::Kind::table) return {key, values_of(key, node)};
+    if (node.kind == TomlNode::Kind::table) return {key, values_of_range(key, node, tell())};
     if (node.kind == TomlNode::Kind::scalar) return {key, {typed(node.value)}};
     error(node.place, "'" + key + "' can't be a date");
     return {key, {}};
@@ -516,7 +359,7 @@ class Reader {
       Draw draw;
       draw.key = key;
       if (node->kind == TomlNode::Kind::table) {
-        if (const auto given = range(key, *node, /*to_draw=*/true)) {
+        if (const auto given = read_range(key, *node, /*to_draw=*/true, tell())) {
           draw.from = given->from;
           draw.to = given->to;
           draw.log = given->log;
@@ -543,72 +386,6 @@ class Reader {
 };
 
 }  // namespace
-
-const std::vector<SweepKeyRow>& sweep_schema() {
-  using Settings = SweepSettings;
-  static const std::vector<SweepKeyRow> rows = {
-      {row_of("program", OptionType::texts, std::vector<std::string>{},
-              "The program and its arguments; {NAME} stands for the value of args.NAME, which else follows "
-              "as --NAME VALUE"),
-       [](const Settings& s) -> OptionValue { return s.program; },
-       [](Settings& s, const OptionValue& v) { s.program = std::get<std::vector<std::string>>(v); }},
-      {text_of("config", "", {},
-               "The config that each trial's values are put over, relative to the sweep file"),
-       [](const Settings& s) -> OptionValue { return s.config; },
-       [](Settings& s, const OptionValue& v) { s.config = std::get<std::string>(v); }},
-      {text_of("metric", "", {},
-               "What trials are compared by: a name that the program logs; none: they are only run"),
-       [](const Settings& s) -> OptionValue { return s.metric; },
-       [](Settings& s, const OptionValue& v) { s.metric = std::get<std::string>(v); }},
-      {text_of("goal", "min", {"min", "max"}, "Which of two values of the metric is better"),
-       [](const Settings& s) -> OptionValue { return s.goal; },
-       [](Settings& s, const OptionValue& v) { s.goal = std::get<std::string>(v); }},
-      {text_of("metric_value", "last", {"last", "best"},
-               "Which of the values that a trial logs counts: the last, or the best by the goal"),
-       [](const Settings& s) -> OptionValue { return s.metric_value; },
-       [](Settings& s, const OptionValue& v) { s.metric_value = std::get<std::string>(v); }},
-      {number_of("repeats", OptionType::integer, std::int64_t{1}, 1, nullptr, "",
-                 "How often each cell is tried with each seed"),
-       [](const Settings& s) -> OptionValue { return s.repeats; },
-       [](Settings& s, const OptionValue& v) { s.repeats = std::get<std::int64_t>(v); }},
-      {number_of("baseline_every", OptionType::integer, std::int64_t{8}, 1, nullptr, "trials",
-                 "After so many the baseline is tried again, so that a machine that slows down favours none"),
-       [](const Settings& s) -> OptionValue { return s.baseline_every; },
-       [](Settings& s, const OptionValue& v) { s.baseline_every = std::get<std::int64_t>(v); }},
-      {number_of("trial_limit_seconds", OptionType::number, std::string(kNone), 0.001, kNone, "seconds",
-                 "A trial that takes longer is ended, and has failed"),
-       [](const Settings& s) { return or_word(s.trial_limit, kNone); },
-       [](Settings& s, const OptionValue& v) { s.trial_limit = number_or_none(v); }},
-      {number_of("budget_trials", OptionType::integer, std::string(kNone), 1, kNone, "trials",
-                 "No more are begun"),
-       [](const Settings& s) { return or_word(s.budget_trials, kNone); },
-       [](Settings& s, const OptionValue& v) { s.budget_trials = whole_or_none(v); }},
-      {number_of("budget_seconds", OptionType::number, std::string(kNone), 0.001, kNone, "seconds",
-                 "When trials have run for so long together, none is begun any more"),
-       [](const Settings& s) { return or_word(s.budget, kNone); },
-       [](Settings& s, const OptionValue& v) { s.budget = number_or_none(v); }},
-      {text_of("invalid", "skip", {"skip", "refuse"},
-               "What becomes of combinations that can't run: left out, or nothing runs"),
-       [](const Settings& s) -> OptionValue { return s.invalid; },
-       [](Settings& s, const OptionValue& v) { s.invalid = std::get<std::string>(v); }},
-      {text_of("failed", "continue", {"continue", "stop"}, "What follows a trial that failed"),
-       [](const Settings& s) -> OptionValue { return s.failed; },
-       [](Settings& s, const OptionValue& v) { s.failed = std::get<std::string>(v); }},
-      {number_of("max_parallel", OptionType::integer, std::int64_t{1}, 1, "auto", "trials",
-                 "How many run at once, each on cores or GPUs of its own; auto: as many as there are for"),
-       [](const Settings& s) { return or_word(s.max_parallel, "auto"); },
-       [](Settings& s, const OptionValue& v) { s.max_parallel = whole_or_none(v); }},
-      {text_of("early_stopping", kNone, {kNone, "median", "halving"},
-               "Ends hopeless trials: those behind the median of the others, or two of three at each rung"),
-       [](const Settings& s) -> OptionValue { return s.early_stopping; },
-       [](Settings& s, const OptionValue& v) { s.early_stopping = std::get<std::string>(v); }},
-      {number_of("early_stopping_from", OptionType::integer, std::int64_t{10}, 1, nullptr, "steps",
-                 "The first step at which a trial may be ended"),
-       [](const Settings& s) -> OptionValue { return s.early_stopping_from; },
-       [](Settings& s, const OptionValue& v) { s.early_stopping_from = std::get<std::int64_t>(v); }},
-  };
-  return rows;
-}
 
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog, SweepRunner runner) {
   ReadSweep result;

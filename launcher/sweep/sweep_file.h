@@ -6,42 +6,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hooks/catalog.h"
-#include "hooks/option.h"
+#include "launcher/sweep/sweep_settings.h"
 
 namespace hookline {
-
-/// The table [sweep]. Times are in seconds.
-struct SweepSettings {
-  std::vector<std::string> program;  // its command line; {NAME} stands for the value of args.NAME
-  std::string config;        // the config that values are put over, relative to the sweep file; empty: none
-  std::string metric;        // that trials are compared by; empty: they are only run
-  std::string goal = "min";  // "min" or "max"
-  std::string metric_value = "last";  // "last" or "best" of those that a trial logs
-  std::vector<std::int64_t> seeds;    // training.seed: each cell is tried with each
-  std::int64_t repeats = 1;           // of each cell with each seed
-  std::int64_t baseline_every = 8;    // trials, after which the baseline is tried again
-  std::optional<double> trial_limit;
-  std::optional<std::int64_t> budget_trials;
-  std::optional<double> budget;
-  std::string invalid = "skip";                  // "skip" or "refuse" cells that can't run
-  std::string failed = "continue";               // "continue" or "stop" behind a trial that failed
-  std::optional<std::int64_t> max_parallel = 1;  // none: as many as the machine has cores or GPUs for
-  std::string early_stopping = "none";           // "none", "median" or "halving"
-  std::int64_t early_stopping_from = 10;         // the first step at which a trial may be ended
-};
-
-/// A key of [sweep], for reading and for documentation.
-struct SweepKeyRow {
-  OptionRow option;
-  OptionValue (*get)(const SweepSettings&);
-  void (*set)(SweepSettings&, const OptionValue&);
-};
-
-/// All but `seeds`, which is a list of numbers.
-const std::vector<SweepKeyRow>& sweep_schema();
 
 /// Values by key, as a command line would type them. A key is one of the config ("ddp.comm_hook") or of the program
 /// ("args.lr").

@@ -11,7 +11,9 @@
 #include "hooks/log.h"
 #include "launcher/schedulers/slurm_array.h"
 #include "launcher/sweep/known_trials.h"
+#include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/progress_line.h"
+#include "launcher/sweep/progress_text.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial.h"
 #include "launcher/sweep/trial_files.h"
@@ -211,6 +213,7 @@ class ArraySweep {
   void wait_again(Trial& trial) {
     trial.result = TrialResult();
     trial.result.status = TrialStatus::waiting;
+    metrics_.erase(trial.planned.id);
     state_.reset(trial.planned.id);
   }
 
@@ -234,10 +237,20 @@ class ArraySweep {
   std::optional<int> wait() { return signals_.wait(kLookEvery); }
 
   void show() {
+    if (!line_.is_wanted()) return;
     std::string text = std::to_string(count_ended(trials_)) + "/" + std::to_string(trials_.size()) +
                        " trials | " + std::to_string(running_) + " running | " + std::to_string(pending_) +
                        " queued";
     if (pending_ > 0 && !reason_.empty() && reason_ != "None") text += " (" + reason_ + ")";
+    if (const auto left = seconds_left(trials_, run_.settings); left && running_ > 0)
+      text += time_left_text(*left / static_cast<double>(running_));
+    for (const Trial& trial : trials_) {
+      if (trial.result.status != TrialStatus::running) continue;
+      const auto file = metrics_of(folder_of_trial(run_.folder, trial.planned.id));
+      MetricsFile& metrics = metrics_.try_emplace(trial.planned.id, file, by_.metric).first->second;
+      metrics.read_on();
+      text += " | " + running_text(trial, metrics, by_.metric, run_.same);
+    }
     line_.show(text);
   }
 
@@ -252,6 +265,7 @@ class ArraySweep {
   std::size_t pending_ = 0, running_ = 0, lost_ = 0;
   std::string reason_;  // why Slurm has not begun the last of those that are queued
   bool waits_for_files_ = false;
+  std::map<std::string, MetricsFile> metrics_;  // of trials that run, by their ids, if there is a line
   ProgressLine line_;
 };
 

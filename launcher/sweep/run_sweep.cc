@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "launcher/supervise/duration_text.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/progress_line.h"
+#include "launcher/sweep/progress_text.h"
 #include "launcher/sweep/stopping.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial.h"
@@ -28,6 +28,15 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookEvery{200};
 constexpr const char* kNoStopping = "none";
+
+/// Of the `index`-th GPU that this process sees.
+std::string gpu_name(std::size_t index) {
+  const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!variable) return std::to_string(index);
+  std::string_view names = variable;
+  for (; index > 0; --index) names.remove_prefix(std::min(names.size(), names.find(',') + 1));
+  return std::string(names.substr(0, names.find(',')));
+}
 
 /// One trial that runs.
 struct Running {
@@ -49,10 +58,10 @@ class Sweep {
     for (const Trial& trial : trials_) {
       if (trial.result.status == TrialStatus::waiting) continue;
       seconds_used_ += trial.result.seconds;
-      if (run_.settings.early_stopping == kNoStopping || trial.result.status != TrialStatus::done) continue;
+      if (run_.settings.early_stopping == kNoStopping) continue;
       MetricsFile metrics(metrics_of(folder_of(trial)), run_.settings.metric);
       metrics.finish();
-      histories_.push_back(metrics.points());
+      remember(trial.result.status, metrics.points());
     }
   }
 
@@ -73,6 +82,12 @@ class Sweep {
 
  private:
   fs::path folder_of(const Trial& trial) const { return folder_of_trial(run_.folder, trial.planned.id); }
+
+  /// What others are compared with.
+  void remember(TrialStatus status, const History& history) {
+    if (status == TrialStatus::done) done_.push_back(history);
+    if (status == TrialStatus::stopped) stopped_.push_back(history);
+  }
 
   bool has_failed() const { return any_failed(trials_); }
   std::size_t ended() const { return count_ended(trials_); }
@@ -103,36 +118,6 @@ class Sweep {
     }
   }
 
-  /// The part of the machine that the trial in the `index`-th place has for itself.
-  TrialPlace place_of(std::size_t index) const {
-    TrialPlace place{run_.hookline, {}, std::nullopt};
-    if (places_.size() < 2) return place;
-    const auto share = [&](std::size_t all) {
-      const std::size_t each = all / places_.size();
-      return std::pair(index * each, each);
-    };
-    const auto [first_core, cores] = share(run_.machine.cores.size());
-    if (cores > 0)
-      place.cores.assign(run_.machine.cores.begin() + static_cast<std::ptrdiff_t>(first_core),
-                         run_.machine.cores.begin() + static_cast<std::ptrdiff_t>(first_core + cores));
-    const auto [first_gpu, gpus] = share(static_cast<std::size_t>(run_.machine.gpus));
-    if (!run_.uses_gpus || gpus == 0) return place;
-    std::string visible;
-    for (std::size_t i = first_gpu; i < first_gpu + gpus; ++i)
-      visible += (visible.empty() ? "" : ",") + gpu_name(i);
-    place.visible_gpus = visible;
-    return place;
-  }
-
-  /// Of the `index`-th GPU that this process sees.
-  static std::string gpu_name(std::size_t index) {
-    const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
-    if (!variable) return std::to_string(index);
-    std::string_view names = variable;
-    for (; index > 0; --index) names.remove_prefix(std::min(names.size(), names.find(',') + 1));
-    return std::string(names.substr(0, names.find(',')));
-  }
-
   void start(std::size_t index, std::size_t place) {
     Trial& trial = trials_[index];
     TrialFolder folder(folder_of(trial));
@@ -142,7 +127,7 @@ class Sweep {
     TrialSpec spec{trial.planned, yardstick_of(run_.settings), run_.settings.trial_limit};
     running_.push_back(
         {index, place,
-         std::make_unique<TrialRun>(std::move(folder), std::move(spec), place_of(place), signals_), 0});
+         std::make_unique<TrialRun>(std::move(folder), std::move(spec), place_of(run_, place), signals_), 0});
     places_[place] = true;
   }
 
@@ -181,9 +166,10 @@ class Sweep {
     each.rung = rung;
     std::string why;
     if (by_median) {
-      why = hopeless_by_median(own, histories_, by.smaller_is_better(), settings.early_stopping_from);
+      why = hopeless_by_median(own, done_, by.smaller_is_better(), settings.early_stopping_from);
     } else {
-      std::vector<History> others = histories_;
+      std::vector<History> others = done_;  // all that came to the rung, wherever they ended
+      others.insert(others.end(), stopped_.begin(), stopped_.end());
       for (const Running& other : running_)
         if (&other != &each) others.push_back(other.trial->metrics().points());
       why = hopeless_by_halving(own, others, by.smaller_is_better(), settings.early_stopping_from);
@@ -196,8 +182,7 @@ class Sweep {
     trial.result = result;
     state_.end(trial.planned.id, result);
     seconds_used_ += result.seconds;
-    if (run_.settings.early_stopping != kNoStopping && result.status == TrialStatus::done)
-      histories_.push_back(each.trial->metrics().points());
+    if (run_.settings.early_stopping != kNoStopping) remember(result.status, each.trial->metrics().points());
     places_[each.place] = false;
     line_.tell(line_of(trial, ended(), trials_.size(), run_.settings.metric, run_.same));
   }
@@ -232,32 +217,21 @@ class Sweep {
               " trials done; the same command goes on from there");
   }
 
-  /// What is left, if trials go on taking as long as they did.
   std::string time_left() const {
-    const std::size_t done = ended();
-    if (done == 0) return "";
-    double left = seconds_used_ / static_cast<double>(done) * static_cast<double>(trials_.size() - done);
+    std::optional<double> left = seconds_left(trials_, run_.settings);
+    if (!left) return "";
     for (const Running& each : running_)
-      left -= Seconds(TrialRun::Clock::now() - each.trial->start()).count();
-    return ", about " + seconds_text(Seconds(std::max(0.0, left) / static_cast<double>(places_.size()))) +
-           " left";
+      *left -= Seconds(TrialRun::Clock::now() - each.trial->start()).count();
+    return time_left_text(*left / static_cast<double>(places_.size()));
   }
 
   void show() {
     if (!line_.is_wanted()) return;
     std::string text =
         std::to_string(ended()) + "/" + std::to_string(trials_.size()) + " trials" + time_left();
-    for (const Running& each : running_) {
-      const MetricsFile& metrics = each.trial->metrics();
-      text += " | " + short_name(trials_[each.index], run_.same);
-      if (const auto step = metrics.step()) text += " step " + std::to_string(*step);
-      if (!metrics.points().empty()) {
-        char value[64];
-        std::snprintf(value, sizeof value, " %s %.4g", run_.settings.metric.c_str(),
-                      metrics.points().back().value);
-        text += value;
-      }
-    }
+    for (const Running& each : running_)
+      text +=
+          " | " + running_text(trials_[each.index], each.trial->metrics(), run_.settings.metric, run_.same);
     line_.show(text);
   }
 
@@ -267,7 +241,7 @@ class Sweep {
   std::vector<Trial> trials_;
   std::vector<bool> places_;  // taken
   std::vector<Running> running_;
-  std::vector<History> histories_;  // of the trials that are done, if any may be stopped early
+  std::vector<History> done_, stopped_;  // of the trials that have ended so, if any may be stopped early
   std::size_t next_ = 0;
   double seconds_used_ = 0;
   bool told_obstacle_ = false;
@@ -281,6 +255,19 @@ std::int64_t places_of(const SweepRun& run) {
   const auto all = run.uses_gpus ? static_cast<std::int64_t>(run.machine.gpus)
                                  : static_cast<std::int64_t>(run.machine.cores.size());
   return std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, run.most_ranks));
+}
+
+TrialPlace place_of(const SweepRun& run, std::size_t index) {
+  TrialPlace place{run.hookline, {}, std::nullopt};
+  const auto places = static_cast<std::size_t>(places_of(run));
+  if (places < 2) return place;
+  const std::size_t cores = run.machine.cores.size() / places;
+  const auto first_core = run.machine.cores.begin() + static_cast<std::ptrdiff_t>(index * cores);
+  place.cores.assign(first_core, first_core + static_cast<std::ptrdiff_t>(cores));
+  const std::size_t gpus = run.uses_gpus ? static_cast<std::size_t>(run.machine.gpus) / places : 0;
+  for (std::size_t i = index * gpus; i < (index + 1) * gpus; ++i)
+    place.visible_gpus = place.visible_gpus.value_or("") + (place.visible_gpus ? "," : "") + gpu_name(i);
+  return place;
 }
 
 SweepEnd run_sweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals) {

@@ -1,6 +1,7 @@
 // Runs the trials of a sweep: each is a launch of its own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "launcher/supervise/signals.h"
 #include "launcher/sweep/state.h"
+#include "launcher/sweep/trial.h"
 
 namespace hookline {
 
@@ -31,6 +33,10 @@ struct SweepRun {
 
 /// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.
 std::int64_t places_of(const SweepRun& run);
+
+/// The part of the machine that the trial in the `index`-th of these places, from 0, has for itself: cores, and GPUs if trials use
+/// them, as many as the others have. With one place, or with fewer cores or GPUs than places, all.
+TrialPlace place_of(const SweepRun& run, std::size_t index);
 
 /// How running a sweep has ended.
 struct SweepEnd {

@@ -13,6 +13,7 @@
 
 #include "run_hookline.h"
 #include "support/slurm.h"
+#include "support/terminal.h"
 #include "sweep_rows.h"
 
 namespace hookline {
@@ -101,6 +102,19 @@ class SweepOnSlurm : public ::testing::Test {
   Slurm slurm_;
   Sandbox sandbox_;
 };
+
+TEST_F(SweepOnSlurm, ShowsHowItGoes) {
+  // Each stays in its third step until it may go on.
+  sandbox_.script("train", kTrain + "until [ -e go$2 ]; do sleep 0.05; done\n");
+  sandbox_.folder.write("s.toml", kHead + "max_parallel = 1\n[grid]\nargs.a = [1, 2]\n");
+  testing::Terminal terminal(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
+  EXPECT_TRUE(terminal.shows("0/2 trials | 1 running | 1 queued")) << terminal.screen();
+  EXPECT_TRUE(terminal.shows(" | a=1 step 3 score ")) << terminal.screen();
+  sandbox_.folder.write("go1", "");
+  EXPECT_TRUE(terminal.shows(" left | a=2 step 3 score ")) << terminal.screen();
+  sandbox_.folder.write("go2", "");
+  EXPECT_EQ(terminal.exit_code(), 0);
+}
 
 TEST_F(SweepOnSlurm, ComesToWhatALocalOneComesTo) {
   const std::string file = kHead +

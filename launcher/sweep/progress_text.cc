@@ -1,0 +1,40 @@
+#include "launcher/sweep/progress_text.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+
+#include "launcher/supervise/duration_text.h"
+#include "launcher/sweep/known_trials.h"
+#include "launcher/sweep/table.h"
+
+namespace hookline {
+
+std::string running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
+                         const Assignments& same) {
+  std::string text = short_name(trial, same);
+  if (const auto step = metrics.step()) text += " step " + std::to_string(*step);
+  if (metrics.points().empty()) return text;
+  char value[64];
+  std::snprintf(value, sizeof value, " %s %.4g", metric.c_str(), metrics.points().back().value);
+  return text + value;
+}
+
+std::optional<double> seconds_left(const std::vector<Trial>& trials, const SweepSettings& settings) {
+  const std::size_t ended = count_ended(trials);
+  if (ended == 0) return std::nullopt;
+  double used = 0;
+  for (const Trial& trial : trials)
+    if (has_ended(trial.result.status)) used += trial.result.seconds;
+  std::size_t all = trials.size();
+  if (settings.budget_trials) all = std::min(all, static_cast<std::size_t>(*settings.budget_trials));
+  const double left = used / static_cast<double>(ended) * static_cast<double>(all - std::min(all, ended));
+  return settings.budget ? std::min(left, std::max(0.0, *settings.budget - used)) : left;
+}
+
+std::string time_left_text(double seconds) {
+  return ", about " + seconds_text(std::chrono::duration<double>(std::max(0.0, seconds))) + " left";
+}
+
+}  // namespace hookline

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,11 @@ struct Flags {
                                          std::pair(!template_file.empty(), "--template"),
                                          std::pair(!scheduler_arguments.empty(), "--scheduler-arg")})
       if (is_given && !on_slurm()) throw UsageError(std::string(name) + " goes with --scheduler slurm");
+    for (const auto& [is_given, name] : {std::pair(retry_failed, "--retry-failed"),
+                                         std::pair(!rerun.empty(), "--rerun"), std::pair(print, "--print")})
+      if (is_given && dry_run)
+        throw UsageError(std::string(name) +
+                         " and --dry-run don't go together: --dry-run shows the plan alone");
     expect_options(scheduler_arguments);
     for (const std::string& argument : scheduler_arguments) {
       if (argument.starts_with("--array") || argument.starts_with("-a"))
@@ -71,19 +77,20 @@ struct Flags {
   }
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses) {
+/// `most` of them.
+void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, std::size_t most) {
   if (plan.invalid.empty()) return;
   log::warning(count_text(plan.invalid.size(), "combination") + " can't run" +
                (refuses                    ? " (invalid = \"refuse\")"
                 : plan.invalid.size() == 1 ? ", and is left out"
                                            : ", and are left out"));
-  for (std::size_t i = 0; i < plan.invalid.size() && i < kMostShown; ++i)
-    std::cerr << "  " << label_of(plan.invalid[i].values, same) << "\n    "
-              << first_line(plan.invalid[i].problems) << "\n";
-  if (plan.invalid.size() > kMostShown)
-    std::cerr << "  and " << plan.invalid.size() - kMostShown << " more\n";
+  for (std::size_t i = 0; i < plan.invalid.size() && i < most; ++i) {
+    std::cerr << "  " << label_of(plan.invalid[i].values, same) << "\n";
+    std::istringstream lines(plan.invalid[i].problems);
+    for (std::string line; std::getline(lines, line);) std::cerr << "    " << line << "\n";
+  }
+  if (plan.invalid.size() > most)
+    std::cerr << "  and " << plan.invalid.size() - most << " more, which --dry-run lists\n";
   std::cerr << std::flush;
 }
 
@@ -390,7 +397,7 @@ int sweep(const Arguments& arguments) {
     log::warning("an exclusion meets no combination: " + each);
   try {
     const bool refuses = settings.invalid == "refuse";
-    list_invalid(plan, read.sweep.fixed, refuses);
+    list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
     if (refuses && !plan.invalid.empty()) return kBadInput;
     if (plan.trials.empty()) {
       log::error("'" + file.string() + "' comes to no trial that can run");

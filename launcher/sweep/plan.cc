@@ -16,7 +16,6 @@
 namespace hookline {
 namespace {
 
-constexpr const char* kSeedKey = "training.seed";
 constexpr std::size_t kIdDigits = 12;
 constexpr int kMostMisses = 1000;  // draws that were there before, after which a search ends
 
@@ -224,7 +223,12 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
       Assignments values = sweep.fixed;
       for (const auto& [key, value] : *sweep.baseline) values[key] = value;
       baseline = row_of(values, seed);
-      if (baseline) known.insert(baseline->same);
+      if (!baseline) {
+        const std::string& why = plan.invalid.back().problems;
+        throw Error("the baseline can't run, and everything is compared with it: " +
+                    why.substr(0, why.find_last_not_of('\n') + 1));
+      }
+      known.insert(baseline->same);
     }
     std::vector<Row> rows;
     for (const Assignments& cell : cells)

@@ -1,6 +1,7 @@
 #include "launcher/sweep/state.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <sqlite3.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -138,13 +139,24 @@ struct SweepState::Rows {
     return trials;
   }
 
+  /// Otherwise it is the machine's trouble, such as a full disk, after which the state is as it was.
+  static bool is_damage(const std::exception& error) {
+    const auto* of_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
+    return !of_sqlite || of_sqlite->getErrorCode() == SQLITE_NOTADB ||
+           of_sqlite->getErrorCode() == SQLITE_CORRUPT || of_sqlite->getErrorCode() == SQLITE_ERROR;
+  }
+
   /// Calls `act`, and names the file in what goes wrong.
   template <class Act>
   static auto named(const std::filesystem::path& file, const Act& act) {
     try {
       return act();
     } catch (const std::exception& error) {  // of SQLite, or of what it holds
-      throw Error("the state of the sweep, '" + file.string() + "', can't be used: " + error.what());
+      throw Error("the state of the sweep, '" + file.string() + "', can't be used: " + error.what() +
+                  (is_damage(error)
+                       ? "; move its folder aside, where all that trials have logged stays in trials/, "
+                         "and begin the sweep anew"
+                       : ""));
     }
   }
 

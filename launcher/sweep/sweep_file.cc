@@ -19,11 +19,20 @@ namespace {
 constexpr const char* kNone = "none";
 constexpr const char* kArguments = "args";
 constexpr const char* kZip = "zip";
+constexpr const char* kSeedsAdvice =
+    "write its values as seeds in [sweep], or as training.seed, but not as both";
 
 /// As a command line types it.
 std::string typed(const OptionValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text ? *text : to_text(value);
+}
+
+/// A list as a command line types it.
+std::string with_commas(const std::vector<std::string>& texts) {
+  std::string text;
+  for (const std::string& each : texts) text += (text.empty() ? "" : ",") + each;
+  return text;
 }
 
 class Reader {
@@ -56,34 +65,37 @@ class Reader {
       } else if (name == "random") {
         for (const TomlNode* each : one_or_more(node)) search(*each);
       } else {
-        for (const TomlNode* each : one_or_more(node)) sweep_.exclusions.push_back(dimensions(*each));
+        for (const TomlNode* each : one_or_more(node)) exclude(*each);
       }
     }
   }
 
   void finish() {
-    if (sweep_.settings.program.empty())
+    if (const auto given = places_.find("program");
+        given != places_.end() && sweep_.settings.program.empty()) {
+      if (!is_program_refused_)
+        error(given->second, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
+    } else if (given == places_.end()) {
       error_of_file("[sweep] program is missing",
                     "name it with its arguments: program = [\"build/train\", \"--epochs\", \"3\"]");
+    }
     if (sweep_.grids.empty() && sweep_.searches.empty() && !sweep_.baseline)
       error_of_file("there is nothing to sweep over", "write [grid], and in it keys with the values to try");
-    const auto sweeps_seed = [](const std::vector<Dimension>& dimensions) {
-      return std::any_of(dimensions.begin(), dimensions.end(),
-                         [](const Dimension& each) { return each.key == "training.seed"; });
-    };
-    const bool has_two_seeds =
-        std::any_of(
-            sweep_.grids.begin(), sweep_.grids.end(),
-            [&](const Grid& grid) { return sweeps_seed(grid.dimensions) || sweeps_seed(grid.zip); }) ||
-        std::any_of(sweep_.searches.begin(), sweep_.searches.end(), [](const RandomSearch& search) {
-          return std::any_of(search.draws.begin(), search.draws.end(),
-                             [](const Draw& each) { return each.key == "training.seed"; });
-        });
-    if (!sweep_.settings.seeds.empty() && (has_two_seeds || sweep_.fixed.contains("training.seed")))
-      error_of_file("training.seed is given twice",
-                    "write its values as seeds in [sweep], or as training.seed, but not as both");
+    for (const auto& [key, place] : tried_) {
+      if (sweep_.fixed.contains(key))
+        error(place, "'" + key + "' is in [fixed] too",
+              "a fixed value is that of every trial: keep one of the two");
+      if (key == kSeedKey && !sweep_.settings.seeds.empty())
+        error(place, "training.seed is given twice", kSeedsAdvice);
+      if (key.starts_with("logging."))
+        error(place, "'" + key + "' tells no trials apart",
+              "where runs log to can be in [fixed], or in the config");
+    }
+    if (!sweep_.settings.seeds.empty() && sweep_.fixed.contains(kSeedKey))
+      error(places_.at("seeds"), "training.seed is given twice", kSeedsAdvice);
     if (sweep_.settings.early_stopping != kNone && sweep_.settings.metric.empty())
-      error_of_file("early_stopping needs a metric", "name it: [sweep] metric = \"loss\"");
+      error(places_.at("early_stopping"), "early_stopping needs a metric",
+            "name it: [sweep] metric = \"loss\"");
     expect_known_placeholders();
   }
 
@@ -108,6 +120,7 @@ class Reader {
 
   void settings(const TomlNode& table) {
     for (const auto& [name, node] : table.children) {
+      places_[name] = node.place;
       if (name == "seeds") {
         seeds(node);
         continue;
@@ -133,8 +146,9 @@ class Reader {
                                                          : "an array";
       given.key = source_.place(node.key);
       given.place = source_.place(node.place);
-      if (const auto value = checked_value(given, row->option, "sweep", problems_))
-        row->set(sweep_.settings, *value);
+      const auto value = checked_value(given, row->option, "sweep", problems_);
+      if (value) row->set(sweep_.settings, *value);
+      if (!value && name == "program") is_program_refused_ = true;
       if (name == "program") program_ = node.elements;
       if (name == "config") expect_config(node);
       if (runner_ == SweepRunner::array_job) expect_possible_in_an_array(name, node);
@@ -259,7 +273,7 @@ class Reader {
       const KeyRow* const row = find_key(key);
       const auto* texts = std::get_if<std::vector<std::string>>(&node->value);
       if (row && row->option.type == OptionType::texts && texts) {
-        for (const std::string& each : *texts) result[key] += (each == texts->front() ? "" : ",") + each;
+        result[key] = with_commas(*texts);
         continue;
       }
       if (node->kind != TomlNode::Kind::scalar || is_list(*node))
@@ -272,10 +286,19 @@ class Reader {
 
   std::vector<std::string> list_of(const std::string& key, const TomlNode& node) {
     std::vector<std::string> values;
+    const KeyRow* const row = find_key(key);
+    const bool takes_lists = row && row->option.type == OptionType::texts;
     for (const TomlNode& each : node.elements) {
-      if (each.kind != TomlNode::Kind::scalar ||
-          std::holds_alternative<std::vector<std::string>>(each.value)) {
-        error(each.place, "a value of '" + key + "' is a number, a text, true or false");
+      const auto* texts = std::get_if<std::vector<std::string>>(&each.value);
+      if (takes_lists && texts) {
+        values.push_back(with_commas(*texts));
+        continue;
+      }
+      if (takes_lists || texts || each.kind != TomlNode::Kind::scalar) {
+        error(each.place,
+              "a value of '" + key + "' is " +
+                  (takes_lists ? "a list of texts" : "a number, a text, true or false"),
+              takes_lists ? "write a list of such lists: [[\"a\"], [\"a\", \"b\"]]" : "");
         return {};
       }
       values.push_back(typed(each.value));
@@ -296,10 +319,20 @@ class Reader {
     return {key, {}};
   }
 
-  std::vector<Dimension> dimensions(const TomlNode& table) {
+  /// `are_tried`: cells differ in them.
+  std::vector<Dimension> dimensions(const TomlNode& table, bool are_tried) {
     std::vector<Dimension> result;
-    for (const auto& [key, node] : keys_below(table)) result.push_back(dimension(key, *node));
+    for (const auto& [key, node] : keys_below(table)) {
+      if (are_tried) tried_.emplace_back(key, node->key);
+      result.push_back(dimension(key, *node));
+    }
     return result;
+  }
+
+  void exclude(const TomlNode& table) {
+    sweep_.exclusions.push_back(dimensions(table, /*are_tried=*/false));
+    if (table.children.empty())
+      error(table.key, "an exclusion of nothing", "name keys and the values that don't go together");
   }
 
   void grid(const TomlNode& table) {
@@ -308,7 +341,7 @@ class Reader {
     const auto zip = std::find_if(rest.children.begin(), rest.children.end(),
                                   [](const auto& child) { return child.first == kZip; });
     if (zip != rest.children.end()) {
-      grid.zip = dimensions(zip->second);
+      grid.zip = dimensions(zip->second, /*are_tried=*/true);
       const auto differs = std::find_if(grid.zip.begin(), grid.zip.end(), [&](const Dimension& each) {
         return each.values.size() != grid.zip.front().values.size();
       });
@@ -318,7 +351,7 @@ class Reader {
                   " values, '" + differs->key + "' " + std::to_string(differs->values.size()));
       rest.children.erase(zip);
     }
-    grid.dimensions = dimensions(rest);
+    grid.dimensions = dimensions(rest, /*are_tried=*/true);
     expect_each_key_once(grid, table);
     sweep_.grids.push_back(std::move(grid));
   }
@@ -356,6 +389,7 @@ class Reader {
     }
     if (!has_samples) error(table.key, "a random search needs samples", "write how many: samples = 20");
     for (const auto& [key, node] : keys_below(rest)) {
+      tried_.emplace_back(key, node->key);
       Draw draw;
       draw.key = key;
       if (node->kind == TomlNode::Kind::table) {
@@ -381,6 +415,9 @@ class Reader {
   const SweepRunner runner_;
   std::vector<std::string> keys_;
   std::vector<TomlNode> program_;  // its words
+  bool is_program_refused_ = false;
+  std::map<std::string, Span> places_;               // of the values in [sweep]
+  std::vector<std::pair<std::string, Span>> tried_;  // keys of [grid] and [random]
   SweepFile sweep_;
   std::vector<Diagnostic> problems_;
 };

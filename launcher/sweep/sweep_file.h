@@ -18,6 +18,7 @@ namespace hookline {
 /// ("args.lr").
 using Assignments = std::map<std::string, std::string>;
 inline constexpr std::string_view kArgumentPrefix = "args.";  // of a key of the program
+inline constexpr const char* kSeedKey = "training.seed";
 
 /// A key, and the values that it takes in turn.
 struct Dimension {

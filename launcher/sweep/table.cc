@@ -12,7 +12,6 @@
 namespace hookline {
 namespace {
 
-constexpr const char* kSeedKey = "training.seed";
 constexpr double kNoSpread = 1e-9;  // of the mean: what rounding leaves
 
 std::optional<Measured> measured(const std::vector<double>& values) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <set>
 
@@ -10,6 +11,8 @@
 #include "launcher/sweep/command_line.h"
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/plan.h"
+#include "launcher/sweep/progress_text.h"
+#include "launcher/sweep/run_sweep.h"
 #include "launcher/sweep/stopping.h"
 #include "launcher/sweep/sweep_file.h"
 #include "launcher/sweep/table.h"
@@ -136,6 +139,21 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   const auto report = [](const std::string& text) { return read(text).report; };
   EXPECT_THAT(report("[sweep]\n"), AllOf(HasSubstr("s.toml: error: [sweep] program is missing\n"),
                                          HasSubstr("there is nothing to sweep over")));
+  EXPECT_THAT(report("[sweep]\nprogram = \"train\"\n[grid]\nargs.a = 1\n"),
+              AllOf(HasSubstr("s.toml:2:11: error: bad value \"train\" for 'program' in [sweep]\n"),
+                    Not(HasSubstr("missing"))));
+  EXPECT_THAT(report("[sweep]\nprogram = []\n[grid]\nargs.a = 1\n"),
+              HasSubstr("s.toml:2:11: error: [sweep] program is empty\n"));
+  EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = 1\n[grid]\nargs.a = [1, 2]\n"),
+              AllOf(HasSubstr("s.toml:6:6: error: 'args.a' is in [fixed] too\n"),
+                    HasSubstr("a fixed value is that of every trial: keep one of the two\n")));
+  EXPECT_THAT(report(kProgram + "[random]\nsamples = 2\nlogging.level = [\"debug\", \"info\"]\n"),
+              HasSubstr("s.toml:5:9: error: 'logging.level' tells no trials apart\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[exclude.z]\n"),
+              HasSubstr("s.toml:5:10: error: an exclusion of nothing\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nddp.plugins = [\"a.so\", \"b.so\"]\n"),
+              AllOf(HasSubstr("a value of 'ddp.plugins' is a list of texts\n"),
+                    HasSubstr("write a list of such lists: [[\"a\"], [\"a\", \"b\"]]\n")));
   EXPECT_EQ(report(kProgram + "[grid]\nddp.comm_hok = 1\n"),
             "s.toml:4:5: error: unknown key 'ddp.comm_hok'\n  4 | ddp.comm_hok = 1\n    |     ^~~~~~~~ did "
             "you mean "
@@ -152,11 +170,14 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(report(kProgram + "seeds = [1, -2]\n[grid]\nargs.a = 1\n"),
               HasSubstr(": error: a seed is an integer, at least 0"));
   EXPECT_THAT(report(kProgram + "seeds = 3\n[grid]\nargs.a = 1\n"), HasSubstr("write seeds = [1, 2, 3]"));
-  EXPECT_THAT(report(kProgram + "seeds = [1]\n[grid]\ntraining.seed = [1, 2]\n"),
-              HasSubstr("error: training.seed is given twice\n  write its values as seeds in [sweep], or as "
-                        "training.seed, but not as both"));
+  EXPECT_THAT(
+      report(kProgram + "seeds = [1]\n[grid]\ntraining.seed = [1, 2]\n"),
+      AllOf(HasSubstr("s.toml:5:10: error: training.seed is given twice\n"),
+            HasSubstr("write its values as seeds in [sweep], or as training.seed, but not as both\n")));
+  EXPECT_THAT(report(kProgram + "seeds = [1]\n[fixed]\ntraining.seed = 3\n[grid]\nargs.a = 1\n"),
+              HasSubstr("s.toml:3:9: error: training.seed is given twice\n"));
   EXPECT_THAT(report(kProgram + "early_stopping = \"median\"\n[grid]\nargs.a = 1\n"),
-              HasSubstr("early_stopping needs a metric"));
+              HasSubstr("s.toml:3:18: error: early_stopping needs a metric\n"));
   EXPECT_THAT(report(kProgram + "[gird]\nargs.a = 1\n"), HasSubstr("unknown table [gird]\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = []\n"),
               HasSubstr("s.toml:4:10: error: 'args.a' has no values\n"));
@@ -207,6 +228,54 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   for (const auto& [range, message] : ranges)
     EXPECT_THAT(report(kProgram + "[grid]\nargs.a = " + range + "\n"), HasSubstr(message)) << range;
   EXPECT_THAT(report("[sweep\n"), HasSubstr("s.toml:1:"));
+}
+
+TEST(SweepFile, TakesListsWhereAKeyHasThem) {
+  EXPECT_THAT(labels_of("[grid]\nddp.plugins = [[\"a.so\"], [\"a.so\", \"b.so\"]]\n"),
+              ElementsAre("plugins=a.so", "plugins=a.so,b.so"));
+}
+
+TEST(SweepPlaces, ShareCoresAndGpus) {
+  SweepRun run;
+  run.machine.cores = {2, 3, 4, 5, 6};
+  run.machine.gpus = 4;
+  run.settings.max_parallel = 1;
+  EXPECT_THAT(place_of(run, 0).cores, IsEmpty()) << "one trial has all";
+  run.settings.max_parallel = 2;
+  ASSERT_EQ(::unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+  EXPECT_THAT(place_of(run, 0).cores, ElementsAre(2, 3));
+  EXPECT_THAT(place_of(run, 1).cores, ElementsAre(4, 5));
+  EXPECT_EQ(place_of(run, 1).visible_gpus, std::nullopt) << "none is used";
+  run.uses_gpus = true;
+  EXPECT_EQ(place_of(run, 0).visible_gpus, "0,1");
+  EXPECT_EQ(place_of(run, 1).visible_gpus, "2,3");
+  ASSERT_EQ(::setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,7,GPU-d", 1), 0);
+  EXPECT_EQ(place_of(run, 1).visible_gpus, "7,GPU-d") << "those that this process sees, by their names";
+  ASSERT_EQ(::unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+  run.settings.max_parallel = 6;
+  EXPECT_THAT(place_of(run, 5).cores, IsEmpty());
+  EXPECT_EQ(place_of(run, 5).visible_gpus, std::nullopt);
+  run.settings.max_parallel = std::nullopt;
+  run.most_ranks = 2;
+  EXPECT_EQ(places_of(run), 2) << "two GPUs each";
+}
+
+TEST(SweepProgress, EstimatesWhatIsLeft) {
+  std::vector<Trial> trials(10);
+  for (Trial& trial : trials) trial.result.status = TrialStatus::waiting;
+  SweepSettings settings;
+  EXPECT_EQ(seconds_left(trials, settings), std::nullopt);
+  for (int i = 0; i < 4; ++i) {
+    trials[static_cast<std::size_t>(i)].result.status = i ? TrialStatus::done : TrialStatus::failed;
+    trials[static_cast<std::size_t>(i)].result.seconds = 5;
+  }
+  EXPECT_EQ(seconds_left(trials, settings), 30);
+  settings.budget_trials = 6;
+  EXPECT_EQ(seconds_left(trials, settings), 10);
+  settings.budget = 23;
+  EXPECT_EQ(seconds_left(trials, settings), 3);
+  settings.budget = 10;
+  EXPECT_EQ(seconds_left(trials, settings), 0);
 }
 
 TEST(SweepFile, RefusesMoreCellsThanAnybodyRuns) {
@@ -273,12 +342,21 @@ TEST(SweepPlan, ListsWhatCanNotRunOnceForAllSeeds) {
 }
 
 TEST(SweepPlan, LeavesOutACellWithoutAValueThatTheProgramNeeds) {
-  SweepFile sweep = sweep_of("[baseline]\nargs.b = 1\n[grid]\nargs.lr = [1, 2]\n");
+  SweepFile sweep = sweep_of("[grid.one]\nargs.b = 1\n[grid.two]\nargs.lr = [1, 2]\n");
   sweep.settings.program = {"train", "{lr}"};
   const SweepPlan plan = plan_of(sweep, as_it_is);
   EXPECT_THAT(plan.trials, SizeIs(2));
   ASSERT_THAT(plan.invalid, SizeIs(1));
   EXPECT_EQ(plan.invalid[0].problems, "[sweep] program has {lr}, and nothing gives args.lr a value\n");
+  sweep.baseline = Assignments{{"args.b", "2"}};
+  try {
+    plan_of(sweep, as_it_is);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the baseline can't run, and everything is compared with it: [sweep] program has {lr}, "
+                 "and nothing gives args.lr a value");
+  }
 }
 
 TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {

@@ -282,7 +282,7 @@ at::Tensor Ddp::used_parameters() const {
   return options_.find_unused_parameters ? reducer_->used_parameters() : at::Tensor();
 }
 
-/// Since its last bucket was handed over.
+/// Since its last bucket was on its way: what a hook computes until it has started a collective is no waiting.
 std::optional<StepClock::Moment> Ddp::only_waited_since(const StepClock::Moment& start) const {
   const StepClock::Moment& last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
   return last.is_after(start) ? std::optional(last) : std::nullopt;

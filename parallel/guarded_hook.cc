@@ -17,7 +17,6 @@ GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook>
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   const std::string what = "step " + std::to_string(step_) + " of " + name_;
   const bool is_measured = error_ && CompressionError::measures(step_);
-  last_bucket_at_ = world_->step_clock()->now();
   if (bucket.isLast()) ++step_;
   FuturePtr result = make_future();
   try {
@@ -26,6 +25,7 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
     std::shared_ptr<CompressionError::Sample> sample;
     if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
     result = hook_->runHook(bucket);
+    last_bucket_at_ = world_->step_clock()->now();
     if (sample) result = CompressionError::taken(result, std::move(sample));
   } catch (...) {
     result->setError(std::current_exception());

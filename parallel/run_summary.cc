@@ -29,6 +29,26 @@ std::optional<std::int64_t> peak_memory_of(c10::Device device) {
   }
 }
 
+/// Of a step, on average.
+struct Bytes {
+  double sent = 0, whole = 0;
+  std::map<std::string, double> stages;
+
+  void add(const WireReport& report) {
+    const auto steps = static_cast<double>(report.steps);
+    sent += static_cast<double>(report.bytes_sent) / steps;
+    whole += static_cast<double>(report.gradient_bytes);
+    for (const StageBytes& each : report.stages)
+      stages[each.stage] += static_cast<double>(each.bytes) / steps;
+  }
+
+  void write(nlohmann::ordered_json& json) const {
+    json["bytes_per_step"] = sent;
+    json["uncompressed_bytes_per_step"] = whole;
+    json["stage_bytes"] = stages;
+  }
+};
+
 }  // namespace
 
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
@@ -46,22 +66,22 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
                                 {"optimizer", phases.optimizer},
                                 {"other", std::max(0.0, seconds->mean - known)}};
   }
-  double sent = 0, whole = 0;
+  Bytes all;
   std::string pipelines;
-  std::map<std::string, double> stages;
+  auto models = nlohmann::ordered_json::array();
   for (const WireReport& report : reports) {
     if (report.steps == 0) continue;
-    sent += static_cast<double>(report.bytes_sent) / static_cast<double>(report.steps);
-    whole += static_cast<double>(report.gradient_bytes);
+    Bytes own;
+    own.add(report);
+    all.add(report);
     pipelines += (pipelines.empty() ? "" : "; ") + report.pipeline;
-    for (const StageBytes& each : report.stages)
-      stages[each.stage] += static_cast<double>(each.bytes) / static_cast<double>(report.steps);
+    models.push_back({{"pipeline", report.pipeline}});
+    own.write(models.back());
   }
-  if (whole > 0) {
-    summary["bytes_per_step"] = sent;
-    summary["uncompressed_bytes_per_step"] = whole;
+  if (!models.empty()) {
+    all.write(summary);
     summary["pipeline"] = pipelines;
-    summary["stage_bytes"] = stages;
+    summary["models"] = models;
   }
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0)

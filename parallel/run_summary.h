@@ -11,13 +11,12 @@
 
 namespace hookline {
 
-/// Writes {"steps", "step_seconds", "phase_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "pipeline",
-/// "stage_bytes", "peak_memory_bytes", "peak_gpu_memory_bytes"}: the median time of a step and the means of its parts,
-/// {"forward", "backward", "exposed_communication", "optimizer", "other"}, if `seconds` are known; what this rank has handed to collectives
-/// for its models' gradients, and what plain gradients would have taken, on average over its steps; what sent them, and the same
-/// bytes by what they were for, {"gradients", "q"} (of several models together); the most memory that the process had
-/// (getrusage), and that its tensors had on `device`, if that is a GPU (torch.cuda.max_memory_allocated). Warns if the file
-/// can't be written.
+/// Writes {"steps", "step_seconds", "phase_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "stage_bytes", "pipeline",
+/// "models", "peak_memory_bytes", "peak_gpu_memory_bytes"}: the median time of a step and the means of its parts, {"forward",
+/// "backward", "exposed_communication", "optimizer", "other"}, if `seconds` are known; what this rank has handed to collectives
+/// for its models' gradients, and what plain gradients would have taken, on average over its steps; the same by what it was for,
+/// {"gradients", "q"}; what sent it; the same four of each model; the most memory that the process had (getrusage), and that its
+/// tensors had on `device`, if that is a GPU (torch.cuda.max_memory_allocated). Warns if the file can't be written.
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
                        const std::optional<StepSeconds>& seconds, const std::vector<WireReport>& reports,
                        c10::Device device);

@@ -5,7 +5,7 @@
 // Each step averages a gradient of 40,000 elements. In step 3, rank RANK does as MODE says: "kill" and "stop" send it
 // that signal, "exit" ends it with code 0, "throw" throws between forward and backward. A rank whose step fails prints
 // what it failed with and how long that took, and ends with code 3; with MODE "throw" all ranks first join again, and
-// train a second model. With MODE "pace" all ranks say that they are in step 3, and take half a minute for the rest.
+// train a second model. "uncaught" throws what nothing catches, "segv" is a fault of the memory. Each step logs itself. With MODE "pace" all ranks say that they are in step 3, and take half a minute for the rest.
 #include <ATen/ops/full.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -31,6 +31,11 @@ void fail(const std::string& mode) {
   if (mode == "stop") std::raise(SIGSTOP);
   if (mode == "exit") std::exit(0);
   if (mode == "throw") throw std::runtime_error("no more memory");
+  if (mode == "uncaught") throw 42;
+  if (mode == "segv") {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // what was logged a moment ago may be lost
+    std::raise(SIGSEGV);
+  }
 }
 
 void train(const std::string& mode, int failing_rank, int steps) {
@@ -53,6 +58,7 @@ void train(const std::string& mode, int failing_rank, int steps) {
       accelerator.backward(loss);
       optimizer.step();
       optimizer.zero_grad();
+      accelerator.log({{"number", step}});
     }
   } catch (const hookline::RunFailed& failure) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - last;

@@ -173,6 +173,22 @@ TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
   }
 }
 
+TEST(LoggedMetrics, AreThereAfterACrash) {
+  for (const char* mode : {"uncaught", "segv"}) {
+    SCOPED_TRACE(mode);
+    const TemporaryFolder folder;
+    ProcessOptions options = rank_options(mode, 0, "no", 0, 1);
+    options.environment["MASTER_ADDR"] = "127.0.0.1";
+    options.environment["MASTER_PORT"] = std::to_string(free_port());
+    options.environment["HOOKLINE_RUN_DIR"] = folder.path().string();
+    const ProcessResult result = run_process(FAILING_RANK_PROGRAM, options);
+    EXPECT_NE(result.exit_code, 0);
+    const std::string lines = read_file(folder.path() / "metrics.jsonl");
+    EXPECT_THAT(lines, HasSubstr("\"number\":2"));
+    EXPECT_THAT(lines, ::testing::EndsWith("}\n")) << "whole lines";
+  }
+}
+
 TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {
   const Hosts hosts(2);
   if (!hosts.ok()) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";

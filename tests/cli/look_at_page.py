@@ -46,6 +46,8 @@ def look(page, seen):
     page.fill("#filter", seen["rows"][0].split()[0])
     seen["filtered"] = first_cells(page)
     seen["shown"] = page.inner_text("#shown")
+    page.evaluate("drawing")  # a promise, which is awaited
+    seen["curves_filtered"] = page.eval_on_selector_all("#metric-by-step .trace", "traces => traces.length")
     page.fill("#filter", "no-such-row")
     seen["none"] = first_cells(page)
     page.fill("#filter", "")
@@ -68,8 +70,15 @@ def main(browser_program, file):
                 look(page, seen)
                 page.emulate_media(media="print")
                 seen["controls_in_print"] = page.is_visible("#controls")
+                page.set_viewport_size({"width": 718, "height": 1046})  # A4 between margins of 1 cm, in CSS pixels
+                seen["cut_off_in_print"] = page.evaluate(
+                    "Math.max(0, ...[...document.querySelectorAll('table')].map(t => t.scrollWidth - document.body.clientWidth))")
+                page.emulate_media(media="screen")
             else:
                 page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
+                page.emulate_media(media="print")
+                seen["ground_in_print"] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                page.emulate_media(media="screen")
             seen["ground_" + scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
             page.close()
         browser.close()

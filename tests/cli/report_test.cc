@@ -181,9 +181,12 @@ TEST(SweepReport, IsShownByABrowser) {
   EXPECT_EQ(seen["details_left"], 0) << "another click closes it";
   EXPECT_THAT(seen["filtered"], ElementsAre("lr=0.2"));
   EXPECT_EQ(seen["shown"], "1 of 3 rows");
+  EXPECT_EQ(seen["curves_filtered"], 1) << "charts are of the rows that are shown";
   EXPECT_THAT(seen["none"], IsEmpty());
   EXPECT_EQ(seen["controls_in_print"], false);
   EXPECT_NE(seen["ground_light"], seen["ground_dark"]);
+  EXPECT_EQ(seen["ground_in_print"], "rgb(255, 255, 255)") << "whatever the screen has";
+  EXPECT_EQ(seen["cut_off_in_print"], 0) << "of the table, on a sheet of A4";
   EXPECT_THAT(testing::read_file(page), Not(HasSubstr("it </script> fell")))
       << "what a program says ends no script";
   EXPECT_THAT(testing::read_file(page), HasSubstr("it \\u003c/script> fell over"));
@@ -300,9 +303,11 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(error({"."}, 2),
             "hookline: error: '.' is no folder of a sweep's results: it has no state.sqlite");
   sandbox.folder.write("broken/state.sqlite", std::string(5000, 'x'));
-  EXPECT_EQ(error({"broken"}, 2),
-            "hookline: error: the state of the sweep, 'broken/state.sqlite', can't be used: file is not a "
-            "database");
+  EXPECT_EQ(
+      error({"broken"}, 2),
+      "hookline: error: the state of the sweep, 'broken/state.sqlite', can't be used: file is not a "
+      "database; move its folder aside, where all that trials have logged stays in trials/, and begin the "
+      "sweep anew");
   keep_trials(sandbox.folder.path() / "one", 1);
   keep_trials(sandbox.folder.path() / "two", 1);
   EXPECT_THAT(error({"one", "two"}, 2),

@@ -101,6 +101,7 @@ function layout(x, y, more = {}) {
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 },
     margin: { l: 60, r: 15, t: 10, b: 45 }, hovermode: "closest", showlegend: false,
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink }, // always there where nothing hovers
     xaxis: axis(x, more.xaxis), yaxis: axis(y, more.yaxis), ...more.layout,
   };
 }
@@ -405,7 +406,7 @@ function merits(row, baseline) {
   const parts = [`${metricTitle} ${measured(row.metric)}`];
   if (baseline && baseline !== row && baseline.metric) parts[0] += ` (baseline ${measured(baseline.metric)})`;
   if (row.speedup) parts.push(`${digits(row.speedup.mean, 3)} times the baseline's speed`);
-  if (row.compression && row.compression.mean > 1) parts.push(`${digits(row.compression.mean, 3)} times fewer bytes than the gradients have`);
+  if (row.compression && row.compression.mean > 1.005) parts.push(`${digits(row.compression.mean, 3)} times fewer bytes than the gradients have`);
   return `${labelOf(row)}: ${parts.join("; ")}.`;
 }
 
@@ -468,7 +469,8 @@ async function writePlots(format) {
     if (!plot.data) continue;
     const layout = {
       ...plot.layout, title: { text: figure.querySelector("h2").textContent }, paper_bgcolor: "#fff",
-      margin: { ...plot.layout.margin, t: plot.layout.margin.t + 50 }, showlegend: true, legend: { orientation: "v", x: 0, y: -0.17, yanchor: "top" },
+      margin: { ...plot.layout.margin, t: plot.layout.margin.t + 50 }, showlegend: true,
+      legend: { orientation: "v", x: 0, y: -0.17, yanchor: "top", traceorder: plot.layout.legend?.traceorder },
     };
     const height = 520 + 20 * plot.data.filter((trace) => trace.name).length;
     const picture = { data: plot.data, layout };

@@ -98,7 +98,8 @@ TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
 
 TEST(Sweep, GoesOnFromWhereverItIsKilled) {
   Sandbox undisturbed;
-  undisturbed.script("train", kTrain);
+  const std::string train = kTrain + "sleep 0.02\n";  // so that a trial that has begun is not over at once
+  undisturbed.script("train", train);
   const std::string many = kSweep + "args.c = { from = 1, to = 20 }\n";
   undisturbed.folder.write("s.toml", many);
   const auto begun = std::chrono::steady_clock::now();
@@ -108,19 +109,26 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
   constexpr std::size_t kTrials = 225;  // with the baseline, which comes 25 times
 
   Sandbox sandbox;
-  sandbox.script("train", kTrain);
+  sandbox.script("train", train);
   sandbox.folder.write("s.toml", "[sweep]\nmax_parallel = 2\n" + many.substr(many.find('\n') + 1));
   const auto seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  // Two at a time, each with its start: fifty of these are less than all.
+  // Two at a time, each with its start: fifty of these are less than all. Every other time after a trial has begun.
   std::uniform_real_distribution<double> instant(0, took.count() / 60);
-  std::size_t kills = 0;
+  std::size_t kills = 0, starts = 0;
   for (; kills < 50; ++kills) {
     Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml", "--json"}));
-    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(instant(random)));
+    if (kills % 2) {
+      ASSERT_TRUE(testing::eventually(
+          [&] { return sandbox.has("starts.log") && lines_in(sandbox.read("starts.log")) > starts; }));
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 10'000));
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(instant(random)));
+    }
     sweep.signal(SIGKILL);
     sweep.wait();
+    if (sandbox.has("starts.log")) starts = lines_in(sandbox.read("starts.log"));
   }
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -128,7 +136,7 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
   EXPECT_THAT(result.err,
               ::testing::ContainsRegex("hookline: 225 trials(, [0-9]+ of them done before)?; results in "));
   EXPECT_THAT(result.err, Not(HasSubstr("225 of them done before"))) << "no kill came too late";
-  const std::size_t starts = lines_in(sandbox.read("starts.log"));
+  starts = lines_in(sandbox.read("starts.log"));
   EXPECT_GT(starts, kTrials) << "trials ran as it was killed";
   EXPECT_LE(starts, kTrials + 2 * kills) << "begun again were at most those that ran as it was killed";
 }

@@ -79,8 +79,9 @@ void StepClock::take(const Span& span) {
   const PhaseSeconds whole = std::exchange(step_, {});
   if (known_steps_++ == 0) return;
   for (const Phase phase : kPhases) sum_.*phase += whole.*phase;
-  sum_of_steps_ += seconds(span);
-  if (seconds_of_steps_.size() < kMostSteps) seconds_of_steps_.push_back(static_cast<float>(seconds(span)));
+  const double took = seconds(span);
+  sum_of_steps_ += took;
+  if (seconds_of_steps_.size() < kMostSteps) seconds_of_steps_.push_back(static_cast<float>(took));
 }
 
 void StepClock::collect() {

@@ -21,12 +21,17 @@ std::string running_text(const Trial& trial, const MetricsFile& metrics, const s
   return text + value;
 }
 
-std::optional<double> seconds_left(const std::vector<Trial>& trials, const SweepSettings& settings) {
-  const std::size_t ended = count_ended(trials);
-  if (ended == 0) return std::nullopt;
+double seconds_used(const std::vector<Trial>& trials) {
   double used = 0;
   for (const Trial& trial : trials)
     if (has_ended(trial.result.status)) used += trial.result.seconds;
+  return used;
+}
+
+std::optional<double> seconds_left(const std::vector<Trial>& trials, const SweepSettings& settings) {
+  const std::size_t ended = count_ended(trials);
+  if (ended == 0) return std::nullopt;
+  const double used = seconds_used(trials);
   std::size_t all = trials.size();
   if (settings.budget_trials) all = std::min(all, static_cast<std::size_t>(*settings.budget_trials));
   const double left = used / static_cast<double>(ended) * static_cast<double>(all - std::min(all, ended));

@@ -14,6 +14,9 @@ namespace hookline {
 std::string running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
                          const Assignments& same);
 
+/// For how long those that have ended have run together.
+double seconds_used(const std::vector<Trial>& trials);
+
 /// For how long trials will still run together, if they go on taking as long as those that have ended, and the budget ends them;
 /// those that run now count in full. None before the first has ended.
 std::optional<double> seconds_left(const std::vector<Trial>& trials, const SweepSettings& settings);

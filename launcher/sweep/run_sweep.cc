@@ -56,9 +56,8 @@ class Sweep {
         places_(static_cast<std::size_t>(places_of(run)), false),
         line_(run.is_terminal) {
     for (const Trial& trial : trials_) {
-      if (trial.result.status == TrialStatus::waiting) continue;
-      seconds_used_ += trial.result.seconds;
-      if (run_.settings.early_stopping == kNoStopping) continue;
+      if (trial.result.status == TrialStatus::waiting || run_.settings.early_stopping == kNoStopping)
+        continue;
       MetricsFile metrics(metrics_of(folder_of(trial)), run_.settings.metric);
       metrics.finish();
       remember(trial.result.status, metrics.points());
@@ -98,8 +97,8 @@ class Sweep {
     const std::size_t begun = ended() + running_.size();
     if (settings.budget_trials && static_cast<std::int64_t>(begun) >= *settings.budget_trials)
       return "budget_trials is used up: " + std::to_string(begun) + " trials";
-    if (settings.budget && seconds_used_ >= *settings.budget)
-      return "budget_seconds is used up: trials have run for " + seconds_text(Seconds(seconds_used_));
+    if (const double used = seconds_used(trials_); settings.budget && used >= *settings.budget)
+      return "budget_seconds is used up: trials have run for " + seconds_text(Seconds(used));
     if (settings.failed == "stop" && has_failed()) return "a trial has failed, and failed = \"stop\"";
     return "";
   }
@@ -181,7 +180,6 @@ class Sweep {
     Trial& trial = trials_[each.index];
     trial.result = result;
     state_.end(trial.planned.id, result);
-    seconds_used_ += result.seconds;
     if (run_.settings.early_stopping != kNoStopping) remember(result.status, each.trial->metrics().points());
     places_[each.place] = false;
     line_.tell(line_of(trial, ended(), trials_.size(), run_.settings.metric, run_.same));
@@ -243,7 +241,6 @@ class Sweep {
   std::vector<Running> running_;
   std::vector<History> done_, stopped_;  // of the trials that have ended so, if any may be stopped early
   std::size_t next_ = 0;
-  double seconds_used_ = 0;
   bool told_obstacle_ = false;
   ProgressLine line_;
 };

@@ -71,14 +71,9 @@ class Reader {
   }
 
   void finish() {
-    if (const auto given = places_.find("program");
-        given != places_.end() && sweep_.settings.program.empty()) {
-      if (!is_program_refused_)
-        error(given->second, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
-    } else if (given == places_.end()) {
+    if (!places_.contains("program"))
       error_of_file("[sweep] program is missing",
                     "name it with its arguments: program = [\"build/train\", \"--epochs\", \"3\"]");
-    }
     if (sweep_.grids.empty() && sweep_.searches.empty() && !sweep_.baseline)
       error_of_file("there is nothing to sweep over", "write [grid], and in it keys with the values to try");
     for (const auto& [key, place] : tried_) {
@@ -148,8 +143,9 @@ class Reader {
       given.place = source_.place(node.place);
       const auto value = checked_value(given, row->option, "sweep", problems_);
       if (value) row->set(sweep_.settings, *value);
-      if (!value && name == "program") is_program_refused_ = true;
       if (name == "program") program_ = node.elements;
+      if (value && name == "program" && sweep_.settings.program.empty())
+        error(node.place, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
       if (name == "config") expect_config(node);
       if (runner_ == SweepRunner::array_job) expect_possible_in_an_array(name, node);
     }
@@ -161,11 +157,7 @@ class Reader {
     for (const Assignments* values : {&sweep_.fixed, sweep_.baseline ? &*sweep_.baseline : nullptr})
       if (values)
         for (const auto& [key, value] : *values) keys.insert(key);
-    for (const Grid& grid : sweep_.grids)
-      for (const auto* dimensions : {&grid.dimensions, &grid.zip})
-        for (const Dimension& each : *dimensions) keys.insert(each.key);
-    for (const RandomSearch& search : sweep_.searches)
-      for (const Draw& draw : search.draws) keys.insert(draw.key);
+    for (const auto& [key, place] : tried_) keys.insert(key);
     return keys;
   }
 
@@ -414,8 +406,7 @@ class Reader {
   const std::filesystem::path folder_;  // that the file is in
   const SweepRunner runner_;
   std::vector<std::string> keys_;
-  std::vector<TomlNode> program_;  // its words
-  bool is_program_refused_ = false;
+  std::vector<TomlNode> program_;                    // its words
   std::map<std::string, Span> places_;               // of the values in [sweep]
   std::vector<std::pair<std::string, Span>> tried_;  // keys of [grid] and [random]
   SweepFile sweep_;

@@ -15,7 +15,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostPoints = 200'000;  // of all curves together
+constexpr std::size_t kMostPoints = 200'000;  // of a metric, all its curves together
 constexpr const char* kSweepColumn = "sweep";
 constexpr std::size_t kMostPointsOfOne = 500, kLeastPointsOfOne = 20;
 constexpr std::size_t kTailLines = 30, kTailLineBytes = 400;

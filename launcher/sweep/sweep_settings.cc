@@ -85,7 +85,7 @@ const std::vector<SweepKeyRow>& sweep_schema() {
        [](const Settings& s) { return or_word(s.trial_limit, kNone); },
        [](Settings& s, const OptionValue& v) { s.trial_limit = number_or_none(v); }},
       {number_of("budget_trials", OptionType::integer, std::string(kNone), 1, kNone, "trials",
-                 "No more are begun"),
+                 "So many trials are begun at most"),
        [](const Settings& s) { return or_word(s.budget_trials, kNone); },
        [](Settings& s, const OptionValue& v) { s.budget_trials = whole_or_none(v); }},
       {number_of("budget_seconds", OptionType::number, std::string(kNone), 0.001, kNone, "seconds",
@@ -100,7 +100,8 @@ const std::vector<SweepKeyRow>& sweep_schema() {
        [](const Settings& s) -> OptionValue { return s.failed; },
        [](Settings& s, const OptionValue& v) { s.failed = std::get<std::string>(v); }},
       {number_of("max_parallel", OptionType::integer, std::int64_t{1}, 1, "auto", "trials",
-                 "How many run at once, each on cores or GPUs of its own; auto: as many as there are for"),
+                 "How many run at once, each on cores or GPUs of its own; auto: as many as there are cores or GPUs "
+                 "for"),
        [](const Settings& s) { return or_word(s.max_parallel, "auto"); },
        [](Settings& s, const OptionValue& v) { s.max_parallel = whole_or_none(v); }},
       {text_of("early_stopping", kNone, {kNone, "median", "halving"},

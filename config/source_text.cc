@@ -47,6 +47,17 @@ std::optional<std::size_t> first_invalid_byte(std::string_view text) {
   return std::nullopt;
 }
 
+/// The first that TOML knows nowhere, not even in a comment: all but tabs, newlines, and a return before one.
+std::optional<std::size_t> first_control_character(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte >= 0x20 ? byte != 0x7F : byte == '\t' || byte == '\n') continue;
+    if (byte == '\r' && at + 1 < text.size() && text[at + 1] == '\n') continue;
+    return at;
+  }
+  return std::nullopt;
+}
+
 std::string replace_invalid_bytes(std::string text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = sequence_length(std::string_view(text).substr(at));
@@ -179,6 +190,14 @@ std::variant<SourceText, Diagnostic> source_of(const std::string& name, std::str
                          "save the file as UTF-8");
   }
   SourceText source(name, std::move(text));
+  if (const auto control = first_control_character(source.text())) {
+    char character[8];
+    std::snprintf(character, sizeof character, "\\u%04X",
+                  static_cast<unsigned char>(source.text()[*control]));
+    return diagnostic_at(source.place({*control, 1}), Severity::error,
+                         std::string("a control character, ") + character,
+                         std::string("remove it, or write it as ") + character + " in a text");
+  }
   if (const auto line = source.first_line_longer_than(kLongestLineBytes))
     return diagnostic_at(source.place({line->offset + kLongestLineBytes, 1}), Severity::error,
                          "the line is too long",

@@ -33,7 +33,7 @@ struct Place {
 
 Diagnostic diagnostic_at(const Place& place, Severity severity, std::string message, std::string note = "");
 
-/// Valid UTF-8 without a byte-order mark or NUL bytes; `name` is the file as the user named it.
+/// Valid UTF-8 without a byte-order mark or control characters; `name` is the file as the user named it.
 class SourceText {
  public:
   SourceText(std::string name, std::string text);
@@ -55,8 +55,8 @@ class SourceText {
   std::vector<std::size_t> line_starts_;
 };
 
-/// Reads `file`, which has to be a regular file of at most 256 KiB of valid UTF-8, not blank, in lines of at
-/// most 4,096 bytes. Anything else is an error: parsers crash or stall on what these checks keep away from
+/// Reads `file`, which has to be a regular file of at most 256 KiB of valid UTF-8 without control characters, not blank, in
+/// lines of at most 4,096 bytes. Anything else is an error: parsers crash or stall on what these checks keep away from
 /// them.
 std::variant<SourceText, Diagnostic> read_source(const std::filesystem::path& file);
 

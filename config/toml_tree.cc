@@ -182,9 +182,23 @@ Span statement_at(const SourceText& source, const std::string& text, std::size_t
   return {first.offset, end - first.offset};
 }
 
-}  // namespace
+/// "\u0000" in a text: what takes a text of a config, a system call or a program, would take what is before it.
+void find_zeros(const TomlNode& node, const SourceText& source, std::vector<Diagnostic>& problems) {
+  const auto has_zero = [](const std::string& text) { return text.find('\0') != text.npos; };
+  const auto* text = std::get_if<std::string>(&node.value);
+  if (node.kind == TomlNode::Kind::scalar && text && has_zero(*text))
+    problems.push_back(diagnostic_at(source.place(node.place), Severity::error, "a text with a zero in it",
+                                     "no program and no file takes one: leave \\u0000 out"));
+  for (const TomlNode& each : node.elements) find_zeros(each, source, problems);
+  for (const auto& [name, child] : node.children) {
+    if (has_zero(name))
+      problems.push_back(diagnostic_at(source.place(child.key), Severity::error, "a key with a zero in it",
+                                       "leave \\u0000 out"));
+    find_zeros(child, source, problems);
+  }
+}
 
-TomlDocument parse_toml(const SourceText& source) {
+TomlDocument parsed_toml(const SourceText& source) {
   TomlDocument document;
   if (const auto deep = find_deep_nesting(source.text())) {
     document.problems.push_back(diagnostic_at(source.place({*deep, 1}), Severity::error, "nested too deep",
@@ -226,6 +240,14 @@ TomlDocument parse_toml(const SourceText& source) {
     if (text == before) texts.pop_back();
     for (std::string& section : twice) texts.insert(texts.begin(), std::move(section));
   }
+  return document;
+}
+
+}  // namespace
+
+TomlDocument parse_toml(const SourceText& source) {
+  TomlDocument document = parsed_toml(source);
+  for (const TomlNode& root : document.roots) find_zeros(root, source, document.problems);
   return document;
 }
 

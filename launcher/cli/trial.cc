@@ -49,6 +49,8 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
     throw Error("the folder '" + plan.folder.string() +
                 "', in which the trial is to run, can't be entered: " + error.message());
   TrialRun run(std::move(own), plan.spec, place, signals);
+  signals.around_suspension(
+      {[&run] { run.suspend(); }, [&run](TrialRun::Clock::duration suspended) { run.resume(suspended); }});
   std::optional<int> stopped_by;
   while (!run.look()) {
     const auto signal = signals.wait(kLookEvery, {run.end_descriptor()});

@@ -75,7 +75,10 @@ std::optional<ReceivedSignal> Signals::next() {
 std::optional<int> Signals::asked_to_end(bool warning_too) {
   while (const auto signal = next()) {
     if (signal->number == SIGTSTP) {
+      const auto begin = std::chrono::steady_clock::now();
+      if (around_suspension_.before) around_suspension_.before();
       kill(getpid(), SIGSTOP);
+      if (around_suspension_.after) around_suspension_.after(std::chrono::steady_clock::now() - begin);
     } else if (signal->number == SIGUSR1 ? warning_too : asks_to_end(signal->number)) {
       return signal->number;
     }

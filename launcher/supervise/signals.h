@@ -4,7 +4,9 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "launcher/supervise/file_descriptor.h"
@@ -37,6 +39,13 @@ class Signals {
   std::array<int, 2> descriptors() const { return {descriptor_.get(), requests_.get()}; }
   std::optional<ReceivedSignal> next();
 
+  /// What asked_to_end() and wait() call before they suspend this process, and when it goes on.
+  struct AroundSuspension {
+    std::function<void()> before;
+    std::function<void(std::chrono::steady_clock::duration)> after;  // that it was suspended
+  };
+  void around_suspension(AroundSuspension calls) { around_suspension_ = std::move(calls); }
+
   /// While there are no ranks to hand them to: the first of those that are there which asks to end, which SIGUSR1 does if
   /// `warning_too`. One that suspends is obeyed, and the others are passed over.
   std::optional<int> asked_to_end(bool warning_too);
@@ -51,6 +60,7 @@ class Signals {
   FileDescriptor descriptor_;
   FileDescriptor requests_;
   bool is_keeper_ = false;
+  AroundSuspension around_suspension_;
   sigset_t former_mask_;
   struct sigaction former_pipe_, former_file_limit_, former_child_;
 };

@@ -55,6 +55,10 @@ class Sweep {
         trials_(known_trials(run.folder, plan, yardstick_of(run.settings), state)),
         places_(static_cast<std::size_t>(places_of(run)), false),
         line_(run.is_terminal) {
+    signals_.around_suspension({[this] { suspend(); },
+                                [this](TrialRun::Clock::duration suspended) {
+                                  for (const Running& each : running_) each.trial->resume(suspended);
+                                }});
     for (const Trial& trial : trials_) {
       if (trial.result.status == TrialStatus::waiting || run_.settings.early_stopping == kNoStopping)
         continue;
@@ -189,6 +193,12 @@ class Sweep {
     trial.result = TrialResult();
     trial.result.status = TrialStatus::waiting;
     state_.reset(trial.planned.id);
+  }
+
+  /// With all its trials, whose cores others are to have.
+  void suspend() {
+    line_.erase();
+    for (const Running& each : running_) each.trial->suspend();
   }
 
   void stop_all(int signal) {

@@ -31,6 +31,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
 constexpr Seconds kFolderPatience{10};  // for what a trial that was killed still writes
+constexpr Seconds kSuspendPatience{2};
 constexpr std::size_t kLongestReason = 400;
 
 /// Variables that would put values over the trial's config once more.
@@ -159,6 +160,27 @@ void TrialRun::end_within_grace(int signal) {
   const Seconds grace = Seconds(spec_.planned.cell.grace_seconds) + kMoreGrace;
   killed_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
   kill(pid_, signal);
+}
+
+void TrialRun::suspend() {
+  if (wait_status_) return;
+  kill(pid_, SIGTSTP);
+  // Its launcher stops last. Told to go on before it has stopped, it would stay so.
+  const auto patience = Clock::now() + kSuspendPatience;
+  while (Clock::now() < patience) {
+    siginfo_t info = {};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG) != 0 ||
+        info.si_pid == pid_)
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void TrialRun::resume(Clock::duration suspended) {
+  if (wait_status_) return;
+  kill(pid_, SIGCONT);
+  start_ += suspended;
+  if (killed_at_) *killed_at_ += suspended;
 }
 
 void TrialRun::kill_now() { kill(pid_, SIGKILL); }

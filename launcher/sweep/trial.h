@@ -77,6 +77,10 @@ class TrialRun {
   /// At once.
   void kill_now();
 
+  /// Stops all its processes, until it is resumed; what it was suspended for does not count as its time.
+  void suspend();
+  void resume(Clock::duration suspended);
+
   /// Of one that has ended: by a signal, or as after one, and not because it was told to?
   bool was_signalled() const;
   /// Of one that has ended: nothing if it was interrupted before it was done.

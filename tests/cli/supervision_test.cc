@@ -22,6 +22,7 @@ using ::testing::Not;
 using testing::Process;
 using testing::ProcessResult;
 using testing::Sandbox;
+using testing::state_of;
 
 /// The process ids that scripts write to files called NAME.pid.
 std::vector<pid_t> pids_in(const Sandbox& sandbox) {
@@ -36,13 +37,6 @@ std::vector<pid_t> pids_in(const Sandbox& sandbox) {
 
 bool all_are_gone(const std::vector<pid_t>& pids) {
   return std::none_of(pids.begin(), pids.end(), is_running);
-}
-
-char state_of(pid_t pid) {
-  std::string text;
-  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
-  const std::size_t name_end = text.rfind(')');
-  return name_end == std::string::npos ? '?' : text.at(name_end + 2);
 }
 
 std::string host_name() {

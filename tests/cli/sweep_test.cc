@@ -172,6 +172,34 @@ TEST(Sweep, IsStoppedByASignalAndGoesOn) {
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 13u);
 }
 
+TEST(Sweep, IsSuspendedWithItsTrials) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "for i in $(seq 20); do date +%s >> beats.log; sleep 0.05; done\n"
+                 "echo '{\"score\": 1}' >> $HOOKLINE_RUN_DIR/metrics.jsonl\n");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\nmax_parallel = 2\n"
+                       "trial_limit_seconds = 20\n[grid]\nargs.a = [1, 2]\n");
+  const auto begun = std::chrono::steady_clock::now();
+  Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml", "--json"}));
+  ASSERT_TRUE(testing::eventually(
+      [&] { return sandbox.has("beats.log") && lines_in(sandbox.read("beats.log")) > 2; }));
+  sweep.signal(SIGTSTP);
+  ASSERT_TRUE(testing::eventually([&] { return testing::state_of(sweep.pid()) == 'T'; }));
+  const std::size_t beats = lines_in(sandbox.read("beats.log"));
+  constexpr double kPause = 2;
+  std::this_thread::sleep_for(std::chrono::duration<double>(kPause));
+  EXPECT_EQ(lines_in(sandbox.read("beats.log")), beats) << "its trials stand still too";
+  sweep.signal(SIGCONT);
+  const ProcessResult result = sweep.wait();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(lines_in(sandbox.read("beats.log")), 40u);
+  std::istringstream rows(result.out);
+  for (std::string row; std::getline(rows, row);)
+    EXPECT_LT(Json::parse(row).at("trial_seconds").at("mean"), took.count() - kPause + 0.001) << row;
+}
+
 TEST(Sweep, HasItsFolderForItself) {
   const Sandbox sandbox;
   sandbox.script("train", "touch started\nuntil [ -e go ]; do sleep 0.01; done\n" + kTrain);

@@ -197,12 +197,17 @@ std::int64_t peak_memory_kb(pid_t pid) {
   return -1;
 }
 
-bool is_running(pid_t pid) {
+char state_of(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
-  if (!std::getline(status, text)) return false;
+  if (!std::getline(status, text)) return '?';
   const std::size_t name_end = text.rfind(')');  // the name before it may hold anything
-  return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
+  return name_end != std::string::npos && text.size() > name_end + 2 ? text[name_end + 2] : '?';
+}
+
+bool is_running(pid_t pid) {
+  const char state = state_of(pid);
+  return state != '?' && state != 'Z';
 }
 
 }  // namespace hookline::testing

@@ -98,6 +98,9 @@ std::vector<pid_t> children_of(pid_t parent);
 /// The most that a running process has had in memory so far.
 std::int64_t peak_memory_kb(pid_t pid);
 
+/// 'T' of a process that is stopped, 'Z' of one that waits to be reaped, …; '?' of none.
+char state_of(pid_t pid);
+
 /// Is the process there, and not just waiting to be reaped?
 bool is_running(pid_t pid);
 

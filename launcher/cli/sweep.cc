@@ -166,14 +166,11 @@ void tell_of_failures(const std::vector<Trial>& trials, const SweepRun& run) {
 std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path& file, const char* what) {
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
                                  [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
-  std::string comment;  // a value may have lines of its own
-  for (const char c : shell_line(best->program))
-    comment += c == '\n' ? std::string("\n#   ") : std::string(1, c);
   replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
-                         comment + "\n" + best->cell.config);
+                         shown_shell_line(best->program) + "\n" + best->cell.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   command.insert(command.end(), best->program.begin(), best->program.end());
-  return shell_line(command);
+  return shown_shell_line(command);
 }
 
 /// The winner as a config, and the fastest of those that do as well, if that is another one.
@@ -233,7 +230,7 @@ SweepFacts facts_of(const fs::path& file, const SweepFile& sweep, const SweepMac
   facts.name = file.stem().string();
   std::vector<std::string> command = {"hookline", "sweep"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  facts.command = shell_line(command);
+  facts.command = shown_shell_line(command);
   facts.machine = host_name() + ", " + count_text(machine.cores.size(), "core");
   if (machine.gpus > 0) facts.machine += ", " + count_text(static_cast<std::size_t>(machine.gpus), "GPU");
   const std::time_t now = std::time(nullptr);

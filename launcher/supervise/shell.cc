@@ -28,6 +28,31 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string shown_shell_line(const std::vector<std::string>& words) {
+  const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; };
+  std::string line;
+  for (const std::string& word : words) {
+    line += line.empty() ? "" : " ";
+    if (std::none_of(word.begin(), word.end(), is_control)) {
+      line += shell_word(word);
+      continue;
+    }
+    line += "$'";
+    for (const char c : word) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\%03o", static_cast<unsigned char>(c));
+      line += c == '\n'                ? std::string("\\n")
+              : c == '\t'              ? std::string("\\t")
+              : c == '\r'              ? std::string("\\r")
+              : is_control(c)          ? std::string(code)
+              : c == '\'' || c == '\\' ? std::string("\\") + c
+                                       : std::string(1, c);
+    }
+    line += "'";
+  }
+  return line;
+}
+
 CommandOutput output_of(const std::vector<std::string>& command) {
   FILE* const pipe = popen((shell_line(command) + " 2>&1").c_str(), "r");
   if (!pipe) throw std::system_error(errno, std::generic_category(), "can't run '" + command[0] + "'");

@@ -12,6 +12,10 @@ std::string shell_word(const std::string& word);
 /// Words as one line.
 std::string shell_line(const std::vector<std::string>& words);
 
+/// The same for people: newlines and other control characters as $'\n', which bash, zsh and ksh take, so that it is a line, and
+/// no terminal obeys it.
+std::string shown_shell_line(const std::vector<std::string>& words);
+
 struct CommandOutput {
   std::string text;   // standard output and error, without newlines at the end
   int exit_code = 0;  // a shell's: 127 if there is no such program

@@ -275,6 +275,20 @@ TEST(Sweep, JudgesByTheMetricThatItHasNow) {
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 2u);
 }
 
+TEST(Sweep, KeepsABestThatIsReadWhateverItsArgumentsAre) {
+  const Sandbox sandbox;
+  sandbox.script("train", kTrain);
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n[grid]\n"
+                       "args.a = [\"x\\ry\\u001b'\\\\\\nz\"]\n");
+  const ProcessResult result = sandbox.run({"sweep", "s.toml"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string command = "./train --a $'x\\ry\\033\\'\\\\\\nz'\n";
+  EXPECT_THAT(result.out, HasSubstr(command));
+  EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("#   " + command));
+  EXPECT_EQ(sandbox.run({"config", "validate", "hookline-sweeps/s/best.toml"}).exit_code, 0);
+}
+
 TEST(Sweep, GivesEachTrialFoldersOfItsOwn) {
   const Sandbox sandbox;
   sandbox.script(

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,8 +18,15 @@ namespace {
 
 constexpr std::size_t kLongestLine = 1 << 20;
 
-/// NaN and infinities, which JSON has not, are written as bare words: by Python one way, by printf another.
-std::string without_words(const std::string& line) {
+/// How long the number at the start of `text` is, if it is too large for one; else 0.
+std::size_t length_of_overflow(std::string_view text) {
+  const std::size_t length = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
+  if (length == 0) return 0;
+  return std::isinf(std::strtod(std::string(text.substr(0, length)).c_str(), nullptr)) ? length : 0;
+}
+
+/// NaN and infinities, which JSON has not, are written as bare words, by Python one way, by printf another, or as 1e999.
+std::string without_infinities(const std::string& line) {
   static constexpr std::array<std::string_view, 3> kWords = {"infinity", "nan", "inf"};
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   const auto begins = [&](std::size_t at, std::string_view word) {
@@ -27,6 +35,12 @@ std::string without_words(const std::string& line) {
         return false;
     return at + word.size() == line.size() || !is_letter(line[at + word.size()]);
   };
+  const auto begins_number = [&](std::size_t at) {
+    const auto is_of_number = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '+' || c == '-';
+    };
+    return is_of_number(line[at]) && (at == 0 || !is_of_number(line[at - 1]));
+  };
   std::string text;
   bool in_text = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -34,11 +48,14 @@ std::string without_words(const std::string& line) {
     const std::size_t word_at = i + (line[i] == '-' || line[i] == '+');
     const auto word = std::find_if(kWords.begin(), kWords.end(),
                                    [&](std::string_view each) { return begins(word_at, each); });
-    if (in_text || word == kWords.end()) {
+    const std::size_t length = word != kWords.end() ? word_at + word->size() - i
+                               : begins_number(i)   ? length_of_overflow(std::string_view(line).substr(i))
+                                                    : 0;
+    if (in_text || length == 0) {
       text += line[i];
     } else {
       text += "null";
-      i = word_at + word->size() - 1;
+      i += length - 1;
     }
   }
   return text;
@@ -49,7 +66,7 @@ std::string without_words(const std::string& line) {
 std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
   using Json = nlohmann::json;
   Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) json = Json::parse(without_words(line), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) json = Json::parse(without_infinities(line), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   return json;
 }
@@ -87,11 +104,7 @@ void MetricsFile::finish() {
 
 void MetricsFile::take(const std::string& line) {
   const std::optional<nlohmann::json> json = read_metrics_line(line);
-  if (!json) {
-    if (!metric_.empty() && line.find(nlohmann::json(metric_).dump() + ":") != line.npos)
-      points_.push_back({step_.value_or(0), std::numeric_limits<double>::quiet_NaN()});  // 1e999
-    return;
-  }
+  if (!json) return;
   step_ = step_of(*json, lines_++);
   for (const auto& [name, value] : json->items()) {
     if (name == kStepOfLine) continue;

@@ -418,6 +418,22 @@ TEST(Metrics, AreReadAsTheyAreWritten) {
   EXPECT_THAT(metrics.names(), ElementsAre("loss", "rate"));
 }
 
+TEST(Metrics, PassOverLinesThatNobodyCanRead) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("metrics.jsonl",
+                                 "{\"step\": 1, \"loss\": 0.5, \"grad_norm\": 1e999}\n"
+                                 "{\"step\": 2, \"loss\": 0.4}{\"step\": 3, \"loss\": 0.3}\n"
+                                 "{\"step\": 4, \"loss\": 0.2\n"
+                                 "{\"step\": 5, \"loss\" : -1e999, \"rate\": 1e-999, \"at\": \"1e999\"}\n");
+  MetricsFile metrics(file, "loss");
+  metrics.finish();
+  ASSERT_THAT(metrics.points(), SizeIs(2));
+  EXPECT_EQ(metrics.points()[0].value, 0.5);
+  EXPECT_EQ(metrics.points()[1].step, 5);
+  EXPECT_TRUE(std::isnan(metrics.points()[1].value));
+  EXPECT_THAT(metrics.names(), ElementsAre("grad_norm", "loss", "rate"));
+}
+
 TEST(Metrics, TakeADivergedRunForOne) {
   const TemporaryFolder folder;
   for (const std::string word :

@@ -135,6 +135,21 @@ std::vector<std::string> chosen_again(const Flags& flags, const std::vector<Tria
   return chosen;
 }
 
+/// What was ended early by another rule than the file's has no result any more; all that it has left stays beside it.
+void reset_those_of_other_rules(const SweepRun& run, SweepState& state) {
+  std::size_t count = 0;
+  for (const Trial& trial : state.trials()) {
+    if (!was_ended_by_another_rule(trial.result, yardstick_of(run.settings))) continue;
+    set_aside(folder_of_trial(run.folder, trial.planned.id));
+    state.reset(trial.planned.id);
+    ++count;
+  }
+  if (count)
+    log::info(count_text(count, "trial") + " that " + (count == 1 ? "was" : "were") +
+              " ended early, by another rule, metric or goal than the file's, " +
+              (count == 1 ? "runs" : "run") + " again");
+}
+
 /// They wait again; what they have left stays beside them. Throws UsageError.
 void reset_some(const Flags& flags, const fs::path& folder, const TrialsInJobs& busy, SweepState& state) {
   const std::vector<std::string> chosen = chosen_again(flags, state.trials());
@@ -268,6 +283,9 @@ ArrayRequest request_of(const SweepRun& run, const std::string& name, const Flag
 /// The job as it would be submitted. Looks at the sweep's folder, and changes nothing.
 int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& request, const Flags& flags) {
   std::vector<Trial> trials = recorded_trials(run.folder, plan);
+  for (Trial& trial : trials)
+    if (was_ended_by_another_rule(trial.result, yardstick_of(run.settings)))
+      trial.result.status = TrialStatus::waiting;
   for (const std::string& id : chosen_again(flags, trials))
     for (Trial& trial : trials)
       if (trial.planned.id == id) trial.result.status = TrialStatus::waiting;
@@ -311,6 +329,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
                job);
     return kBadInput;
   }
+  reset_those_of_other_rules(run, state);
   reset_some(flags, run.folder, busy, state);
   std::vector<Trial> trials = state.trials();
   const std::size_t ended = count_ended(trials);

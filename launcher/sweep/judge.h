@@ -14,16 +14,25 @@ struct Yardstick {
   std::string metric;  // empty: trials are only run
   std::string goal = "min";
   std::string metric_value = "last";
+  std::string early_stopping = {};  // "median from step 10"; empty: no trial is ended early
 
   bool smaller_is_better() const { return goal == "min"; }
   /// Tells those apart that may judge otherwise.
   std::string name() const;
+  /// The same of trials that are ended early.
+  std::string name_of_early_end() const;
 };
+
+/// Was a trial ended early by what does not hold any more, another rule, metric or goal?
+bool was_ended_by_another_rule(const TrialResult& result, const Yardstick& by);
 
 Yardstick yardstick_of(const SweepSettings& settings);
 
 /// Judges a trial whose launch has ended well.
 void judge(const MetricsFile& metrics, const Yardstick& by, TrialResult& result);
+
+/// As much of what a program or its launch says as a table has room for.
+std::string shortened_reason(const std::string& reason);
 
 /// Why a trial has failed whose last value is none.
 std::string not_a_number(const Yardstick& by, const History& points);

@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookEvery{200};
-constexpr const char* kNoStopping = "none";
 
 /// Of the `index`-th GPU that this process sees.
 std::string gpu_name(std::size_t index) {
@@ -43,7 +42,8 @@ struct Running {
   std::size_t index = 0;  // among the trials
   std::size_t place = 0;
   std::unique_ptr<TrialRun> trial;
-  std::int64_t rung = 0;  // the last at which it was compared with others
+  std::int64_t rung = 0;     // the last at which it was compared with others
+  std::size_t compared = 0;  // values that it had logged then
 };
 
 class Sweep {
@@ -60,13 +60,16 @@ class Sweep {
                                   for (const Running& each : running_) each.trial->resume(suspended);
                                 }});
     for (const Trial& trial : trials_) {
-      if (trial.result.status == TrialStatus::waiting || run_.settings.early_stopping == kNoStopping)
-        continue;
+      if (trial.result.status == TrialStatus::waiting || !run_.settings.stops_early()) continue;
       MetricsFile metrics(metrics_of(folder_of(trial)), run_.settings.metric);
       metrics.finish();
       remember(trial.result.status, metrics.points());
     }
   }
+
+  ~Sweep() { signals_.around_suspension({}); }
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
 
   SweepEnd run() {
     while (true) {
@@ -157,34 +160,36 @@ class Sweep {
   void check_hope(Running& each) {
     const SweepSettings& settings = run_.settings;
     const History& own = each.trial->metrics().points();
-    if (each.trial->is_told_to_end() || own.empty() || settings.early_stopping == kNoStopping ||
+    if (each.trial->is_told_to_end() || own.empty() || !settings.stops_early() ||
         trials_[each.index].planned.is_baseline)
       return;
     const Yardstick by = yardstick_of(settings);
-    if (!std::isfinite(own.back().value))
-      return each.trial->tell_to_end(TrialStatus::failed, not_a_number(by, own));
+    if (own.size() == each.compared) return;
+    each.compared = own.size();
+    if (has_diverged(own, settings.early_stopping_from))
+      return each.trial->tell_to_end(TrialStatus::failed, not_a_number(by, own), by.name_of_early_end());
     const bool by_median = settings.early_stopping == "median";
     const std::int64_t rung = rung_at(own.back().step, settings.early_stopping_from);
     if (!by_median && rung == each.rung) return;
     each.rung = rung;
     std::string why;
     if (by_median) {
-      why = hopeless_by_median(own, done_, by.smaller_is_better(), settings.early_stopping_from);
+      why = hopeless_by_median(own, pointers_to(done_), by.smaller_is_better(), settings.early_stopping_from);
     } else {
-      std::vector<History> others = done_;  // all that came to the rung, wherever they ended
-      others.insert(others.end(), stopped_.begin(), stopped_.end());
+      Histories others = pointers_to(done_);  // all that came to the rung, wherever they ended
+      for (const History& stopped : stopped_) others.push_back(&stopped);
       for (const Running& other : running_)
-        if (&other != &each) others.push_back(other.trial->metrics().points());
+        if (&other != &each) others.push_back(&other.trial->metrics().points());
       why = hopeless_by_halving(own, others, by.smaller_is_better(), settings.early_stopping_from);
     }
-    if (!why.empty()) each.trial->tell_to_end(TrialStatus::stopped, why);
+    if (!why.empty()) each.trial->tell_to_end(TrialStatus::stopped, why, by.name_of_early_end());
   }
 
   void end(const Running& each, const TrialResult& result) {
     Trial& trial = trials_[each.index];
     trial.result = result;
     state_.end(trial.planned.id, result);
-    if (run_.settings.early_stopping != kNoStopping) remember(result.status, each.trial->metrics().points());
+    if (run_.settings.stops_early()) remember(result.status, each.trial->metrics().points());
     places_[each.place] = false;
     line_.tell(line_of(trial, ended(), trials_.size(), run_.settings.metric, run_.same));
   }
@@ -241,6 +246,12 @@ class Sweep {
       text +=
           " | " + running_text(trials_[each.index], each.trial->metrics(), run_.settings.metric, run_.same);
     line_.show(text);
+  }
+
+  static Histories pointers_to(const std::vector<History>& histories) {
+    Histories pointers;
+    for (const History& each : histories) pointers.push_back(&each);
+    return pointers;
   }
 
   const SweepRun& run_;

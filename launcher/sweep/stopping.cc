@@ -39,14 +39,19 @@ std::optional<double> value_at(const History& history, std::int64_t step) {
 
 bool is_better(double a, double b, bool smaller_is_better) { return smaller_is_better ? a < b : a > b; }
 
-std::string hopeless_by_median(const History& own, const std::vector<History>& ended, bool smaller_is_better,
+bool has_diverged(const History& own, std::int64_t from) {
+  return own.size() > 1 && own.back().step >= from && !std::isfinite(own.back().value) &&
+         !std::isfinite(own[own.size() - 2].value);
+}
+
+std::string hopeless_by_median(const History& own, const Histories& ended, bool smaller_is_better,
                                std::int64_t from) {
   if (own.empty() || own.back().step < from) return "";
   const std::int64_t step = own.back().step;
   std::vector<double> averages;
-  for (const History& other : ended)
+  for (const History* other : ended)
     if (const auto average =
-            other.empty() || other.back().step < step ? std::nullopt : average_until(other, step))
+            other->empty() || other->back().step < step ? std::nullopt : average_until(*other, step))
       averages.push_back(*average);
   if (averages.size() < kFewestOthers) return "";
   std::sort(averages.begin(), averages.end());
@@ -68,15 +73,15 @@ std::int64_t rung_at(std::int64_t step, std::int64_t from) {
   return rung;
 }
 
-std::string hopeless_by_halving(const History& own, const std::vector<History>& others,
-                                bool smaller_is_better, std::int64_t from) {
+std::string hopeless_by_halving(const History& own, const Histories& others, bool smaller_is_better,
+                                std::int64_t from) {
   const std::int64_t rung = own.empty() ? 0 : rung_at(own.back().step, from);
   if (rung == 0) return "";
   const std::optional<double> value = value_at(own, rung);
   if (!value) return "";
   std::size_t there = 1, better = 0;
-  for (const History& other : others) {
-    const std::optional<double> theirs = value_at(other, rung);
+  for (const History* other : others) {
+    const std::optional<double> theirs = value_at(*other, rung);
     if (!theirs) continue;
     ++there;
     better += is_better(*theirs, *value, smaller_is_better);

@@ -16,7 +16,6 @@
 namespace hookline {
 namespace {
 
-constexpr const char* kNone = "none";
 constexpr const char* kArguments = "args";
 constexpr const char* kZip = "zip";
 constexpr const char* kSeedsAdvice =
@@ -192,7 +191,7 @@ class Reader {
     const auto refuse = [&](const char* needs, const char* instead) {
       error(node.place, "an array job can't keep '" + name + "': " + needs, instead);
     };
-    if (name == "early_stopping" && now.early_stopping != kNone)
+    if (name == "early_stopping" && now.stops_early())
       refuse("its trials do not see each other", "write \"none\", or run the sweep without --scheduler");
     if (name == "budget_seconds" && now.budget)
       refuse("Slurm begins trials without asking how long others have run",

@@ -28,6 +28,8 @@ struct SweepSettings {
   std::optional<std::int64_t> max_parallel = 1;  // none: as many as the machine has cores or GPUs for
   std::string early_stopping = "none";           // "none", "median" or "halving"
   std::int64_t early_stopping_from = 10;         // the first step at which a trial may be ended
+
+  bool stops_early() const { return early_stopping != "none"; }
 };
 
 /// A key of [sweep], for reading and for documentation.

@@ -32,7 +32,6 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
 constexpr Seconds kFolderPatience{10};  // for what a trial that was killed still writes
 constexpr Seconds kSuspendPatience{2};
-constexpr std::size_t kLongestReason = 400;
 
 /// Variables that would put values over the trial's config once more.
 bool is_of_config(const std::string& variable) {
@@ -47,8 +46,7 @@ std::string last_error_in(const fs::path& log) {
   std::string found;
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(kError)) found = line.substr(kError.size());
-  if (found.size() > kLongestReason) found = found.substr(0, kLongestReason) + " …";
-  return found;
+  return shortened_reason(found);
 }
 
 FileDescriptor open_log(const fs::path& file) {
@@ -143,14 +141,17 @@ bool TrialRun::look() {
   const auto now = Clock::now();
   if (killed_at_ && now >= *killed_at_) kill_now();
   if (!killed_at_ && spec_.limit_seconds && Seconds(now - start_).count() >= *spec_.limit_seconds)
-    tell_to_end(TrialStatus::failed, "it was not done after " + seconds_text(Seconds(*spec_.limit_seconds)) +
-                                         " (trial_limit_seconds)");
+    tell_to_end(
+        TrialStatus::failed,
+        "it was not done after " + seconds_text(Seconds(*spec_.limit_seconds)) + " (trial_limit_seconds)",
+        spec_.by.name());
   return false;
 }
 
-void TrialRun::tell_to_end(TrialStatus as, const std::string& reason) {
+void TrialRun::tell_to_end(TrialStatus as, const std::string& reason, const std::string& judged_by) {
   ended_as_ = as;
   reason_ = reason;
+  judged_by_ = judged_by;
   end_within_grace(SIGTERM);
 }
 
@@ -213,6 +214,7 @@ TrialResult TrialRun::result() {
   if (ended_as_) {
     result.status = *ended_as_;
     result.reason = reason_;
+    result.judged_by = judged_by_;
   } else if (outcome == Outcome(Exited{0})) {
     result.ran_well = true;
     judge(metrics_, spec_.by, result);

@@ -68,8 +68,8 @@ class TrialRun {
   /// To be called again and again: has it ended? Reads what it has logged, and sees to it that it keeps to its time.
   bool look();
 
-  /// Ends it, since it has failed or is hopeless; that is its result then.
-  void tell_to_end(TrialStatus as, const std::string& reason);
+  /// Ends it, since it has failed or is hopeless, as `judged_by` says; that is its result then.
+  void tell_to_end(TrialStatus as, const std::string& reason, const std::string& judged_by);
   bool is_told_to_end() const { return ended_as_.has_value(); }
 
   /// Ends it for what is no fault of its own.
@@ -98,7 +98,7 @@ class TrialRun {
   FileDescriptor end_;
   Clock::time_point start_;
   std::optional<TrialStatus> ended_as_;
-  std::string reason_;
+  std::string reason_, judged_by_;
   std::optional<Clock::time_point> killed_at_;
   std::optional<int> wait_status_;
 };

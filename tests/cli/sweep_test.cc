@@ -407,6 +407,29 @@ TEST(Sweep, EndsHopelessTrials) {
   }
 }
 
+TEST(Sweep, TriesAgainWhatAnotherRuleHasEnded) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "for s in 1 2 3 4; do echo \"{\\\"step\\\": $s, \\\"score\\\": $2}\" >> "
+                 "$HOOKLINE_RUN_DIR/metrics.jsonl; done\n[ $2 -gt 1 ] || [ -e go ] || exec sleep 1000\n");
+  const auto run = [&](const std::string& goal, const std::string& rule) {
+    sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\ngoal = \"" + goal +
+                                       "\"\nearly_stopping = \"" + rule +
+                                       "\"\nearly_stopping_from = 3\n[grid]\nargs.score = [9, 8, 7, 1]\n");
+    return sandbox.run({"sweep", "s.toml"});
+  };
+  EXPECT_THAT(run("max", "median").out, HasSubstr("0, 1 stopped  score=1\n"));
+  EXPECT_THAT(run("max", "median").err, HasSubstr("hookline: 4 trials, 4 of them done before; "));
+  sandbox.folder.write("go", "");
+  const ProcessResult result = run("min", "median");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("hookline: 1 trial that was ended early, by another rule, metric or goal "
+                              "than the file's, runs again\n"),
+                    HasSubstr("hookline: 4 trials, 3 of them done before; ")));
+  EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("  ./train --score 1\n"));
+}
+
 TEST(Sweep, ComparesWithThoseThatHalvingHasEnded) {
   const Sandbox sandbox;
   sandbox.script("train",

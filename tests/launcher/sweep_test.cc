@@ -460,8 +460,25 @@ History history(const std::vector<double>& values) {
   return history;
 }
 
+Histories pointers_to(const std::vector<History>& histories) {
+  Histories pointers;
+  for (const History& each : histories) pointers.push_back(&each);
+  return pointers;
+}
+
+TEST(EarlyStopping, TakesARunForDivergedThatStaysSo) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(has_diverged({}, 1));
+  EXPECT_FALSE(has_diverged(history({nan}), 1)) << "it may recover";
+  EXPECT_FALSE(has_diverged(history({1, nan}), 1));
+  EXPECT_FALSE(has_diverged(history({nan, nan, 1}), 1)) << "it has";
+  EXPECT_TRUE(has_diverged(history({1, nan, nan}), 3));
+  EXPECT_FALSE(has_diverged(history({1, nan, nan}), 4)) << "no trial is ended yet";
+}
+
 TEST(EarlyStopping, EndsWhatIsBehindTheMedian) {
-  const std::vector<History> ended = {history({1, 2, 3, 4}), history({2, 4, 6, 8}), history({3, 6, 9, 12})};
+  const std::vector<History> trials = {history({1, 2, 3, 4}), history({2, 4, 6, 8}), history({3, 6, 9, 12})};
+  const Histories ended = pointers_to(trials);
   // At step 3 the others' averages are 2, 4 and 6.
   EXPECT_EQ(hopeless_by_median(history({1, 3, 4}), ended, false, 2), "");
   EXPECT_EQ(hopeless_by_median(history({1, 3, 3.5}), ended, false, 2),
@@ -478,8 +495,9 @@ TEST(EarlyStopping, EndsWhatIsBehindTheMedian) {
 }
 
 TEST(EarlyStopping, LetsAThirdGoOnBeyondARung) {
-  std::vector<History> others;
-  for (const double value : {1.0, 2.0, 3.0, 4.0, 5.0}) others.push_back(history({value, value, value}));
+  std::vector<History> trials;
+  for (const double value : {1.0, 2.0, 3.0, 4.0, 5.0}) trials.push_back(history({value, value, value}));
+  const Histories others = pointers_to(trials);
   // Six have reached the rung, of which two go on.
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 4.5}), others, false, 3), "");
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 3.5}), others, false, 3),

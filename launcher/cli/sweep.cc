@@ -51,6 +51,13 @@ struct Flags {
 
   bool on_slurm() const { return !scheduler.empty(); }
 
+  /// Those that run again what has a result.
+  std::string again() const {
+    std::string names = retry_failed ? "--retry-failed" : "";
+    if (!rerun.empty()) names += std::string(names.empty() ? "" : " and ") + "--rerun";
+    return names;
+  }
+
   /// Throws UsageError.
   void check() const {
     if (on_slurm() && scheduler != "slurm")
@@ -434,6 +441,7 @@ int sweep(const Arguments& arguments) {
     run.uses_gpus = cells.uses_gpus();
     run.same = read.sweep.fixed;
     run.is_terminal = isatty(2) != 0;
+    run.again = flags.again();
     SweepFacts facts = facts_of(file, read.sweep, run.machine, arguments);
     std::optional<ArrayRequest> request;
     if (flags.on_slurm()) {

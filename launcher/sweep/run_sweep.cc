@@ -227,7 +227,8 @@ class Sweep {
       }
     }
     log::info("stopped with " + std::to_string(ended()) + " of " + std::to_string(trials_.size()) +
-              " trials done; the same command goes on from there");
+              " trials done; the same command" + (run_.again.empty() ? "" : ", without " + run_.again + ",") +
+              " goes on from there");
   }
 
   std::string time_left() const {

@@ -29,6 +29,7 @@ struct SweepRun {
   bool uses_gpus = false;
   Assignments same;  // values that need not be told
   bool is_terminal = false;
+  std::string again = {};  // the flags that have run some trials again, for people
 };
 
 /// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.

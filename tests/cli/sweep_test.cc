@@ -172,6 +172,21 @@ TEST(Sweep, IsStoppedByASignalAndGoesOn) {
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 13u);
 }
 
+TEST(Sweep, SaysHowItGoesOnWithoutRunningTheSameAgain) {
+  const Sandbox sandbox;
+  sandbox.script("train", kTrain);
+  sandbox.folder.write("s.toml", kSweep);
+  ASSERT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
+  const std::string plan = sandbox.run({"sweep", "s.toml", "--dry-run"}).out;
+  sandbox.script("train", kTrain + "touch again\nsleep 1000\n");
+  Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml", "--rerun", plan.substr(0, 12)}));
+  ASSERT_TRUE(testing::eventually([&] { return sandbox.has("again"); }));
+  sweep.signal(SIGINT);
+  EXPECT_THAT(sweep.wait().err,
+              HasSubstr("hookline: stopped with 11 of 12 trials done; the same command, without "
+                        "--rerun, goes on from there\n"));
+}
+
 TEST(Sweep, IsSuspendedWithItsTrials) {
   const Sandbox sandbox;
   sandbox.script("train",

@@ -613,22 +613,26 @@ TEST(Sweep, LosesNothingToAFullDisk) {
 }
 
 TEST(Sweep, AddsLittleToAShortTrial) {
-  const Sandbox sandbox;
-  sandbox.folder.write("s.toml",
-                       "[sweep]\nprogram = [\"/bin/true\"]\n[grid]\nargs.a = { from = 1, to = 500 }\n");
-  ProcessOptions options = sandbox.options({"sweep", "s.toml"});
-  options.limit = std::chrono::minutes(5);
-  const auto start = std::chrono::steady_clock::now();
-  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("hookline: [500/500] a=500: "));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr double kMost = 300e-3;
 #else
   constexpr double kMost = 50e-3;  // 7 are usual
 #endif
-  EXPECT_LT(seconds / 500, kMost);
+  double least = kMost;
+  for (int tries = 0; tries < 3 && least >= kMost; ++tries) {  // what else runs here may slow one down
+    const Sandbox sandbox;
+    sandbox.folder.write("s.toml",
+                         "[sweep]\nprogram = [\"/bin/true\"]\n[grid]\nargs.a = { from = 1, to = 500 }\n");
+    ProcessOptions options = sandbox.options({"sweep", "s.toml"});
+    options.limit = std::chrono::minutes(5);
+    const auto start = std::chrono::steady_clock::now();
+    const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("hookline: [500/500] a=500: "));
+    least = std::min(least, took.count() / 500);
+  }
+  EXPECT_LT(least, kMost);
 }
 
 TEST(Sweep, GivesEachOfTheTrialsThatRunAtOnceAPortOfItsOwn) {

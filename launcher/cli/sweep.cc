@@ -224,8 +224,8 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
 }
 
 /// Says if trials that run at once have to share cores or GPUs.
-void check_places(const SweepRun& run) {
-  const std::int64_t places = places_of(run);
+void check_places(const SweepRun& run, std::size_t trials) {
+  const std::int64_t places = std::min(places_of(run), static_cast<std::int64_t>(trials));
   const auto has = static_cast<std::int64_t>(run.uses_gpus ? static_cast<std::size_t>(run.machine.gpus)
                                                            : run.machine.cores.size());
   if (places > 1 && places * run.most_ranks > has)
@@ -416,8 +416,7 @@ int sweep(const Arguments& arguments) {
     log::error(error.what());
     return kBadInput;
   }
-  for (const std::string& each : plan.unused_exclusions)
-    log::warning("an exclusion meets no combination: " + each);
+  for (const std::string& remark : plan.remarks) log::warning(remark);
   try {
     const bool refuses = settings.invalid == "refuse";
     list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
@@ -449,7 +448,7 @@ int sweep(const Arguments& arguments) {
       if (flags.print) return print_job(run, plan, *request, flags);
       facts.machine = "Slurm, submitted from " + host_name();
     } else {
-      check_places(run);
+      check_places(run, plan.trials.size());
     }
     return run_and_report(run, plan, facts, request, flags);
   } catch (const TemplateError& error) {

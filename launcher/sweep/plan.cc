@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <random>
@@ -71,6 +73,19 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+/// Six digits, or as many as a narrow range takes.
+std::string text_of(double value, double from, double to) {
+  constexpr double kFine = 1e-6;  // of the range
+  constexpr int kAllDigits = 17;
+  char text[32];
+  for (int digits = 6;; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    const double read = std::strtod(text, nullptr);
+    if (digits == kAllDigits || (read >= from && read <= to && std::abs(read - value) <= kFine * (to - from)))
+      return text;
+  }
+}
+
 std::string drawn(const Draw& draw, Random& random) {
   const double part = random.uniform();
   if (!draw.choices.empty())
@@ -79,9 +94,7 @@ std::string drawn(const Draw& draw, Random& random) {
   const double value =
       draw.log ? draw.from * std::pow(most / draw.from, part) : draw.from + (most - draw.from) * part;
   if (draw.whole) return std::to_string(static_cast<std::int64_t>(std::min(std::floor(value), draw.to)));
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
+  return text_of(std::clamp(value, draw.from, draw.to), draw.from, draw.to);
 }
 
 std::string id_of(const std::string& config, const std::vector<std::string>& program, std::int64_t repeat) {
@@ -100,30 +113,40 @@ class Cells {
       Assignments cell = sweep.fixed;
       combine(grid, 0, cell, [this](const Assignments& each) { add(each); });
     }
-    for (const RandomSearch& search : sweep.searches) draw(search, sweep.fixed);
+    for (const RandomSearch& search : sweep.searches) {
+      const std::int64_t found = draw(search, sweep.fixed);
+      if (found < search.samples)
+        remarks_.push_back("a random search for " + std::to_string(search.samples) + " samples has found " +
+                           std::to_string(found) + " that were not there yet: there are hardly more");
+    }
+    for (std::size_t i = 0; i < exclusions_.size(); ++i) {
+      if (is_used_[i]) continue;
+      Assignments first;
+      for (const Dimension& each : exclusions_[i])
+        if (!each.values.empty()) first[each.key] = each.values.front();
+      remarks_.push_back("an exclusion meets no combination: " + label_of(first, {}));
+    }
   }
 
   std::vector<Assignments> take() { return std::move(cells_); }
 
-  /// Exclusions that no cell has met.
-  std::vector<Exclusion> unused() const {
-    std::vector<Exclusion> unused;
-    for (std::size_t i = 0; i < exclusions_.size(); ++i)
-      if (!is_used_[i]) unused.push_back(exclusions_[i]);
-    return unused;
-  }
+  /// Of what in the file had no effect.
+  const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
-  void draw(const RandomSearch& search, const Assignments& fixed) {
+  /// How many it has found.
+  std::int64_t draw(const RandomSearch& search, const Assignments& fixed) {
     Random random(search.seed);
     int misses = 0;  // in a row: there may be no more different cells
-    for (std::int64_t found = 0; found < search.samples && misses < kMostMisses;) {
+    std::int64_t found = 0;
+    while (found < search.samples && misses < kMostMisses) {
       Assignments cell = fixed;
       for (const Draw& draw : search.draws) cell[draw.key] = drawn(draw, random);
       const bool is_new = add(cell);
       found += is_new;
       misses = is_new ? 0 : misses + 1;
     }
+    return found;
   }
 
   /// False if it is there already, or excluded.
@@ -144,6 +167,7 @@ class Cells {
   std::vector<bool> is_used_;
   std::vector<Assignments> cells_;
   std::set<Assignments> seen_;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace
@@ -210,12 +234,7 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
   };
 
   Cells all(sweep);
-  for (const Exclusion& exclusion : all.unused()) {
-    Assignments first;
-    for (const Dimension& each : exclusion)
-      if (!each.values.empty()) first[each.key] = each.values.front();
-    plan.unused_exclusions.push_back(label_of(first, {}));
-  }
+  plan.remarks = all.remarks();
   const std::vector<Assignments> cells = all.take();
   for (const auto& seed : seeds) {
     std::optional<Row> baseline;

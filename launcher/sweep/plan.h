@@ -46,7 +46,7 @@ struct InvalidCell {
 struct SweepPlan {
   std::vector<PlannedTrial> trials;  // in the order in which they are to begin
   std::vector<InvalidCell> invalid;
-  std::vector<std::string> unused_exclusions;  // that met no cell
+  std::vector<std::string> remarks;  // for people: exclusions that met no cell, searches that found too few
 };
 
 /// Each cell with each seed, as often as it is repeated: all cells once, then all again, so that what changes on the machine

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/collect.h"
+#include "config/run_files.h"
 #include "config/schema.h"
 #include "config/source_text.h"
 #include "config/toml_tree.h"
@@ -34,6 +35,8 @@ std::string with_commas(const std::vector<std::string>& texts) {
   return text;
 }
 
+using GivenKey = std::pair<std::string, Span>;
+
 class Reader {
  public:
   Reader(const SourceText& source, std::filesystem::path folder, const Catalog& catalog, SweepRunner runner)
@@ -56,9 +59,12 @@ class Reader {
       } else if (name == "sweep") {
         settings(node);
       } else if (name == "fixed") {
-        sweep_.fixed = assignments(node);
+        std::vector<GivenKey> fixed;
+        sweep_.fixed = assignments(node, fixed);
       } else if (name == "baseline") {
-        sweep_.baseline = assignments(node);
+        std::vector<GivenKey> given;
+        sweep_.baseline = assignments(node, given);
+        for (const auto& [key, place] : given) expect_to_tell_apart(key, place);
       } else if (name == "grid") {
         for (const TomlNode* each : one_or_more(node)) grid(*each);
       } else if (name == "random") {
@@ -81,15 +87,18 @@ class Reader {
               "a fixed value is that of every trial: keep one of the two");
       if (key == kSeedKey && !sweep_.settings.seeds.empty())
         error(place, "training.seed is given twice", kSeedsAdvice);
-      if (key.starts_with("logging."))
-        error(place, "'" + key + "' tells no trials apart",
-              "where runs log to can be in [fixed], or in the config");
+      expect_to_tell_apart(key, place);
     }
-    if (!sweep_.settings.seeds.empty() && sweep_.fixed.contains(kSeedKey))
+    for (const auto& [key, place] : excluded_)
+      if (key == kSeedKey && !sweep_.settings.seeds.empty())
+        error(place, "an exclusion can't name training.seed beside seeds",
+              "each cell is tried with each of them: list the seeds of a cell as training.seed in [grid] "
+              "instead");
+    const bool is_given =
+        sweep_.fixed.contains(kSeedKey) || (sweep_.baseline && sweep_.baseline->contains(kSeedKey));
+    if (!sweep_.settings.seeds.empty() && is_given)
       error(places_.at("seeds"), "training.seed is given twice", kSeedsAdvice);
-    if (sweep_.settings.early_stopping != kNone && sweep_.settings.metric.empty())
-      error(places_.at("early_stopping"), "early_stopping needs a metric",
-            "name it: [sweep] metric = \"loss\"");
+    expect_settings_with_effect();
     expect_known_placeholders();
   }
 
@@ -143,11 +152,20 @@ class Reader {
       const auto value = checked_value(given, row->option, "sweep", problems_);
       if (value) row->set(sweep_.settings, *value);
       if (name == "program") program_ = node.elements;
-      if (value && name == "program" && sweep_.settings.program.empty())
-        error(node.place, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
+      if (value && name == "program") expect_program(node);
       if (name == "config") expect_config(node);
       if (runner_ == SweepRunner::array_job) expect_possible_in_an_array(name, node);
     }
+  }
+
+  void expect_program(const TomlNode& node) {
+    const std::vector<std::string>& words = sweep_.settings.program;
+    if (words.empty())
+      error(node.place, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
+    else if (!placeholders_of(words.front()).empty())
+      error(node.elements.empty() ? node.place : node.elements.front().place,
+            "the program '" + words.front() + "' is not known before a value is put in",
+            "its hooks are read first: name a script that takes the choice as an argument");
   }
 
   /// Every key that anything gives a value.
@@ -158,6 +176,30 @@ class Reader {
         for (const auto& [key, value] : *values) keys.insert(key);
     for (const auto& [key, place] : tried_) keys.insert(key);
     return keys;
+  }
+
+  void expect_to_tell_apart(const std::string& key, Span place) {
+    if (key.starts_with("logging."))
+      error(place, "'" + key + "' tells no trials apart",
+            "where runs log to can be in [fixed], or in the config");
+  }
+
+  void expect_settings_with_effect() {
+    const auto needs = [this](const char* key, const char* what, const char* advice) {
+      error(places_.at(key), std::string(key) + " needs " + what, advice);
+    };
+    if (sweep_.settings.metric.empty())
+      for (const char* key : {"goal", "metric_value", "early_stopping"})
+        if (places_.contains(key) && (key != std::string("early_stopping") || sweep_.settings.stops_early()))
+          needs(key, "a metric", "name it: [sweep] metric = \"loss\"");
+    if (places_.contains("early_stopping_from") && !places_.contains("early_stopping"))
+      needs("early_stopping_from", "early_stopping", "write early_stopping = \"median\", or \"halving\"");
+    if (places_.contains("baseline_every") && !sweep_.baseline)
+      needs("baseline_every", "a baseline",
+            "write [baseline], and in it the keys of what others are compared with");
+    if (sweep_.settings.metric == kStepOfLine)
+      error(places_.at("metric"), "'step' is no metric",
+            "it counts what a line is of: name what the program logs beside it");
   }
 
   void expect_known_placeholders() {
@@ -208,6 +250,11 @@ class Reader {
         error(each.place, "a seed is an integer, at least 0");
         return;
       }
+      if (std::count(sweep_.settings.seeds.begin(), sweep_.settings.seeds.end(), *seed)) {
+        error(each.place, "the seed " + std::to_string(*seed) + " is there twice",
+              "repeats says how often each is tried");
+        return;
+      }
       sweep_.settings.seeds.push_back(*seed);
     }
     if (node.elements.empty()) error(node.place, "seeds is a list of integers", "write seeds = [1, 2, 3]");
@@ -233,6 +280,10 @@ class Reader {
     for (const auto& [name, child] : node.children) {
       const std::string key = prefix.empty() ? name : prefix + "." + name;
       const bool is_argument = prefix == kArguments;
+      if (is_argument && name.empty()) {
+        error(child.key, "an argument without a name", "write args.NAME: the program gets --NAME VALUE");
+        continue;
+      }
       const bool is_option = prefix == kHookOptionTable;  // of any hook: a plug-in's are not known yet
       const bool is_known =
           is_argument || is_option || std::find(keys_.begin(), keys_.end(), key) != keys_.end();
@@ -258,21 +309,28 @@ class Reader {
     return found;
   }
 
-  Assignments assignments(const TomlNode& table) {
+  Assignments assignments(const TomlNode& table, std::vector<GivenKey>& places) {
     Assignments result;
     for (const auto& [key, node] : keys_below(table)) {
+      places.emplace_back(key, node->key);
       const KeyRow* const row = find_key(key);
       const auto* texts = std::get_if<std::vector<std::string>>(&node->value);
       if (row && row->option.type == OptionType::texts && texts) {
         result[key] = with_commas(*texts);
         continue;
       }
-      if (node->kind != TomlNode::Kind::scalar || is_list(*node))
+      if (node->kind == TomlNode::Kind::date)
+        refuse_date(key, *node);
+      else if (node->kind != TomlNode::Kind::scalar || is_list(*node))
         error(node->place, "'" + key + "' has one value here", "lists and ranges belong in [grid]");
       else
         result[key] = typed(node->value);
     }
     return result;
+  }
+
+  void refuse_date(const std::string& key, const TomlNode& node) {
+    error(node.place, "'" + key + "' can't be a date", "write it as a text, in quotes");
   }
 
   std::vector<std::string> list_of(const std::string& key, const TomlNode& node) {
@@ -284,6 +342,10 @@ class Reader {
       if (takes_lists && texts) {
         values.push_back(with_commas(*texts));
         continue;
+      }
+      if (each.kind == TomlNode::Kind::date) {
+        refuse_date(key, each);
+        return {};
       }
       if (takes_lists || texts || each.kind != TomlNode::Kind::scalar) {
         error(each.place,
@@ -306,22 +368,21 @@ class Reader {
     if (is_list(node)) return {key, list_of(key, node)};
     if (node.kind == TomlNode::Kind::table) return {key, values_of_range(key, node, tell())};
     if (node.kind == TomlNode::Kind::scalar) return {key, {typed(node.value)}};
-    error(node.place, "'" + key + "' can't be a date");
+    refuse_date(key, node);
     return {key, {}};
   }
 
-  /// `are_tried`: cells differ in them.
-  std::vector<Dimension> dimensions(const TomlNode& table, bool are_tried) {
+  std::vector<Dimension> dimensions(const TomlNode& table, std::vector<GivenKey>& places) {
     std::vector<Dimension> result;
     for (const auto& [key, node] : keys_below(table)) {
-      if (are_tried) tried_.emplace_back(key, node->key);
+      places.emplace_back(key, node->key);
       result.push_back(dimension(key, *node));
     }
     return result;
   }
 
   void exclude(const TomlNode& table) {
-    sweep_.exclusions.push_back(dimensions(table, /*are_tried=*/false));
+    sweep_.exclusions.push_back(dimensions(table, excluded_));
     if (table.children.empty())
       error(table.key, "an exclusion of nothing", "name keys and the values that don't go together");
   }
@@ -332,7 +393,10 @@ class Reader {
     const auto zip = std::find_if(rest.children.begin(), rest.children.end(),
                                   [](const auto& child) { return child.first == kZip; });
     if (zip != rest.children.end()) {
-      grid.zip = dimensions(zip->second, /*are_tried=*/true);
+      if (zip->second.kind != TomlNode::Kind::table || zip->second.children.empty())
+        error(zip->second.key, "zip has no lists",
+              "write [grid.zip], and in it keys whose lists go on together");
+      grid.zip = dimensions(zip->second, tried_);
       const auto differs = std::find_if(grid.zip.begin(), grid.zip.end(), [&](const Dimension& each) {
         return each.values.size() != grid.zip.front().values.size();
       });
@@ -342,7 +406,7 @@ class Reader {
                   " values, '" + differs->key + "' " + std::to_string(differs->values.size()));
       rest.children.erase(zip);
     }
-    grid.dimensions = dimensions(rest, /*are_tried=*/true);
+    grid.dimensions = dimensions(rest, tried_);
     expect_each_key_once(grid, table);
     sweep_.grids.push_back(std::move(grid));
   }
@@ -405,9 +469,9 @@ class Reader {
   const std::filesystem::path folder_;  // that the file is in
   const SweepRunner runner_;
   std::vector<std::string> keys_;
-  std::vector<TomlNode> program_;                    // its words
-  std::map<std::string, Span> places_;               // of the values in [sweep]
-  std::vector<std::pair<std::string, Span>> tried_;  // keys of [grid] and [random]
+  std::vector<TomlNode> program_;           // its words
+  std::map<std::string, Span> places_;      // of the values in [sweep]
+  std::vector<GivenKey> tried_, excluded_;  // of [grid] and [random]; of [exclude]
   SweepFile sweep_;
   std::vector<Diagnostic> problems_;
 };
@@ -440,7 +504,9 @@ std::string program_named_in(const std::filesystem::path& file) {
     for (const auto& [table, node] : root.children)
       for (const auto& [name, value] : node.children) {
         const auto* words = std::get_if<std::vector<std::string>>(&value.value);
-        if (table == "sweep" && name == "program" && words && !words->empty()) return words->front();
+        if (table == "sweep" && name == "program" && words && !words->empty() &&
+            placeholders_of(words->front()).empty())
+          return words->front();
       }
   return "";
 }

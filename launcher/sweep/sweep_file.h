@@ -74,7 +74,8 @@ enum class SweepRunner { this_process, array_job };
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,
                      SweepRunner runner = SweepRunner::this_process);
 
-/// The program that a file names, for its catalog, before the rest of it is read; empty if it names none.
+/// The program that a file names, for its catalog, before the rest of it is read; empty if it names none, or a
+/// placeholder.
 std::string program_named_in(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -47,6 +47,11 @@ OptionRow number_of(const char* name, OptionType type, OptionValue default_value
   return row;
 }
 
+OptionRow up_to(double most, OptionRow row) {
+  row.at_most = most;
+  return row;
+}
+
 }  // namespace
 
 const std::vector<SweepKeyRow>& sweep_schema() {
@@ -99,9 +104,10 @@ const std::vector<SweepKeyRow>& sweep_schema() {
       {text_of("failed", "continue", {"continue", "stop"}, "What follows a trial that failed"),
        [](const Settings& s) -> OptionValue { return s.failed; },
        [](Settings& s, const OptionValue& v) { s.failed = std::get<std::string>(v); }},
-      {number_of("max_parallel", OptionType::integer, std::int64_t{1}, 1, "auto", "trials",
-                 "How many run at once, each on cores or GPUs of its own; auto: as many as there are cores or GPUs "
-                 "for"),
+      {up_to(10'000,
+             number_of("max_parallel", OptionType::integer, std::int64_t{1}, 1, "auto", "trials",
+                       "How many run at once, each on cores or GPUs of its own; auto: as many as there "
+                       "are cores or GPUs for")),
        [](const Settings& s) { return or_word(s.max_parallel, "auto"); },
        [](Settings& s, const OptionValue& v) { s.max_parallel = whole_or_none(v); }},
       {text_of("early_stopping", kNone, {kNone, "median", "halving"},

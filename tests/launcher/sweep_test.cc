@@ -131,6 +131,14 @@ TEST(SweepFile, DrawsTheSameAtEachReading) {
                               "log = true }\nargs.width = { from = 1, to = 3 }\n"
                               "ddp.comm_hook = [\"no\", \"fp16\"]\n"))
                 .front());
+  // A narrow range keeps its ends, and as many digits as it takes.
+  const auto narrow =
+      cells_of(sweep_of("[random]\nsamples = 40\nargs.beta = { from = 0.9999990, to = 0.9999999 }\n"));
+  EXPECT_THAT(narrow, SizeIs(40));
+  for (const Assignments& cell : narrow) {
+    const double beta = std::stod(cell.at("args.beta"));
+    EXPECT_TRUE(beta >= 0.9999990 && beta <= 0.9999999) << cell.at("args.beta");
+  }
   // Of three values there are no five different.
   EXPECT_THAT(cells_of(sweep_of("[random]\nsamples = 5\nargs.width = { from = 1, to = 3 }\n")), SizeIs(3));
 }
@@ -161,8 +169,8 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(report(kProgram + "gaol = \"max\"\n[grid]\nargs.a = 1\n"),
             "s.toml:3:1: error: unknown key 'gaol' in [sweep]\n  3 | gaol = \"max\"\n    | ^~~~ did you mean "
             "'goal'?\n");
-  EXPECT_EQ(report(kProgram + "goal = \"most\"\n[grid]\nargs.a = 1\n"),
-            "s.toml:3:8: error: bad value \"most\" for 'goal' in [sweep]\n  3 | goal = \"most\"\n    |       "
+  EXPECT_EQ(report(kProgram + "metric = \"m\"\ngoal = \"most\"\n[grid]\nargs.a = 1\n"),
+            "s.toml:4:8: error: bad value \"most\" for 'goal' in [sweep]\n  4 | goal = \"most\"\n    |       "
             " ^~~~~~ must be "
             "one of \"min\", \"max\"\n");
   EXPECT_THAT(report(kProgram + "repeats = 0\n[grid]\nargs.a = 1\n"),
@@ -178,6 +186,49 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("s.toml:3:9: error: training.seed is given twice\n"));
   EXPECT_THAT(report(kProgram + "early_stopping = \"median\"\n[grid]\nargs.a = 1\n"),
               HasSubstr("s.toml:3:18: error: early_stopping needs a metric\n"));
+  const std::string grid = "[grid]\nargs.a = 1\n";
+  for (const std::string key : {"goal = \"max\"", "metric_value = \"best\""})
+    EXPECT_THAT(report(kProgram + key + "\n" + grid),
+                HasSubstr(": error: " + key.substr(0, key.find(' ')) + " needs a metric\n"));
+  EXPECT_THAT(report(kProgram + "early_stopping_from = 3\n" + grid),
+              AllOf(HasSubstr("s.toml:3:23: error: early_stopping_from needs early_stopping\n"),
+                    HasSubstr("write early_stopping = \"median\", or \"halving\"\n")));
+  EXPECT_THAT(report(kProgram + "baseline_every = 3\n" + grid),
+              HasSubstr("s.toml:3:18: error: baseline_every needs a baseline\n"));
+  EXPECT_THAT(report(kProgram + "metric = \"step\"\n" + grid),
+              AllOf(HasSubstr("s.toml:3:10: error: 'step' is no metric\n"),
+                    HasSubstr("it counts what a line is of: name what the program logs beside it\n")));
+  EXPECT_THAT(report(kProgram + "max_parallel = 100000000000\n" + grid),
+              HasSubstr("must be an integer from 1 to 10000, or \"auto\"\n"));
+  EXPECT_THAT(report(kProgram + "seeds = [3, 4, 3]\n" + grid),
+              AllOf(HasSubstr("s.toml:3:16: error: the seed 3 is there twice\n"),
+                    HasSubstr("repeats says how often each is tried\n")));
+  EXPECT_THAT(report(kProgram + "seeds = [3]\n" + grid + "[baseline]\ntraining.seed = 9\n"),
+              HasSubstr("s.toml:3:9: error: training.seed is given twice\n"));
+  EXPECT_THAT(report(kProgram + "seeds = [3, 4]\n" + grid + "[exclude]\ntraining.seed = 3\n"),
+              AllOf(HasSubstr("s.toml:7:10: error: an exclusion can't name training.seed beside seeds\n"),
+                    HasSubstr("list the seeds of a cell as training.seed in [grid] instead\n")));
+  EXPECT_THAT(report(kProgram + grid + "[baseline]\nlogging.dir = \"x\"\n"),
+              HasSubstr("s.toml:6:9: error: 'logging.dir' tells no trials apart\n"));
+  for (const std::string zip : {"zip = 3\n", "zip = [\"a\"]\n", "[grid.zip]\n"})
+    EXPECT_THAT(report(kProgram + grid + zip), AllOf(HasSubstr(": error: zip has no lists\n"),
+                                                     HasSubstr("write [grid.zip], and in it keys whose "
+                                                               "lists go on together\n")))
+        << zip;
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.\"\" = 1\n"),
+              AllOf(HasSubstr("s.toml:4:6: error: an argument without a name\n"),
+                    HasSubstr("write args.NAME: the program gets --NAME VALUE\n")));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = [\"x\", \"a\\u0000b\"]\n"),
+              AllOf(HasSubstr("s.toml:4:16: error: a text with a zero in it\n"),
+                    HasSubstr("no program and no file takes one: leave \\u0000 out\n")));
+  EXPECT_THAT(
+      report("[sweep]\nprogram = [\"{p}\", \"x\"]\n[grid]\nargs.p = [\"./a\", \"./b\"]\n"),
+      AllOf(HasSubstr("s.toml:2:12: error: the program '{p}' is not known before a value is put in\n"),
+            HasSubstr("its hooks are read first: name a script that takes the choice as an argument\n")));
+  for (const std::string where : {"[fixed]\nargs.day = ", "[grid]\nargs.day = ", "[grid]\nargs.b = [1, "})
+    EXPECT_THAT(report(kProgram + where + "2026-11-22" + (where.ends_with(", ") ? "]\n" : "\n")),
+                AllOf(HasSubstr("' can't be a date\n"), HasSubstr(" write it as a text, in quotes\n")))
+        << where;
   EXPECT_THAT(report(kProgram + "[gird]\nargs.a = 1\n"), HasSubstr("unknown table [gird]\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = []\n"),
               HasSubstr("s.toml:4:10: error: 'args.a' has no values\n"));
@@ -365,14 +416,23 @@ TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {
                        "[exclude.one]\nargs.a = [1.0, 0.5]\n[exclude.two]\nargs.a = 7\nargs.b = 1\n"),
               as_it_is);
   EXPECT_THAT(order_of(plan), ElementsAre("a=0 #0", "a=1.5 #0", "a=2 #0"));
-  EXPECT_THAT(plan.unused_exclusions, ElementsAre("a=7 b=1"));
+  EXPECT_THAT(plan.remarks, ElementsAre("an exclusion meets no combination: a=7 b=1"));
 }
 
 TEST(SweepPlan, CallsNoExclusionUnusedThatMeetsALateDraw) {
   const std::string search = "[random]\nsamples = 2000\nargs.a = { from = 1, to = 1000000 }\n";
   const std::string late = cells_of(sweep_of(search))[1900].at("args.a");
-  EXPECT_THAT(plan_of(sweep_of(search + "[exclude]\nargs.a = " + late + "\n"), as_it_is).unused_exclusions,
-              IsEmpty());
+  EXPECT_THAT(plan_of(sweep_of(search + "[exclude]\nargs.a = " + late + "\n"), as_it_is).remarks, IsEmpty());
+}
+
+TEST(SweepPlan, SaysWhenASearchHasFoundTooFew) {
+  const SweepPlan plan =
+      plan_of(sweep_of("[grid]\nargs.a = 1\n[random]\nsamples = 5\nargs.a = [1, 2, 3]\n"), as_it_is);
+  EXPECT_THAT(plan.trials, SizeIs(3));
+  EXPECT_THAT(
+      plan.remarks,
+      ElementsAre("a random search for 5 samples has found 2 that were not there yet: there are hardly "
+                  "more"));
 }
 
 TEST(SweepPlan, KeepsItsLinesWhole) { EXPECT_EQ(label_of({{"args.a", "x\ny\x1b[m"}}, {}), "a=x?y?[m"); }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "hooks/error.h"
+#include "launcher/supervise/file_url.h"
 #include "launcher/supervise/program.h"
 #include "launcher/supervise/shell.h"
 
@@ -116,7 +117,7 @@ std::map<std::string, std::string> draw_plots(const fs::path& page, const std::s
                                       "--user-data-dir=" + (profile.path / "profile").string(),
                                       std::string("--virtual-time-budget=") + kBudgetMs};
   if (geteuid() == 0) command.push_back("--no-sandbox");  // which root can't have
-  command.insert(command.end(), {"--dump-dom", "file://" + fs::absolute(page).string() + "#plots=" + format});
+  command.insert(command.end(), {"--dump-dom", file_url(page) + "#plots=" + format});
   const CommandOutput said =
       output_of({"sh", "-c", shell_line(command) + " > " + shell_word(dumped.string())});
   if (said.exit_code == 127) throw Error("there is no program '" + browser + "' to draw charts with");

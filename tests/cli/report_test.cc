@@ -14,6 +14,7 @@
 
 #include "launcher/report/plots.h"
 #include "launcher/report/series.h"
+#include "launcher/supervise/file_url.h"
 #include "launcher/sweep/state.h"
 #include "run_hookline.h"
 
@@ -236,6 +237,17 @@ TEST(SweepReport, DrawsItsChartsAsPictures) {
     }
   }
   EXPECT_THAT(sandbox.read("pictures/metric-by-time.svg"), HasSubstr("seconds since the start"));
+}
+
+TEST(SweepReport, DrawsAPageThatLiesInAFolderOfAnyName) {
+  EXPECT_EQ(file_url("/a/o #50%41?x/\xc3\xa9-._~1"), "file:///a/o%20%2350%2541%3Fx/%C3%A9-._~1");
+  if (find_browser().empty()) GTEST_SKIP() << "no browser of Chromium's kind";
+  const Sandbox sandbox;
+  const std::string folder = "o #50%41?x";
+  keep_trials(sandbox.folder.path() / folder, 1);
+  const ProcessResult result = sandbox.run({"report", folder, "--plots", "pictures"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(sandbox.has("pictures/pareto-time.svg"));
 }
 
 TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "hooks/error.h"
+#include "launcher/supervise/file_url.h"
 
 namespace hookline {
 namespace {
+namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
 
@@ -48,6 +50,22 @@ TrialStatus status_of(const std::string& name) {
   throw Error("it holds a trial that is '" + name + "'");
 }
 
+/// What a sweep has written last. SQLite puts it into the file when the sweep ends, and leaves it there if it is killed.
+fs::path log_of(const fs::path& file) { return file.string() + "-wal"; }
+
+/// By which one sees that a sweep has written to its file, or has begun or ended.
+struct OnDisk {
+  fs::file_time_type written;
+  bool has_log = false;
+  bool operator==(const OnDisk&) const = default;
+};
+
+OnDisk on_disk(const fs::path& file) {
+  std::error_code none;
+  const std::uintmax_t log_bytes = fs::file_size(log_of(file), none);
+  return {fs::last_write_time(file), !none && log_bytes > 0};
+}
+
 }  // namespace
 
 std::string name_of(TrialStatus status) {
@@ -67,7 +85,7 @@ std::string name_of(TrialStatus status) {
 }
 
 struct SweepState::Rows {
-  explicit Rows(const std::filesystem::path& file)
+  explicit Rows(const fs::path& file)
       : database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
     database.exec("PRAGMA journal_mode = WAL");
     database.exec("PRAGMA synchronous = FULL");
@@ -139,6 +157,20 @@ struct SweepState::Rows {
     return trials;
   }
 
+  static SweepRecord record_in(SQLite::Database& database) {
+    const SQLite::Transaction one_moment(database);
+    const int format = format_of(database);
+    if (format == 0) return {};
+    return {format == kWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
+  }
+
+  /// Was SQLite to make or change a file where it may not?
+  static bool is_refused(const std::exception& error) {
+    const auto* of_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
+    return of_sqlite &&
+           (of_sqlite->getErrorCode() == SQLITE_CANTOPEN || of_sqlite->getErrorCode() == SQLITE_READONLY);
+  }
+
   /// Otherwise it is the machine's trouble, such as a full disk, after which the state is as it was.
   static bool is_damage(const std::exception& error) {
     const auto* of_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
@@ -148,7 +180,7 @@ struct SweepState::Rows {
 
   /// Calls `act`, and names the file in what goes wrong.
   template <class Act>
-  static auto named(const std::filesystem::path& file, const Act& act) {
+  static auto named(const fs::path& file, const Act& act) {
     try {
       return act();
     } catch (const std::exception& error) {  // of SQLite, or of what it holds
@@ -163,8 +195,7 @@ struct SweepState::Rows {
   SQLite::Database database;
 };
 
-SweepState::SweepState(const std::filesystem::path& folder)
-    : lock_(folder, "the sweep's folder"), file_(folder / kFile) {
+SweepState::SweepState(const fs::path& folder) : lock_(folder, "the sweep's folder"), file_(folder / kFile) {
   Rows::named(file_, [&] { rows_ = std::make_unique<Rows>(file_); });
 }
 
@@ -247,21 +278,31 @@ void SweepState::reset(const std::string& id) {
   end(id, none);
 }
 
-bool SweepRecord::is_in(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / kFile);
-}
+bool SweepRecord::is_in(const fs::path& folder) { return fs::exists(folder / kFile); }
 
-SweepRecord SweepRecord::read(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / kFile;
+SweepRecord SweepRecord::read(const fs::path& folder) {
+  const fs::path file = folder / kFile;
   if (!is_in(folder))
     throw Error("'" + folder.string() + "' is no folder of a sweep's results: it has no " + kFile);
   return SweepState::Rows::named(file, [&] {
-    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE, kPatienceMs);
-    const SQLite::Transaction one_moment(database);
-    const int format = SweepState::Rows::format_of(database);
-    if (format == 0) return SweepRecord();
-    return SweepRecord{format == kWithoutFacts ? SweepFacts() : SweepState::Rows::facts_in(database),
-                       SweepState::Rows::trials_in(database)};
+    while (true) {
+      const OnDisk before = on_disk(file);
+      // Where nothing is in the log the file is all there is: read as what nobody changes it needs no files of SQLite's
+      // beside it, which a folder that can only be read doesn't take, and elsewhere would stay there.
+      const char* const how = before.has_log ? "" : "?immutable=1";
+      SQLite::Database database(file_url(file) + how, SQLite::OPEN_READONLY | SQLite::OPEN_URI, kPatienceMs);
+      try {
+        SweepRecord record = SweepState::Rows::record_in(database);
+        if (before.has_log || on_disk(file) == before) return record;
+      } catch (const std::exception& error) {
+        if (on_disk(file) != before) continue;  // a sweep has begun or ended meanwhile
+        if (!before.has_log || !SweepState::Rows::is_refused(error)) throw;
+        throw SQLite::Exception("what the sweep wrote last is still in '" + log_of(file).string() +
+                                    "', and to read that takes a folder that you may write to; copy '" +
+                                    folder.string() + "' to where you may, and name the copy",
+                                SQLITE_READONLY);
+      }
+    }
   });
 }
 

@@ -100,7 +100,8 @@ struct SweepRecord {
   std::vector<Trial> trials;  // of the plan, in its order
 
   static bool is_in(const std::filesystem::path& folder);
-  /// Throws Error, naming the folder, if there is no sweep's state in it, or it can't be read.
+  /// Of a folder that can only be read too, and without a trace in it unless a sweep is running there or was killed. Throws
+  /// Error, naming the folder, if there is no sweep's state in it, or it can't be read.
   static SweepRecord read(const std::filesystem::path& folder);
 };
 

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -109,6 +110,43 @@ void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = 
     state.end(plan.trials[i].id, result);
   }
 }
+
+/// One who may read all that is in a sandbox, and write to its folder `free` only.
+class Reader {
+ public:
+  explicit Reader(const Sandbox& sandbox) : folder_(sandbox.folder.path()), options_(sandbox.options({})) {
+    fs::create_directory(folder_ / "free");
+    chmod("a+rX,a-w", folder_);
+    chmod("a+w", folder_ / "free");
+  }
+  ~Reader() { chmod("u+w", folder_); }  // so that it can be removed
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  ProcessResult run(std::vector<std::string> command) const {
+    if (geteuid() == 0)  // which permissions don't hold
+      command.insert(command.begin(), {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
+    testing::ProcessOptions options = options_;
+    options.arguments.assign(command.begin() + 1, command.end());
+    return testing::run_process(command[0], options);
+  }
+
+  /// Empty: there can be one here.
+  std::string why_none() const {
+    const ProcessResult result = run({HOOKLINE_BINARY, "--version"});
+    return result.exit_code == 0 ? "" : "nobody else than root can run " HOOKLINE_BINARY ": " + result.err;
+  }
+
+ private:
+  static void chmod(const std::string& mode, const fs::path& folder) {
+    testing::ProcessOptions options;
+    options.arguments = {"-R", mode, folder.string()};
+    EXPECT_EQ(testing::run_process("chmod", options).exit_code, 0);
+  }
+
+  fs::path folder_;
+  testing::ProcessOptions options_;
+};
 
 TEST(Series, AreThinnedButKeepTheirEnds) {
   const testing::TemporaryFolder folder;
@@ -266,6 +304,50 @@ TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
   keep_trials(folder, 2);
   EXPECT_EQ(SweepRecord::read(folder).facts.name, "many")
       << "the next run of the sweep adds what was not kept then";
+}
+
+TEST(SweepReport, ReadsFoldersThatCanOnlyBeRead) {
+  const Sandbox sandbox;
+  const fs::path folder = sandbox.folder.path();
+  for (const char* name : {"ended", "running", "killed"}) keep_trials(folder / name, 2);
+  SweepState state(folder / "running");
+  state.begin("trial1");
+  for (const char* file : {"state.sqlite", "state.sqlite-wal"})
+    fs::copy_file(folder / "running" / file, folder / "killed" / file, fs::copy_options::overwrite_existing);
+  const Reader reader(sandbox);
+  if (const std::string why = reader.why_none(); !why.empty()) GTEST_SKIP() << why;
+  const auto statuses = [&](const std::string& sweep) {
+    const ProcessResult result =
+        reader.run({HOOKLINE_BINARY, "report", sweep, "--output", "free/page.html", "--jsonl", "-"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.err, "hookline: the report is free/page.html\n");
+    std::vector<std::string> found;
+    for (const std::string& line : lines_of(result.out))
+      found.push_back(nlohmann::json::parse(line).at("status"));
+    return found;
+  };
+  EXPECT_THAT(statuses("ended"), ElementsAre("done", "done"));
+  EXPECT_THAT(statuses("running"), ElementsAre("done", "running"));
+  const ProcessResult refused =
+      reader.run({HOOKLINE_BINARY, "report", "killed", "--output", "free/page.html"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(
+      refused.err,
+      "hookline: error: the state of the sweep, 'killed/state.sqlite', can't be used: what the sweep wrote "
+      "last is still in 'killed/state.sqlite-wal', and to read that takes a folder that you may write to; "
+      "copy 'killed' to where you may, and name the copy\n");
+  EXPECT_EQ(reader.run({"cp", "-r", "--no-preserve=mode", "killed", "free/copy"}).exit_code, 0);
+  EXPECT_THAT(statuses("free/copy"), ElementsAre("done", "running"));
+}
+
+TEST(SweepReport, LeavesNothingBesideTheStateOfASweepThatHasEnded) {
+  const Sandbox sandbox;
+  keep_trials(sandbox.folder.path() / "ended", 1);
+  EXPECT_EQ(sandbox.run({"report", "ended", "--output", "page.html"}).exit_code, 0);
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(sandbox.folder.path() / "ended"))
+    files.insert(entry.path().filename());
+  EXPECT_THAT(files, ElementsAre(".lock", "state.sqlite", "trials"));
 }
 
 TEST(SweepReport, PutsSeveralSweepsOnOnePage) {

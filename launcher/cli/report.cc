@@ -2,6 +2,7 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,25 @@ void write(const std::string& file, const std::string& text) {
     std::cout << text << std::flush;
 }
 
+/// An output, by the flag that names it.
+using Output = std::pair<const char*, std::string>;
+
+/// Throws UsageError if one would be written over another, or between its lines.
+void expect_apart(const std::vector<Output>& outputs) {
+  std::map<std::string, const char*> flag_of;
+  for (const auto& [flag, file] : outputs) {
+    if (file.empty()) continue;
+    std::error_code error;
+    const fs::path target = fs::weakly_canonical(fs::absolute(file), error);
+    const auto [other, is_first] = flag_of.emplace(file == "-" || error ? file : target.string(), flag);
+    if (!is_first)
+      throw UsageError(
+          std::string(other->second) + " and " + flag + " both write " +
+          (file == "-" ? "to standard output: name a file" : "'" + file + "': name another file") +
+          " for one of them");
+  }
+}
+
 }  // namespace
 
 int report(const Arguments& arguments) {
@@ -49,7 +69,8 @@ int report(const Arguments& arguments) {
       "the end of its log. The page is one file that needs no network. A sweep may still be running. Several "
       "sweeps, such as one on another network, come together on one page.",
       "hookline report hookline-sweeps/hooks");
-  parser.add_text("--output", output, "FILE", "The page; of one sweep else report.html in its folder");
+  parser.add_text("--output", output, "FILE",
+                  "The page, of one sweep else report.html in its folder; - is standard output");
   parser.add_text("--csv", csv, "FILE", "Write every trial as a line with commas too; - is standard output");
   parser.add_text("--jsonl", json_lines, "FILE",
                   "Write every trial as a line of JSON too; - is standard output");
@@ -71,6 +92,10 @@ int report(const Arguments& arguments) {
   const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
   if (folders.size() > 1 && output.empty())
     throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");
+  if (output.empty()) output = folders[0] / "report.html";
+  expect_apart({{"--output", output}, {"--csv", csv}, {"--jsonl", json_lines}});
+  if (output == "-" && !plots.empty())
+    throw UsageError("--plots draws the page from its file: say where that is with --output FILE");
   SweepResults results;
   try {
     results = read_sweep_results(folders);
@@ -86,14 +111,13 @@ int report(const Arguments& arguments) {
     return kBadInput;
   }
   try {
-    const fs::path page = output.empty() ? folders[0] / "report.html" : fs::path(output);
-    replace_file(page, report_page(results, now_text()));
-    log::info("the report is " + page.string());
+    write(output, report_page(results, now_text()));
+    if (output != "-") log::info("the report is " + output);
     write(csv, trials_as_csv(results));
     write(json_lines, trials_as_json_lines(results));
     if (plots.empty()) return kSuccess;
     fs::create_directories(plots);
-    for (const auto& [name, picture] : draw_plots(page, format, browser)) {
+    for (const auto& [name, picture] : draw_plots(output, format, browser)) {
       const fs::path file = fs::path(plots) / (name + "." + format);
       replace_file(file, picture);
       log::info("a chart is " + file.string());

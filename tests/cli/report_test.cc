@@ -188,6 +188,19 @@ TEST(SweepReport, WritesTablesForPrograms) {
   EXPECT_EQ(trial.at("measures").at("bytes_per_step"), 1000);
 }
 
+TEST(SweepReport, WritesThePageToStandardOutput) {
+  const Sandbox sandbox;
+  keep_trials(sandbox.folder.path() / "one", 1);
+  const ProcessResult result = sandbox.run({"report", "one", "--output", "-", "--csv", "one.csv"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(result.out.starts_with("<!doctype html>")) << result.out.substr(0, 100);
+  EXPECT_TRUE(result.out.ends_with("</html>\n"));
+  EXPECT_EQ(lines_of(sandbox.read("one.csv")).size(), 2u);
+  EXPECT_FALSE(sandbox.has("-"));
+  EXPECT_FALSE(sandbox.has("one/report.html"));
+}
+
 TEST(SweepReport, IsShownByABrowser) {
   if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
   const Sandbox sandbox;
@@ -422,6 +435,26 @@ TEST(SweepReport, SaysWhatIsWrong) {
   for (const char* flag : {"--output", "--csv", "--jsonl"})
     EXPECT_THAT(error({"one", flag, "."}, 2),
                 HasSubstr(std::string(flag) + " '.' is a folder: name a file in it"));
+  const auto clash = [&](std::vector<std::string> arguments) { return error(std::move(arguments), 2); };
+  EXPECT_EQ(clash({"one", "--output", "x", "--csv", "x"}),
+            "hookline: error: --output and --csv both write 'x': name another file for one of them");
+  EXPECT_EQ(clash({"one", "--csv", "x", "--jsonl", "./one/../x"}),
+            "hookline: error: --csv and --jsonl both write './one/../x': name another file for one of them");
+  EXPECT_EQ(clash({"one", "--jsonl", "one/report.html"}),
+            "hookline: error: --output and --jsonl both write 'one/report.html': name another file for one "
+            "of them");
+  fs::create_symlink("x", sandbox.folder.path() / "link");
+  sandbox.folder.write("x", "");
+  EXPECT_EQ(clash({"one", "--output", "x", "--jsonl", "link"}),
+            "hookline: error: --output and --jsonl both write 'link': name another file for one of them");
+  EXPECT_EQ(clash({"one", "--csv", "-", "--jsonl", "-"}),
+            "hookline: error: --csv and --jsonl both write to standard output: name a file for one of them");
+  EXPECT_EQ(clash({"one", "--output", "-", "--csv", "-"}),
+            "hookline: error: --output and --csv both write to standard output: name a file for one of them");
+  EXPECT_FALSE(sandbox.has("one/report.html")) << "nothing is written";
+  EXPECT_EQ(sandbox.read("x"), "");
+  EXPECT_EQ(clash({"one", "--output", "-", "--plots", "p"}),
+            "hookline: error: --plots draws the page from its file: say where that is with --output FILE");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
               HasSubstr("--format 'jpg' is none: it is png or svg"));
   EXPECT_THAT(

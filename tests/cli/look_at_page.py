@@ -15,6 +15,14 @@ def first_cells(page):
     return page.eval_on_selector_all("tbody tr.row td:first-child", "cells => cells.map(cell => cell.textContent)")
 
 
+def traces_of(page, chart):
+    return page.evaluate(
+        "chart => document.querySelector(`#${chart} .plot`).data"
+        ".map(({name, x, y, text, marker}) => ({name, x, y, text, symbols: marker?.symbol}))",
+        chart,
+    )
+
+
 def look(page, seen):
     page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
     seen["title"] = page.title()
@@ -29,6 +37,8 @@ def look(page, seen):
         ".map(figure => figure.id)",
     )
     seen["curves"] = page.eval_on_selector_all("#metric-by-step .trace", "traces => traces.length")
+    for chart in {"pareto-time", "phases"} & set(seen["charts"]):
+        seen[chart] = traces_of(page, chart)
     seen["header"] = page.eval_on_selector_all("th", "cells => cells.map(cell => cell.textContent)")
     seen["rows"] = first_cells(page)
     if not seen["rows"]:

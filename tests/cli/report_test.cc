@@ -111,6 +111,48 @@ void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = 
   }
 }
 
+/// What a trial has come to.
+struct Outcome {
+  std::string lr, seed;
+  TrialStatus status = TrialStatus::done;
+  double loss = 0, step_seconds = 0, forward_seconds = 0;
+};
+
+/// A sweep's folder with these trials, which keep what they have measured however they ended.
+void keep_outcomes(const fs::path& folder, const std::vector<Outcome>& outcomes) {
+  SweepPlan plan;
+  for (const Outcome& outcome : outcomes) {
+    PlannedTrial trial;
+    trial.id = outcome.lr + "-" + outcome.seed;
+    trial.values = {{"args.lr", outcome.lr}, {"training.seed", outcome.seed}};
+    trial.program = {"./train"};
+    plan.trials.push_back(trial);
+  }
+  SweepState state(folder);
+  SweepFacts facts;
+  facts.metric = "loss";
+  state.take(plan, facts);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const fs::path own = folder / "trials" / plan.trials[i].id;
+    fs::create_directories(own);
+    std::ofstream(own / "config.toml") << "[launch]\n";
+    TrialResult result;
+    result.status = outcomes[i].status;
+    result.metric = outcomes[i].loss;
+    result.measures = nlohmann::json{{"step_seconds", outcomes[i].step_seconds},
+                                     {"phase_seconds", {{"forward", outcomes[i].forward_seconds}}}}
+                          .dump();
+    state.end(plan.trials[i].id, result);
+  }
+}
+
+/// Of the traces of a chart, as seen_by_browser has them, the one of that name.
+nlohmann::json trace_named(const nlohmann::json& traces, const std::string& name) {
+  for (const nlohmann::json& trace : traces)
+    if (trace.at("name") == name) return trace;
+  return nullptr;
+}
+
 /// One who may read all that is in a sandbox, and write to its folder `free` only.
 class Reader {
  public:
@@ -269,6 +311,54 @@ TEST(SweepReport, OfNoTrialOneAndAThousand) {
       EXPECT_EQ(seen["curves"], 24) << "no more than can be told apart";
     }
   }
+}
+
+TEST(SweepReport, ComparesRowsOnlyWhoseTrialsAreAllDone) {
+  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
+  const Sandbox sandbox;
+  keep_outcomes(sandbox.folder.path() / "some", {{"1", "1", TrialStatus::done, 0.5, 0.2, 0.125},
+                                                 {"2", "1", TrialStatus::done, 0.4, 0.3, 0.25},
+                                                 {"3", "1", TrialStatus::done, 0.1, 0.1,
+                                                  0.0625},  // the others of each of these would be worse
+                                                 {"3", "2", TrialStatus::failed, 9, 9, 9},
+                                                 {"4", "1", TrialStatus::done, 0.2, 0.1, 0.0625},
+                                                 {"4", "2", TrialStatus::stopped, 9, 9, 9},
+                                                 {"5", "1", TrialStatus::done, 0.3, 0.1, 0.0625},
+                                                 {"5", "2", TrialStatus::waiting, 9, 9, 9},
+                                                 {"6", "1", TrialStatus::done, 0.35, 0.1, 0.0625},
+                                                 {"6", "2", TrialStatus::running, 9, 9, 9}});
+  EXPECT_EQ(sandbox.run({"report", "some"}).exit_code, 0);
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "some/report.html");
+  ASSERT_TRUE(seen.is_object());
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
+  EXPECT_EQ(seen["pareto-time"].size(), 2u) << "one front";
+  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front")["x"].dump(), "[0.2,0.3]");
+  const nlohmann::json points = trace_named(seen["pareto-time"], "rows");
+  EXPECT_THAT(points["text"], ElementsAre("lr=2", "lr=1", "lr=3<br>in no front: 1 done, 1 failed",
+                                          "lr=4<br>in no front: 1 done, 1 stopped early",
+                                          "lr=5<br>in no front: 1 done, 1 to come",
+                                          "lr=6<br>in no front: 1 done, 1 to come"));
+  EXPECT_THAT(points["symbols"],
+              ElementsAre("circle", "circle", "circle-open", "circle-open", "circle-open", "circle-open"));
+  EXPECT_EQ(trace_named(seen["phases"], "forward")["x"].dump(), "[0.0625,0.0625,0.0625,0.0625,0.125,0.25]")
+      << "of trials that are done, as in the table; the first row is drawn last";
+}
+
+TEST(SweepReport, ComparesRowsWithinTheirSweep) {
+  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
+  const Sandbox sandbox;
+  keep_outcomes(sandbox.folder.path() / "slow",
+                {{"1", "1", TrialStatus::done, 0.5, 0.4, 0.1}, {"2", "1", TrialStatus::done, 0.4, 0.8, 0.1}});
+  keep_outcomes(sandbox.folder.path() / "fast", {{"1", "1", TrialStatus::done, 0.45, 0.1, 0.1},
+                                                 {"2", "1", TrialStatus::done, 0.35, 0.2, 0.1},
+                                                 {"3", "1", TrialStatus::done, 0.55, 0.2, 0.1}});
+  EXPECT_EQ(sandbox.run({"report", "slow", "fast", "--output", "both.html"}).exit_code, 0);
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "both.html");
+  ASSERT_TRUE(seen.is_object());
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
+  EXPECT_EQ(seen["pareto-time"].size(), 3u) << "one front a sweep";
+  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, slow")["x"].dump(), "[0.4,0.8]");
+  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[0.1,0.2]");
 }
 
 TEST(SweepReport, DrawsItsChartsAsPictures) {

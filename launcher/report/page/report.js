@@ -28,6 +28,9 @@ function measured(value, units) {
 
 const labelOf = (row) => row.label || "(as the config has it)";
 
+// All its trials are done: the mean of those that are left of others would flatter them.
+const isWhole = (row) => row.failed + row.stopped + row.waiting === 0;
+
 // --- the columns of the table, which are the axes of charts too -------------------------------------------------------
 
 const metricTitle = data.metric ? data.metric + (data.metric_value === "best" ? ", best" : "") : "metric";
@@ -130,10 +133,10 @@ function points(rows, x, y) {
   return { known, xs: valuesOf(x), ys: valuesOf(y), x_spread: spreadOf(x), y_spread: spreadOf(y) };
 }
 
-// The rows that none beats in both.
-function paretoFront(xs, ys, x, y) {
+// Of `candidates`, places in `xs` and `ys`, those that none beats in both.
+function paretoFront(candidates, xs, ys, x, y) {
   const signed = (value, column) => (column.better === "low" ? value : -value);
-  const order = xs.map((_, i) => i).sort((a, b) => signed(xs[a], x) - signed(xs[b], x) || signed(ys[a], y) - signed(ys[b], y));
+  const order = [...candidates].sort((a, b) => signed(xs[a], x) - signed(xs[b], x) || signed(ys[a], y) - signed(ys[b], y));
   let best = Infinity;
   return order.filter((i) => signed(ys[i], y) < best && ((best = signed(ys[i], y)), true));
 }
@@ -141,20 +144,33 @@ function paretoFront(xs, ys, x, y) {
 function pareto(rows, x, y) {
   const { known, xs, ys, x_spread, y_spread } = points(rows, x, y);
   if (!known.length) return null;
-  const front = paretoFront(xs, ys, x, y);
+  const ofRows = known.map((index) => data.rows[index]);
+  // What one network allows is no choice on another: each sweep has its own front.
+  const fronts = sweeps.flatMap((sweep, i) => {
+    const candidates = ofRows.flatMap((row, at) => (row.values.sweep === sweep && isWhole(row) ? [at] : []));
+    if (!candidates.length) return [];
+    const front = paretoFront(candidates, xs, ys, x, y);
+    const color = sweeps.length > 1 ? kColors[i % kColors.length] : isDark() ? "#9aa7b8" : "#5b6675";
+    return [{
+      type: "scatter", mode: "lines", name: sweeps.length > 1 ? `Pareto front, ${sweep}` : "Pareto front",
+      x: front.map((at) => xs[at]), y: front.map((at) => ys[at]),
+      line: { shape: x.better === "low" ? "hv" : "vh", color, dash: "dot" }, hoverinfo: "skip",
+    }];
+  });
+  const legend = { showlegend: true, legend: { orientation: "h", y: 1.12 } };
   return {
     traces: [
       {
         type: "scatter", mode: "markers", name: "rows", x: xs, y: ys, error_x: x_spread, error_y: y_spread,
-        text: known.map((index) => labelOf(data.rows[index])), hovertemplate: "%{text}<br>%{x}, %{y}<extra></extra>",
-        marker: { size: 10, color: known.map(colorOf) },
+        text: ofRows.map((row) => (isWhole(row) ? labelOf(row) : `${labelOf(row)}<br>in no front: ${columnNamed("trials").text(row)}`)),
+        hovertemplate: "%{text}<br>%{x}, %{y}<extra></extra>",
+        marker: { size: 10, color: known.map(colorOf), symbol: ofRows.map((row) => (isWhole(row) ? "circle" : "circle-open")) },
       },
-      {
-        type: "scatter", mode: "lines", name: "Pareto front", x: front.map((i) => xs[i]), y: front.map((i) => ys[i]),
-        line: { shape: x.better === "low" ? "hv" : "vh", color: isDark() ? "#9aa7b8" : "#5b6675", dash: "dot" }, hoverinfo: "skip",
-      },
+      ...fronts,
     ],
-    layout: layout(x.axis, y.title, { xaxis: { type: xs.every((value) => value > 0) ? "log" : "linear" } }),
+    layout: layout(x.axis, y.title, {
+      xaxis: { type: xs.every((value) => value > 0) ? "log" : "linear" }, layout: sweeps.length > 1 ? legend : {},
+    }),
   };
 }
 
@@ -163,9 +179,12 @@ const kPhases = [
   ["other", "other (data, evaluation)"],
 ];
 
+// As the table has them: what others than those that are done have measured is of a part of a run, or of the one before.
+const measuresOf = (trial) => (trial.status === "done" ? trial.measures : {});
+
 // A bar a row, of the parts of what its trials have measured as `measure`; `parts`: [name, title] of each.
 function stackedBars(rows, measure, parts, xTitle) {
-  const measuredOf = (index) => trialsOf[index].map((trial) => trial.measures[measure]).filter(Boolean);
+  const measuredOf = (index) => trialsOf[index].map((trial) => measuresOf(trial)[measure]).filter(Boolean);
   const known = drawnRows(rows).filter((index) => measuredOf(index).length).reverse(); // the first is drawn lowest
   if (!known.length) return null;
   const mean = (index, part) => measuredOf(index).reduce((sum, each) => sum + (each[part] ?? 0), 0) / measuredOf(index).length;
@@ -182,7 +201,7 @@ const phases = (rows) => stackedBars(rows, "phase_seconds", kPhases, "seconds a 
 
 // If any hook sends in more than one stage.
 function stages(rows) {
-  const names = new Set(data.trials.flatMap((trial) => Object.keys(trial.measures.stage_bytes ?? {})));
+  const names = new Set(data.trials.flatMap((trial) => Object.keys(measuresOf(trial).stage_bytes ?? {})));
   return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "bytes that a rank sends in a step") : null;
 }
 
@@ -218,18 +237,18 @@ const hasWebGl = (() => {
 function coordinates(rows) {
   const keys = [...new Set(data.rows.flatMap((row) => Object.keys(row.values)))].filter(
     (key) => new Set(data.rows.map((row) => row.values[key]).filter((value) => value !== undefined)).size > 1);
-  const whole = rows.filter((index) => data.rows[index].done);
-  if (!keys.length || whole.length < 2) return null;
+  const tried = rows.filter((index) => data.rows[index].done);
+  if (!keys.length || tried.length < 2) return null;
   const ofOptions = keys.map((key) => {
-    const texts = whole.map((index) => data.rows[index].values[key] ?? "–");
+    const texts = tried.map((index) => data.rows[index].values[key] ?? "–");
     const label = key.split(".").pop();
     if (texts.every((text) => text !== "" && Number.isFinite(Number(text)))) return { label, values: texts.map(Number) };
     const names = [...new Set(texts)].sort();
     return { label, values: texts.map((text) => names.indexOf(text)), tickvals: names.map((_, i) => i), ticktext: names, range: [-0.2, names.length - 0.8] };
   });
   const ofResults = kColumns.filter((column) => !column.text && column.name !== "trial_seconds").flatMap((column) => {
-    if (!whole.every((index) => data.rows[index][column.name])) return [];
-    return [{ label: column.axis ?? column.title, values: whole.map((index) => data.rows[index][column.name].mean) }];
+    if (!tried.every((index) => data.rows[index][column.name])) return [];
+    return [{ label: column.axis ?? column.title, values: tried.map((index) => data.rows[index][column.name].mean) }];
   });
   const colored = ofResults[0] ?? ofOptions[0];
   return {
@@ -250,6 +269,7 @@ const curveChart = (metric, x, xTitle, more = {}) => (rows) => {
 };
 const paretoChart = (x) => (rows) => (columnNamed(x) && columnNamed("metric") ? pareto(rows, columnNamed(x), columnNamed("metric")) : null);
 const kOfBest = "of each row its best trial";
+const kOfFront = "dotted: rows that no other of their sweep beats in both; open circles: rows in no front, since not all their trials are done";
 
 const kCharts = [
   { id: "metric-by-time", isOfSome: true, title: () => `${state.metric} by time`, note: kOfBest, draw: curveChart(() => state.metric, "seconds", "seconds since the start", { xaxis: { exponentformat: "none" } }) },
@@ -257,8 +277,8 @@ const kCharts = [
   { id: "metric-by-step", isOfSome: true, title: () => `${state.metric} by step`, note: kOfBest, draw: curveChart(() => state.metric, "step", "step", { xaxis: { exponentformat: "none" } }) },
   { id: "compression-error", isOfSome: true, title: () => "Compression error by step", note: "‖averaged by the hook − exact average‖ / ‖exact average‖, on sampled steps", draw: curveChart(() => "compression_error", "step", "step", { xaxis: { exponentformat: "none" } }) },
   { id: "speedups", isOfSome: true, title: () => "Where each row wins", note: "speed-up by the time of a step, over the baseline of the same sweep", draw: speedups, isBroad: true },
-  { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("step_seconds") },
-  { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: "the dotted line: rows that no other beats in both", draw: paretoChart("bytes_per_step") },
+  { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: kOfFront, draw: paretoChart("step_seconds") },
+  { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: kOfFront, draw: paretoChart("bytes_per_step") },
   { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "means, where the table has medians; exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
   { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, those before it compresses too", draw: stages, isBroad: true },
   { id: "parallel", title: () => "Options and results", note: "drag along an axis to choose a part of it", draw: coordinates, isBroad: true },

@@ -97,34 +97,33 @@ TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
 }
 
 TEST(Sweep, GoesOnFromWhereverItIsKilled) {
-  Sandbox undisturbed;
-  const std::string train = kTrain + "sleep 0.02\n";  // so that a trial that has begun is not over at once
-  undisturbed.script("train", train);
-  const std::string many = kSweep + "args.c = { from = 1, to = 20 }\n";
-  undisturbed.folder.write("s.toml", many);
-  const auto begun = std::chrono::steady_clock::now();
+  const std::string train = kTrain + "sleep 0.05\n";  // so that fifty kills come before all trials are done
+  const std::string many = "[sweep]\nmax_parallel = 2\n" + kSweep.substr(kSweep.find('\n') + 1) +
+                           "args.c = { from = 1, to = 20 }\n";
+  const Sandbox undisturbed, sandbox;
+  for (const Sandbox* each : {&undisturbed, &sandbox}) {
+    each->script("train", train);
+    each->folder.write("s.toml", many);
+  }
   const auto expected = timeless(undisturbed.run({"sweep", "s.toml", "--json"}).out);
-  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
   ASSERT_THAT(expected, SizeIs(201));
   constexpr std::size_t kTrials = 225;  // with the baseline, which comes 25 times
 
-  Sandbox sandbox;
-  sandbox.script("train", train);
-  sandbox.folder.write("s.toml", "[sweep]\nmax_parallel = 2\n" + many.substr(many.find('\n') + 1));
   const auto seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  // Two at a time, each with its start: fifty of these are less than all. Every other time after a trial has begun.
-  std::uniform_real_distribution<double> instant(0, took.count() / 60);
+  const auto sleep_up_to = [&](unsigned milliseconds) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % (1000 * milliseconds)));
+  };
   std::size_t kills = 0, starts = 0;
   for (; kills < 50; ++kills) {
     Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml", "--json"}));
-    if (kills % 2) {
+    if (kills % 2) {  // when a trial has begun, however slow the machine is
       ASSERT_TRUE(testing::eventually(
           [&] { return sandbox.has("starts.log") && lines_in(sandbox.read("starts.log")) > starts; }));
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % 10'000));
+      sleep_up_to(10);
     } else {
-      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(instant(random)));
+      sleep_up_to(100);
     }
     sweep.signal(SIGKILL);
     sweep.wait();

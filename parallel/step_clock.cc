@@ -21,7 +21,9 @@ constexpr Phase kPhases[] = {&PhaseSeconds::forward, &PhaseSeconds::backward,
 double median_of(std::vector<float> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return static_cast<double>(*middle);
+  const auto upper = static_cast<double>(*middle);
+  if (values.size() % 2 != 0) return upper;
+  return (static_cast<double>(*std::max_element(values.begin(), middle)) + upper) / 2;
 }
 
 }  // namespace

@@ -240,6 +240,16 @@ TEST_F(StepClockOfADevice, CountsWhatTheDeviceHasReached) {
   EXPECT_EQ(clock.steps(), 3);
 }
 
+TEST_F(StepClockOfADevice, TakesWhatLiesHalfwayBetweenTheTwoMiddleStepsOfAnEvenNumber) {
+  for (int i = 0; i < 6; ++i) clock.end_step();
+  device.go_on({1, 100, 10, 40});
+  EXPECT_NEAR(clock.measured(milliseconds(0))->median, 0.040, 1e-6);
+  device.go_on({20});
+  EXPECT_NEAR(clock.measured(milliseconds(0))->median, 0.030, 1e-6) << "of 10, 20, 40 and 100 milliseconds";
+  device.go_on({500});
+  EXPECT_NEAR(clock.measured(milliseconds(0))->median, 0.040, 1e-6);
+}
+
 TEST_F(StepClockOfADevice, WaitsForTheDeviceInTheEndOnly) {
   step();
   step();

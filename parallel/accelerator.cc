@@ -59,12 +59,13 @@ struct Accelerator::State {
   const Trackers::Clock::time_point start = Trackers::Clock::now();
   std::unique_ptr<Trackers> trackers;  // the main rank's, if there are any
   std::optional<std::filesystem::path>
-      run_folder;  // where it leaves what it has measured; of other ranks none
+      run_folder;            // where it leaves what it has measured; of other ranks none
+  bool has_stepped = false;  // any optimizer, in this process
 
   ~State() {
-    const std::int64_t steps = world->step_clock()->steps();
-    if (run_folder && steps > 0)
-      write_run_summary(*run_folder / kRunSummary, steps, world->step_clock()->measured(), wire_reports(),
+    StepClock& clock = *world->step_clock();
+    if (run_folder && has_stepped)
+      write_run_summary(*run_folder / kRunSummary, clock.steps(), clock.measured(), wire_reports(),
                         world->device());
   }
 
@@ -94,7 +95,8 @@ struct Accelerator::State {
   }
 
   void after_step(bool last) {
-    world->step_clock()->end_step();
+    has_stepped = true;
+    if (last) world->step_clock()->end_step();  // what others have done before it is the same step's
     tell();
     for (const auto& model : models)
       if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});

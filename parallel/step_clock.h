@@ -57,7 +57,7 @@ class StepClock {
   /// that is under way. In one of null it does not count.
   void add_exposed(const Moment& from, const Moment& to);
 
-  /// What was added since the last step is that step's.
+  /// What was added since the last step is that step's. Of several optimizers' steps, the last one's ends it.
   void end_step();
   std::int64_t steps() const { return steps_; }
 

@@ -4,16 +4,21 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "tests/support/failure.h"
+#include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -403,6 +408,62 @@ TEST(Accelerator, WarnsOfAStepThatNothingAverages) {
     EXPECT_EQ(messages.find("call the forward of what prepare() returned for the model") != std::string::npos,
               bare);
   }
+}
+
+/// The folder of the runs that begin while it lives.
+class RunFolder {
+ public:
+  RunFolder() { setenv("HOOKLINE_RUN_DIR", folder_.path().c_str(), 1); }
+  ~RunFolder() { unsetenv("HOOKLINE_RUN_DIR"); }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  std::string read(const std::string& file) const { return testing::read_file(folder_.path() / file); }
+  nlohmann::json summary() const { return nlohmann::json::parse(read("summary.json")); }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+TEST(Accelerator, MeasuresTheStepsOfAllItsOptimizersTogether) {
+  const RunFolder folder;
+  run_ranks(1, [](const std::shared_ptr<World>& world) {
+    Accelerator accelerator({}, world);
+    auto generator = linear(), critic = linear();
+    torch::optim::SGD generator_sgd(generator->parameters(), 0.1), critic_sgd(critic->parameters(), 0.1);
+    auto [first, second] = accelerator.prepare(generator, critic);
+    auto [first_optimizer, second_optimizer] = accelerator.prepare(generator_sgd, critic_sgd);
+    for (int step = 0; step < 6; ++step) {
+      accelerator.backward(loss_of(first->forward(inputs_of(0, step))));
+      accelerator.backward(loss_of(second->forward(inputs_of(0, step))));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      first_optimizer.step();
+      second_optimizer.step();
+    }
+    EXPECT_EQ(accelerator.steps_done(), 12) << "of optimizers";
+  });
+  const nlohmann::json summary = folder.summary();
+  EXPECT_EQ(summary.at("steps"), 6);
+  EXPECT_GE(summary.at("step_seconds"), 0.020);
+  EXPECT_GE(summary.at("phase_seconds").at("other"), 0.020);
+}
+
+TEST(Accelerator, LeavesWhatItSentIfTheOptimizerThatEndsStepsNeverSteps) {
+  const RunFolder folder;
+  run_ranks(1, [](const std::shared_ptr<World>& world) {
+    Accelerator accelerator({}, world);
+    auto net = linear();
+    torch::optim::SGD sgd(net->parameters(), 0.1), for_later(net->parameters(), 0.01);
+    auto [model, optimizer, later] = accelerator.prepare(net, sgd, for_later);
+    for (int step = 0; step < 3; ++step) {
+      accelerator.backward(loss_of(model->forward(inputs_of(0, step))));
+      optimizer.step();
+    }
+  });
+  const nlohmann::json summary = folder.summary();
+  EXPECT_EQ(summary.at("steps"), 0);
+  EXPECT_FALSE(summary.contains("step_seconds"));
+  EXPECT_EQ(summary.at("uncompressed_bytes_per_step"), 4 * (4 * 2 + 2));
 }
 
 TEST(Accelerator, SeedsTorch) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,7 +31,41 @@ bool ends_in_part_of_a_line(const std::filesystem::path& file) {
   return in && in.tellg() > 0 && in.seekg(-1, std::ios::end).get() != '\n';
 }
 
+constexpr std::streamoff kMostOfAnEnd = 1 << 20;  // longer than any line
+
+std::string end_of(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return "";  // opening a pipe may wait for ever
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in.tellg();
+  std::string text(static_cast<std::size_t>(std::clamp<std::streamoff>(size, 0, kMostOfAnEnd)), '\0');
+  in.seekg(-static_cast<std::streamoff>(text.size()), std::ios::end);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+/// None of a line that is torn, or of another kind.
+std::optional<LoggedSoFar> so_far_in(std::string_view line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  const auto seconds = json.find(kSecondsOfLine), bytes = json.find(kBytesOfLine);
+  if (seconds == json.end() || !seconds->is_number() || bytes == json.end() || !bytes->is_number_integer())
+    return std::nullopt;
+  return LoggedSoFar{seconds->get<double>(), bytes->get<std::int64_t>()};
+}
+
 }  // namespace
+
+LoggedSoFar logged_so_far(const std::filesystem::path& file) {
+  const std::string text = end_of(file);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t line = rest.rfind('\n') + 1;  // 0 if there is no other before it
+    if (const auto found = so_far_in(rest.substr(line))) return *found;
+    rest = rest.substr(0, line == 0 ? 0 : line - 1);
+  }
+  return {};
+}
 
 std::string JsonLines::place() const { return "'" + file_.path().string() + "'"; }
 

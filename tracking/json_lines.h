@@ -5,6 +5,7 @@
 
 #include "tracking/append_file.h"
 #include "tracking/tracker.h"
+#include "tracking/trackers.h"
 
 namespace hookline {
 
@@ -23,5 +24,9 @@ class JsonLines : public Tracker {
   bool is_looked_at_ = false;  // as a former process has left it
   bool is_torn_ = false;       // it ends in a part of a line
 };
+
+/// What the last whole line of such a file says; nothing so far if there is no file, or no such line in its last megabyte. Lines
+/// without "seconds" and "bytes_sent", which a program may have written by itself, are passed over.
+LoggedSoFar logged_so_far(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -35,8 +35,10 @@ std::unique_ptr<Trackers> trackers_of(const RunConfig& config, const std::filesy
                                       Trackers::Clock::time_point start) {
   const LoggingConfig& logging = config.logging;
   const std::set<std::string> wanted(logging.trackers.begin(), logging.trackers.end());
-  auto trackers = std::make_unique<Trackers>(tracked(config, folder), start);
-  trackers->add(std::make_unique<JsonLines>(folder / kMetricsFile));
+  const std::filesystem::path lines = folder / kMetricsFile;
+  auto trackers =
+      std::make_unique<Trackers>(tracked(config, folder), start, Trackers::kPatience, logged_so_far(lines));
+  trackers->add(std::make_unique<JsonLines>(lines));
   if (wanted.count("tensorboard")) trackers->add(std::make_unique<TensorBoardEvents>(folder));
   if (wanted.count("mlflow")) {
     MlflowOptions options;

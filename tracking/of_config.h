@@ -9,8 +9,8 @@
 
 namespace hookline {
 
-/// metrics.jsonl in the run's folder, and what `[logging] trackers` names. Throws ConfigError for an address of MLflow's
-/// that is none.
+/// metrics.jsonl in the run's folder, and what `[logging] trackers` names. Where the launcher has started the run again, time and
+/// bytes go on from the file's last line, to all of them. Throws ConfigError for an address of MLflow's that is none.
 std::unique_ptr<Trackers> trackers_of(const RunConfig& config, const std::filesystem::path& folder,
                                       Trackers::Clock::time_point start);
 

@@ -20,7 +20,7 @@ struct TrackedRun {
   std::chrono::system_clock::time_point start = std::chrono::system_clock::now();
 };
 
-/// What was logged at once.
+/// What was logged at once. Time and bytes of a run that was restarted count on.
 struct LoggedMetrics {
   std::int64_t step = 0;                       // optimizer steps that were done
   std::chrono::system_clock::time_point time;  // when

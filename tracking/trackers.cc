@@ -161,8 +161,11 @@ struct Trackers::All {
   }
 };
 
-Trackers::Trackers(TrackedRun run, Clock::time_point start, std::chrono::seconds patience)
-    : run_(std::make_shared<const TrackedRun>(std::move(run))), start_(start), patience_(patience) {}
+Trackers::Trackers(TrackedRun run, Clock::time_point start, std::chrono::seconds patience, LoggedSoFar before)
+    : run_(std::make_shared<const TrackedRun>(std::move(run))),
+      start_(start),
+      patience_(patience),
+      before_(before) {}
 
 Trackers::~Trackers() { end(std::uncaught_exceptions() > 0 ? RunEnd::failed : RunEnd::finished); }
 
@@ -196,8 +199,8 @@ void Trackers::log(std::int64_t step, std::int64_t bytes_sent, std::map<std::str
   LoggedMetrics line;
   line.step = step;
   line.time = std::chrono::system_clock::now();
-  line.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  line.bytes_sent = bytes_sent;
+  line.seconds = before_.seconds + std::chrono::duration<double>(Clock::now() - start_).count();
+  line.bytes_sent = before_.bytes_sent + bytes_sent;
   line.values = std::move(values);
   for (const auto& [queue, thread] : queues_) queue->add(line);
 }

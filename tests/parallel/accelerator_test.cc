@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -446,6 +447,33 @@ TEST(Accelerator, MeasuresTheStepsOfAllItsOptimizersTogether) {
   EXPECT_EQ(summary.at("steps"), 6);
   EXPECT_GE(summary.at("step_seconds"), 0.020);
   EXPECT_GE(summary.at("phase_seconds").at("other"), 0.020);
+}
+
+TEST(Accelerator, CountsOnWhereTheRunWasBeforeItsRestart) {
+  const RunFolder folder;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    run_ranks(2, [](const std::shared_ptr<World>& world) {
+      Accelerator accelerator({}, world);
+      auto model = accelerator.prepare(linear());
+      for (int step = 0; step < 3; ++step) {
+        accelerator.backward(loss_of(model->forward(inputs_of(world->rank(), step))));
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        accelerator.log({{"loss", 1}});
+      }
+    });
+  }
+  std::vector<double> seconds, bytes;
+  std::istringstream lines(folder.read("metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    seconds.push_back(json.at("seconds"));
+    bytes.push_back(json.at("bytes_sent"));
+  }
+  constexpr int kOfAStep = 4 * (4 * 2 + 2);
+  EXPECT_THAT(bytes, ::testing::ElementsAre(kOfAStep, 2 * kOfAStep, 3 * kOfAStep, 4 * kOfAStep, 5 * kOfAStep,
+                                            6 * kOfAStep));
+  ASSERT_EQ(seconds.size(), 6u);
+  for (std::size_t i = 1; i < seconds.size(); ++i) EXPECT_GE(seconds[i], seconds[i - 1] + 0.010) << i;
 }
 
 TEST(Accelerator, LeavesWhatItSentIfTheOptimizerThatEndsStepsNeverSteps) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "resuming_launch.h"
 
@@ -48,6 +49,26 @@ TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
       EXPECT_FALSE(std::filesystem::exists(folder.path() / "checkpoints/step_00000020"));
     }
   }
+}
+
+TEST(ResumedRun, HasTimeAndBytesOfAllItsAttemptsInItsMetrics) {
+  const TemporaryFolder folder;
+  ProcessOptions options =
+      launch_in(folder.path(), with(kPowerSgd, {"training.max_steps=30", "training.checkpoint_every_steps=4",
+                                                "launch.max_restarts=1"}));
+  options.environment["KILL_AT"] = "18";
+  const ProcessResult result = run(options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::ifstream metrics(folder.path() / "hookline-runs/latest/metrics.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(metrics, line);) lines.push_back(nlohmann::json::parse(line));
+  bool went_back = false;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    EXPECT_GT(lines[i].at("seconds"), lines[i - 1].at("seconds")) << lines[i];
+    EXPECT_GT(lines[i].at("bytes_sent"), lines[i - 1].at("bytes_sent")) << lines[i];
+    went_back = went_back || lines[i].at("step") <= lines[i - 1].at("step");
+  }
+  EXPECT_TRUE(went_back) << "both attempts have logged compression errors";
 }
 
 TEST(ResumedRun, IsTheNextLaunchIfAsked) {

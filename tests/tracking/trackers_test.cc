@@ -19,12 +19,14 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/process.h"
 #include "tracking/crc32c.h"
 #include "tracking/json_lines.h"
 #include "tracking/mlflow_run.h"
+#include "tracking/of_config.h"
 #include "tracking/tensorboard_events.h"
 
 namespace hookline {
@@ -69,6 +71,79 @@ TEST(Trackers, KeepEachLineInOrder) {
                        {"best", std::numeric_limits<double>::infinity()}});
   EXPECT_EQ(lines_of(file).size(), 1001u);
   EXPECT_TRUE(lines_of(file).back().at("loss").is_null() && lines_of(file).back().at("best").is_null());
+}
+
+/// Notes how far the run was at each line.
+class NotesOfProgress : public Tracker {
+ public:
+  explicit NotesOfProgress(std::vector<LoggedMetrics>& lines) : lines_(lines) {}
+  std::string place() const override { return "notes"; }
+  void write(std::span<const LoggedMetrics> lines) override {
+    lines_.insert(lines_.end(), lines.begin(), lines.end());
+  }
+
+ private:
+  std::vector<LoggedMetrics>& lines_;
+};
+
+TEST(Trackers, CountOnFromTheLastLineOfARunThatIsRestarted) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  std::vector<LoggedMetrics> noted;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const auto an_hour_ago = Trackers::Clock::now() - std::chrono::hours(1);
+    const auto trackers = trackers_of(RunConfig(), folder.path(), an_hour_ago);
+    trackers->add(std::make_unique<NotesOfProgress>(noted));
+    trackers->log(1, 100, {{"loss", 1}});
+    trackers->log(2, 200, {{"loss", 1}});
+  }
+  const auto lines = lines_of(file);
+  ASSERT_EQ(lines.size(), 6u);
+  ASSERT_EQ(noted.size(), 6u);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t attempt = i / 2;
+    EXPECT_EQ(lines[i].at("step"), 1 + i % 2) << "steps are the attempt's";
+    EXPECT_EQ(lines[i].at("bytes_sent"), 200 * attempt + 100 * (1 + i % 2));
+    EXPECT_NEAR(lines[i].at("seconds").get<double>(), 3600.0 * static_cast<double>(attempt + 1), 60);
+    EXPECT_EQ(noted[i].bytes_sent, lines[i].at("bytes_sent")) << "every tracker has the same";
+    EXPECT_EQ(noted[i].seconds, lines[i].at("seconds"));
+  }
+}
+
+TEST(LoggedSoFar, IsWhatTheLastWholeLineSays) {
+  const TemporaryFolder folder;
+  const auto of = [&](const std::string& text) {
+    const LoggedSoFar found = logged_so_far(folder.write("metrics.jsonl", text));
+    return std::pair(found.seconds, found.bytes_sent);
+  };
+  const std::pair<double, std::int64_t> nothing(0, 0), last(2.5, 20);
+  const std::string first = R"({"step":1,"seconds":1.5,"bytes_sent":10,"loss":1})"
+                            "\n";
+  const std::string line = R"({"step":2,"seconds":2.5,"bytes_sent":20,"loss":null})";
+  EXPECT_EQ(of(first + line + "\n"), last);
+  EXPECT_EQ(of(line), last) << "it lacks its end of line alone";
+  EXPECT_EQ(of(line + "\n" + first.substr(0, 30)), last) << "of a process that was killed";
+  EXPECT_EQ(of(line + "\n\n" + first.substr(0, 30) + "\n{\"step\":3,\"loss\":1}\nepoch 3\n"), last)
+      << "of a program that writes lines of its own";
+  EXPECT_EQ(
+      of(line + "\n{\"seconds\":9}\n{\"bytes_sent\":9}\n{\"seconds\":\"9\",\"bytes_sent\":null}\n[9]\n"),
+      last);
+  EXPECT_EQ(of("{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":1}\n"), nothing);
+  EXPECT_EQ(of(""), nothing);
+  EXPECT_EQ(of("\n\n"), nothing);
+  std::string much;
+  for (int i = 0; i < 20'000; ++i) much += "batch " + std::to_string(i) + std::string(100, '.') + "\n";
+  EXPECT_EQ(of(much + first + line + "\n"), last);
+  EXPECT_EQ(of(line + "\n" + much), nothing) << "only the file's end is read";
+}
+
+TEST(LoggedSoFar, IsNothingWhereThereIsNoFile) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(logged_so_far(folder.path() / "metrics.jsonl").seconds, 0);
+  EXPECT_EQ(logged_so_far(folder.path()).bytes_sent, 0);
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(logged_so_far(pipe).seconds, 0) << "and it does not wait for whoever writes to it";
 }
 
 TEST(Trackers, MakeNoFileForNothing) {

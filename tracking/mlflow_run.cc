@@ -1,7 +1,6 @@
 #include "tracking/mlflow_run.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +9,7 @@
 
 #include "config/run_files.h"
 #include "hooks/log.h"
+#include "tracking/mlflow_name.h"
 
 namespace hookline {
 namespace {
@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kIdFile = "mlflow.json";
 // What one request may have (mlflow/utils/validation.py).
-constexpr std::size_t kMostMetrics = 1000, kMostParameters = 100, kLongestValue = 6000, kLongestName = 250;
+constexpr std::size_t kMostMetrics = 1000, kMostParameters = 100, kLongestValue = 6000;
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -26,25 +26,6 @@ std::string variable(const char* name) {
 
 std::int64_t milliseconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-/// The server refuses all other characters, parts of a path that lead nowhere, and with one name the whole request.
-std::string name_for_mlflow(const std::string& name) {
-  std::string result;
-  const std::string text = name.substr(0, kLongestName - kLongestName / 8);  // parts may become longer
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('/', begin), text.size());
-    std::string part = text.substr(begin, end - begin);
-    if (part.find_first_not_of('.') == part.npos) part = "_";
-    for (char& c : part)
-      if (!std::isalnum(static_cast<unsigned char>(c)) &&
-          std::string_view("_-. ").find(c) == std::string_view::npos)
-        c = '_';
-    if (begin == 0 && part.starts_with("..")) part[0] = '_';
-    result += (begin == 0 ? "" : "/") + part;
-    begin = end + 1;
-  }
-  return result.substr(0, kLongestName);
 }
 
 Json number(double value) {

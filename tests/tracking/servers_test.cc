@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "support/process.h"
 #include "tracking/http_client.h"
 #include "tracking/json_lines.h"
+#include "tracking/mlflow_name.h"
 #include "tracking/mlflow_run.h"
 #include "tracking/tensorboard_events.h"
 #include "tracking/trackers.h"
@@ -125,7 +127,8 @@ class Mlflow : public Server {
   /// {step, value} of a metric, each value as text.
   std::vector<std::pair<int, std::string>> history(const json& run, const std::string& name) {
     const std::string id = run.at("info").at("run_id");
-    const json found = get("/api/2.0/mlflow/metrics/get-history?run_id=" + id + "&metric_key=" + name);
+    const json found =
+        get("/api/2.0/mlflow/metrics/get-history?run_id=" + id + "&metric_key=" + HttpClient::escaped(name));
     std::vector<std::pair<int, std::string>> points;
     for (const json& each : found.value("metrics", json::array()))
       points.emplace_back(each.at("step").get<int>(), each.at("value").dump());
@@ -256,8 +259,57 @@ TEST(MlflowServer, HasWhatARunHasLogged) {
   EXPECT_EQ(losses[1], std::pair(2, std::string("0.5")));
   EXPECT_EQ(losses[1500], std::pair(1501, std::string("\"NaN\"")));
   EXPECT_THAT(server.history(runs[0], "bytes_sent"), SizeIs(1501));
-  EXPECT_THAT(server.history(runs[0], "top-5%20_"), ElementsAre(std::pair(1501, std::string("0.75"))));
-  EXPECT_THAT(server.history(runs[0], "_/train/_/_/a_b/_"), ElementsAre(std::pair(1501, std::string("1.0"))));
+  EXPECT_THAT(server.history(runs[0], "top-5 _-4cb5e33f"), ElementsAre(std::pair(1501, std::string("0.75"))));
+  EXPECT_THAT(server.history(runs[0], "_/train/_/_/a_b/_-1e957077"),
+              ElementsAre(std::pair(1501, std::string("1.0"))));
+}
+
+/// Characters from U+0001 to U+FFFF as UTF-8, so many to a text.
+std::vector<std::string> all_characters(int in_a_text) {
+  std::vector<std::string> texts;
+  int count = 0;
+  for (unsigned code = 1; code <= 0xFFFF; ++code) {
+    if (code >= 0xD800 && code <= 0xDFFF) continue;  // surrogates are none
+    if (count++ % in_a_text == 0) texts.emplace_back();
+    std::string& text = texts.back();
+    const auto add = [&](unsigned byte) { text += static_cast<char>(byte); };
+    if (code >= 0x800)
+      add(0xE0 | code >> 12), add(0x80 | (code >> 6 & 0x3F));
+    else if (code >= 0x80)
+      add(0xC0 | code >> 6);
+    add(code >= 0x80 ? 0x80 | (code & 0x3F) : code);
+  }
+  return texts;
+}
+
+TEST(MlflowServer, TakesEveryNameAndMixesNoTwo) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  std::map<std::string, double> values;
+  const auto add = [&](const std::string& name) { values.emplace(name, static_cast<double>(values.size())); };
+  for (const std::string& text : all_characters(250)) add(text);
+  for (const char* name :
+       {"損失", "精度", "a_b", "a:b", "a$b",  "é",     "e\u0301", "\xff",    ".",    "..",   "...",  "..a",
+        "/",    "//",   "/a",  "a/",  "a//b", "a/./b", "a/../b",  "a/.../b", "../a", "a/..", ".a/.b"})
+    add(name);
+  for (const char* text : {"x", "損", "%", "/"}) {
+    std::string name;
+    for (int i = 0; i < 250; ++i) name += text;
+    for (const char* more : {"", "1", "2", "/a"}) add(name + more);
+  }
+  {
+    Trackers trackers = patient({folder.path(), {}});
+    trackers.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
+    trackers.log(1, 0, values);
+  }
+  const json run = server.runs_of("Default").at(0);
+  std::map<std::string, double> there;
+  for (const json& each : run.at("data").at("metrics")) there.emplace(each.at("key"), each.at("value"));
+  EXPECT_EQ(there.erase("bytes_sent"), 1u);
+  EXPECT_THAT(there, SizeIs(values.size()));
+  for (const auto& [name, value] : values) EXPECT_EQ(there[name_for_mlflow(name)], value) << name;
+  for (const char* name : {"損失", "精度", "a_b", "é"})
+    EXPECT_EQ(there[name], values[name]) << "called as the program calls it";
 }
 
 TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {

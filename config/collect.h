@@ -50,6 +50,9 @@ void collect_environment(const std::vector<std::pair<std::string, std::string>>&
                          const Catalog& catalog, Collected& collected);
 void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected);
 
+/// What a node of a file gives the key `name`.
+Given given_by(const std::string& name, const TomlNode& node, const SourceText& source);
+
 /// A warning that a key has no effect, and why, at its place.
 Diagnostic without_effect(const Given& given, const std::string& why);
 

@@ -54,13 +54,8 @@ class FileCollector {
   }
 
   Given given(const std::string& name, const TomlNode& node) const {
-    Given result;
+    Given result = given_by(name, node, source_);
     result.order = collected_.sources;
-    result.name = name;
-    if (node.kind == TomlNode::Kind::scalar) result.value = node.value;
-    result.shown = shown_node(node);
-    result.key = source_.place(node.key);
-    result.place = source_.place(node.place);
     return result;
   }
 
@@ -132,6 +127,16 @@ class FileCollector {
 };
 
 }  // namespace
+
+Given given_by(const std::string& name, const TomlNode& node, const SourceText& source) {
+  Given given;
+  given.name = name;
+  if (node.kind == TomlNode::Kind::scalar) given.value = node.value;
+  given.shown = shown_node(node);
+  given.key = source.place(node.key);
+  given.place = source.place(node.place);
+  return given;
+}
 
 void collect_tables(const TomlNode& root, const SourceText& source, const Catalog& catalog,
                     Collected& collected) {

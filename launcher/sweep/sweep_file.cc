@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <set>
-#include <system_error>
 #include <utility>
 
-#include "config/collect.h"
-#include "config/run_files.h"
 #include "config/schema.h"
 #include "config/source_text.h"
 #include "config/toml_tree.h"
 #include "hooks/suggest.h"
 #include "launcher/sweep/command_line.h"
+#include "launcher/sweep/settings_table.h"
 #include "launcher/sweep/sweep_ranges.h"
 
 namespace hookline {
@@ -40,9 +38,7 @@ using GivenKey = std::pair<std::string, Span>;
 class Reader {
  public:
   Reader(const SourceText& source, std::filesystem::path folder, const Catalog& catalog, SweepRunner runner)
-      : source_(source), folder_(std::move(folder)), runner_(runner), keys_(all_keys(catalog)) {
-    if (runner == SweepRunner::array_job) sweep_.settings.max_parallel.reset();
-  }
+      : source_(source), keys_(all_keys(catalog)), table_(source, std::move(folder), runner, problems_) {}
 
   void root(const TomlNode& root) {
     static const std::vector<std::string> tables = {"sweep",  "fixed",   "grid",
@@ -57,7 +53,7 @@ class Reader {
         error(node.key, "'" + name + "' is no table",
               "write [" + name + "], and its keys in the lines below");
       } else if (name == "sweep") {
-        settings(node);
+        table_.read(node);
       } else if (name == "fixed") {
         std::vector<GivenKey> fixed;
         sweep_.fixed = assignments(node, fixed);
@@ -76,7 +72,7 @@ class Reader {
   }
 
   void finish() {
-    if (!places_.contains("program"))
+    if (!table_.has("program"))
       error_of_file("[sweep] program is missing",
                     "name it with its arguments: program = [\"build/train\", \"--epochs\", \"3\"]");
     if (sweep_.grids.empty() && sweep_.searches.empty() && !sweep_.baseline)
@@ -85,24 +81,27 @@ class Reader {
       if (sweep_.fixed.contains(key))
         error(place, "'" + key + "' is in [fixed] too",
               "a fixed value is that of every trial: keep one of the two");
-      if (key == kSeedKey && !sweep_.settings.seeds.empty())
+      if (key == kSeedKey && !table_.settings().seeds.empty())
         error(place, "training.seed is given twice", kSeedsAdvice);
       expect_to_tell_apart(key, place);
     }
     for (const auto& [key, place] : excluded_)
-      if (key == kSeedKey && !sweep_.settings.seeds.empty())
+      if (key == kSeedKey && !table_.settings().seeds.empty())
         error(place, "an exclusion can't name training.seed beside seeds",
               "each cell is tried with each of them: list the seeds of a cell as training.seed in [grid] "
               "instead");
     const bool is_given =
         sweep_.fixed.contains(kSeedKey) || (sweep_.baseline && sweep_.baseline->contains(kSeedKey));
-    if (!sweep_.settings.seeds.empty() && is_given)
-      error(places_.at("seeds"), "training.seed is given twice", kSeedsAdvice);
-    expect_settings_with_effect();
-    expect_known_placeholders();
+    if (!table_.settings().seeds.empty() && is_given)
+      error(table_.place_of("seeds"), "training.seed is given twice", kSeedsAdvice);
+    table_.expect_effect(sweep_.baseline.has_value());
+    table_.expect_known_placeholders(given_keys());
   }
 
-  SweepFile take() { return std::move(sweep_); }
+  SweepFile take() {
+    sweep_.settings = table_.settings();
+    return std::move(sweep_);
+  }
   const std::vector<Diagnostic>& problems() const { return problems_; }
 
  private:
@@ -121,53 +120,6 @@ class Reader {
         diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error, std::move(message), std::move(note)));
   }
 
-  void settings(const TomlNode& table) {
-    for (const auto& [name, node] : table.children) {
-      places_[name] = node.place;
-      if (name == "seeds") {
-        seeds(node);
-        continue;
-      }
-      const auto& rows = sweep_schema();
-      const auto row = std::find_if(rows.begin(), rows.end(),
-                                    [&](const SweepKeyRow& each) { return each.option.name == name; });
-      if (row == rows.end()) {
-        std::vector<std::string> names = {"seeds"};
-        for (const SweepKeyRow& each : rows) names.push_back(each.option.name);
-        const auto near = nearest(name, names);
-        std::string all;
-        for (const std::string& each : names) all += (all.empty() ? "" : ", ") + each;
-        error(node.key, "unknown key '" + name + "' in [sweep]",
-              near ? "did you mean '" + *near + "'?" : "[sweep] has " + all);
-        continue;
-      }
-      Given given;
-      given.name = name;
-      if (node.kind == TomlNode::Kind::scalar) given.value = node.value;
-      given.shown = node.kind == TomlNode::Kind::scalar  ? shown_value(node.value)
-                    : node.kind == TomlNode::Kind::table ? "a table"
-                                                         : "an array";
-      given.key = source_.place(node.key);
-      given.place = source_.place(node.place);
-      const auto value = checked_value(given, row->option, "sweep", problems_);
-      if (value) row->set(sweep_.settings, *value);
-      if (name == "program") program_ = node.elements;
-      if (value && name == "program") expect_program(node);
-      if (name == "config") expect_config(node);
-      if (runner_ == SweepRunner::array_job) expect_possible_in_an_array(name, node);
-    }
-  }
-
-  void expect_program(const TomlNode& node) {
-    const std::vector<std::string>& words = sweep_.settings.program;
-    if (words.empty())
-      error(node.place, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
-    else if (!placeholders_of(words.front()).empty())
-      error(node.elements.empty() ? node.place : node.elements.front().place,
-            "the program '" + words.front() + "' is not known before a value is put in",
-            "its hooks are read first: name a script that takes the choice as an argument");
-  }
-
   /// Every key that anything gives a value.
   std::set<std::string> given_keys() const {
     std::set<std::string> keys;
@@ -182,82 +134,6 @@ class Reader {
     if (key.starts_with("logging."))
       error(place, "'" + key + "' tells no trials apart",
             "where runs log to can be in [fixed], or in the config");
-  }
-
-  void expect_settings_with_effect() {
-    const auto needs = [this](const char* key, const char* what, const char* advice) {
-      error(places_.at(key), std::string(key) + " needs " + what, advice);
-    };
-    if (sweep_.settings.metric.empty())
-      for (const char* key : {"goal", "metric_value", "early_stopping"})
-        if (places_.contains(key) && (key != std::string("early_stopping") || sweep_.settings.stops_early()))
-          needs(key, "a metric", "name it: [sweep] metric = \"loss\"");
-    if (places_.contains("early_stopping_from") && !places_.contains("early_stopping"))
-      needs("early_stopping_from", "early_stopping", "write early_stopping = \"median\", or \"halving\"");
-    if (places_.contains("baseline_every") && !sweep_.baseline)
-      needs("baseline_every", "a baseline",
-            "write [baseline], and in it the keys of what others are compared with");
-    if (sweep_.settings.metric == kStepOfLine)
-      error(places_.at("metric"), "'step' is no metric",
-            "it counts what a line is of: name what the program logs beside it");
-  }
-
-  void expect_known_placeholders() {
-    const std::set<std::string> given = given_keys();
-    std::vector<std::string> names;
-    for (const std::string& key : given)
-      if (key.starts_with(kArgumentPrefix)) names.push_back(key.substr(kArgumentPrefix.size()));
-    for (const TomlNode& word : program_) {
-      const auto* text = std::get_if<std::string>(&word.value);
-      for (const std::string& name : text ? placeholders_of(*text) : std::vector<std::string>()) {
-        if (given.contains(std::string(kArgumentPrefix) + name)) continue;
-        const auto near = nearest(name, names);
-        error(word.place, "nothing gives args." + name + ", which {" + name + "} stands for, a value",
-              near ? "did you mean {" + *near + "}?"
-                   : "name its values in [grid], args." + name + " = [1, 2], or write {{" + name +
-                         "} for the text itself");
-      }
-    }
-  }
-
-  void expect_config(const TomlNode& node) {
-    const std::filesystem::path config = folder_ / sweep_.settings.config;
-    std::error_code failure;
-    if (!sweep_.settings.config.empty() && !std::filesystem::exists(config, failure))
-      error(node.place, "there is no config '" + config.string() + "'",
-            "a relative path begins in the folder of the sweep file");
-  }
-
-  void expect_possible_in_an_array(const std::string& name, const TomlNode& node) {
-    const SweepSettings& now = sweep_.settings;
-    const auto refuse = [&](const char* needs, const char* instead) {
-      error(node.place, "an array job can't keep '" + name + "': " + needs, instead);
-    };
-    if (name == "early_stopping" && now.stops_early())
-      refuse("its trials do not see each other", "write \"none\", or run the sweep without --scheduler");
-    if (name == "budget_seconds" && now.budget)
-      refuse("Slurm begins trials without asking how long others have run",
-             "use budget_trials, or run the sweep without --scheduler");
-    if (name == "failed" && now.failed == "stop")
-      refuse("Slurm begins trials though others have failed",
-             "write \"continue\", or run the sweep without --scheduler");
-  }
-
-  void seeds(const TomlNode& node) {
-    for (const TomlNode& each : node.elements) {
-      const auto* seed = std::get_if<std::int64_t>(&each.value);
-      if (each.kind != TomlNode::Kind::scalar || !seed || *seed < 0) {
-        error(each.place, "a seed is an integer, at least 0");
-        return;
-      }
-      if (std::count(sweep_.settings.seeds.begin(), sweep_.settings.seeds.end(), *seed)) {
-        error(each.place, "the seed " + std::to_string(*seed) + " is there twice",
-              "repeats says how often each is tried");
-        return;
-      }
-      sweep_.settings.seeds.push_back(*seed);
-    }
-    if (node.elements.empty()) error(node.place, "seeds is a list of integers", "write seeds = [1, 2, 3]");
   }
 
   /// [grid] itself, or each [grid.NAME] in it: a table whose own tables are none of the config's.
@@ -466,14 +342,11 @@ class Reader {
   }
 
   const SourceText& source_;
-  const std::filesystem::path folder_;  // that the file is in
-  const SweepRunner runner_;
   std::vector<std::string> keys_;
-  std::vector<TomlNode> program_;           // its words
-  std::map<std::string, Span> places_;      // of the values in [sweep]
   std::vector<GivenKey> tried_, excluded_;  // of [grid] and [random]; of [exclude]
-  SweepFile sweep_;
   std::vector<Diagnostic> problems_;
+  SettingsTable table_;
+  SweepFile sweep_;
 };
 
 }  // namespace

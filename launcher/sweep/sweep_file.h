@@ -65,10 +65,6 @@ struct ReadSweep {
   bool ok = false;
 };
 
-/// What runs the trials: this process, or an array job, whose elements know nothing of each other, and have cores and GPUs of
-/// their own.
-enum class SweepRunner { this_process, array_job };
-
 /// Keys are checked against the schema and the catalog's options; their values only by resolving each cell. What `runner` can't
 /// keep to is a problem; without `max_parallel` an array job has no limit.
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,

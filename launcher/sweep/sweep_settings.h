@@ -10,6 +10,10 @@
 
 namespace hookline {
 
+/// What runs the trials: this process, or an array job, whose elements know nothing of each other, and have cores and GPUs of
+/// their own.
+enum class SweepRunner { this_process, array_job };
+
 /// Times are in seconds.
 struct SweepSettings {
   std::vector<std::string> program;  // its command line; {NAME} stands for the value of args.NAME

@@ -195,6 +195,8 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
                     HasSubstr("write early_stopping = \"median\", or \"halving\"\n")));
   EXPECT_THAT(report(kProgram + "baseline_every = 3\n" + grid),
               HasSubstr("s.toml:3:18: error: baseline_every needs a baseline\n"));
+  EXPECT_THAT(report(kProgram + "metric = 2026-11-22\n" + grid),
+              HasSubstr("s.toml:3:10: error: bad value for 'metric' in [sweep]: a date\n"));
   EXPECT_THAT(report(kProgram + "metric = \"step\"\n" + grid),
               AllOf(HasSubstr("s.toml:3:10: error: 'step' is no metric\n"),
                     HasSubstr("it counts what a line is of: name what the program logs beside it\n")));

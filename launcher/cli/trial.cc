@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::seconds kSuspendPatience{2};
 // Slurm signals all processes of a job, one by one: the program may have ended of it before this one is told.
 constexpr std::chrono::milliseconds kSignalPatience{2000};
 
@@ -49,8 +50,11 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
     throw Error("the folder '" + plan.folder.string() +
                 "', in which the trial is to run, can't be entered: " + error.message());
   TrialRun run(std::move(own), plan.spec, place, signals);
-  signals.around_suspension(
-      {[&run] { run.suspend(); }, [&run](TrialRun::Clock::duration suspended) { run.resume(suspended); }});
+  signals.around_suspension({[&run] {
+                               run.suspend();
+                               run.wait_until_suspended(TrialRun::Clock::now() + kSuspendPatience);
+                             },
+                             [&run](TrialRun::Clock::duration suspended) { run.resume(suspended); }});
   std::optional<int> stopped_by;
   while (!run.look()) {
     const auto signal = signals.wait(kLookEvery, {run.end_descriptor()});

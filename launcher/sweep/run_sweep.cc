@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::seconds kSuspendPatience{2};
 
 /// Of the `index`-th GPU that this process sees.
 std::string gpu_name(std::size_t index) {
@@ -204,6 +205,8 @@ class Sweep {
   void suspend() {
     line_.erase();
     for (const Running& each : running_) each.trial->suspend();
+    const auto patience = TrialRun::Clock::now() + kSuspendPatience;
+    for (const Running& each : running_) each.trial->wait_until_suspended(patience);
   }
 
   void stop_all(int signal) {

@@ -31,7 +31,6 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
 constexpr Seconds kFolderPatience{10};  // for what a trial that was killed still writes
-constexpr Seconds kSuspendPatience{2};
 
 /// Variables that would put values over the trial's config once more.
 bool is_of_config(const std::string& variable) {
@@ -164,11 +163,12 @@ void TrialRun::end_within_grace(int signal) {
 }
 
 void TrialRun::suspend() {
-  if (wait_status_) return;
-  kill(pid_, SIGTSTP);
+  if (!wait_status_) kill(pid_, SIGTSTP);
+}
+
+void TrialRun::wait_until_suspended(Clock::time_point patience) const {
   // Its launcher stops last. Told to go on before it has stopped, it would stay so.
-  const auto patience = Clock::now() + kSuspendPatience;
-  while (Clock::now() < patience) {
+  while (!wait_status_ && Clock::now() < patience) {
     siginfo_t info = {};
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG) != 0 ||
         info.si_pid == pid_)

@@ -79,6 +79,8 @@ class TrialRun {
 
   /// Stops all its processes, until it is resumed; what it was suspended for does not count as its time.
   void suspend();
+  /// Before which it can't be resumed; for no longer than until `patience`.
+  void wait_until_suspended(Clock::time_point patience) const;
   void resume(Clock::duration suspended);
 
   /// Of one that has ended: by a signal, or as after one, and not because it was told to?

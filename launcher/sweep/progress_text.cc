@@ -16,9 +16,9 @@ std::string running_text(const Trial& trial, const MetricsFile& metrics, const s
   std::string text = short_name(trial, same);
   if (const auto step = metrics.step()) text += " step " + std::to_string(*step);
   if (metrics.points().empty()) return text;
-  char value[64];
-  std::snprintf(value, sizeof value, " %s %.4g", metric.c_str(), metrics.points().back().value);
-  return text + value;
+  char value[32];
+  std::snprintf(value, sizeof value, "%.4g", metrics.points().back().value);
+  return text + " " + metric + " " + value;
 }
 
 double seconds_used(const std::vector<Trial>& trials) {

@@ -358,6 +358,16 @@ TEST(SweepFile, IsDocumented) {
   }
 }
 
+TEST(SweepProgress, ShowsTheWholeNameOfAMetric) {
+  const TemporaryFolder folder;
+  const std::string name(80, 'm');
+  MetricsFile metrics(folder.write("metrics.jsonl", "{\"step\": 3, \"" + name + "\": 0.123456}\n"), name);
+  metrics.finish();
+  Trial trial;
+  trial.planned.values = {{"args.a", "1"}};
+  EXPECT_EQ(running_text(trial, metrics, name, {}), "a=1 step 3 " + name + " 0.1235");
+}
+
 TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
   const SweepFile sweep =
       sweep_of("baseline_every = 2\nrepeats = 2\n[baseline]\nargs.a = 0\n[grid]\nargs.a = [0, 1, 2, 3]\n");

@@ -38,21 +38,25 @@ at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& target) {
 /// The mean loss over the validation text. Each rank takes its part; all take as many windows.
 template <class Model>
 double validation_loss(hookline::Accelerator& accelerator, Model& model, const Text& text,
-                       std::int64_t context) {
+                       const Options& options) {
   const at::NoGradGuard no_grad;
-  Windows windows(text.validation(), context, context);
+  Windows windows(text.validation(), options.net.context, options.net.context);
   const auto ranks = static_cast<std::size_t>(accelerator.world_size());
   const std::size_t each = std::max<std::size_t>(1, *windows.size() / ranks);
-  std::vector<at::Tensor> data, target;
-  for (std::size_t i = 0; i < each; ++i) {
-    const auto example =
-        windows.get((i * ranks + static_cast<std::size_t>(accelerator.rank())) % *windows.size());
-    data.push_back(example.data);
-    target.push_back(example.target);
+  const auto batch_size = static_cast<std::size_t>(options.batch_size);
+  at::Tensor sum = at::zeros({}, at::TensorOptions(accelerator.device()));
+  for (std::size_t first = 0; first < each; first += batch_size) {
+    std::vector<at::Tensor> data, target;
+    for (std::size_t i = first; i < std::min(each, first + batch_size); ++i) {
+      const auto example =
+          windows.get((i * ranks + static_cast<std::size_t>(accelerator.rank())) % *windows.size());
+      data.push_back(example.data);
+      target.push_back(example.target);
+    }
+    const at::Tensor logits = model->forward(at::stack(data).to(accelerator.device()));
+    sum += loss_of(logits, at::stack(target).to(accelerator.device())) * static_cast<double>(data.size());
   }
-  const at::Tensor logits = model->forward(at::stack(data).to(accelerator.device()));
-  return accelerator.reduce(loss_of(logits, at::stack(target).to(accelerator.device())), "mean")
-      .template item<double>();
+  return accelerator.reduce(sum / static_cast<double>(each), "mean").template item<double>();
 }
 
 /// What the model writes behind the first word of the validation text. Every rank takes part, and writes the same.
@@ -96,7 +100,7 @@ void train(Options options) {
       if (accelerator.should_stop()) break;
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    const double validation = validation_loss(accelerator, model, text, options.net.context);
+    const double validation = validation_loss(accelerator, model, text, options);
     const double speed = static_cast<double>(tokens) / seconds.count();
     accelerator.log({{"validation_loss", validation}, {"tokens_per_second", speed}});
     char line[120];

@@ -4,7 +4,7 @@
 
 #include <array>
 #include <fstream>
-#include <iterator>
+#include <string>
 #include <vector>
 
 namespace charlm {
@@ -14,8 +14,11 @@ Text::Text(const std::filesystem::path& file, std::int64_t context) {
   if (!std::filesystem::is_regular_file(file, ignored))
     throw TextError(file.string() + ": not a file that can be read; name a text with --text");
   std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw TextError(file.string() + ": can't be read; check its permissions");
+  std::string text;
+  std::array<char, 1 << 16> block;
+  while (stream.read(block.data(), block.size()), stream.gcount() > 0)
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+  if (!stream.eof()) throw TextError(file.string() + ": can't be read; check its permissions, and its disk");
 
   std::array<std::int64_t, 256> token_of{};
   for (const char c : text) token_of[static_cast<unsigned char>(c)] = 1;

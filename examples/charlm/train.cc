@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -133,6 +134,7 @@ int main(int argc, char** argv) {
   app.add_option("--layers", options.net.layers, "Layers")->check(CLI::Range(1, 128));
   try {
     app.parse(argc, argv);
+    if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is no learning rate");
     if (options.net.width % options.net.heads != 0)
       throw CLI::ValidationError("--width", std::to_string(options.net.width) + " is no multiple of --heads");
     train(options);

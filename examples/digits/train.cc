@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -90,6 +91,7 @@ int main(int argc, char** argv) {
   app.add_option("--data", options.data, "The data set, as data/digits.csv holds it");
   try {
     app.parse(argc, argv);
+    if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is no learning rate");
     train(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

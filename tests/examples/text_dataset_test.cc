@@ -45,6 +45,8 @@ TEST(CharlmText, SaysWhatIsWrongWithAFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(failure_of("/no/such/text", 8),
             "/no/such/text: not a file that can be read; name a text with --text");
+  EXPECT_EQ(failure_of("/proc/self/mem", 8),  // as of a disk that fails
+            "/proc/self/mem: can't be read; check its permissions, and its disk");
   const std::string file = folder.write("short", "too short").string();
   EXPECT_EQ(failure_of(file, 8), file + ": has 9 characters; with --context 8 a text needs 90 at least");
 }

@@ -139,6 +139,18 @@ TEST_P(Charlm, LearnsAndWritesASample) {
 
 INSTANTIATE_TEST_SUITE_P(Example, Charlm, ::testing::Values("power_sgd.toml", "full_shard.toml"));
 
+TEST(Examples, RefuseALearningRateThatIsNone) {
+  const TemporaryFolder folder;
+  ProcessOptions options;
+  options.folder = folder.path();
+  options.arguments = {"--lr", "nan"};
+  for (const char* program : {DIGITS_PROGRAM, CHARLM_PROGRAM}) {
+    const ProcessResult result = run_process(program, options);
+    EXPECT_EQ(result.exit_code, 2) << program;
+    EXPECT_THAT(result.err, HasSubstr("--lr: nan is no learning rate\n"));
+  }
+}
+
 TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
   const TemporaryFolder folder;
   const ProcessResult good =

@@ -38,15 +38,6 @@ std::size_t sequence_length(std::string_view text) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
-std::optional<std::size_t> first_invalid_byte(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(text.substr(at));
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::nullopt;
-}
-
 /// The first that TOML knows nowhere, not even in a comment: all but tabs, newlines, and a return before one.
 std::optional<std::size_t> first_control_character(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -117,6 +108,15 @@ std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {
 }
 
 }  // namespace
+
+std::optional<std::size_t> first_invalid_byte(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = sequence_length(text.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::nullopt;
+}
 
 std::string Place::text() const {
   return line == 0 ? source : source + ":" + std::to_string(line) + ":" + std::to_string(column);

@@ -55,6 +55,9 @@ class SourceText {
   std::vector<std::size_t> line_starts_;
 };
 
+/// Where `text` is no UTF-8 any more.
+std::optional<std::size_t> first_invalid_byte(std::string_view text);
+
 /// Reads `file`, which has to be a regular file of at most 256 KiB of valid UTF-8 without control characters, not blank, in
 /// lines of at most 4,096 bytes. Anything else is an error: parsers crash or stall on what these checks keep away from
 /// them.

@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostShown = 20;
 
+/// "--arr=1-3" is what getopt takes for --array; of fewer than two letters it asks which is meant.
+bool is_short_for(std::string_view option, std::string_view argument) {
+  constexpr std::size_t kLeast = 4;
+  const std::string_view name = argument.substr(0, argument.find('='));
+  return name.size() >= kLeast && option.starts_with(name);
+}
+
 struct Flags {
   std::string output, scheduler, template_file;
   std::vector<std::string> rerun, scheduler_arguments;
@@ -66,17 +74,26 @@ struct Flags {
                                          std::pair(!template_file.empty(), "--template"),
                                          std::pair(!scheduler_arguments.empty(), "--scheduler-arg")})
       if (is_given && !on_slurm()) throw UsageError(std::string(name) + " goes with --scheduler slurm");
-    for (const auto& [is_given, name] : {std::pair(retry_failed, "--retry-failed"),
-                                         std::pair(!rerun.empty(), "--rerun"), std::pair(print, "--print")})
+    for (const auto& [is_given, name] :
+         {std::pair(retry_failed, "--retry-failed"), std::pair(!rerun.empty(), "--rerun"),
+          std::pair(print, "--print"), std::pair(no_follow, "--no-follow"),
+          std::pair(!template_file.empty(), "--template"),
+          std::pair(!scheduler_arguments.empty(), "--scheduler-arg")})
       if (is_given && dry_run)
         throw UsageError(std::string(name) +
                          " and --dry-run don't go together: --dry-run shows the plan alone");
+    for (const auto& [is_given, name] : {std::pair(print, "--print"), std::pair(no_follow, "--no-follow")})
+      if (is_given && json)
+        throw UsageError(std::string("--json and ") + name +
+                         " don't go together: there are no results to print then");
+    if (print && no_follow)
+      throw UsageError("--no-follow and --print don't go together: what is printed is submitted by nobody");
     expect_options(scheduler_arguments);
     for (const std::string& argument : scheduler_arguments) {
-      if (argument.starts_with("--array") || argument.starts_with("-a"))
+      if (argument.starts_with("-a") || is_short_for("--array", argument))
         throw UsageError("--scheduler-arg '" + argument +
                          "' would number other trials than the sweep's: it has one element for each");
-      if (argument.starts_with("--cluster") || argument.starts_with("-M"))
+      if (argument.starts_with("-M") || is_short_for("--clusters", argument))
         throw UsageError("--scheduler-arg '" + argument +
                          "' leads to another cluster, whose queue is not asked: submit from one of its own "
                          "machines");
@@ -336,8 +353,8 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
                job);
     return kBadInput;
   }
+  reset_some(flags, run.folder, busy, state);  // refuses before anything is changed
   reset_those_of_other_rules(run, state);
-  reset_some(flags, run.folder, busy, state);
   std::vector<Trial> trials = state.trials();
   const std::size_t ended = count_ended(trials);
   log::info(count_text(trials.size(), "trial") +
@@ -350,7 +367,10 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   SweepEnd end;
   if (request) {
     const ArrayEnd array = run_array(run, *request, plan, state, signals, !flags.no_follow);
-    if (array.goes_on) return array.end.signal ? exit_code_of(array.end) : kSuccess;
+    if (array.goes_on) {
+      if (!array.end.signal) tell_of_failures(state.trials(), run);
+      return exit_code_of(array.end);
+    }
     end = array.end;
   } else {
     end = run_sweep(run, plan, state, signals);

@@ -88,9 +88,11 @@ int trial(const Arguments& arguments) {
                     "hookline trial hookline-sweeps/hooks/trials/0123456789ab");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("trial's folder", 1, 1);
-  const fs::path folder = fs::absolute(parser.plain()[0]);
-  if (!fs::exists(folder / kPlanFile)) {
-    log::error("'" + folder.string() + "' is no trial that a job is to run: it has no " + kPlanFile +
+  std::error_code none;  // a name that can't be looked at has no plan
+  const fs::path folder = fs::absolute(parser.plain()[0], none);
+  if (!fs::exists(folder / kPlanFile, none)) {
+    log::error("'" + (folder.empty() ? parser.plain()[0] : folder.string()) +
+               "' is no trial that a job is to run: it has no " + kPlanFile +
                ", which hookline sweep FILE --scheduler slurm writes");
     return kBadInput;
   }

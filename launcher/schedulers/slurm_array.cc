@@ -11,13 +11,26 @@ namespace hookline {
 
 ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job) {
   // The script comes last, since its name may have any character.
-  std::vector<std::string> command = {"squeue", "-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r|%o"};
+  std::vector<std::string> command = {"env",
+                                      "-u",
+                                      "SQUEUE_PARTITION",
+                                      "-u",
+                                      "SQUEUE_USERS",
+                                      "-u",
+                                      "SQUEUE_CLUSTERS",
+                                      "squeue",
+                                      "-h",
+                                      "-r",
+                                      "-t",
+                                      "all",
+                                      "-o",
+                                      "%F|%K|%T|%r|%o"};
   if (!job.empty()) command.insert(command.end(), {"-j", job});
   const auto [text, code] = output_of(command);
   ArrayQueue queue;
   if (code == 127)
-    throw SlurmError("there is no 'squeue' on this machine, and the job of '" + script.string() +
-                     "' may go on: run this where Slurm's commands are");
+    throw NoSlurm("there is no 'squeue' on this machine, and the job of '" + script.string() +
+                  "' may go on: run this where Slurm's commands are");
   if (text.find("Invalid job id") != text.npos) return queue;
   if (code != 0) throw SlurmError("Slurm's queue can't be asked: " + text);
   std::istringstream lines(text);

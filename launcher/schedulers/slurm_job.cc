@@ -23,6 +23,15 @@ std::string field(const std::string& text, const std::string& key) {
   return text.substr(from, text.find_first_of(" \n", from) - from);
 }
 
+/// Did sbatch end without knowing what the controller has done?
+bool is_unclear(int code, const std::string& text) {
+  constexpr int kFirstOfSignals = 128;
+  if (code >= kFirstOfSignals) return true;
+  for (const char* each : {"timed out", "Zero Bytes were transmitted", "communication failure"})
+    if (text.find(each) != text.npos) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string node_address(const std::string& name) {
@@ -30,10 +39,14 @@ std::string node_address(const std::string& name) {
 }
 
 std::string submit_job(const std::filesystem::path& script) {
-  const auto [text, code] = output_of({"sbatch", "--parsable", script.string()});
+  // Of what sbatch takes from variables: these would number other elements, ask another cluster's queue, or wait for the end.
+  const auto [text, code] = output_of({"env", "-u", "SBATCH_ARRAY_INX", "-u", "SBATCH_CLUSTERS", "-u",
+                                       "SBATCH_WAIT", "sbatch", "--parsable", script.string()});
   if (code == 127)
     throw NoSlurm("there is no 'sbatch' on this machine: submit '" + script.string() +
                   "' from one of the cluster's");
+  if (code != 0 && is_unclear(code, text))
+    throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + text);
   if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);
   // Warnings come before the number, and behind it may be a cluster's name.
   const std::string line = text.substr(text.rfind('\n') + 1);

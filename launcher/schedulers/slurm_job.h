@@ -20,10 +20,16 @@ class NoSlurm : public SlurmError {
   using SlurmError::SlurmError;
 };
 
+/// A job may be queued or not: the answer to its submission was lost.
+class LostAnswer : public SlurmError {
+ public:
+  using SlurmError::SlurmError;
+};
+
 /// The address that Slurm has for the node that it calls `name`; empty if it does not say.
 std::string node_address(const std::string& name);
 
-/// Submits the script; the job's number. Throws SlurmError.
+/// Submits the script; the job's number. Throws SlurmError, LostAnswer among them.
 std::string submit_job(const std::filesystem::path& script);
 
 /// Is it a state in which a job, or an element of one, is over?

@@ -113,6 +113,8 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
     } catch (const SlurmError&) {
       throw SlurmError(refusal);
     }
+    if (job.number.empty() && dynamic_cast<const LostAnswer*>(&refusal))
+      throw LostAnswer(refusal.what() + std::string("; the same command finds out, and then goes on"));
     if (job.number.empty()) {
       fs::remove(with(job.stem, kRecord), error);
       throw;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <set>
 #include <utility>
 #include <vector>
@@ -50,9 +49,11 @@ class ArraySweep {
 
   /// Until it is clear of each element whether it is still to bring a result; a signal that came before.
   std::optional<int> settle() {
-    for (look(); waits_for_files_; look())
+    while (true) {
+      const bool has_looked = look_patiently();
+      if (has_looked && !waits_for_files_) return std::nullopt;
       if (const auto signal = wait()) return signal;
-    return std::nullopt;
+    }
   }
 
   /// Trials of the plan that jobs have, with the jobs.
@@ -86,14 +87,8 @@ class ArraySweep {
   }
 
   SweepEnd follow() {
-    for (int failures = 0;;) {
-      try {
-        look();
-        failures = 0;
-      } catch (const SlurmError& error) {
-        if (++failures == kMostFailures)
-          throw SlurmError(error.what() + std::string("; the same command follows the job again"));
-      }
+    while (true) {
+      look_patiently();
       if (in_jobs().empty()) break;
       show();
       if (const auto signal = wait()) {
@@ -103,8 +98,8 @@ class ArraySweep {
     }
     line_.erase();
     if (lost_ > 0)
-      log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; the same command submits " +
-                (lost_ == 1 ? "it" : "them"));
+      log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; the same command" +
+                without_again() + " submits " + (lost_ == 1 ? "it" : "them"));
     return {any_failed(trials_) || lost_ > 0, std::nullopt};
   }
 
@@ -117,12 +112,32 @@ class ArraySweep {
           std::count_if(job.elements.begin(), job.elements.end(),
                         [&](const auto& each) { return places_.contains(each.second); }));
       if (left > 0)
-        log::info("job " + job.number + " goes on, with " + trials_text(left) +
-                  " to come; the same command follows it, and 'scancel " + job.number + "' cancels it");
+        log::info("job " + job.number + " goes on, with " + trials_text(left) + " to come; the same command" +
+                  without_again() + " follows it, and 'scancel " + job.number + "' cancels it");
     }
   }
 
  private:
+  /// False if Slurm can't say now, which is told once; throws SlurmError if it can't for long.
+  bool look_patiently() {
+    try {
+      look();
+      failures_ = 0;
+      return true;
+    } catch (const NoSlurm&) {
+      throw;
+    } catch (const SlurmError& error) {
+      if (++failures_ == kMostFailures)
+        throw SlurmError(error.what() + std::string("; the same command") + without_again() +
+                         " follows the job again");
+      if (failures_ == 1) line_.tell(error.what() + std::string("; it is asked again"));
+      return false;
+    }
+  }
+
+  /// What of the command is not to be said again.
+  std::string without_again() const { return run_.again.empty() ? "" : ", without " + run_.again + ","; }
+
   /// Asks Slurm of all jobs, and takes in what has come.
   void look() {
     waits_for_files_ = false;
@@ -168,12 +183,12 @@ class ArraySweep {
     const bool is_gone = element.state.empty() || is_over(element.state);
     const auto place = places_.find(id);
     if (place == places_.end()) {  // no longer part of the sweep
-      if (is_gone) settle(job, number);
+      if (is_gone) drop(job, number);
       return;
     }
     Trial& trial = trials_[place->second];
     const TrialStatus status = trial.result.status;
-    if (has_ended(status)) return settle(job, number);
+    if (has_ended(status)) return drop(job, number);
     if (element.state == "PENDING") {
       ++pending_;
       reason_ = element.reason;
@@ -184,7 +199,7 @@ class ArraySweep {
     std::string unreadable;
     try {
       if (take_in_result(run_.folder, by_, trial, state_)) {
-        settle(job, number);
+        drop(job, number);
         return line_.tell(line_of(trial, count_ended(trials_), trials_.size(), by_.metric, run_.same));
       }
     } catch (const UnreadableResult& error) {
@@ -204,7 +219,7 @@ class ArraySweep {
   }
 
   /// Nothing more is to come of it.
-  void settle(ArrayJob& job, int number) {
+  void drop(ArrayJob& job, int number) {
     gone_since_.erase(job.elements.at(number));
     job.elements.erase(number);
     keep(job);
@@ -229,7 +244,7 @@ class ArraySweep {
       set_unreadable_aside(run_.folder, trial, unreadable);
     }
     wait_again(trial);
-    settle(job, number);
+    drop(job, number);
     ++lost_;
   }
 
@@ -263,6 +278,7 @@ class ArraySweep {
   std::map<std::string, std::size_t> places_;  // of trials, by their ids
   std::map<std::string, Clock::time_point> gone_since_;
   std::size_t pending_ = 0, running_ = 0, lost_ = 0;
+  int failures_ = 0;    // in a row, of asking Slurm
   std::string reason_;  // why Slurm has not begun the last of those that are queued
   bool waits_for_files_ = false;
   std::map<std::string, MetricsFile> metrics_;  // of trials that run, by their ids, if there is a line

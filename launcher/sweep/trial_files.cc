@@ -6,7 +6,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/folder_lock.h"
 #include "checkpoint/replace_file.h"
+#include "config/source_text.h"
 #include "hooks/error.h"
 
 namespace hookline {
@@ -70,6 +72,10 @@ fs::path folder_of_trial(const fs::path& sweep, const std::string& id) { return 
 
 void write_plan(const fs::path& trial, const TrialPlan& plan) {
   const PlannedTrial& planned = plan.spec.planned;
+  if (first_invalid_byte(plan.folder.string()))
+    throw Error("the folder '" + plan.folder.string() +
+                "', in which trials are to run, has a name that is not UTF-8, and their plans can't hold it: "
+                "rename it, or start the sweep from another one");
   const Json json = {{"format", kFormat},
                      {"id", planned.id},
                      {"folder", plan.folder.string()},
@@ -134,6 +140,7 @@ std::optional<TrialResult> read_result(const fs::path& trial, const std::string&
 fs::path set_aside(const fs::path& trial) {
   std::error_code error;
   if (!fs::exists(trial, error)) return {};
+  const FolderLock not_in_use(trial, "the trial's folder");
   fs::path kept;
   int n = 0;
   do {

@@ -508,6 +508,113 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
   }
 }
 
+TEST_F(SweepJob, RefusesFlagsThatWouldHaveNoEffect) {
+  for (const std::string flag : {"--no-follow", "--template=mine", "--scheduler-arg=--time=1"})
+    expect_refused(
+        {"--scheduler", "slurm", "--dry-run", flag},
+        flag.substr(0, flag.find('=')) + " and --dry-run don't go together: --dry-run shows the plan alone");
+  for (const std::string flag : {"--print", "--no-follow"})
+    expect_refused({"--scheduler", "slurm", "--json", flag},
+                   "--json and " + flag + " don't go together: there are no results to print then");
+  expect_refused({"--scheduler", "slurm", "--print", "--no-follow"},
+                 "--no-follow and --print don't go together: what is printed is submitted by nobody");
+  for (const std::string array : {"--arr=1-3", "--array"})
+    expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
+                   "--scheduler-arg '" + array +
+                       "' would number other trials than the sweep's: it has one element for each");
+  EXPECT_EQ(
+      sweep({"--scheduler", "slurm", "--print", "--scheduler-arg", "--cluster-constraint=big"}).exit_code, 0);
+}
+
+/// Slurm's commands as a script says, where no Slurm could be made to do so.
+struct SweepWithScriptsForSlurm : SweepJob {
+  ProcessResult sweep_with(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"sweep", "s.toml", "--scheduler", "slurm"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    ProcessOptions options = sandbox.options(arguments);
+    options.environment["PATH"] = (sandbox.folder.path() / "bin").string() + ":/usr/bin:/bin";
+    options.environment["SBATCH_ARRAY_INX"] = "1-9";
+    options.environment["SQUEUE_USERS"] = "nobody";
+    return testing::run_process(HOOKLINE_BINARY, options);
+  }
+};
+
+TEST_F(SweepWithScriptsForSlurm, SubmitsNothingTwiceThoughTheAnswerWasLost) {
+  sandbox.script(
+      "bin/sbatch",
+      "[ -z \"$SBATCH_ARRAY_INX\" ] || exit 9\necho \"$2\" >> submitted\n"
+      "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2\n"
+      "exit 1\n");
+  sandbox.script("bin/squeue", "");  // not yet
+  const ProcessResult lost = sweep_with({"--no-follow"});
+  EXPECT_EQ(lost.exit_code, 1);
+  EXPECT_THAT(lost.err,
+              ContainsRegex("hookline: error: sbatch has not said whether it took '.*[.]sbatch': sbatch: "
+                            "error: Batch job submission failed: Socket timed out on send/recv "
+                            "operation; the same command finds out, and then goes on\n"));
+  sandbox.script("bin/squeue",
+                 "[ -z \"$SQUEUE_USERS\" ] || exit 9\nfor e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat "
+                 "submitted)\"; done\n");
+  const ProcessResult found = sweep_with({"--no-follow"});
+  EXPECT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_THAT(found.err,
+              HasSubstr("hookline: job 77 goes on, with 3 trials to come; the same command follows it, "
+                        "and 'scancel 77' cancels it\n"));
+  EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
+}
+
+TEST_F(SweepWithScriptsForSlurm, AsksAgainWhenSlurmDoesNotAnswer) {
+  sandbox.script("bin/sbatch", "echo \"$2\" > submitted\necho 77\n");
+  sandbox.script("bin/squeue", "for e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
+  EXPECT_EQ(sweep_with({"--no-follow"}).exit_code, 0);
+  sandbox.script(
+      "bin/squeue",
+      "if [ ! -e asked ]; then touch asked; echo 'Unable to contact slurm controller' >&2; exit 1; fi\n"
+      "for e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
+  const ProcessResult result = sweep_with({"--no-follow"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("Slurm's queue can't be asked: Unable to contact slurm controller; it is "
+                              "asked again\n"),
+                    HasSubstr("hookline: job 77 goes on, with 3 trials to come")));
+}
+
+TEST_F(SweepWithScriptsForSlurm, TellsOfFailuresThoughAJobGoesOn) {
+  sandbox.script("train", "exit $2\n");
+  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1]\n");
+  EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
+  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 0]\n");
+  sandbox.script("bin/sbatch", "echo \"$2\" > submitted\necho 77\n");
+  sandbox.script("bin/squeue", "echo \"77|1|PENDING|Priority|$(cat submitted)\"\n");
+  const ProcessResult result = sweep_with({"--no-follow"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("hookline: job 77 runs 1 trial; "), HasSubstr("hookline: 1 trial failed: ")));
+  // The failed one is told to run again: the same command would tell it so again, though its job still has it.
+  const std::string plan = sandbox.run({"sweep", "s.toml", "--dry-run"}).out;
+  sandbox.script("bin/squeue", "for e in 1 2; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
+  const ProcessResult again = sweep_with({"--no-follow", "--retry-failed"});
+  EXPECT_THAT(again.err, HasSubstr("; the same command, without --retry-failed, follows it, and "));
+  const ProcessResult refused = sweep_with({"--rerun", plan.substr(0, 12)});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("hookline: error: the trial " + plan.substr(0, 12) + " can't be run again: job "));
+}
+
+TEST_F(SweepWithScriptsForSlurm, SaysThatAPlanCanNotHoldTheFoldersName) {
+  const std::string name = "caf\xe9";
+  std::filesystem::create_directory(sandbox.folder.path() / name);
+  ProcessOptions options =
+      sandbox.options({"sweep", "../s.toml", "--scheduler", "slurm", "--output", "../out"});
+  options.folder = sandbox.folder.path() / name;
+  sandbox.script(name + "/train", kTrain);
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("', in which trials are to run, has a name that is not UTF-8, and their plans "
+                        "can't hold it: rename it, or start the sweep from another one\n"));
+}
+
 TEST_F(SweepJob, NeedsSlurmsCommands) {
   ProcessOptions options = sandbox.options({"sweep", "s.toml", "--scheduler", "slurm"});
   options.environment["PATH"] = "/nowhere";
@@ -560,6 +667,11 @@ TEST(TrialOfASweep, NeedsItsPlan) {
                             "FILE --scheduler slurm writes\n");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_FALSE(sandbox.has("t"));
+  for (const std::string& name : {std::string(), std::string(300, 'a')}) {
+    result = sandbox.run({"trial", name});
+    EXPECT_THAT(result.err, HasSubstr("' is no trial that a job is to run: it has no plan.json"));
+    EXPECT_EQ(result.exit_code, 2);
+  }
   result = sandbox.run({"trial"});
   EXPECT_EQ(result.err, "hookline: error: a trial's folder is missing\n  see: hookline trial --help\n");
   sandbox.folder.write("t/plan.json", "{\"format\": 2}");

@@ -435,6 +435,10 @@ TEST(Sweep, TriesAgainWhatAnotherRuleHasEnded) {
   EXPECT_THAT(run("max", "median").out, HasSubstr("0, 1 stopped  score=1\n"));
   EXPECT_THAT(run("max", "median").err, HasSubstr("hookline: 4 trials, 4 of them done before; "));
   sandbox.folder.write("go", "");
+  std::string file = sandbox.read("s.toml");
+  file.replace(file.find("median"), 6, "halving");
+  sandbox.folder.write("s.toml", file);
+  EXPECT_EQ(sandbox.run({"sweep", "s.toml", "--rerun", "nope"}).exit_code, 2) << "and nothing is changed";
   const ProcessResult result = run("min", "median");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err,

@@ -208,6 +208,9 @@ std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path
   replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
                          shown_shell_line(best->program) + "\n" + best->cell.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
+  for (const auto& [key, name] :
+       best->cell.own_folders)  // another run may have left something in the config's
+    command.insert(command.end(), {"--set", key + "=" + name + "-" + best->id});
   command.insert(command.end(), best->program.begin(), best->program.end());
   return shown_shell_line(command);
 }

@@ -318,6 +318,9 @@ TEST(Sweep, GivesEachTrialFoldersOfItsOwn) {
   EXPECT_FALSE(sandbox.has("rec") || sandbox.has("checkpoints"));
   EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"),
               AllOf(HasSubstr("\"rec\""), Not(HasSubstr("/trials/"))));
+  EXPECT_THAT(result.out, ::testing::ContainsRegex(
+                              "/best[.]toml --set training[.]checkpoint_dir=checkpoints-[0-9a-f]+ --set "
+                              "training[.]record_gradients=gradients-[0-9a-f]+ [.]/train --a [12]\n"));
 }
 
 TEST(Sweep, SaysOfEachTrialThatFailedWhy) {

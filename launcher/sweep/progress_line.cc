@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -10,9 +11,14 @@
 
 namespace hookline {
 
+std::size_t ProgressLine::columns() const {
+  // Some terminals begin a new line when the last column is written to.
+  return static_cast<std::size_t>(std::max(1, columns_of(STDERR_FILENO) - 1));
+}
+
 void ProgressLine::show(const std::string& text) {
   if (!on_terminal_) return;
-  std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, columns_of(STDERR_FILENO) - 1, " | ").c_str());
+  std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, static_cast<int>(columns()), " | ").c_str());
   shown_ = true;
 }
 

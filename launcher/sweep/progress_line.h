@@ -1,6 +1,7 @@
 // The line at the foot of a terminal that says how a sweep goes, and what is said above it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace hookline {
@@ -14,7 +15,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool is_wanted() const { return on_terminal_; }
-  /// In place of the former. Parts, with " | " between them, that there is no room for are left out.
+  std::size_t columns() const;
+  /// In place of the former, cut to the terminal's columns.
   void show(const std::string& text);
   void erase();
   /// Logs what stays.

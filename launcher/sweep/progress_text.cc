@@ -10,15 +10,48 @@
 #include "launcher/sweep/table.h"
 
 namespace hookline {
+namespace {
 
-std::string running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+std::size_t columns_in(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string first_columns(const std::string& text, std::size_t columns) {
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end)
+    if (begins_character(text[end]) && ++seen > columns) break;
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+RunningText running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
                          const Assignments& same) {
-  std::string text = short_name(trial, same);
-  if (const auto step = metrics.step()) text += " step " + std::to_string(*step);
+  RunningText text{short_name(trial, same), ""};
+  if (const auto step = metrics.step()) text.state = " step " + std::to_string(*step);
   if (metrics.points().empty()) return text;
   char value[32];
   std::snprintf(value, sizeof value, "%.4g", metrics.points().back().value);
-  return text + " " + metric + " " + value;
+  text.state += " " + metric + " " + value;
+  return text;
+}
+
+std::string line_within(std::size_t columns, const std::string& head,
+                        const std::vector<RunningText>& running) {
+  constexpr std::size_t kShortestName = 8;  // as cut, with its "…"
+  const std::string separator = " | ";
+  std::string line = head;
+  for (const RunningText& each : running) {
+    const std::size_t used = columns_in(line) + separator.size() + columns_in(each.state);
+    const std::size_t room = used < columns ? columns - used : 0;
+    const bool is_cut = columns_in(each.name) > room;
+    if (is_cut && room < kShortestName) break;
+    line += separator + (is_cut ? first_columns(each.name, room - 1) + "…" : each.name) + each.state;
+    if (is_cut) break;
+  }
+  return line;
 }
 
 double seconds_used(const std::vector<Trial>& trials) {

@@ -1,6 +1,7 @@
 // What is said of a sweep while it runs: pure functions of its trials.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,9 +11,17 @@
 
 namespace hookline {
 
-/// "lr=0.1 step 120 loss 0.31": a trial that runs, and how far it is.
-std::string running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
+/// A trial that runs, "lr=0.1", and how far it is, " step 120 loss 0.31".
+struct RunningText {
+  std::string name, state;
+};
+RunningText running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
                          const Assignments& same);
+
+/// `head` and behind it as many trials as there is room for, with " | " between them. Of the last of them the name is cut if that
+/// makes room for how far it is.
+std::string line_within(std::size_t columns, const std::string& head,
+                        const std::vector<RunningText>& running);
 
 /// For how long those that have ended have run together.
 double seconds_used(const std::vector<Trial>& trials);

@@ -259,14 +259,15 @@ class ArraySweep {
     if (pending_ > 0 && !reason_.empty() && reason_ != "None") text += " (" + reason_ + ")";
     if (const auto left = seconds_left(trials_, run_.settings); left && running_ > 0)
       text += time_left_text(*left / static_cast<double>(running_));
+    std::vector<RunningText> running;
     for (const Trial& trial : trials_) {
       if (trial.result.status != TrialStatus::running) continue;
       const auto file = metrics_of(folder_of_trial(run_.folder, trial.planned.id));
       MetricsFile& metrics = metrics_.try_emplace(trial.planned.id, file, by_.metric).first->second;
       metrics.read_on();
-      text += " | " + running_text(trial, metrics, by_.metric, run_.same);
+      running.push_back(running_text(trial, metrics, by_.metric, run_.same));
     }
-    line_.show(text);
+    line_.show(line_within(line_.columns(), text, running));
   }
 
   const SweepRun& run_;

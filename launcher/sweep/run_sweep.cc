@@ -244,12 +244,13 @@ class Sweep {
 
   void show() {
     if (!line_.is_wanted()) return;
-    std::string text =
-        std::to_string(ended()) + "/" + std::to_string(trials_.size()) + " trials" + time_left();
+    std::vector<RunningText> running;
     for (const Running& each : running_)
-      text +=
-          " | " + running_text(trials_[each.index], each.trial->metrics(), run_.settings.metric, run_.same);
-    line_.show(text);
+      running.push_back(
+          running_text(trials_[each.index], each.trial->metrics(), run_.settings.metric, run_.same));
+    line_.show(line_within(
+        line_.columns(),
+        std::to_string(ended()) + "/" + std::to_string(trials_.size()) + " trials" + time_left(), running));
   }
 
   static Histories pointers_to(const std::vector<History>& histories) {

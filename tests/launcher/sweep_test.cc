@@ -365,7 +365,20 @@ TEST(SweepProgress, ShowsTheWholeNameOfAMetric) {
   metrics.finish();
   Trial trial;
   trial.planned.values = {{"args.a", "1"}};
-  EXPECT_EQ(running_text(trial, metrics, name, {}), "a=1 step 3 " + name + " 0.1235");
+  const RunningText text = running_text(trial, metrics, name, {});
+  EXPECT_EQ(text.name, "a=1");
+  EXPECT_EQ(text.state, " step 3 " + name + " 0.1235");
+}
+
+TEST(SweepProgress, CutsNamesToShowHowFarTrialsAre) {
+  const std::vector<RunningText> running = {{"comm_hook=é_fp16 seed=1", " step 33 loss 0.5"},
+                                            {"lr=1", " step 2"}};
+  const auto within = [&](std::size_t columns) { return line_within(columns, "1/6 trials", running); };
+  EXPECT_EQ(within(100), "1/6 trials | comm_hook=é_fp16 seed=1 step 33 loss 0.5 | lr=1 step 2");
+  EXPECT_EQ(within(67), "1/6 trials | comm_hook=é_fp16 seed=1 step 33 loss 0.5 | lr=1 step 2");
+  EXPECT_EQ(within(66), "1/6 trials | comm_hook=é_fp16 seed=1 step 33 loss 0.5");
+  EXPECT_EQ(within(43), "1/6 trials | comm_hook=é_… step 33 loss 0.5");
+  EXPECT_EQ(within(37), "1/6 trials") << "of a name there is something left";
 }
 
 TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {

@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookEvery{200};
-constexpr std::chrono::seconds kSuspendPatience{2};
 // Slurm signals all processes of a job, one by one: the program may have ended of it before this one is told.
 constexpr std::chrono::milliseconds kSignalPatience{2000};
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 
 #include "launcher/supervise/output_queue.h"
@@ -11,7 +12,11 @@ namespace hookline {
 /// Of a terminal; 80 if it does not say.
 int columns_of(int terminal);
 
-/// Cuts UTF-8 text to so many characters, each as wide as one column, and to whole parts if it has several.
+/// The columns that UTF-8 text takes, one a character.
+std::size_t width_of(const std::string& text);
+
+/// Cuts UTF-8 text to so many characters, each as wide as one column, and to whole parts if it has several. Without a
+/// separator it has none.
 std::string cut_to_columns(const std::string& text, int columns, const std::string& separator);
 
 class StatusLine {

@@ -6,27 +6,11 @@
 #include <cstdio>
 
 #include "launcher/supervise/duration_text.h"
+#include "launcher/supervise/status_line.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/table.h"
 
 namespace hookline {
-namespace {
-
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
-std::size_t columns_in(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
-}
-
-std::string first_columns(const std::string& text, std::size_t columns) {
-  std::size_t end = 0;
-  for (std::size_t seen = 0; end < text.size(); ++end)
-    if (begins_character(text[end]) && ++seen > columns) break;
-  return text.substr(0, end);
-}
-
-}  // namespace
-
 RunningText running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
                          const Assignments& same) {
   RunningText text{short_name(trial, same), ""};
@@ -44,11 +28,13 @@ std::string line_within(std::size_t columns, const std::string& head,
   const std::string separator = " | ";
   std::string line = head;
   for (const RunningText& each : running) {
-    const std::size_t used = columns_in(line) + separator.size() + columns_in(each.state);
+    const std::size_t used = width_of(line) + separator.size() + width_of(each.state);
     const std::size_t room = used < columns ? columns - used : 0;
-    const bool is_cut = columns_in(each.name) > room;
+    const bool is_cut = width_of(each.name) > room;
     if (is_cut && room < kShortestName) break;
-    line += separator + (is_cut ? first_columns(each.name, room - 1) + "…" : each.name) + each.state;
+    line += separator +
+            (is_cut ? cut_to_columns(each.name, static_cast<int>(room) - 1, "") + "…" : each.name) +
+            each.state;
     if (is_cut) break;
   }
   return line;

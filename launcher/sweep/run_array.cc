@@ -98,8 +98,8 @@ class ArraySweep {
     }
     line_.erase();
     if (lost_ > 0)
-      log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; the same command" +
-                without_again() + " submits " + (lost_ == 1 ? "it" : "them"));
+      log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; " + run_.same_command() +
+                " submits " + (lost_ == 1 ? "it" : "them"));
     return {any_failed(trials_) || lost_ > 0, std::nullopt};
   }
 
@@ -112,8 +112,8 @@ class ArraySweep {
           std::count_if(job.elements.begin(), job.elements.end(),
                         [&](const auto& each) { return places_.contains(each.second); }));
       if (left > 0)
-        log::info("job " + job.number + " goes on, with " + trials_text(left) + " to come; the same command" +
-                  without_again() + " follows it, and 'scancel " + job.number + "' cancels it");
+        log::info("job " + job.number + " goes on, with " + trials_text(left) + " to come; " +
+                  run_.same_command() + " follows it, and 'scancel " + job.number + "' cancels it");
     }
   }
 
@@ -128,15 +128,11 @@ class ArraySweep {
       throw;
     } catch (const SlurmError& error) {
       if (++failures_ == kMostFailures)
-        throw SlurmError(error.what() + std::string("; the same command") + without_again() +
-                         " follows the job again");
+        throw SlurmError(error.what() + ("; " + run_.same_command()) + " follows the job again");
       if (failures_ == 1) line_.tell(error.what() + std::string("; it is asked again"));
       return false;
     }
   }
-
-  /// What of the command is not to be said again.
-  std::string without_again() const { return run_.again.empty() ? "" : ", without " + run_.again + ","; }
 
   /// Asks Slurm of all jobs, and takes in what has come.
   void look() {

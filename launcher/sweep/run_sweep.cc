@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookEvery{200};
-constexpr std::chrono::seconds kSuspendPatience{2};
 
 /// Of the `index`-th GPU that this process sees.
 std::string gpu_name(std::size_t index) {
@@ -230,8 +229,7 @@ class Sweep {
       }
     }
     log::info("stopped with " + std::to_string(ended()) + " of " + std::to_string(trials_.size()) +
-              " trials done; the same command" + (run_.again.empty() ? "" : ", without " + run_.again + ",") +
-              " goes on from there");
+              " trials done; " + run_.same_command() + " goes on from there");
   }
 
   std::string time_left() const {

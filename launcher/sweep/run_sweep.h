@@ -30,6 +30,11 @@ struct SweepRun {
   Assignments same;  // values that need not be told
   bool is_terminal = false;
   std::string again = {};  // the flags that have run some trials again, for people
+
+  /// "the same command, without --rerun,": what goes on from here, for people.
+  std::string same_command() const {
+    return "the same command" + (again.empty() ? "" : ", without " + again + ",");
+  }
 };
 
 /// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/supervise/duration_text.h"
+#include "launcher/supervise/status_line.h"
 
 namespace hookline {
 namespace {
@@ -50,12 +51,6 @@ std::string bytes_text_of(const Measured& value) {
   if (value.mean >= 1e9) return with_spread(value, 1e9, "%.4g") + " GB";
   if (value.mean >= 1e6) return with_spread(value, 1e6, "%.4g") + " MB";
   return with_spread(value, 1e3, "%.4g") + " kB";
-}
-
-/// In characters; "±" is one.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 struct Group {

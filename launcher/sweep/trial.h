@@ -49,6 +49,9 @@ class TrialFolder {
 std::filesystem::path run_of(const std::filesystem::path& folder);
 std::filesystem::path metrics_of(const std::filesystem::path& folder);
 
+/// For how long trials are waited for that are to stop.
+inline constexpr std::chrono::seconds kSuspendPatience{2};
+
 /// A trial that runs, as a launch of its own; it is killed when this goes.
 class TrialRun {
  public:

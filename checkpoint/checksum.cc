@@ -4,10 +4,10 @@
 #include <xxhash.h>
 
 #include <cstdio>
-#include <fstream>
 #include <vector>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -34,7 +34,8 @@ std::string Checksum::text() const { return hex(XXH3_64bits_digest(&state_->hash
 std::string checksum_of(const void* data, std::size_t bytes) { return hex(XXH3_64bits(data, bytes)); }
 
 std::string checksum_of_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
+  InputFile stream(file);
+  if (!stream) throw Error("'" + file.string() + "' can't be read: " + stream.why());
   Checksum checksum;
   std::vector<char> block(1 << 20);
   while (stream) {

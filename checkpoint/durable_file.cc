@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 
 DurableFile::DurableFile(std::filesystem::path file) : file_(std::move(file)) {
-  descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(errno);
+  const RegularFile opened = open_regular(file_, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (opened.descriptor < 0) throw Error("'" + file_.string() + "' can't be written: " + opened.why);
+  descriptor_ = opened.descriptor;
 }
 
 DurableFile::~DurableFile() {

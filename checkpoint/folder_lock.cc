@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace fs = std::filesystem;
@@ -19,9 +20,10 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
   if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
   const std::string what = name + " '" + folder.string() + "' ";
   if (error) throw Error(what + "can't be made: " + error.message() + ": name another folder");
-  descriptor_ = ::open((folder / kFolderLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
-    throw Error(what + "can't be written to: " + std::strerror(errno) + ": name another folder");
+  const RegularFile opened = open_regular(folder / kFolderLockFile, O_RDWR | O_CREAT, 0666);
+  if (opened.descriptor < 0)
+    throw Error(what + "can't be written to: " + opened.why + ": name another folder");
+  descriptor_ = opened.descriptor;
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
     char host[256] = "";
     ::gethostname(host, sizeof host - 1);

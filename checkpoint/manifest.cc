@@ -1,10 +1,9 @@
 #include "checkpoint/manifest.h"
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -12,6 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
+constexpr std::uint64_t kLargestBytes = 64 << 20;  // of one that names every rank's files
 
 std::string own_checksum(Json manifest) {
   manifest.erase("checksum");
@@ -34,9 +34,11 @@ std::string manifest_text(const Manifest& manifest) {
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kManifestName;
   const std::string name = "'" + file.string() + "' ";
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(name + "can't be read: '" + folder.string() + "' is no checkpoint");
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  InputFile stream(file, kLargestBytes);
+  const std::string text = stream.read_all();
+  if (stream.problem() == FileProblem::missing)
+    throw Error(name + "can't be read: '" + folder.string() + "' is no checkpoint");
+  if (stream.problem() != FileProblem::none) throw Error(name + "can't be read: " + stream.why());
   try {
     const Json json = Json::parse(text);
     if (const int format = json.at("format").get<int>(); format != kFormat)

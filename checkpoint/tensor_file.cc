@@ -2,12 +2,11 @@
 
 #include <array>
 #include <bit>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -47,11 +46,9 @@ std::uint64_t dtype_bytes(const std::string& dtype) {
 }
 
 TensorFileHeader read_tensor_header(const std::filesystem::path& file) {
-  std::error_code error;
-  const std::uint64_t file_bytes = std::filesystem::file_size(file, error);
-  if (error) fail(file, "can't be read: " + error.message());
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) fail(file, "can't be opened");
+  InputFile stream(file);
+  if (!stream) fail(file, "can't be read: " + stream.why());
+  const std::uint64_t file_bytes = stream.bytes();
   std::uint64_t length = 0;
   stream.read(reinterpret_cast<char*>(&length), sizeof length);
   if (!stream || length > kLongestHeader || length > file_bytes - sizeof length)

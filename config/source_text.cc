@@ -1,14 +1,10 @@
 #include "config/source_text.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -62,49 +58,27 @@ Diagnostic file_error(const std::string& name, std::string message, std::string 
   return diagnostic_at(Place{name, 0, 0, 1, ""}, Severity::error, std::move(message), std::move(note));
 }
 
-std::string size_text(std::uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
-  return bytes < 1024 * 1024 ? std::to_string(bytes / 1024) + " KiB" : text;
-}
-
-/// Reads at most one byte more than a config may have.
-std::optional<std::string> read_up_to_limit(int fd) {
-  std::string text(kLargestBytes + 1, '\0');
-  std::size_t filled = 0;
-  while (filled < text.size()) {
-    const ssize_t got = read(fd, text.data() + filled, text.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
-  }
-  text.resize(filled);
-  return text;
-}
-
 std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {
-  // O_NONBLOCK: opening a pipe that nobody writes to must not hang.
-  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno == ENOENT) return file_error(name, "there is no such file", "check the path");
-    return file_error(name, std::string("cannot be read: ") + std::strerror(errno), "");
+  InputFile file(name, kLargestBytes);
+  std::string text = file.read_all();
+  switch (file.problem()) {
+    case FileProblem::none:
+      return text;
+    case FileProblem::missing:
+      return file_error(name, "there is no such file", "check the path");
+    case FileProblem::directory:
+      return file_error(name, "is a directory", "name a TOML file in it");
+    case FileProblem::not_regular:
+      return file_error(name, "is not a regular file", "a config is a TOML file");
+    case FileProblem::too_large:
+      return file_error(
+          name,
+          "is too large for a config: " + file_size_text(std::max<std::uint64_t>(file.bytes(), text.size())),
+          "a config has at most " + file_size_text(kLargestBytes));
+    case FileProblem::refused:
+      break;
   }
-  const auto result = [&]() -> std::variant<std::string, Diagnostic> {
-    struct stat info {};
-    if (fstat(fd, &info) != 0)
-      return file_error(name, std::string("cannot be read: ") + std::strerror(errno), "");
-    if (S_ISDIR(info.st_mode)) return file_error(name, "is a directory", "name a TOML file in it");
-    if (!S_ISREG(info.st_mode)) return file_error(name, "is not a regular file", "a config is a TOML file");
-    auto text = read_up_to_limit(fd);
-    if (!text) return file_error(name, std::string("cannot be read: ") + std::strerror(errno), "");
-    if (text->size() <= kLargestBytes) return *std::move(text);
-    const auto bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), text->size());
-    return file_error(name, "is too large for a config: " + size_text(bytes),
-                      "a config has at most " + size_text(kLargestBytes));
-  }();
-  close(fd);
-  return result;
+  return file_error(name, "cannot be read: " + file.why(), "");
 }
 
 }  // namespace

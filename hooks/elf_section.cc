@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "hooks/catalog.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -23,13 +23,16 @@ constexpr std::uint64_t kLargestNameTableBytes = 16 << 20;
 /// An open regular file, read at places that may not exist.
 class File {
  public:
-  explicit File(const std::filesystem::path& path)
-      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (fd_ < 0) throw CatalogError(path.string() + ": cannot read its hooks: " + std::strerror(errno));
-    struct stat info {};
-    if (fstat(fd_, &info) == 0 && S_ISREG(info.st_mode)) size_ = static_cast<std::uint64_t>(info.st_size);
+  explicit File(const std::filesystem::path& path) {
+    const RegularFile opened = open_regular(path, O_RDONLY);
+    if (opened.problem == FileProblem::missing || opened.problem == FileProblem::refused)
+      throw CatalogError(path.string() + ": cannot read its hooks: " + opened.why);
+    fd_ = opened.descriptor;
+    size_ = opened.bytes;
   }
-  ~File() { close(fd_); }
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 

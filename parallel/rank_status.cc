@@ -5,12 +5,11 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "hooks/log.h"
+#include "hooks/regular_file.h"
 #include "parallel/environment.h"
 
 namespace hookline {
@@ -76,10 +75,9 @@ void write_error_file(const std::string& message, const std::string& type) {
     if (!told().hook.empty()) extra["hook"] = told().hook;
   }
   const nlohmann::json error = {{"message", {{"message", message}, {"extraInfo", extra}}}};
-  std::ofstream out(*file, std::ios::binary);
-  out << error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  out.close();
-  if (!out) log::warning("can't write the error file '" + *file + "'");
+  const std::string problem =
+      write_regular_file(*file, error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (!problem.empty()) log::warning("can't write the error file '" + *file + "': " + problem);
 }
 
 }  // namespace hookline

@@ -4,15 +4,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "hooks/log.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -87,10 +85,9 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
   if (::getrusage(RUSAGE_SELF, &usage) == 0)
     summary["peak_memory_bytes"] = std::int64_t{usage.ru_maxrss} * 1024;
   if (const auto bytes = peak_memory_of(device)) summary["peak_gpu_memory_bytes"] = *bytes;
-  std::ofstream out(file, std::ios::binary);
-  out << summary.dump(2) << "\n" << std::flush;
-  if (!out)
-    log::warning("the run's summary can't be written to '" + file.string() + "': " + std::strerror(errno));
+  const std::string problem = write_regular_file(file, summary.dump(2) + "\n");
+  if (!problem.empty())
+    log::warning("the run's summary can't be written to '" + file.string() + "': " + problem);
 }
 
 }  // namespace hookline

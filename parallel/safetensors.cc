@@ -4,13 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -51,7 +51,8 @@ std::string name_of(const std::filesystem::path& file, const std::string& tensor
 
 at::Tensor read_tensor(const std::filesystem::path& file, const TensorFileHeader& header,
                        const TensorRow& row) {
-  std::ifstream stream(file, std::ios::binary);
+  InputFile stream(file);
+  if (!stream) fail(file, "can't be read: " + stream.why());
   const at::Tensor tensor =
       at::empty(std::vector<std::int64_t>(row.shape.begin(), row.shape.end()), dtype_named(row.dtype));
   stream.seekg(static_cast<std::streamoff>(header.data_begin + row.begin));

@@ -1,7 +1,6 @@
 #include "tracking/json_lines.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "config/run_files.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -25,20 +25,15 @@ std::string text_of(const LoggedMetrics& metrics) {
 
 /// What was killed, or had no room, in the middle of one.
 bool ends_in_part_of_a_line(const std::filesystem::path& file) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return false;
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  return in && in.tellg() > 0 && in.seekg(-1, std::ios::end).get() != '\n';
+  InputFile in(file);
+  return in && in.bytes() > 0 && in.seekg(-1, std::ios::end).get() != '\n';
 }
 
-constexpr std::streamoff kMostOfAnEnd = 1 << 20;  // longer than any line
+constexpr std::uint64_t kMostOfAnEnd = 1 << 20;  // longer than any line
 
 std::string end_of(const std::filesystem::path& file) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return "";  // opening a pipe may wait for ever
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  const std::streamoff size = in.tellg();
-  std::string text(static_cast<std::size_t>(std::clamp<std::streamoff>(size, 0, kMostOfAnEnd)), '\0');
+  InputFile in(file);
+  std::string text(std::min(in.bytes(), kMostOfAnEnd), '\0');
   in.seekg(-static_cast<std::streamoff>(text.size()), std::ios::end);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));

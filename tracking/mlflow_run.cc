@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "config/run_files.h"
 #include "hooks/log.h"
+#include "hooks/regular_file.h"
 #include "tracking/mlflow_name.h"
 
 namespace hookline {
@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kIdFile = "mlflow.json";
+constexpr std::uint64_t kLargestKeptBytes = 1 << 20;
 // What one request may have (mlflow/utils/validation.py).
 constexpr std::size_t kMostMetrics = 1000, kMostParameters = 100, kLongestValue = 6000;
 
@@ -123,9 +124,9 @@ std::string MlflowRun::experiment_id() {
 }
 
 bool MlflowRun::go_on_with(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
+  InputFile in(file, kLargestKeptBytes);
   if (!in) return false;
-  const Json kept = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const Json kept = Json::parse(in.read_all(), nullptr, /*allow_exceptions=*/false);
   if (!kept.is_object() || kept.value("tracking_uri", "") != without_secrets(options_.tracking_uri))
     return false;
   const std::string id = kept.value("run_id", "");
@@ -153,11 +154,11 @@ void MlflowRun::make_run(const TrackedRun& run) {
   if (!made.contains(id) || !made[id].is_string()) throw Error("runs/create answers without a run_id");
   run_id_ = made[id].get<std::string>();
   const std::filesystem::path file = run.folder / kIdFile;
-  std::ofstream out(file, std::ios::binary);
-  out << Json{{"tracking_uri", without_secrets(options_.tracking_uri)}, {"run_id", run_id_}}.dump(2) << "\n"
-      << std::flush;
-  if (!out)
-    log::warning("'" + file.string() + "' can't be written: a restart will be another run of MLflow's");
+  const Json kept = {{"tracking_uri", without_secrets(options_.tracking_uri)}, {"run_id", run_id_}};
+  const std::string problem = write_regular_file(file, kept.dump(2) + "\n");
+  if (!problem.empty())
+    log::warning("'" + file.string() + "' can't be written (" + problem +
+                 "): a restart will be another run of MLflow's");
 }
 
 void MlflowRun::begin(const TrackedRun& run) {

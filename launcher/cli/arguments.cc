@@ -5,6 +5,7 @@
 #include <set>
 
 #include "config/schema.h"
+#include "hooks/regular_file.h"
 #include "hooks/suggest.h"
 
 namespace hookline {
@@ -41,6 +42,14 @@ const std::map<std::string, std::string>& foreign_flags() {
 }
 
 }  // namespace
+
+std::string text_of_file(const std::string& file) {
+  constexpr std::uint64_t kLargestBytes = 16 << 20;
+  InputFile input(file, kLargestBytes);
+  std::string text = input.read_all();
+  if (input.problem() != FileProblem::none) throw UsageError("'" + file + "' can't be read: " + input.why());
+  return text;
+}
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   const auto found = nearest(word, candidates);

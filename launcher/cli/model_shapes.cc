@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/libexec.h"
 #include "launcher/supervise/shell.h"
@@ -34,9 +34,12 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return is_whole ? std::optional(number) : std::nullopt;
 }
 
+/// Throws UsageError if the file can't be read.
 bool begins_with(const fs::path& file, std::string_view magic) {
   std::string start(magic.size(), '\0');
-  std::ifstream(file, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  InputFile in(file);
+  if (!in) throw UsageError("'" + file.string() + "' can't be read: " + in.why());
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
   return start == magic;
 }
 

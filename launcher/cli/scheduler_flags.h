@@ -6,9 +6,6 @@
 
 namespace hookline {
 
-/// What a file holds that the command line names. Throws UsageError.
-std::string text_of(const std::string& file);
-
 /// The template in `file`, or the built-in one if no file is named. Throws UsageError.
 std::string template_text(const std::string& file, const std::string& built_in);
 

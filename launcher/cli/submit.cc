@@ -132,7 +132,7 @@ std::string slurm_script(const Request& request, const std::vector<std::string>&
 /// The config for a container, which has none of the files here.
 std::string config_text(const Resolution& resolution) {
   if (resolution.files.empty()) return "# all defaults\n";
-  if (resolution.files.size() == 1 && resolution.profiles.empty()) return text_of(resolution.files[0]);
+  if (resolution.files.size() == 1 && resolution.profiles.empty()) return text_of_file(resolution.files[0]);
   return chosen_to_toml(resolution.config);
 }
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "config/origin_text.h"
 #include "config/resolve.h"
 #include "hooks/log.h"
+#include "hooks/regular_file.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
@@ -33,6 +33,8 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kLargestReportBytes = 16 << 20;
 
 constexpr int kFailedChecks = 1;  // what rank 0 ends with, having said which
 
@@ -84,8 +86,8 @@ std::vector<Override> overrides_of(const Flags& flags) {
 
 /// What rank 0 has found, as far as it came; nothing if it is on another node, or did not come far enough to begin.
 std::optional<Json> report_in(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  Json report = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  InputFile in(file, kLargestReportBytes);
+  Json report = Json::parse(in.read_all(), nullptr, /*allow_exceptions=*/false);
   return report.is_object() ? std::optional(std::move(report)) : std::nullopt;
 }
 

@@ -4,12 +4,11 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 #include "launcher/supervise/file_url.h"
 #include "launcher/supervise/program.h"
 #include "launcher/supervise/shell.h"
@@ -121,8 +120,7 @@ std::map<std::string, std::string> draw_plots(const fs::path& page, const std::s
   const CommandOutput said =
       output_of({"sh", "-c", shell_line(command) + " > " + shell_word(dumped.string())});
   if (said.exit_code == 127) throw Error("there is no program '" + browser + "' to draw charts with");
-  std::ifstream in(dumped, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = InputFile(dumped).read_all();
   const std::size_t begin = text.find(kBegin), end = text.find(kEnd, begin);
   if (said.exit_code != 0 || begin == text.npos || end == text.npos) {
     throw Error("'" + browser + "' did not draw the charts (exit code " + std::to_string(said.exit_code) +

@@ -1,10 +1,10 @@
 #include "launcher/report/series.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "config/run_files.h"
+#include "hooks/regular_file.h"
 #include "launcher/sweep/metrics_file.h"
 
 namespace hookline {
@@ -39,7 +39,7 @@ class Thinned {
 std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesystem::path& file,
                                                             std::size_t most_points) {
   std::map<std::string, Thinned> found;
-  std::ifstream in(file, std::ios::binary);
+  InputFile in(file);
   std::int64_t lines = 0;
   for (std::string line; std::getline(in, line);) {
     const auto json = read_metrics_line(line);

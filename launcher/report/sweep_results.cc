@@ -1,13 +1,12 @@
 #include "launcher/report/sweep_results.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
 #include "config/run_files.h"
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/tail.h"
 
@@ -19,16 +18,18 @@ constexpr std::size_t kMostPoints = 200'000;  // of a metric, all its curves tog
 constexpr const char* kSweepColumn = "sweep";
 constexpr std::size_t kMostPointsOfOne = 500, kLeastPointsOfOne = 20;
 constexpr std::size_t kTailLines = 30, kTailLineBytes = 400;
-constexpr std::streamoff kTailBytes = 1 << 16;  // of a file that may hold gigabytes
-constexpr std::streamoff kMostConfigBytes = 1 << 18;
+constexpr std::uint64_t kTailBytes = 1 << 16;  // of a file that may hold gigabytes
+constexpr std::uint64_t kMostConfigBytes = 1 << 18;
 
 /// The last `most` bytes of a file; empty if it is not there.
-std::string end_of(const fs::path& file, std::streamoff most) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
+std::string end_of(const fs::path& file, std::uint64_t most) {
+  InputFile in(file);
   if (!in) return "";
-  const std::streamoff size = in.tellg();
-  in.seekg(std::max<std::streamoff>(0, size - most));
-  return {std::istreambuf_iterator<char>(in), {}};
+  in.seekg(static_cast<std::streamoff>(in.bytes() - std::min(in.bytes(), most)));
+  std::string text(most, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(most));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
 }
 
 std::string tail_of(const fs::path& file) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <thread>
 #include <utility>
 
+#include "hooks/regular_file.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
@@ -65,7 +65,7 @@ bool is_over(std::string_view state) {
 int follow_job(const std::string& job, const std::filesystem::path& log) {
   std::streamoff shown = 0;
   const auto show = [&] {
-    std::ifstream stream(log, std::ios::binary);
+    InputFile stream(log);
     stream.seekg(shown);
     char block[4096];
     while (stream.read(block, sizeof block), stream.gcount() > 0) {

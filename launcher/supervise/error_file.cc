@@ -1,26 +1,31 @@
 #include "launcher/supervise/error_file.h"
 
-#include <fstream>
-#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
 
-constexpr std::streamsize kLargestBytes = 1 << 20;
+constexpr std::uint64_t kLargestBytes = 1 << 20;
+constexpr const char* kNoMessage = "it holds no message in the form that torchelastic writes";
 
 std::string text_at(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-}  // namespace
+/// From 0 on: what a rank has written may be any number.
+std::optional<std::int64_t> step_in(const nlohmann::json& extra) {
+  const auto step = extra.find("step");
+  if (step == extra.end() || !step->is_number_unsigned()) return std::nullopt;
+  const auto number = step->get<std::uint64_t>();
+  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return number <= kLargest ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
+}
 
-std::optional<RankError> read_error_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(static_cast<std::size_t>(kLargestBytes), '\0');
-  in.read(text.data(), kLargestBytes);
-  text.resize(static_cast<std::size_t>(in.gcount()));
+std::optional<RankError> error_in(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("message")) return std::nullopt;
   const nlohmann::json& message = json["message"];
@@ -29,10 +34,21 @@ std::optional<RankError> read_error_file(const std::filesystem::path& file) {
   RankError error{text_at(message, "message"), "", {}};
   if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
     error.type = text_at(*extra, "type");
-    if (const auto step = extra->find("step"); step != extra->end() && step->is_number_integer())
-      error.step = step->get<std::int64_t>();
+    error.step = step_in(*extra);
   }
   return error;
+}
+
+}  // namespace
+
+ErrorFile read_error_file(const std::filesystem::path& file) {
+  InputFile in(file, kLargestBytes);
+  const std::string text = in.read_all();
+  if (in.problem() == FileProblem::missing) return {};
+  if (in.problem() != FileProblem::none) return {std::nullopt, in.why()};
+  ErrorFile read{error_in(text), ""};
+  if (!read.error) read.problem = kNoMessage;
+  return read;
 }
 
 }  // namespace hookline

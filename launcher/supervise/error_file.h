@@ -17,8 +17,13 @@ struct RankError {
   std::optional<std::int64_t> step;
 };
 
+struct ErrorFile {
+  std::optional<RankError> error;
+  std::string problem;  // why a file that is there gives none: "it is a named pipe, not a regular file"
+};
+
 /// Reads {"message": {"message": …, "extraInfo": {…}}}, as torchelastic and hookline's ranks write it, or {"message": …}.
-/// Nothing if the file is missing or holds anything else: a rank may have died while it wrote.
-std::optional<RankError> read_error_file(const std::filesystem::path& file);
+/// No error if the file is missing, and a problem if it can't be read or holds anything else.
+ErrorFile read_error_file(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
+
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace fs = std::filesystem;
@@ -23,7 +24,7 @@ bool is_file(const fs::path& path) {
 bool is_executable(const fs::path& path) { return is_file(path) && access(path.c_str(), X_OK) == 0; }
 
 bool starts_with_interpreter(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  InputFile file(path);
   char start[2] = {};
   file.read(start, sizeof start);
   return start[0] == '#' && start[1] == '!';

@@ -8,6 +8,9 @@
 #include <system_error>
 #include <utility>
 
+#include "hooks/error.h"
+#include "hooks/regular_file.h"
+
 namespace hookline {
 namespace {
 
@@ -16,10 +19,9 @@ constexpr std::chrono::seconds kOverwrittenEvery{1};
 }  // namespace
 
 FileDescriptor open_log(const std::filesystem::path& file) {
-  FileDescriptor log(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!log.is_open())
-    throw std::system_error(errno, std::generic_category(), "can't write '" + file.string() + "'");
-  return log;
+  const RegularFile opened = open_regular(file, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (opened.descriptor < 0) throw Error("'" + file.string() + "' can't be written: " + opened.why);
+  return FileDescriptor(opened.descriptor);
 }
 
 RankStream::RankStream(std::filesystem::path log, const std::optional<std::string>& prefix, OutputQueue& out,

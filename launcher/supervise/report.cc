@@ -35,6 +35,8 @@ std::string failure_report(const Failure& failure) {
     text += "\n  its error" + (error.step ? " at step " + std::to_string(*error.step) : std::string()) + ":";
     add_indented(text, (error.type.empty() ? "" : error.type + ": ") + error.message);
   }
+  if (!failure.error_file_problem.empty())
+    text += "\n  its error file is not shown: " + failure.error_file_problem;
   for (const int rank : failure.stopped_ranks)
     text += "\n  rank " + std::to_string(rank) +
             " was stopped then, by a signal or a debugger: the others may have waited for it";

@@ -99,7 +99,9 @@ Failure Supervisor::failure() const {
   for (int& stopped : failure.stopped_ranks) stopped += job_.first_rank;
   failure.log_folder = job_.ranks[rank].log_folder;
   failure.last_error_lines = ranks_[rank].error->tail().lines();
-  failure.error = read_error_file(failure.log_folder / kErrorFile);
+  ErrorFile error_file = read_error_file(failure.log_folder / kErrorFile);
+  failure.error = std::move(error_file.error);
+  failure.error_file_problem = std::move(error_file.problem);
   const auto memory_kills = memory_kills_so_far();
   if (memory_kills && memory_kills_before_) failure.memory_ran_out = *memory_kills > *memory_kills_before_;
   return failure;

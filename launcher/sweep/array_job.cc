@@ -6,13 +6,12 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/replace_file.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "hooks/regular_file.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/slurm_array.h"
 #include "launcher/schedulers/slurm_job.h"
@@ -24,6 +23,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kRecord = ".json";
+constexpr std::uint64_t kLargestRecordBytes = 64 << 20;
 
 fs::path with(const fs::path& stem, const char* suffix) { return stem.string() + suffix; }
 
@@ -36,9 +36,10 @@ std::string log_pattern(const fs::path& folder) {
 
 ArrayJob job_in(const fs::path& file) {
   try {
-    std::ifstream in(file, std::ios::binary);
-    if (!in) throw Error(std::strerror(errno));
-    const Json json = Json::parse(std::string{std::istreambuf_iterator<char>(in), {}});
+    InputFile in(file, kLargestRecordBytes);
+    const std::string text = in.read_all();
+    if (in.problem() != FileProblem::none) throw Error(in.why());
+    const Json json = Json::parse(text);
     ArrayJob job;
     job.number = json.at("job").get<std::string>();
     job.stem = file.parent_path() / file.stem();

@@ -5,13 +5,13 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "config/run_files.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -81,7 +81,7 @@ MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
     : file_(std::move(file)), metric_(std::move(metric)) {}
 
 void MetricsFile::read_on() {
-  std::ifstream in(file_, std::ios::binary);
+  InputFile in(file_);
   if (!in || !in.seekg(static_cast<std::streamoff>(read_))) return;
   std::array<char, 1 << 16> block;
   while (in.read(block.data(), block.size()), in.gcount() > 0) {

@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <thread>
@@ -17,10 +14,12 @@
 
 #include "config/run_files.h"
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/outcome.h"
+#include "launcher/supervise/rank_stream.h"
 #include "launcher/sweep/trial_files.h"
 
 namespace hookline {
@@ -30,6 +29,7 @@ namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
+constexpr std::uint64_t kLargestSummaryBytes = 16 << 20;
 constexpr Seconds kFolderPatience{10};  // for what a trial that was killed still writes
 
 /// Variables that would put values over the trial's config once more.
@@ -41,25 +41,18 @@ bool is_of_config(const std::string& variable) {
 /// The last error that the launcher wrote, in one line; empty if it wrote none.
 std::string last_error_in(const fs::path& log) {
   constexpr std::string_view kError = "hookline: error: ";
-  std::ifstream in(log, std::ios::binary);
+  InputFile in(log);
   std::string found;
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(kError)) found = line.substr(kError.size());
   return shortened_reason(found);
 }
 
-FileDescriptor open_log(const fs::path& file) {
-  FileDescriptor log(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!log.is_open()) throw Error("'" + file.string() + "' can't be written: " + std::strerror(errno));
-  return log;
-}
-
 ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const TrialPlace& place) {
   const fs::path config = folder / "config.toml";
   {
-    std::ofstream out(config, std::ios::binary);
-    out << planned.cell.config << std::flush;
-    if (!out) throw Error("'" + config.string() + "' can't be written: " + std::strerror(errno));
+    const std::string problem = write_regular_file(config, planned.cell.config);
+    if (!problem.empty()) throw Error("'" + config.string() + "' can't be written: " + problem);
   }
   ChildSpec child;
   child.program = place.hookline.string();
@@ -204,9 +197,9 @@ TrialResult TrialRun::result() {
   TrialResult result;
   result.seconds = Seconds(Clock::now() - start_).count();
   result.step = metrics_.step();
-  std::ifstream summary(run_of(folder_.path()) / kRunSummary, std::ios::binary);
+  InputFile summary(run_of(folder_.path()) / kRunSummary, kLargestSummaryBytes);
   if (summary) {
-    const auto measures = nlohmann::json::parse(summary, nullptr, /*allow_exceptions=*/false);
+    const auto measures = nlohmann::json::parse(summary.read_all(), nullptr, /*allow_exceptions=*/false);
     if (measures.is_object()) result.measures = measures.dump();
   }
   const Outcome outcome = outcome_of(*wait_status_);

@@ -1,15 +1,12 @@
 #include "launcher/sweep/trial_files.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/folder_lock.h"
 #include "checkpoint/replace_file.h"
 #include "config/source_text.h"
 #include "hooks/error.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -17,6 +14,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of both files
+constexpr std::uint64_t kLargestBytes = 64 << 20;
 
 template <class Value>
 Json or_null(const std::optional<Value>& value) {
@@ -29,9 +27,9 @@ std::optional<Value> unless_null(const Json& value) {
 }
 
 Json parsed(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(std::strerror(errno));
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  InputFile in(file, kLargestBytes);
+  const std::string text = in.read_all();
+  if (in.problem() != FileProblem::none) throw Error(in.why());
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) throw Error("it is no JSON object");
   if (json.value("format", 0) != kFormat) throw Error("it was written by another version of hookline");

@@ -129,7 +129,8 @@ TEST(DurableFile, NamesTheFileAndTheReason) {
             "'/dev/full' can't be written: No space left on device");
   EXPECT_EQ(failure_of([] { write_durably("/no/such/file", "text"); }),
             "'/no/such/file' can't be written: No such file or directory");
-  EXPECT_EQ(failure_of([] { checksum_of_file("/no/such/file"); }), "'/no/such/file' can't be read");
+  EXPECT_EQ(failure_of([] { checksum_of_file("/no/such/file"); }),
+            "'/no/such/file' can't be read: No such file or directory");
 }
 
 TEST(DurableFile, KnowsItsChecksum) {

@@ -267,7 +267,8 @@ TEST(ConfigImport, WritesAConfigAndSaysWhatIsLeftOut) {
   EXPECT_EQ(sandbox.run({"config", "import", "start.sh", "--output", "run.toml"}).exit_code, 2)
       << "it is there";
   EXPECT_EQ(sandbox.run({"config", "import", "none"}).err,
-            "hookline: error: 'none' can't be read, or is empty\n  see: hookline config import --help\n");
+            "hookline: error: 'none' can't be read: No such file or directory\n  see: hookline config import "
+            "--help\n");
   sandbox.folder.write("bad", "torchrun --nproc-per-node=many ./train\n");
   const ProcessResult bad = sandbox.run({"config", "import", "bad"});
   EXPECT_EQ(bad.exit_code, 2);

@@ -1,6 +1,7 @@
 // `hookline estimate`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <map>
@@ -102,6 +103,16 @@ TEST(Estimate, RefusesAFileWithoutParameters) {
   result = sandbox.run({"estimate", "text.pt"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("; nor is it a .pt file, which is a zip archive\n"));
+}
+
+TEST(Estimate, DoesNotWaitForAPipe) {
+  const Sandbox sandbox;
+  ASSERT_EQ(mkfifo((sandbox.folder.path() / "model.pt").c_str(), 0600), 0);
+  const ProcessResult result = sandbox.run({"estimate", "model.pt"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: 'model.pt' can't be read: it is a named pipe, not a regular file\n"
+            "  see: hookline estimate --help\n");
 }
 
 TEST(Estimate, TakesTheRanksOfTheConfig) {

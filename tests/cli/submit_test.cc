@@ -101,7 +101,7 @@ TEST_F(Submit, TakesATemplateOfOnesOwn) {
       "the template 'bad', line 2: there is no ${node}; known are ${command}, ${log}, ${name}, ${nodes}, "
       "${scheduler_arguments}, ${warning_seconds}");
   expect_refused({"--scheduler", "slurm", "--print", "--template", "none", "./train"},
-                 "'none' can't be read");
+                 "'none' can't be read: No such file or directory");
 }
 
 TEST_F(Submit, LetsItsOwnNumberOfNodesWin) {

@@ -104,6 +104,33 @@ TEST(Supervision, ShowsTheErrorFileOfARankThatWritesOne) {
                                     "  it wrote nothing to standard error\n"));
 }
 
+// Whoever opens a named pipe waits for its other end.
+TEST(Supervision, IsNotHeldUpByAnErrorFileThatIsAPipe) {
+  const Sandbox sandbox;
+  sandbox.script("train", "mkfifo $TORCHELASTIC_ERROR_FILE\nexit 9\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 9);
+  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 exited with code 9\n"
+                                    "  its error file is not shown: it is a named pipe, not a regular file\n"
+                                    "  it wrote nothing to standard error\n"));
+}
+
+// The second attempt's logs have names that the first can take.
+TEST(Supervision, IsNotHeldUpByALogThatIsAPipe) {
+  const Sandbox sandbox;
+  sandbox.script(
+      "train",
+      "mkdir -p $HOOKLINE_RUN_DIR/attempt_1/0\nmkfifo $HOOKLINE_RUN_DIR/attempt_1/0/stdout.log\nexit 9\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay_seconds=0", "./train"});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("attempt_1/0/stdout.log' can't be written: it is a named pipe, not a regular file\n"));
+}
+
 TEST(Supervision, NamesTheSignalThatKilledARank) {
   const Sandbox sandbox;
   sandbox.script("train", "kill -SEGV $$\n");

@@ -487,7 +487,8 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
       {"--scheduler", "slurm", "--scheduler-arg", "--clusters=other"},
       "--scheduler-arg '--clusters=other' leads to another cluster, whose queue is not asked: submit "
       "from one of its own machines");
-  expect_refused({"--scheduler", "slurm", "--template", "none"}, "'none' can't be read");
+  expect_refused({"--scheduler", "slurm", "--template", "none"},
+                 "'none' can't be read: No such file or directory");
   sandbox.folder.write("mine", "#SBATCH --array=1-9\nexec ${command} ${trials}/x ${list}\n");
   expect_refused(
       {"--scheduler", "slurm", "--template", "mine"},

@@ -97,7 +97,9 @@ TEST(Wizard, TakesItsAnswersFromAFile) {
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
   const ProcessResult missing = answer(sandbox, "", {"--answers", "none", "--force"});
   EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_EQ(missing.err, "hookline: error: 'none' can't be read\n  see: hookline config --help\n");
+  EXPECT_EQ(
+      missing.err,
+      "hookline: error: 'none' can't be read: No such file or directory\n  see: hookline config --help\n");
 }
 
 TEST(Wizard, WritesNothingIfAnswersAreMissingOrWrong) {

@@ -1,10 +1,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <limits>
 #include <string>
 
 #include "launcher/supervise/line_prefixer.h"
@@ -123,7 +126,9 @@ TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
   const FileDescriptor shown(open((folder.path() / "shown").c_str(), O_WRONLY | O_CREAT, 0644));
   OutputQueue queue(shown.get());
   std::vector<int> failures;
-  RankStream stream("/dev/full", "[0] ", queue,
+  const FileDescriptor full(memfd_create("full", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(fcntl(full.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
+  RankStream stream("/proc/self/fd/" + std::to_string(full.get()), "[0] ", queue,
                     [&failures](const std::filesystem::path&, int error) { failures.push_back(error); });
   {
     const FileDescriptor rank = stream.open_pipe();
@@ -136,12 +141,12 @@ TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
   }
   stream.take(1000);
   EXPECT_FALSE(stream.is_open());
-  EXPECT_THAT(failures, ElementsAre(ENOSPC));
+  EXPECT_THAT(failures, ElementsAre(EPERM));
   EXPECT_EQ(testing::read_file(folder.path() / "shown"), "[0] one\n[0] two!\n");
 }
 
 TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
-  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}, {}};
+  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}, {}, {}};
   EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
             "  the end of its standard error:\n"
@@ -170,7 +175,7 @@ TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
 }
 
 TEST(FailureReport, ExplainsAKillFromOutside) {
-  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}, {}};
+  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}, {}, {}};
   const auto report = [&] {
     const std::string text = failure_report(failure);
     return text.substr(0, text.find('\n'));
@@ -191,7 +196,7 @@ TEST(FailureReport, ExplainsAKillFromOutside) {
 TEST(ErrorFile, IsReadAsTorchelasticWritesIt) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& text) {
-    return read_error_file(folder.write("error.json", text));
+    return read_error_file(folder.write("error.json", text)).error;
   };
   auto error = read(
       R"({"message": {"message": "ValueError: no", "extraInfo": {"py_callstack": "…", "timestamp": "1700000000"}}})");
@@ -208,7 +213,35 @@ TEST(ErrorFile, IsReadAsTorchelasticWritesIt) {
   EXPECT_EQ(error->message, "by hand");
   for (const std::string damaged : {"", "{\"message\": {\"mess", "[1]", "{}", "{\"message\": 7}"})
     EXPECT_FALSE(read(damaged)) << damaged;
-  EXPECT_FALSE(read_error_file(folder.path() / "missing.json"));
+  EXPECT_EQ(read_error_file(folder.write("error.json", "{")).problem,
+            "it holds no message in the form that torchelastic writes");
+  const ErrorFile missing = read_error_file(folder.path() / "missing.json");
+  EXPECT_FALSE(missing.error);
+  EXPECT_EQ(missing.problem, "") << "a rank need not leave one";
+}
+
+TEST(ErrorFile, GivesNoStepThatIsNone) {
+  const TemporaryFolder folder;
+  const auto step = [&](const std::string& number) {
+    return read_error_file(
+               folder.write("error.json",
+                            R"({"message": {"message": "no", "extraInfo": {"step": )" + number + "}}}"))
+        .error->step;
+  };
+  EXPECT_EQ(step("9223372036854775807"), std::numeric_limits<std::int64_t>::max());
+  for (const char* number : {"18446744073709551615", "9223372036854775808", "-1", "1.5", "1e30", "\"7\""})
+    EXPECT_FALSE(step(number)) << number;
+}
+
+TEST(ErrorFile, IsNotWaitedFor) {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "error.json";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(read_error_file(pipe).problem, "it is a named pipe, not a regular file");
+  EXPECT_EQ(read_error_file(folder.write("large.json", std::string(2 << 20, ' '))).problem,
+            "it has 2.0 MiB, and at most 1.0 MiB are read");
+  EXPECT_EQ(read_error_file("/dev/zero").problem, "it is a device, not a regular file");
+  EXPECT_EQ(read_error_file(folder.path()).problem, "it is a directory");
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // hookline config import: what other launchers are configured by, as TOML.
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "config/starting_file.h"
 #include "hooks/log.h"
@@ -26,9 +24,8 @@ int config_import(const Arguments& arguments) {
   parser.expect_plain("file to import", 1, 1);
 
   const std::string& file = parser.plain()[0];
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream || text.empty()) throw UsageError("'" + file + "' can't be read, or is empty");
+  const std::string text = text_of_file(file);
+  if (text.empty()) throw UsageError("'" + file + "' is empty");
   Imported imported;
   try {
     imported = import_any(text);

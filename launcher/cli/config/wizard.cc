@@ -4,8 +4,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include "checkpoint/replace_file.h"
 #include "config/print.h"
@@ -81,11 +81,7 @@ int config_wizard(const Arguments& arguments) {
 
   const Detected here = detect();
   const Interview interview(catalog_of_named(flags.program).catalog, here, flags.parameters);
-  std::ifstream file;
-  if (!flags.answers.empty()) {
-    file.open(flags.answers, std::ios::binary);
-    if (!file) throw UsageError("'" + flags.answers + "' can't be read");
-  }
+  std::istringstream file(flags.answers.empty() ? "" : text_of_file(flags.answers));
   const bool is_person = flags.answers.empty() && isatty(STDIN_FILENO);
   if (!may_write(flags, is_person)) return kBadInput;
   std::cout << "Here: " << interview.here() << "\n" << std::flush;

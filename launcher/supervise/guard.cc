@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "hooks/log.h"
 #include "launcher/supervise/file_descriptor.h"
@@ -23,6 +24,7 @@ namespace hookline {
 namespace {
 
 constexpr std::chrono::seconds kPatienceAfterKill{5};
+constexpr int kStillRunning = 1;  // the exit code then, of ranks that succeeded
 
 [[noreturn]] void refuse(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
 
@@ -59,6 +61,13 @@ int wait_for(pid_t keeper, int requests, Signals& signals) {
   }
 }
 
+std::string pids_of(const std::vector<SeenProcess>& processes) {
+  std::string text;
+  for (const SeenProcess& process : processes)
+    text += (text.empty() ? "" : ", ") + std::to_string(process.pid);
+  return text.empty() ? "none that /proc shows" : text;
+}
+
 }  // namespace
 
 int run_guarded(Signals& signals, const std::function<int()>& keep) {
@@ -70,6 +79,9 @@ int run_guarded(Signals& signals, const std::function<int()>& keep) {
   const pid_t keeper = fork();
   if (keeper < 0) refuse("fork");
   if (keeper == 0) {
+    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, leaves one of the two. In the same
+    // session: if this process is killed while both are stopped, the kernel continues the keeper, whose group is an orphan.
+    setpgid(0, 0);
     ours.reset();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "hl-keeper");
@@ -79,6 +91,11 @@ int run_guarded(Signals& signals, const std::function<int()>& keep) {
   keepers.reset();
   const int status = wait_for(keeper, ours.get(), signals);
   const bool is_clean = kill_descendants(kPatienceAfterKill);
+  if (!is_clean && !WIFSIGNALED(status)) {
+    log::error("processes that the ranks started are still running, and SIGKILL does not end them: " +
+               pids_of(descendants()) + "; look at them with: ps -o pid,stat,wchan,args -p PID");
+    if (status == 0) return kStillRunning;
+  }
   if (WIFSIGNALED(status)) {
     log::error("the launcher's keeper, which supervises the ranks, " + describe(outcome_of(status)) + "; " +
                (is_clean ? "all ranks were killed" : "ranks were killed, and some do not end"));

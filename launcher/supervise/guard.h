@@ -13,7 +13,7 @@ namespace hookline {
 /// scheduler knows, passes its signals on and waits. Each is a subreaper: what ranks leave behind becomes a child of the
 /// keeper, and of this process once the keeper is gone. If the keeper is killed, this process kills everything below it
 /// and returns 128 + the signal. If this process is killed, the keeper's `signals` say SIGKILL, and it kills everything
-/// below it. The keeper calls itself "hl-keeper", so that not even `killall -9 hookline` ends both.
+/// below it. The keeper has a process group of its own, so that a kill of this one's meets one of the two, and calls itself "hl-keeper", so that not even `killall -9 hookline` ends both.
 ///
 /// `signals` is to be made before, and is the keeper's from then on. Call it without other threads. Throws
 /// std::system_error if the system refuses the process.

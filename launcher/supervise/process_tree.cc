@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "launcher/supervise/file_descriptor.h"
 
@@ -67,6 +68,17 @@ void reap_all() {
   }
 }
 
+/// Those of this thread, which the system lists at once: a process that forks and exits may be over before all of /proc is
+/// read. Empty where the kernel has no such list.
+std::vector<pid_t> own_children() {
+  std::vector<pid_t> result;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/thread-self/children", "re"),
+                                                             std::fclose);
+  pid_t pid = 0;
+  while (file && std::fscanf(file.get(), "%d", &pid) == 1) result.push_back(pid);
+  return result;
+}
+
 }  // namespace
 
 std::vector<SeenProcess> descendants() {
@@ -104,12 +116,26 @@ void signal_process(const SeenProcess& process, int signal) {
 }
 
 bool kill_descendants(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  constexpr std::chrono::milliseconds kPause{2};
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + patience;
+  Clock::time_point next_sweep{};
+  std::vector<pid_t> before;
   reap_all();
   while (has_children()) {
-    for (const SeenProcess& process : descendants()) signal_process(process, SIGKILL);
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    // Orphans become children of this process, since it is a subreaper. A child's number is nobody else's until it is
+    // reaped, which happens here alone.
+    std::vector<pid_t> children = own_children();
+    for (const pid_t child : children) kill(child, SIGKILL);
+    const auto now = Clock::now();
+    if (now >= next_sweep) {
+      for (const SeenProcess& process : descendants()) signal_process(process, SIGKILL);
+      next_sweep = Clock::now() + kPause;
+    }
+    if (now >= deadline) return false;
+    // A chain of processes, each of which starts the next one and exits, is met only by who does not sleep meanwhile.
+    if (children == before) std::this_thread::sleep_for(kPause);
+    before = std::move(children);
     reap_all();
   }
   return true;

@@ -28,8 +28,8 @@ bool is_stopped(pid_t process);
 /// Sends `signal` to the process that was seen, never to one that got its number since.
 void signal_process(const SeenProcess& process, int signal);
 
-/// Kills and reaps everything below this process, what is started meanwhile included. False if something is left after
-/// `patience`: a process that the kernel can't end yet.
+/// Kills and reaps everything below this process, again and again, until nothing is left of what is started meanwhile. False
+/// if something is left after `patience`: a process that the kernel can't end yet. For a subreaper with one thread.
 bool kill_descendants(std::chrono::milliseconds patience);
 
 }  // namespace hookline

@@ -54,12 +54,16 @@ void Signals::take_from(FileDescriptor requests) {
   fcntl(requests.get(), F_SETFL, O_NONBLOCK);
   requests_ = std::move(requests);
   is_keeper_ = true;
+  sigset_t output;
+  sigemptyset(&output);
+  sigaddset(&output, SIGTTOU);
+  sigprocmask(SIG_BLOCK, &output, nullptr);
 }
 
 std::optional<ReceivedSignal> Signals::next() {
   signalfd_siginfo info;
   while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
-    // A terminal sends its signals to the keeper too, which has them from the guard already.
+    // Whoever signals the keeper itself is not obeyed: its signals come from the guard.
     if (is_keeper_ && info.ssi_signo != SIGCHLD) continue;
     return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
   }

@@ -32,7 +32,8 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
 
   /// From now on all but SIGCHLD come from `requests`, a byte each, and not from the system: this process is a guard's
-  /// keeper. Once the other end is closed, next() says SIGKILL, a single time.
+  /// keeper. Once the other end is closed, next() says SIGKILL, a single time. Blocks SIGTTOU, by which a terminal set to
+  /// `tostop` would stop a process that is not of its foreground group, as a keeper never is.
   void take_from(FileDescriptor requests);
 
   /// To be polled for input; -1 among them means nothing.

@@ -145,7 +145,8 @@ void Supervisor::wait() {
       if (!processes_are_left()) return;
       if (state_.phase == Phase::running) log::warning("the ranks left processes behind; stopping them");
       happened(ProcessesLeft{});
-      if (state_.phase == Phase::killing && Clock::now() >= deadline_) {
+      // One SIGKILL for each that was seen misses what they started meanwhile.
+      if (state_.phase == Phase::killing && !kill_descendants(kGroupCheck) && Clock::now() >= deadline_) {
         log::warning("processes that the ranks started do not end, not even by SIGKILL");
         return;
       }

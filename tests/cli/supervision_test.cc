@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "run_hookline.h"
+#include "support/terminal.h"
 
 namespace hookline {
 namespace {
@@ -330,6 +332,143 @@ TEST(Supervision, StopsAndContinuesTheRanksWithItself) {
   EXPECT_TRUE(eventually([&] { return state_of(rank) != 'T'; }));
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
+}
+
+/// With a daemon besides, in a session of its own.
+constexpr const char* kSleepWithAChildAndADaemon =
+    "(setsid sh -c 'echo $$ >daemon$RANK.pid; exec sleep 600' &)\n"
+    "until [ -s daemon$RANK.pid ]; do sleep 0.01; done\n"
+    "echo $$ >rank$RANK.pid\nsleep 600 & echo $! >child$RANK.pid\necho ready$RANK\nwait\n";
+
+// As `timeout -s KILL` and runners of CI do.
+TEST(Supervision, LeavesNothingBehindWhenItsProcessGroupIsKilled) {
+  for (int run = 0; run < 5; ++run) {
+    const Sandbox sandbox;
+    sandbox.script("train", kSleepWithAChildAndADaemon);
+    Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "3", "./train"}));
+    for (const char* ready : {"ready0", "ready1", "ready2"}) ASSERT_TRUE(process.wait_for(ready));
+    std::vector<pid_t> pids = pids_in(sandbox);
+    ASSERT_EQ(pids.size(), 9u);
+    pids.push_back(keeper_of(process.pid()));
+    kill(-process.pid(), SIGKILL);
+    EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+    const bool is_clean = eventually([&] { return all_are_gone(pids); });
+    EXPECT_TRUE(is_clean);
+    for (const pid_t pid : pids)
+      if (!is_clean && is_running(pid)) kill(pid, SIGKILL);
+  }
+}
+
+TEST(Supervision, EndsAChainOfProcessesThatForkAndExit) {
+  for (int run = 0; run < 5; ++run) {
+    const Sandbox sandbox;
+    sandbox.script("train", FORK_CHAIN " counter stop\nexit 0\n");
+    const ProcessResult result =
+        sandbox.run({"launch", "--set", "launch.grace_period_seconds=0.1", "./train"});
+    const std::string at_the_end = sandbox.read("counter");
+    usleep(300'000);
+    EXPECT_EQ(sandbox.read("counter").size(), at_the_end.size()) << "the chain goes on";
+    sandbox.folder.write("stop", "");
+    EXPECT_GT(at_the_end.size(), 1u);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.err, HasSubstr("hookline: warning: the ranks left processes behind; stopping them\n"));
+    EXPECT_THAT(result.err, Not(HasSubstr("still running")));
+  }
+}
+
+/// A shell on a terminal that runs a launch of two ranks, which are ready.
+class JobControl : public ::testing::Test {
+ protected:
+  JobControl() {
+    sandbox_.script("train", kSleepWithAChildAndADaemon);
+    auto options = sandbox_.options({"--norc", "-i"});
+    options.environment["PS1"] = "$ ";
+    shell_.emplace("/bin/bash", options);
+  }
+  ~JobControl() override {
+    if (!eventually([&] { return all_are_gone(pids_); }, std::chrono::seconds(10)))
+      for (const pid_t pid : pids_) kill(pid, SIGKILL);
+  }
+
+  void launch(const std::string& suffix = "") {
+    shell_->type(HOOKLINE_BINARY " launch --set logging.status=off --processes-per-node 2 ./train" + suffix +
+                 "\r");
+    ASSERT_TRUE(shell_->shows("] ready")) << shell_->screen();
+    ASSERT_TRUE(shell_->shows("] ready")) << shell_->screen();
+    pids_ = pids_in(sandbox_);
+    ASSERT_EQ(pids_.size(), 6u);
+  }
+  bool ranks_are_stopped() const {
+    for (const pid_t pid : pids_of_ranks())
+      if (state_of(pid) != 'T') return false;
+    return true;
+  }
+  bool no_rank_is_stopped() const {
+    for (const pid_t pid : pids_of_ranks())
+      if (state_of(pid) == 'T') return false;
+    return true;
+  }
+  /// Is the launcher, the keeper's parent, of the terminal's foreground process group?
+  bool is_in_foreground() const {
+    const pid_t launcher = field_of(field_of(pids_of_ranks()[0], kParent), kParent);
+    return field_of(launcher, kGroup) == field_of(launcher, kForegroundGroup);
+  }
+  static constexpr int kParent = 1, kGroup = 2, kForegroundGroup = 5;  // behind the name in /proc/PID/stat
+  static pid_t field_of(pid_t pid, int field) {
+    std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(in, text);
+    std::istringstream fields(text.substr(text.rfind(')') + 1));
+    std::string value;
+    for (int i = 0; i <= field; ++i) fields >> value;
+    return std::atoi(value.c_str());
+  }
+  std::vector<pid_t> pids_of_ranks() const {
+    std::vector<pid_t> ranks(2);
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      std::ifstream(sandbox_.folder.path() / ("rank" + std::to_string(rank) + ".pid")) >> ranks[rank];
+    return ranks;
+  }
+
+  Sandbox sandbox_;
+  std::optional<testing::Terminal> shell_;
+  std::vector<pid_t> pids_;
+};
+
+TEST_F(JobControl, StopsAndContinuesAndInterruptsEverything) {
+  ASSERT_NO_FATAL_FAILURE(launch());
+  shell_->type("\x1a");
+  ASSERT_TRUE(shell_->shows("Stopped")) << shell_->screen();
+  EXPECT_TRUE(eventually([&] { return ranks_are_stopped(); }));
+  shell_->type("bg\r");
+  EXPECT_TRUE(eventually([&] { return no_rank_is_stopped(); }));
+  shell_->type("fg\r");
+  ASSERT_TRUE(eventually([&] { return is_in_foreground(); })) << shell_->screen();
+  shell_->type("\x1a");
+  ASSERT_TRUE(shell_->shows("Stopped")) << shell_->screen();
+  EXPECT_TRUE(eventually([&] { return ranks_are_stopped(); }));
+  shell_->type("fg\r");
+  EXPECT_TRUE(eventually([&] { return no_rank_is_stopped() && is_in_foreground(); }));
+  shell_->type(testing::keys::kInterrupt);
+  EXPECT_TRUE(shell_->shows("hookline: stopped by SIGINT")) << shell_->screen();
+  EXPECT_TRUE(eventually([&] { return all_are_gone(pids_); }));
+}
+
+TEST_F(JobControl, LeavesNothingBehindWhenItIsKilledWhileItIsStopped) {
+  ASSERT_NO_FATAL_FAILURE(launch());
+  shell_->type("\x1a");
+  ASSERT_TRUE(shell_->shows("Stopped")) << shell_->screen();
+  EXPECT_TRUE(eventually([&] { return ranks_are_stopped(); }));
+  shell_->type("kill -9 %1\r");
+  EXPECT_TRUE(eventually([&] { return all_are_gone(pids_); }));
+}
+
+TEST_F(JobControl, WritesFromTheBackground) {
+  shell_->type("stty tostop\r");
+  ASSERT_NO_FATAL_FAILURE(launch(" &"));
+  shell_->type("kill %1\r");
+  EXPECT_TRUE(shell_->shows("hookline: stopped by SIGTERM")) << shell_->screen();
+  EXPECT_TRUE(eventually([&] { return all_are_gone(pids_); }));
 }
 
 TEST(Supervision, StaysAliveWithoutATerminalWhenHangupIsIgnored) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <utility>
+
+#include "hooks/printable.h"
 
 namespace hookline {
 namespace {
@@ -27,13 +30,16 @@ std::string characters(const std::string& text, std::size_t first, std::size_t c
   return out;
 }
 
-/// Nothing in a config may steer the terminal.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\t') || byte == 0x7f) c = '?';
+/// Of the line that is shown, in which each character has to keep its place: nothing in a config may steer the terminal.
+std::string shown_line(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(1, utf8_sequence_length(text));
+    const std::string_view character = text.substr(0, length);
+    result += character == "\t" || printable(character) == character ? character : "?";
+    text.remove_prefix(length);
   }
-  return text;
+  return result;
 }
 
 }  // namespace
@@ -47,11 +53,11 @@ std::string render(const Diagnostic& diagnostic) {
         .append(":")
         .append(std::to_string(diagnostic.column));
   if (!text.empty()) text += ": ";
-  text += kind + printable(diagnostic.message) + "\n";
-  const std::string note = printable(diagnostic.note);
+  text += kind + printable_lines(diagnostic.message) + "\n";
+  const std::string note = printable_lines(diagnostic.note);
   if (diagnostic.line == 0) return note.empty() ? text : text + "  " + note + "\n";
 
-  std::string line = printable(diagnostic.line_text);
+  std::string line = shown_line(diagnostic.line_text);
   std::size_t before = static_cast<std::size_t>(std::max(diagnostic.column - 1, 0));
   if (character_count(line) > kWidestLine) {
     const std::size_t first = before > kCharactersBeforeTheCaret ? before - kCharactersBeforeTheCaret : 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "hooks/printable.h"
 #include "hooks/regular_file.h"
 
 namespace hookline {
@@ -19,21 +20,6 @@ std::size_t characters_in(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Length of the UTF-8 sequence at the start of `text`, 0 if there is none.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
-  const bool surrogate = lead == 0xED && byte(1) > 0x9F;
-  const bool too_large = lead == 0xF4 && byte(1) > 0x8F;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
 /// The first that TOML knows nowhere, not even in a comment: all but tabs, newlines, and a return before one.
 std::optional<std::size_t> first_control_character(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -47,7 +33,7 @@ std::optional<std::size_t> first_control_character(std::string_view text) {
 
 std::string replace_invalid_bytes(std::string text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(std::string_view(text).substr(at));
+    const std::size_t length = utf8_sequence_length(std::string_view(text).substr(at));
     if (length == 0) text[at] = '?';
     at += std::max<std::size_t>(length, 1);
   }
@@ -85,7 +71,7 @@ std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {
 
 std::optional<std::size_t> first_invalid_byte(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(text.substr(at));
+    const std::size_t length = utf8_sequence_length(text.substr(at));
     if (length == 0) return at;
     at += length;
   }

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "hooks/printable.h"
+
 namespace hookline::log {
 namespace {
 
@@ -47,10 +49,11 @@ spdlog::logger& logger() {
 
 void set_level(const std::string& level) { logger().set_level(spdlog::level::from_str(level)); }
 
-void debug(std::string_view message) { logger().debug("{}", message); }
-void info(std::string_view message) { logger().info("{}", message); }
-void warning(std::string_view message) { logger().warn("warning: {}", message); }
-void error(std::string_view message) { logger().error("error: {}", message); }
+// Much of what is logged has come from elsewhere: a rank's error file, the name of a host, a path.
+void debug(std::string_view message) { logger().debug("{}", printable_lines(message)); }
+void info(std::string_view message) { logger().info("{}", printable_lines(message)); }
+void warning(std::string_view message) { logger().warn("warning: {}", printable_lines(message)); }
+void error(std::string_view message) { logger().error("error: {}", printable_lines(message)); }
 
 Redirect::Redirect(Writer writer) { sink()->writer = std::move(writer); }
 Redirect::~Redirect() { sink()->writer = nullptr; }

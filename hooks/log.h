@@ -1,4 +1,5 @@
-// hookline's own messages, on standard error: the launcher's and the ranks'. Thread-safe.
+// hookline's own messages, on standard error: the launcher's and the ranks'. Thread-safe. A message may have several lines;
+// other control characters are escaped (hooks/printable.h), so that no text from elsewhere steers a terminal.
 #pragma once
 
 #include <functional>

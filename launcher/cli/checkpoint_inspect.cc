@@ -6,6 +6,7 @@
 #include "checkpoint/tensor_file.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/cli/checkpoints_in.h"
 #include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
@@ -27,10 +28,11 @@ std::string shape_text(const TensorRow& row) {
 void pad(std::string& text, std::size_t width) { text.resize(std::max(text.size(), width), ' '); }
 
 void print_text(const fs::path& folder, const Manifest& manifest, bool with_tensors) {
-  std::cout << folder.string() << "\n  step   " << manifest.step << "\n  saved  " << manifest.saved_at
-            << " by " << count_text(static_cast<std::uint64_t>(manifest.world_size), "rank") << ", hookline "
-            << manifest.version << "\n  hook   " << manifest.hook << "\n  files  " << manifest.files.size()
-            << ", " << size_text(bytes_of(manifest)) << "\n";
+  std::cout << printable(folder.string()) << "\n  step   " << manifest.step << "\n  saved  "
+            << printable(manifest.saved_at) << " by "
+            << count_text(static_cast<std::uint64_t>(manifest.world_size), "rank") << ", hookline "
+            << printable(manifest.version) << "\n  hook   " << printable(manifest.hook) << "\n  files  "
+            << manifest.files.size() << ", " << size_text(bytes_of(manifest)) << "\n";
   std::size_t width = 0;
   for (const FileRecord& file : manifest.files) width = std::max(width, file.name.size());
   for (const FileRecord& file : manifest.files) {
@@ -38,9 +40,9 @@ void print_text(const fs::path& folder, const Manifest& manifest, bool with_tens
     std::string name = file.name, tensors = count_text(header.tensors.size(), "tensor");
     pad(name, width);
     pad(tensors, 14);
-    std::cout << "    " << name << "  " << tensors << size_text(file.bytes) << "\n";
+    std::cout << "    " << printable(name) << "  " << tensors << size_text(file.bytes) << "\n";
     for (const TensorRow& row : header.tensors) {
-      if (with_tensors) std::cout << "      " << row.name << "  " << shape_text(row) << "\n";
+      if (with_tensors) std::cout << "      " << printable(row.name) << "  " << shape_text(row) << "\n";
     }
   }
 }

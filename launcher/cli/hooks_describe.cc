@@ -1,6 +1,7 @@
 // hookline hooks describe: one hook and its options.
 #include <iostream>
 
+#include "hooks/printable.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
@@ -32,13 +33,13 @@ std::string wrapping(const HookRow& row) {
 }
 
 void print_text(const HookRow& row) {
-  std::cout << row.name << "\n  " << row.summary << "\n\n";
+  std::cout << row.name << "\n  " << printable(row.summary) << "\n\n";
   if (!row.aliases.empty()) std::cout << "  also called  " << joined(row.aliases) << "\n";
   std::cout << "  wrapper      " << wrapping(row) << "\n";
   if (!row.averages) std::cout << "  result       does not average: ranks drift apart\n";
-  if (!row.parity.empty()) std::cout << "  matches      " << row.parity << "\n";
-  std::cout << "  source       " << row.source << "\n";
-  if (!row.plugin.empty()) std::cout << "  plug-in      " << row.plugin << "\n";
+  if (!row.parity.empty()) std::cout << "  matches      " << printable(row.parity) << "\n";
+  std::cout << "  source       " << printable(row.source) << "\n";
+  if (!row.plugin.empty()) std::cout << "  plug-in      " << printable(row.plugin) << "\n";
   std::cout << "\n";
   if (row.options.empty()) {
     std::cout << "It has no options.\n";
@@ -47,8 +48,8 @@ void print_text(const HookRow& row) {
   std::cout << "Options ([ddp.comm_state_option]), with their defaults:\n";
   for (const OptionRow& option : row.options) {
     std::cout << "  " << option.name << " = " << to_text(option.default_value);
-    if (!option.unit.empty()) std::cout << "  # " << option.unit;
-    std::cout << "\n      " << option.help << "\n      Accepts " << allowed_text(option) << ".\n";
+    if (!option.unit.empty()) std::cout << "  # " << printable(option.unit);
+    std::cout << "\n      " << printable(option.help) << "\n      Accepts " << allowed_text(option) << ".\n";
   }
 }
 

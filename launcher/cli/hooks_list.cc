@@ -3,6 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "hooks/printable.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
@@ -22,7 +23,7 @@ void print_text(const Catalog& catalog) {
   for (const HookRow& row : catalog.hooks()) width = std::max(width, names_of(row).size());
   const auto print_row = [width](std::string names, const std::string& summary) {
     names.resize(std::max(names.size(), width), ' ');
-    std::cout << "  " << names << "  " << summary << "\n";
+    std::cout << "  " << names << "  " << printable(summary) << "\n";
   };
   std::cout << "Hooks (comm_hook in [ddp]):\n";
   for (const HookRow& row : catalog.hooks()) print_row(names_of(row), row.summary);

@@ -13,6 +13,7 @@
 #include "config/print.h"
 #include "config/visible_gpus.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/libexec.h"
 #include "launcher/cli/node_setup.h"
@@ -139,8 +140,8 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
 int keep(const RunConfig& config, const Program& program, const RunFolder& folder, Signals& signals,
          const std::optional<NodeSetup>& nodes, NodeLink* link) {
   const int ranks = ranks_of(config.launch);
-  log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") + program.file.string() +
-            "'; logs in " + folder.path().string());
+  log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") +
+            printable(program.file.string()) + "'; logs in " + printable(folder.path().string()));
   try {
     if (link) {
       return run_nodes(*nodes, *link, signals,

@@ -21,6 +21,7 @@
 #include "config/visible_gpus.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
@@ -109,7 +110,7 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
                 : plan.invalid.size() == 1 ? ", and is left out"
                                            : ", and are left out"));
   for (std::size_t i = 0; i < plan.invalid.size() && i < most; ++i) {
-    std::cerr << "  " << label_of(plan.invalid[i].values, same) << "\n";
+    std::cerr << "  " << printable(label_of(plan.invalid[i].values, same)) << "\n";
     std::istringstream lines(plan.invalid[i].problems);
     for (std::string line; std::getline(lines, line);) std::cerr << "    " << line << "\n";
   }
@@ -130,7 +131,7 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
                 << "\n";
       continue;
     }
-    const std::string label = label_of(trial.values, same);
+    const std::string label = printable(label_of(trial.values, same));
     std::cout << trial.id << "  " << (label.empty() ? "(as the config has it)" : label)
               << (trial.is_baseline ? "  (baseline)" : "") << "\n";
   }

@@ -79,7 +79,7 @@ std::optional<RankReport> parse_report(std::string_view message) {
     if (name == "rank") {
       if (!(has_rank = read(value, report.rank))) return std::nullopt;
     } else if (name == "step") {
-      if (!(has_step = read(value, report.step))) return std::nullopt;
+      if (!(has_step = read(value, report.step) && report.step >= 0)) return std::nullopt;
     } else if (name == "loss") {
       if (!read(value, loss)) return std::nullopt;
       report.loss = loss;

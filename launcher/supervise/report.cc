@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "hooks/printable.h"
+
 namespace hookline {
 namespace {
 
@@ -33,7 +35,8 @@ std::string failure_report(const Failure& failure) {
   if (failure.error) {
     const RankError& error = *failure.error;
     text += "\n  its error" + (error.step ? " at step " + std::to_string(*error.step) : std::string()) + ":";
-    add_indented(text, (error.type.empty() ? "" : error.type + ": ") + error.message);
+    add_indented(text,
+                 (error.type.empty() ? "" : printable(error.type) + ": ") + printable_lines(error.message));
   }
   if (!failure.error_file_problem.empty())
     text += "\n  its error file is not shown: " + failure.error_file_problem;
@@ -44,9 +47,10 @@ std::string failure_report(const Failure& failure) {
     text += "\n  it wrote nothing to standard error";
   } else {
     text += "\n  the end of its standard error:";
-    for (const std::string& line : failure.last_error_lines) add_indented(text, line);
+    for (const std::string& line : failure.last_error_lines) add_indented(text, printable(line));
   }
-  return text + "\n  its logs on " + failure.host + ": " + (failure.log_folder / "").string();
+  return text + "\n  its logs on " + printable(failure.host) + ": " +
+         printable((failure.log_folder / "").string());
 }
 
 }  // namespace hookline

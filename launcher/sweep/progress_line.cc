@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/supervise/status_line.h"
 
 namespace hookline {
@@ -18,7 +19,8 @@ std::size_t ProgressLine::columns() const {
 
 void ProgressLine::show(const std::string& text) {
   if (!on_terminal_) return;
-  std::fprintf(stderr, "\r\x1b[K%s", cut_to_columns(text, static_cast<int>(columns()), " | ").c_str());
+  std::fprintf(stderr, "\r\x1b[K%s",
+               cut_to_columns(printable(text), static_cast<int>(columns()), " | ").c_str());
   shown_ = true;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "hooks/printable.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/status_line.h"
 
@@ -232,7 +233,7 @@ std::string table_text(const std::vector<ResultRow>& rows, const std::string& me
   });
   column("values", [&](const ResultRow& row) {
     const std::string label = label_of(row.values, same);
-    return label.empty() ? std::string("(as the config has it)") : label;
+    return label.empty() ? std::string("(as the config has it)") : printable(label);
   });
   std::string text;
   for (std::size_t line = 0; line <= rows.size(); ++line) {

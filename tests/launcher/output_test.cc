@@ -174,6 +174,21 @@ TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
             "  its logs on node7: /runs/latest/1/");
 }
 
+TEST(FailureReport, SteersNoTerminal) {
+  Failure failure{
+      {1, Exited{7}}, "node\x1b[7m", "/runs/\u202e/1", {"\x1b]0;mine\x07", "\xff"}, {}, {}, {}, {}};
+  failure.error = RankError{"first\n\x1b[2Jsecond", "Data\nError", 12};
+  EXPECT_EQ(failure_report(failure),
+            "rank 1 exited with code 7\n"
+            "  its error at step 12:\n"
+            "    Data\\nError: first\n"
+            "    \\x1b[2Jsecond\n"
+            "  the end of its standard error:\n"
+            "    \\x1b]0;mine\\x07\n"
+            "    \\xff\n"
+            "  its logs on node\\x1b[7m: /runs/\\u202e/1/");
+}
+
 TEST(FailureReport, ExplainsAKillFromOutside) {
   Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}, {}, {}};
   const auto report = [&] {

@@ -39,7 +39,8 @@ std::string describe(const Outcome& outcome) {
     return "was killed by " + signal_name(signalled->signal) + " (signal " +
            std::to_string(signalled->signal) + (signalled->core_dumped ? ", core dumped)" : ")");
   if (const auto* stuck = std::get_if<Stuck>(&outcome))
-    return "finished no step for " + seconds_text(std::chrono::duration<double>(stuck->seconds));
+    return "finished no step for " + seconds_text(std::chrono::duration<double>(stuck->seconds)) +
+           " ([launch] stall_timeout_seconds)";
   return "exited with code " + std::to_string(std::get<Exited>(outcome).code);
 }
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <tuple>
+#include <utility>
 
 namespace hookline {
 namespace {
@@ -87,6 +89,8 @@ std::optional<RankReport> parse_report(std::string_view message) {
       std::int64_t bytes = 0;
       if (!read(value, bytes)) return std::nullopt;
       report.sent_bytes = bytes;
+    } else if (name == "waiting") {
+      report.is_waiting = value == "1";
     }
   }
   return has_rank && has_step ? std::optional(report) : std::nullopt;
@@ -101,6 +105,7 @@ bool Progress::take(const RankReport& report, Time now) {
     rank.step = report.step;
     rank.since = now;
   }
+  rank.is_waiting = report.is_waiting;
   if (teller_ < 0 || here < teller_) {
     teller_ = here;
     samples_.clear();
@@ -128,24 +133,34 @@ std::optional<int> Progress::behind() const {
   const Rank* behind = nullptr;
   for (const Rank& rank : ranks_) {
     if (!rank.alive || !rank.step) continue;
-    if (!behind || *rank.step < *behind->step || (*rank.step == *behind->step && rank.since < behind->since))
-      behind = &rank;
+    const auto place = [](const Rank& each) { return std::tuple(each.is_waiting, *each.step, each.since); };
+    if (!behind || place(rank) < place(*behind)) behind = &rank;
   }
   return behind ? std::optional(static_cast<int>(behind - ranks_.data())) : std::nullopt;
 }
 
+std::vector<int> Progress::waiting() const {
+  std::vector<int> waiting;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    if (ranks_[i].alive && ranks_[i].is_waiting) waiting.push_back(static_cast<int>(i));
+  return waiting;
+}
+
 std::string Progress::places() const {
-  std::map<std::int64_t, std::vector<int>, std::greater<>> at;
+  std::map<std::pair<std::int64_t, bool>, std::vector<int>, std::greater<>> at;
   std::vector<int> silent;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (!ranks_[i].alive) continue;
-    (ranks_[i].step ? at[*ranks_[i].step] : silent).push_back(first_rank_ + static_cast<int>(i));
+    (ranks_[i].step ? at[{*ranks_[i].step, ranks_[i].is_waiting}] : silent)
+        .push_back(first_rank_ + static_cast<int>(i));
   }
   std::string text;
   const auto add = [&](const std::vector<int>& ranks, const std::string& place) {
     text += (text.empty() ? "" : ", ") + names(ranks) + " " + place;
   };
-  for (const auto& [step, ranks] : at) add(ranks, "at step " + std::to_string(step));
+  for (const auto& [place, ranks] : at)
+    add(ranks,
+        (place.second ? "waiting in a collective at step " : "at step ") + std::to_string(place.first));
   if (!silent.empty()) add(silent, "not heard of");
   return text;
 }

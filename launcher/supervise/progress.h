@@ -10,13 +10,14 @@
 
 namespace hookline {
 
-/// One message of a rank: "rank=1 step=12 loss=0.31 sent=1048576". rank and step are required; unknown words are passed
-/// over.
+/// One message of a rank: "rank=1 step=12 loss=0.31 sent=1048576 waiting=1". rank and step are required; unknown words are
+/// passed over.
 struct RankReport {
   int rank = 0;
   std::int64_t step = 0;                   // steps that it has finished
   std::optional<double> loss;              // of the last one
   std::optional<std::int64_t> sent_bytes;  // to the other ranks, so far
+  bool is_waiting = false;                 // for the other ranks, in a collective
 };
 
 /// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.
@@ -46,10 +47,14 @@ class Progress {
   /// When any living rank last finished a step; nothing before one has told a step, and once none is left.
   std::optional<Time> last_step() const;
 
-  /// The living rank that is behind: of the lowest step, and of those the one that has been there for the longest.
+  /// The living rank that the others wait for: one that is outside of any collective, if there is one, of those the one of
+  /// the lowest step, and of those the one that has been there for the longest.
   std::optional<int> behind() const;
 
-  /// "rank 0 at step 12, ranks 1 and 3 at step 11, rank 2 not heard of"
+  /// The living ranks that wait in a collective.
+  std::vector<int> waiting() const;
+
+  /// "rank 0 at step 12, ranks 1 and 3 waiting in a collective at step 11, rank 2 not heard of"
   std::string places() const;
 
   /// "12:03 · 2 of 2 ranks · step 120 · 35.2 steps/s · loss 0.123 · 7.5 MB/s": loss and bytes are rank 0's, rates those of
@@ -61,6 +66,7 @@ class Progress {
     bool alive = true;
     std::optional<std::int64_t> step;
     Time since{};  // it is at this step
+    bool is_waiting = false;
   };
   struct Sample {  // of rank 0, or of the first that tells
     Time when;

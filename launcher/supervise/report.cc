@@ -1,5 +1,6 @@
 #include "launcher/supervise/report.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "hooks/printable.h"
@@ -21,6 +22,24 @@ void add_indented(std::string& text, const std::string& lines) {
   }
 }
 
+std::string names(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+/// Of a rank that is stuck: whether the others wait for it, or it for others.
+std::string where_stuck(int rank, const std::vector<int>& waiting) {
+  if (waiting.empty()) return "";
+  if (std::find(waiting.begin(), waiting.end(), rank) == waiting.end())
+    return "\n  it is outside of any collective, and " + names(waiting) +
+           (waiting.size() == 1 ? " waits" : " wait") + " for it in one";
+  return "\n  it waits in a collective, as all ranks of this host do: they do not make the same calls, or "
+         "wait for a "
+         "rank of another host";
+}
+
 }  // namespace
 
 std::string failure_report(const Failure& failure) {
@@ -32,6 +51,7 @@ std::string failure_report(const Failure& failure) {
     text +=
         "\n  SIGUSR1 warns of a preemption: ranks that keep checkpoints ([training] checkpoint_every_steps) "
         "save their state";
+  if (std::holds_alternative<Stuck>(cause.outcome)) text += where_stuck(cause.rank, failure.waiting_ranks);
   if (failure.error) {
     const RankError& error = *failure.error;
     text += "\n  its error" + (error.step ? " at step " + std::to_string(*error.step) : std::string()) + ":";

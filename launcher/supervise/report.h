@@ -20,6 +20,7 @@ struct Failure {
   std::deque<std::string> last_error_lines;  // of its standard error
   std::optional<RankError> error;            // of its error file
   std::vector<int> stopped_ranks;            // by SIGSTOP or a debugger, when it failed
+  std::vector<int> waiting_ranks;            // in a collective, when it was stuck
   std::string error_file_problem;            // why an error file that is there is not shown
   std::optional<bool> memory_ran_out;  // on this host while it ran; unknown where the kernel does not count
 };

@@ -97,6 +97,8 @@ Failure Supervisor::failure() const {
   failure.host = host_name();
   failure.stopped_ranks = stopped_ranks_;
   for (int& stopped : failure.stopped_ranks) stopped += job_.first_rank;
+  failure.waiting_ranks = waiting_ranks_;
+  for (int& waiting : failure.waiting_ranks) waiting += job_.first_rank;
   failure.log_folder = job_.ranks[rank].log_folder;
   failure.last_error_lines = ranks_[rank].error->tail().lines();
   ErrorFile error_file = read_error_file(failure.log_folder / kErrorFile);
@@ -206,6 +208,7 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
                progress_.places());
   // Ranks that a debugger holds up fail each other: what has failed first is settled before.
   stop_is_held_ = job_.stall_stacks && start_debuggers(now);
+  waiting_ranks_ = progress_.waiting();
   happened(RankStuck{*progress_.behind(), job_.stall_timeout.count()});
 }
 

@@ -132,6 +132,7 @@ class Supervisor {
       first_success_;  // when a rank ended with 0 and others went on; reset once told
   int first_to_succeed_ = -1;
   std::vector<int> stopped_ranks_;  // when the first rank failed
+  std::vector<int> waiting_ranks_;  // in a collective, when no rank finished a step
   std::vector<pid_t> debuggers_;    // that write down where stuck ranks are
   bool stop_is_held_ = false;       // until they are done
   Clock::time_point debuggers_deadline_{};

@@ -37,7 +37,39 @@ TEST(Stall, EndsARunNamingTheRankThatIsBehind) {
       result.err,
       AllOf(HasSubstr("hookline: warning: no rank has finished a step for 0.5 s: rank 0 at step 5, rank 1 "
                       "at step 4\n"),
-            HasSubstr("hookline: error: rank 1 finished no step for 0.5 s\n")));
+            HasSubstr(
+                "hookline: error: rank 1 finished no step for 0.5 s ([launch] stall_timeout_seconds)\n")));
+}
+
+// Rank 0 has finished its step first, and has waited for longer.
+TEST(Stall, NamesTheRankThatIsInNoCollective) {
+  const Sandbox sandbox;
+  bash_script(sandbox,
+              "tell step=5\n[ $RANK = 2 ] && sleep 0.3 && tell step=6\n"
+              "[ $RANK = 2 ] || tell step=5 waiting=1\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--processes-per-node", "3", "--set", "launch.stall_timeout_seconds=1", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(
+      result.err,
+      AllOf(
+          HasSubstr("hookline: warning: no rank has finished a step for 1 s: rank 2 at step 6, ranks 0 and 1 "
+                    "waiting in a collective at step 5\n"),
+          HasSubstr("hookline: error: rank 2 finished no step for 1 s ([launch] stall_timeout_seconds)\n"
+                    "  it is outside of any collective, and ranks 0 and 1 wait for it in one\n")));
+}
+
+TEST(Stall, SaysWhenEveryRankIsInACollective) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=5\ntell step=5 waiting=1\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=0.5", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "\n  it waits in a collective, as all ranks of this host do: they do not make the same calls, or "
+          "wait for a rank of another host\n"));
 }
 
 TEST(Stall, IsNotSeenInRanksThatGoOnOrTellNothing) {

@@ -146,7 +146,7 @@ TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
 }
 
 TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
-  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}, {}, {}};
+  Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}, {}, {}, {}};
   EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
             "  the end of its standard error:\n"
@@ -176,7 +176,7 @@ TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
 
 TEST(FailureReport, SteersNoTerminal) {
   Failure failure{
-      {1, Exited{7}}, "node\x1b[7m", "/runs/\u202e/1", {"\x1b]0;mine\x07", "\xff"}, {}, {}, {}, {}};
+      {1, Exited{7}}, "node\x1b[7m", "/runs/\u202e/1", {"\x1b]0;mine\x07", "\xff"}, {}, {}, {}, {}, {}};
   failure.error = RankError{"first\n\x1b[2Jsecond", "Data\nError", 12};
   EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
@@ -190,7 +190,7 @@ TEST(FailureReport, SteersNoTerminal) {
 }
 
 TEST(FailureReport, ExplainsAKillFromOutside) {
-  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}, {}, {}};
+  Failure failure{{0, Signalled{SIGKILL}}, "node7", "/runs/latest/0", {}, {}, {}, {}, {}, {}};
   const auto report = [&] {
     const std::string text = failure_report(failure);
     return text.substr(0, text.find('\n'));

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <map>
 #include <sstream>
@@ -11,6 +12,7 @@
 
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/backward_sink.h"
 #include "parallel/bucketing.h"
 #include "parallel/guarded_hook.h"
 #include "parallel/model_signature.h"
@@ -168,42 +170,38 @@ void Ddp::explain_unused_parameters(const std::function<void()>& call) {
 }
 
 void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
-  if (at::GradMode::is_enabled()) reducer_->expect_backward(sync());
-  if (!at::GradMode::is_enabled() || !sync()) {
+  if (!at::GradMode::is_enabled()) {
     buffers_may_differ_ = false;
     return;
   }
-  buffers_may_differ_ = true;
-  ++steps_;
-  std::vector<at::Tensor> searched;
-  if (options_.find_unused_parameters && !options_.static_graph) {
-    for (const at::Tensor* output : outputs) {
-      if (output->defined()) searched.push_back(*output);
-    }
-  }
-  explain_unused_parameters([&] { reducer_->prepare_for_backward(searched); });
-  if (options_.gradient_as_bucket_view) {
-    for (const at::Tensor* output : outputs) {
-      if (!output->defined() || !output->requires_grad()) continue;
-      output->register_hook([parameters = parameters_](const at::Tensor&) {
-        at_end_of_backward([parameters] { release(parameters); });
-      });
-    }
-  }
-  if (!options_.static_graph || delay_enqueued_) return;
+  const bool communicates = sync();
+  buffers_may_differ_ = communicates;
+  const bool joint = options_.find_unused_parameters && !options_.static_graph;
+  put_behind_sink(outputs, joint, [this, alive = std::weak_ptr(alive_), communicates] {
+    if (!alive.expired()) begin_backward(communicates);
+  });
+  // A module may keep to itself what the loss is made of: the next gradients are averaged even if no output shows them.
+  if (communicates && needs_outputs().empty()) reducer_->prepare_for_backward({});
+}
 
-  // In the first step of a static graph the Reducer only learns the graph; the reduction is asked for when backward,
-  // which begins at the outputs that the loss uses, is over.
-  auto asked = std::make_shared<bool>(false);
-  for (at::Tensor* output : outputs) {
-    if (!output->defined() || !output->requires_grad()) continue;
-    delay_enqueued_ = true;
-    output->register_hook([asked, reducer = reducer_](const at::Tensor&) {
-      if (std::exchange(*asked, true)) return;
+void Ddp::begin_backward(bool communicates) {
+  const int pass = torch::autograd::get_current_graph_task_id();
+  if (pass == begun_pass_ && (begun_pass_communicates_ || !communicates)) return;
+  if (communicates) {
+    bool begun = false;
+    explain_unused_parameters([&] { begun = reducer_->begin_backward(); });
+    if (!begun) return;
+    if (reducer_->learns()) {
       torch::autograd::Engine::get_default_engine().queue_callback(
-          [reducer] { reducer->delay_all_reduce(); });
-    });
+          [reducer = reducer_] { reducer->delay_all_reduce(); });
+    }
+    if (options_.gradient_as_bucket_view)
+      at_end_of_backward([parameters = parameters_] { release(parameters); });
+  } else {
+    reducer_->begin_local_backward();
   }
+  begun_pass_ = pass;
+  begun_pass_communicates_ = communicates;
 }
 
 void Ddp::release_gradient_views() {
@@ -228,13 +226,14 @@ DdpState Ddp::save_state() {
   state.learnt_graph = reducer_->learnt_graph();
   state.bucket_limits = options_.bucket_limits;
   state.buffers_may_differ = buffers_may_differ_;
-  state.reduced_steps = hook_ ? hook_->steps() : group_->steps();
+  state.reduced_steps = reduced_steps();
   return state;
 }
 
 bool Ddp::load_state(const DdpState& state) {
   buffers_may_differ_ = state.buffers_may_differ;
   (hook_ ? hook_->start_at(state.reduced_steps) : group_->start_at(state.reduced_steps));
+  resumed_steps_ = state.reduced_steps;
   std::map<std::string, std::size_t> index_of;
   for (std::size_t i = 0; i < names_.size(); ++i) index_of[names_[i]] = i;
   std::vector<std::vector<std::size_t>> buckets;
@@ -254,7 +253,6 @@ bool Ddp::load_state(const DdpState& state) {
   if (options_.static_graph && state.rebuilt && !learnt) return false;
   if (options_.static_graph && learnt) {
     reducer_->restore_learnt_graph(state.learnt_graph);
-    delay_enqueued_ = true;
   }
   if (state.rebuilt) reducer_->restore_rebuilt(std::move(buckets));
   return true;
@@ -288,6 +286,8 @@ std::optional<StepClock::Moment> Ddp::only_waited_since(const StepClock::Moment&
   return last.is_after(start) ? std::optional(last) : std::nullopt;
 }
 
+std::int64_t Ddp::reduced_steps() const { return hook_ ? hook_->steps() : group_->steps(); }
+
 std::optional<double> Ddp::take_compression_error() {
   return hook_ ? hook_->take_compression_error() : std::nullopt;
 }
@@ -300,7 +300,7 @@ WireReport Ddp::wire_report() const {
   WireReport report;
   for (const at::Tensor& parameter : parameters_) report.parameters += parameter.numel();
   report.gradient_bytes = bytes_of(parameters_);
-  report.steps = steps_;
+  report.steps = reduced_steps() - resumed_steps_;
   report.bytes_sent = bytes_sent();
   report.stages = comm_of_gradients().bytes_by_stage();
   if (hook_) {

@@ -77,7 +77,7 @@ class Ddp : public Engine {
   HookContext hook_context() const { return {comm_}; }
 
   void before_forward() override;
-  /// `outputs` tell the Reducer what takes part in the step and when backward is over.
+  /// Replaces `outputs` by aliases that show when a backward pass of this forward begins (parallel/backward_sink.h).
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
   std::string_view needs_outputs() const override;
 
@@ -114,6 +114,9 @@ class Ddp : public Engine {
   void build_reducer();
   void attach(std::unique_ptr<CommHook> hook);
   void rebuild_buckets();
+  /// In a backward pass, when it comes to the outputs of a forward.
+  void begin_backward(bool communicates);
+  std::int64_t reduced_steps() const;
   void explain_unused_parameters(const std::function<void()>& call);
   void broadcast(const std::vector<at::Tensor>& tensors);
 
@@ -132,8 +135,10 @@ class Ddp : public Engine {
   bool forward_begun_ = false;
   std::vector<std::function<void()>> before_first_forward_;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
-  bool delay_enqueued_ = false;
-  std::int64_t steps_ = 0;
+  int begun_pass_ = -1;             // the engine's number of the latest backward pass through an output
+  bool begun_pass_communicates_ = false;
+  std::int64_t resumed_steps_ = 0;                          // reduced steps of the run that this one resumes
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this
 };
 
 }  // namespace hookline

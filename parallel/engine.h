@@ -23,7 +23,7 @@ struct WireReport {
   std::string pipeline;              // "power_sgd(rank=2, start=10) in fp16"
   std::int64_t parameters = 0;       // elements that get a gradient
   std::int64_t gradient_bytes = 0;   // of one step, uncompressed
-  std::int64_t steps = 0;            // forward passes whose backward communicates
+  std::int64_t steps = 0;            // backward passes that communicated
   std::int64_t bytes_sent = 0;       // that this rank handed to collectives
   std::vector<StageBytes> stages;    // the same, by what they were for
   std::int64_t bytes_per_step = 0;   // expected once the hook compresses
@@ -36,7 +36,7 @@ class AroundForward {
   virtual ~AroundForward() = default;
 
   virtual void before_forward() = 0;
-  /// `outputs`: the tensors that forward returned. Undefined ones are passed over.
+  /// `outputs`: the tensors that forward returned, which may be replaced. Undefined ones are passed over.
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
   /// Instead of after_forward, if the forward threw.
   virtual void after_failed_forward() noexcept {}

@@ -1,4 +1,4 @@
-// A c10d::Reducer whose layout of buckets can be read and put back, and that knows backward passes without communication.
+// A c10d::Reducer whose buckets can be saved and restored, and which each backward pass prepares for itself.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +32,15 @@ class ResumableReducer : public c10d::Reducer {
     initialize_buckets(std::move(buckets));
   }
 
-  /// Before each backward pass. A static graph's first backward that communicates teaches how often each parameter's
-  /// gradient comes; torch 2.11 counts those that don't as well, and then waits for gradients that never come.
-  void expect_backward(bool communicates) {
-    if (!static_graph_) return;
-    first_autograd_hook_called_ = !communicates;
-    num_bwd_calls_ = communicates && learnt_ ? 1 : 0;
-  }
-  /// At the end of that first backward.
+  /// Prepares the reduction of the backward pass that runs on this thread; call it before the pass reaches a parameter.
+  /// Returns false, and does nothing, if the pass accumulates into no parameter's gradient, as torch::autograd::grad.
+  /// Throws c10::Error if an earlier pass did not reach all parameters.
+  bool begin_backward();
+  /// The same for a pass whose gradients stay local: the Reducer ignores them.
+  void begin_local_backward();
+  /// True until a static graph's first backward has taught how often each parameter's gradient comes; call
+  /// delay_all_reduce at the end of that backward.
+  bool learns() const { return static_graph_ && !learnt_; }
   void delay_all_reduce() {
     Reducer::delay_all_reduce();
     learnt_ = true;
@@ -68,6 +69,8 @@ class ResumableReducer : public c10d::Reducer {
   const at::Tensor& used_parameters() const { return local_used_map_; }
 
  private:
+  void find_unused_parameters_of_this_backward();
+
   bool learnt_ = false;
 };
 

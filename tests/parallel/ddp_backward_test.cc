@@ -1,0 +1,317 @@
+// What each backward pass communicates: it belongs to the forward passes whose outputs it goes through, and to no other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooks/error.h"
+#include "parallel/ddp.h"
+#include "parallel/distributed_module.h"
+#include "tests/support/failure.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline {
+namespace {
+
+using testing::failure_of;
+using testing::run_ranks;
+
+struct HeadsImpl : torch::nn::Module {
+  HeadsImpl() {
+    trunk = register_module("trunk", torch::nn::Linear(4, 4));
+    left = register_module("left", torch::nn::Linear(4, 2));
+    right = register_module("right", torch::nn::Linear(4, 2));
+    torch::NoGradGuard no_grad;
+    for (at::Tensor& parameter : parameters())
+      parameter.copy_(torch::cos(torch::arange(parameter.numel())).view(parameter.sizes()));
+  }
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    const at::Tensor hidden = torch::tanh(trunk(x));
+    return {left(hidden), right(hidden)};
+  }
+  torch::nn::Linear trunk{nullptr}, left{nullptr}, right{nullptr};
+};
+using Heads = DistributedModule<HeadsImpl>;
+
+at::Tensor input(int rank, int part = 0) {
+  return torch::sin(torch::arange(12) * (1.0 + rank) + part).view({3, 4});
+}
+
+at::Tensor both(std::pair<at::Tensor, at::Tensor> outputs) {
+  return outputs.first.sum() + 2 * outputs.second.sum();
+}
+at::Tensor first(std::pair<at::Tensor, at::Tensor> outputs) { return outputs.first.sum(); }
+
+/// The mean over two ranks of the gradients that `body` leaves in a bare model, one for each parameter; undefined where none.
+std::vector<at::Tensor> mean_of_two(const std::function<void(HeadsImpl&, int rank)>& body) {
+  std::vector<at::Tensor> mean;
+  for (int rank = 0; rank < 2; ++rank) {
+    HeadsImpl alone;
+    body(alone, rank);
+    for (std::size_t i = 0; i < alone.parameters().size(); ++i) {
+      const at::Tensor gradient = alone.parameters()[i].grad();
+      if (rank == 0) mean.emplace_back();
+      if (gradient.defined()) mean[i] = mean[i].defined() ? mean[i] + gradient / 2 : gradient / 2;
+    }
+  }
+  return mean;
+}
+
+void expect_gradients(const Heads& model, const std::vector<at::Tensor>& expected, const char* when) {
+  const auto parameters = model.named_parameters();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const at::Tensor gradient = parameters[i].value().grad();
+    ASSERT_EQ(gradient.defined(), expected[i].defined()) << parameters[i].key() << ", " << when;
+    if (!gradient.defined()) continue;
+    EXPECT_TRUE(torch::allclose(gradient, expected[i], 1e-5, 1e-6)) << parameters[i].key() << ", " << when;
+  }
+}
+
+const DdpOptions kStatic{.static_graph = true};
+const DdpOptions kSearching{.find_unused_parameters = true};
+
+TEST(DdpBackward, IgnoresAForwardWhoseOutputNobodyUses) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      const auto expected =
+          mean_of_two([](HeadsImpl& net, int rank) { both(net.forward(input(rank))).backward(); });
+      model.forward(input(0));  // before the first step
+      for (int step = 0; step < 4; ++step) {
+        model.zero_grad();
+        const at::Tensor loss = both(model.forward(input(world->rank())));
+        model.forward(input(1));  // between a forward and its backward
+        loss.backward();
+        expect_gradients(model, expected, step == 0 ? "first step" : "later step");
+        model.forward(input(2));  // after it
+      }
+      EXPECT_EQ(model.ddp().wire_report().steps, 4);
+      EXPECT_GT(model.ddp().bytes_sent(), 0);
+    });
+  }
+}
+
+TEST(DdpBackward, LeavesTheGradientOfAnOutputThatNoRankUsesUndefined) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Heads model(world, std::make_shared<HeadsImpl>(), kSearching);
+    const auto expected =
+        mean_of_two([](HeadsImpl& net, int rank) { first(net.forward(input(rank))).backward(); });
+    ASSERT_FALSE(expected[4].defined()) << "right.weight";
+    for (int step = 0; step < 3; ++step) {
+      model.zero_grad();
+      first(model.forward(input(world->rank()))).backward();
+      expect_gradients(model, expected, "a loss of the first output alone");
+    }
+  });
+}
+
+TEST(DdpBackward, AveragesWithZeroWhereOnlyOneRankUsesAnOutput) {
+  for (const DdpOptions& options : {kSearching, kStatic}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      const auto body = [](auto&& forward, int rank) {
+        auto outputs = forward(input(rank));
+        (rank == 0 ? outputs.first : outputs.second).sum().backward();
+      };
+      const auto expected = mean_of_two(
+          [&](HeadsImpl& net, int rank) { body([&](const at::Tensor& x) { return net.forward(x); }, rank); });
+      for (int step = 0; step < 4; ++step) {
+        model.zero_grad();
+        body([&](const at::Tensor& x) { return model.forward(x); }, world->rank());
+        expect_gradients(model, expected, "one output a rank");
+      }
+    });
+  }
+}
+
+TEST(DdpBackward, KeepsALocalForwardBetweenAForwardAndItsBackwardApart) {
+  for (const bool run_local_backward : {false, true}) {
+    for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+      run_ranks(2, [&](const std::shared_ptr<World>& world) {
+        Heads model(world, std::make_shared<HeadsImpl>(), options);
+        const auto expected = mean_of_two([&](HeadsImpl& net, int rank) {
+          both(net.forward(input(rank))).backward();
+          if (run_local_backward) both(net.forward(input(rank, 5))).backward();
+        });
+        for (int step = 0; step < 4; ++step) {
+          model.zero_grad();
+          const at::Tensor loss = both(model.forward(input(world->rank())));
+          model.no_sync([&] {
+            const at::Tensor local = both(model.forward(input(world->rank(), 5)));
+            if (run_local_backward) local.backward();
+          });
+          loss.backward();
+          expect_gradients(model, expected, run_local_backward ? "with a local backward" : "without one");
+        }
+        EXPECT_EQ(model.ddp().wire_report().steps, 4);
+      });
+    }
+  }
+}
+
+TEST(DdpBackward, AveragesEachOfTwoBackwardsThatFollowTwoForwards) {
+  for (const bool reversed : {false, true}) {
+    for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+      run_ranks(2, [&](const std::shared_ptr<World>& world) {
+        Heads model(world, std::make_shared<HeadsImpl>(), options);
+        const auto expected = mean_of_two([](HeadsImpl& net, int rank) {
+          both(net.forward(input(rank))).backward();
+          both(net.forward(input(rank, 5))).backward();
+        });
+        for (int step = 0; step < 4; ++step) {
+          model.zero_grad();
+          at::Tensor one = both(model.forward(input(world->rank())));
+          at::Tensor two = both(model.forward(input(world->rank(), 5)));
+          if (reversed) std::swap(one, two);
+          one.backward();
+          two.backward();
+          expect_gradients(model, expected, "two forwards, two backwards");
+        }
+      });
+    }
+  }
+}
+
+TEST(DdpBackward, AveragesOneBackwardThroughTwoForwards) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      // The first forward uses one head and the second the other: neither alone reaches every parameter.
+      const auto expected = mean_of_two([](HeadsImpl& net, int rank) {
+        (net.forward(input(rank)).first.sum() + net.forward(input(rank, 5)).second.sum()).backward();
+      });
+      for (int step = 0; step < 4; ++step) {
+        model.zero_grad();
+        const at::Tensor one = model.forward(input(world->rank())).first.sum();
+        const at::Tensor two = model.forward(input(world->rank(), 5)).second.sum();
+        (one + two).backward();
+        expect_gradients(model, expected, "one backward through two forwards");
+      }
+      EXPECT_EQ(model.ddp().wire_report().steps, 4);
+    });
+  }
+}
+
+TEST(DdpBackward, AveragesASecondBackwardThroughARetainedGraph) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      const auto expected = mean_of_two([](HeadsImpl& net, int rank) {
+        const at::Tensor loss = both(net.forward(input(rank)));
+        loss.backward({}, /*retain_graph=*/true);
+        loss.backward();
+      });
+      for (int step = 0; step < 3; ++step) {
+        model.zero_grad();
+        const at::Tensor loss = both(model.forward(input(world->rank())));
+        loss.backward({}, /*retain_graph=*/true);
+        loss.backward();
+        expect_gradients(model, expected, "the same graph twice");
+      }
+    });
+  }
+}
+
+TEST(DdpBackward, SendsNothingForGradientsThatAreAskedForByHand) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      const auto expected =
+          mean_of_two([](HeadsImpl& net, int rank) { both(net.forward(input(rank))).backward(); });
+      for (int step = 0; step < 4; ++step) {
+        model.zero_grad();
+        const at::Tensor x = input(world->rank()).requires_grad_();
+        const at::Tensor loss = both(model.forward(x));
+        const std::int64_t before = model.ddp().bytes_sent();
+        const at::Tensor gradient = torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true)[0];
+        EXPECT_GT(gradient.abs().sum().item<float>(), 0);
+        EXPECT_EQ(model.ddp().bytes_sent(), before);
+        loss.backward();
+        expect_gradients(model, expected, "after torch::autograd::grad");
+      }
+    });
+  }
+}
+
+TEST(DdpBackward, DifferentiatesThroughItsOutputsTwice) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Heads model(world, std::make_shared<HeadsImpl>(), {});
+    const auto penalty = [](auto&& forward, int rank) {
+      const at::Tensor x = input(rank).requires_grad_();
+      const at::Tensor loss = both(forward(x));
+      const at::Tensor gradient =
+          torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+      return loss + gradient.pow(2).sum();
+    };
+    const auto expected = mean_of_two([&](HeadsImpl& net, int rank) {
+      penalty([&](const at::Tensor& x) { return net.forward(x); }, rank).backward();
+    });
+    for (int step = 0; step < 3; ++step) {
+      model.zero_grad();
+      penalty([&](const at::Tensor& x) { return model.forward(x); }, world->rank()).backward();
+      expect_gradients(model, expected, "a penalty on the gradient");
+    }
+  });
+}
+
+TEST(DdpBackward, LearnsAStaticGraphAnewAfterABackwardThatThrew) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    auto net = std::make_shared<HeadsImpl>();
+    Heads model(world, net, kStatic);
+    const auto expected =
+        mean_of_two([](HeadsImpl& bare, int rank) { both(bare.forward(input(rank))).backward(); });
+    {
+      const auto handle = net->trunk->weight.register_hook(
+          [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("thrown by a hook of the test"); });
+      EXPECT_THROW(both(model.forward(input(world->rank()))).backward(), std::exception);
+      net->trunk->weight.remove_hook(handle);
+    }
+    for (int step = 0; step < 4; ++step) {
+      model.zero_grad();
+      both(model.forward(input(world->rank()))).backward();
+      expect_gradients(model, expected, "after a backward that threw");
+    }
+  });
+}
+
+TEST(DdpBackward, LetsOutputsBeChangedInPlace) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Heads model(world, std::make_shared<HeadsImpl>(), kSearching);
+    const auto loss_of = [](std::pair<at::Tensor, at::Tensor> outputs) {
+      outputs.first.mul_(3);
+      outputs.second.unsqueeze_(0);
+      return both(outputs);
+    };
+    const auto expected =
+        mean_of_two([&](HeadsImpl& net, int rank) { loss_of(net.forward(input(rank))).backward(); });
+    for (int step = 0; step < 2; ++step) {
+      model.zero_grad();
+      loss_of(model.forward(input(world->rank()))).backward();
+      expect_gradients(model, expected, "outputs changed in place");
+    }
+  });
+}
+
+TEST(DdpBackward, NamesTheParametersThatTheBackwardBeforeLeftOut) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Heads model(world, std::make_shared<HeadsImpl>(), {});
+    const at::Tensor one = first(model.forward(input(world->rank())));
+    const at::Tensor two = both(model.forward(input(world->rank())));
+    one.backward();
+    EXPECT_EQ(failure_of([&] { two.backward(); }),
+              "the backward before did not reach the parameters 'right.weight', 'right.bias' on rank " +
+                  std::to_string(world->rank()) +
+                  ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
+                  "find_unused_parameters = true");
+  });
+}
+
+}  // namespace
+}  // namespace hookline

@@ -18,6 +18,7 @@
 #include "parallel/model_signature.h"
 #include "parallel/reducer_factory.h"
 #include "parallel/resumable_reducer.h"
+#include "parallel/sparse_gradients.h"
 #include "parallel/watched_group.h"
 #include "parallel/wire_table.h"
 
@@ -55,6 +56,7 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
     parameters_.push_back(parameter.value());
   }
   agree_on_signature(*world_, model_signature(*module_));
+  refuse_sparse_gradients(*module_);
   if (parameters_.empty()) {
     throw Error("the model '" + module_->name() +
                 "' has no parameter that requires a gradient: there is nothing to "

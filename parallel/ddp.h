@@ -63,7 +63,7 @@ class Ddp : public Engine {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
   /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and the rank,
-  /// or if no parameter requires a gradient.
+  /// if no parameter requires a gradient, or if an embedding has sparse gradients.
   Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options);
   ~Ddp() override;
   Ddp(const Ddp&) = delete;

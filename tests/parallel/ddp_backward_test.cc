@@ -313,5 +313,22 @@ TEST(DdpBackward, NamesTheParametersThatTheBackwardBeforeLeftOut) {
   });
 }
 
+struct WordsImpl : torch::nn::Module {
+  WordsImpl() {
+    words = register_module("words", torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true)));
+  }
+  at::Tensor forward(const at::Tensor& numbers) { return words(numbers); }
+  torch::nn::Embedding words{nullptr};
+};
+
+TEST(DdpBackward, RefusesAnEmbeddingWithSparseGradients) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    EXPECT_EQ(
+        failure_of([&] { DistributedModule<WordsImpl>(world, std::make_shared<WordsImpl>(), {}); }),
+        "the gradient of parameter 'words.weight' is sparse, and hookline averages dense gradients only: "
+        "make the embedding with sparse(false)");
+  });
+}
+
 }  // namespace
 }  // namespace hookline

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -36,8 +37,16 @@ bool resolves(const std::string& host) {
 /// Slurm may know a node by a name of its own; then it knows the address too. `host`, if it does not say.
 std::string address_by_slurm(const std::string& host) {
   if (resolves(host)) return host;
-  const std::string address = node_address(host);
-  return address.empty() ? host : address;
+  try {
+    Signals signals;  // of this question only: the launch makes its own once it knows where the nodes meet
+    const std::string address = node_address(host, signals);
+    return address.empty() ? host : address;
+  } catch (const Interrupted& by) {
+    std::raise(by.signal);  // nothing has started yet, and its default action ends this process
+  } catch (const SlurmError& error) {
+    log::warning("Slurm does not say the address of '" + host + "', which does not resolve: " + error.what());
+  }
+  return host;
 }
 
 }  // namespace

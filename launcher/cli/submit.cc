@@ -148,6 +148,17 @@ std::string kubernetes_manifest(const Request& request, const std::string& nnode
                {"command", nlohmann::json(command).dump()}});
 }
 
+/// The job's number. Throws as submit_job does.
+std::string submit_to_slurm(const fs::path& script, Signals& signals) {
+  try {
+    return submit_job(script, signals);
+  } catch (const Interrupted&) {
+    log::warning("sbatch was interrupted, and Slurm may have taken '" + script.string() +
+                 "': squeue shows whether it did");
+    throw;
+  }
+}
+
 int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {
   const fs::path folder = "hookline-runs";
   const fs::path log = folder / "slurm-%j.log";
@@ -168,10 +179,17 @@ int hand_to_slurm(const Request& request, const RunConfig& config, const std::ve
     log::error("can't write '" + file.string() + "'");
     return kBadInput;
   }
-  const std::string job = submit_job(file);
+  Signals signals;
+  const std::string job = submit_to_slurm(file, signals);
   const fs::path job_log = folder / ("slurm-" + job + ".log");
   log::info("job " + job + ", written to " + file.string() + "; its log is " + job_log.string());
-  return request.no_follow ? kSuccess : follow_job(job, job_log);
+  if (request.no_follow) return kSuccess;
+  try {
+    return follow_job(job, job_log, signals);
+  } catch (const Interrupted&) {
+    log::info("job " + job + " still runs, or waits to run; 'scancel " + job + "' cancels it");
+    throw;
+  }
 }
 
 }  // namespace
@@ -276,6 +294,8 @@ int submit(const Arguments& arguments) {
   } catch (const SlurmError& error) {
     log::error(error.what());
     return kFailure;
+  } catch (const Interrupted& by) {
+    return 128 + by.signal;
   }
 }
 

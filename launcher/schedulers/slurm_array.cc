@@ -5,11 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/supervise/shell.h"
-
 namespace hookline {
 
-ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job) {
+ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job, Signals& signals) {
   // The script comes last, since its name may have any character.
   std::vector<std::string> command = {"env",
                                       "-u",
@@ -26,7 +24,7 @@ ArrayQueue array_queue(const std::filesystem::path& script, const std::string& j
                                       "-o",
                                       "%F|%K|%T|%r|%o"};
   if (!job.empty()) command.insert(command.end(), {"-j", job});
-  const auto [text, code] = output_of(command);
+  const auto [text, code] = answer_of(command, signals);
   ArrayQueue queue;
   if (code == 127)
     throw NoSlurm("there is no 'squeue' on this machine, and the job of '" + script.string() +

@@ -22,7 +22,8 @@ struct ArrayQueue {
   std::map<int, ArrayElement> elements;
 };
 
-/// Of the job that `script` was submitted as; `job`: its number, if it is known. Throws SlurmError if the queue can't be asked.
-ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job);
+/// Of the job that `script` was submitted as; `job`: its number, if it is known. Throws SlurmError if the queue can't be asked,
+/// and Interrupted.
+ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job, Signals& signals);
 
 }  // namespace hookline

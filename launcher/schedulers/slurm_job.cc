@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <thread>
 #include <utility>
 
 #include "hooks/regular_file.h"
-#include "launcher/supervise/shell.h"
 
 namespace hookline {
 namespace {
@@ -23,6 +20,15 @@ std::string field(const std::string& text, const std::string& key) {
   return text.substr(from, text.find_first_of(" \n", from) - from);
 }
 
+/// What scontrol says of a job. One that does not answer in time is asked again, as one that fails.
+CommandOutput asked_of(const std::string& job, Signals& signals) {
+  try {
+    return answer_of({"scontrol", "-o", "show", "job", job}, signals);
+  } catch (const SlurmError& error) {
+    return {error.what(), 1};
+  }
+}
+
 /// Did sbatch end without knowing what the controller has done?
 bool is_unclear(int code, const std::string& text) {
   constexpr int kFirstOfSignals = 128;
@@ -32,16 +38,25 @@ bool is_unclear(int code, const std::string& text) {
   return false;
 }
 
-}  // namespace
-
-std::string node_address(const std::string& name) {
-  return field(output_of({"scontrol", "-o", "show", "node", name}).text, "NodeAddr");
+CommandOutput answer_of_sbatch(const std::filesystem::path& script, Signals& signals) {
+  try {
+    // Of what sbatch takes from variables: these would number other elements, ask another cluster's queue, or wait for the end.
+    return answer_of({"env", "-u", "SBATCH_ARRAY_INX", "-u", "SBATCH_CLUSTERS", "-u", "SBATCH_WAIT", "sbatch",
+                      "--parsable", script.string()},
+                     signals);
+  } catch (const SlurmError& error) {  // it was given up
+    throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + error.what());
+  }
 }
 
-std::string submit_job(const std::filesystem::path& script) {
-  // Of what sbatch takes from variables: these would number other elements, ask another cluster's queue, or wait for the end.
-  const auto [text, code] = output_of({"env", "-u", "SBATCH_ARRAY_INX", "-u", "SBATCH_CLUSTERS", "-u",
-                                       "SBATCH_WAIT", "sbatch", "--parsable", script.string()});
+}  // namespace
+
+std::string node_address(const std::string& name, Signals& signals) {
+  return field(answer_of({"scontrol", "-o", "show", "node", name}, signals).text, "NodeAddr");
+}
+
+std::string submit_job(const std::filesystem::path& script, Signals& signals) {
+  const auto [text, code] = answer_of_sbatch(script, signals);
   if (code == 127)
     throw NoSlurm("there is no 'sbatch' on this machine: submit '" + script.string() +
                   "' from one of the cluster's");
@@ -62,20 +77,19 @@ bool is_over(std::string_view state) {
   return std::find(ends.begin(), ends.end(), state) != ends.end();
 }
 
-int follow_job(const std::string& job, const std::filesystem::path& log) {
+int follow_job(const std::string& job, const std::filesystem::path& log, Signals& signals) {
   std::streamoff shown = 0;
   const auto show = [&] {
     InputFile stream(log);
     stream.seekg(shown);
     char block[4096];
     while (stream.read(block, sizeof block), stream.gcount() > 0) {
-      std::cout.write(block, stream.gcount());
+      show_text({block, static_cast<std::size_t>(stream.gcount())}, signals);
       shown += stream.gcount();
     }
-    std::cout << std::flush;
   };
   for (int failures = 0;;) {
-    const auto [text, code] = output_of({"scontrol", "-o", "show", "job", job});
+    const auto [text, code] = asked_of(job, signals);
     show();
     failures = code == 0 ? 0 : failures + 1;
     if (failures == kMostFailures || text.find("Invalid job id") != text.npos)
@@ -90,7 +104,7 @@ int follow_job(const std::string& job, const std::filesystem::path& log) {
       if (signal != 0) return 128 + signal;
       return exited != 0 || state == "COMPLETED" ? exited : 1;
     }
-    std::this_thread::sleep_for(kLookEvery);
+    if (const auto signal = signals.wait(kLookEvery)) throw Interrupted{*signal};
   }
 }
 

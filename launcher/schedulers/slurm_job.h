@@ -2,17 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
-namespace hookline {
+#include "launcher/schedulers/slurm_command.h"
 
-/// Slurm's commands are not there, or refuse; what() has what they say.
-class SlurmError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace hookline {
 
 /// Slurm's commands are not there.
 class NoSlurm : public SlurmError {
@@ -26,17 +21,19 @@ class LostAnswer : public SlurmError {
   using SlurmError::SlurmError;
 };
 
-/// The address that Slurm has for the node that it calls `name`; empty if it does not say.
-std::string node_address(const std::string& name);
+/// The address that Slurm has for the node that it calls `name`; empty if it does not say. Throws as
+/// answer_of does.
+std::string node_address(const std::string& name, Signals& signals);
 
-/// Submits the script; the job's number. Throws SlurmError, LostAnswer among them.
-std::string submit_job(const std::filesystem::path& script);
+/// Submits the script; the job's number. Throws SlurmError, LostAnswer among them, and Interrupted: whether the job is queued
+/// is not known then either.
+std::string submit_job(const std::filesystem::path& script, Signals& signals);
 
 /// Is it a state in which a job, or an element of one, is over?
 bool is_over(std::string_view state);
 
 /// Writes what comes into the job's log to standard output until the job is over, through requeues too. Its exit code, 128 +
-/// a signal's number if one ended it. Throws SlurmError.
-int follow_job(const std::string& job, const std::filesystem::path& log);
+/// a signal's number if one ended it. Throws SlurmError, and Interrupted, after which the job still runs.
+int follow_job(const std::string& job, const std::filesystem::path& log, Signals& signals);
 
 }  // namespace hookline

@@ -85,7 +85,7 @@ std::string array_script(const ArrayRequest& request, const fs::path& stem, std:
 }
 
 ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
-                      const std::vector<std::string>& trials) {
+                      const std::vector<std::string>& trials, Signals& signals) {
   ArrayJob job;
   job.stem = stem_now(folder);
   std::string list;
@@ -102,7 +102,7 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
   replace_file(job.script(), script);
   keep(job);
   try {
-    job.number = submit_job(job.script());
+    job.number = submit_job(job.script(), signals);
   } catch (const NoSlurm&) {
     fs::remove(with(job.stem, kRecord), error);
     throw;
@@ -110,7 +110,7 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
     // It may be queued all the same: the answer was lost, or something else stands behind the number. If Slurm can't say now,
     // it is asked by the next command.
     try {
-      job.number = array_queue(job.script(), "").job;
+      job.number = array_queue(job.script(), "", signals).job;
     } catch (const SlurmError&) {
       throw SlurmError(refusal);
     }

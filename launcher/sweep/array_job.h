@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/supervise/signals.h"
+
 namespace hookline {
 
 /// What is asked of Slurm for each element.
@@ -38,9 +40,10 @@ std::filesystem::path stem_now(const std::filesystem::path& folder);
 std::string array_script(const ArrayRequest& request, const std::filesystem::path& stem, std::size_t count);
 
 /// Hands it over. The trials' plans must be written. Throws SlurmError, TemplateError, or Error if a file can't be written;
-/// there is no such job then.
+/// there is no such job then. Throws Interrupted too: the folder then remembers a job without a number, as the next command
+/// has to find out whether Slurm took it.
 ArrayJob submit_array(const ArrayRequest& request, const std::filesystem::path& folder,
-                      const std::vector<std::string>& trials);
+                      const std::vector<std::string>& trials, Signals& signals);
 
 /// Those that the folder of a sweep remembers, oldest first. Throws Error, naming the file.
 std::vector<ArrayJob> kept_jobs(const std::filesystem::path& folder);

@@ -49,10 +49,14 @@ class ArraySweep {
 
   /// Until it is clear of each element whether it is still to bring a result; a signal that came before.
   std::optional<int> settle() {
-    while (true) {
-      const bool has_looked = look_patiently();
-      if (has_looked && !waits_for_files_) return std::nullopt;
-      if (const auto signal = wait()) return signal;
+    try {
+      while (true) {
+        const bool has_looked = look_patiently();
+        if (has_looked && !waits_for_files_) return std::nullopt;
+        if (const auto signal = wait()) return signal;
+      }
+    } catch (const Interrupted& by) {
+      return by.signal;
     }
   }
 
@@ -80,21 +84,16 @@ class ArraySweep {
       write_plan(folder.path(),
                  {{trials_[places_.at(id)].planned, by_, run_.settings.trial_limit}, fs::current_path()});
     }
-    jobs_.push_back(submit_array(request, run_.folder, chosen));
+    jobs_.push_back(submit_array(request, run_.folder, chosen, signals_));
     const ArrayJob& job = jobs_.back();
     log::info("job " + job.number + " runs " + trials_text(chosen.size()) + "; its logs are in " +
               job.stem.parent_path().string());
   }
 
   SweepEnd follow() {
-    while (true) {
-      look_patiently();
-      if (in_jobs().empty()) break;
-      show();
-      if (const auto signal = wait()) {
-        tell_what_goes_on();
-        return {any_failed(trials_) || lost_ > 0, signal};
-      }
+    if (const auto signal = follow_to_the_end()) {
+      tell_what_goes_on();
+      return {any_failed(trials_) || lost_ > 0, signal};
     }
     line_.erase();
     if (lost_ > 0)
@@ -118,6 +117,20 @@ class ArraySweep {
   }
 
  private:
+  /// The signal that asked to end before.
+  std::optional<int> follow_to_the_end() {
+    try {
+      while (true) {
+        look_patiently();
+        if (in_jobs().empty()) return std::nullopt;
+        show();
+        if (const auto signal = wait()) return signal;
+      }
+    } catch (const Interrupted& by) {  // while Slurm did not answer
+      return by.signal;
+    }
+  }
+
   /// False if Slurm can't say now, which is told once; throws SlurmError if it can't for long.
   bool look_patiently() {
     try {
@@ -139,7 +152,7 @@ class ArraySweep {
     waits_for_files_ = false;
     pending_ = running_ = 0;
     for (ArrayJob& job : jobs_) {
-      const ArrayQueue queue = array_queue(job.script(), job.number);
+      const ArrayQueue queue = array_queue(job.script(), job.number, signals_);
       if (job.number.empty() && !is_known(job, queue)) continue;
       const auto elements = job.elements;  // as they were: those that are settled go
       for (const auto& [number, id] : elements) {
@@ -312,7 +325,13 @@ ArrayEnd run_array(const SweepRun& run, const ArrayRequest& request, const Sweep
                    Signals& signals, bool follows) {
   ArraySweep sweep(run, plan, state, signals);
   if (const auto signal = sweep.settle()) return {{sweep.has_failed(), signal}, true};
-  sweep.submit(request);
+  try {
+    sweep.submit(request);
+  } catch (const Interrupted& by) {
+    log::warning("sbatch was interrupted, and Slurm may have taken the job: " + run.same_command() +
+                 " finds out, and continues from there");
+    return {{sweep.has_failed(), by.signal}, true};
+  }
   if (follows) return {sweep.follow(), false};
   sweep.tell_what_goes_on();
   return {{sweep.has_failed(), std::nullopt}, !sweep.in_jobs().empty()};

@@ -2,6 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "run_hookline.h"
 
 namespace hookline {
@@ -196,6 +202,97 @@ TEST_F(Submit, SaysThatSlurmIsNotHere) {
       result.err,
       HasSubstr("hookline: error: there is no 'sbatch' on this machine: submit 'hookline-runs/train-"));
   EXPECT_EQ(result.exit_code, 1);
+}
+
+/// Slurm's commands as they are while the controller hangs: `hangs` writes down its process and never answers.
+struct HungSlurm : Submit {
+  explicit HungSlurm(const std::string& hangs = "scontrol") {
+    sandbox.folder.write("slurm/sbatch", "#!/bin/sh\necho 42\n", true);
+    sandbox.folder.write("slurm/" + hangs, "#!/bin/sh\necho $$ > pid\nsleep 1000\n", true);
+  }
+
+  testing::ProcessOptions options(std::vector<std::string> arguments) const {
+    testing::ProcessOptions result = sandbox.options(std::move(arguments));
+    result.environment["PATH"] = (sandbox.folder.path() / "slurm").string() + ":/usr/bin:/bin";
+    return result;
+  }
+
+  bool is_asked() const {
+    return testing::eventually([&] { return sandbox.has("pid") && !pid().empty(); });
+  }
+  std::string pid() const { return sandbox.read("pid"); }
+  void expect_nothing_is_left() const {
+    EXPECT_TRUE(testing::eventually([&] { return !testing::is_running(std::stoi(pid())); })) << pid();
+  }
+};
+
+TEST_F(HungSlurm, DoesNotKeepASubmissionFromEndingAtASignal) {
+  testing::Process submit(HOOKLINE_BINARY, options({"submit", "--scheduler", "slurm", "./train"}));
+  ASSERT_TRUE(is_asked()) << submit.err();
+  submit.signal(SIGTERM);
+  const ProcessResult result = submit.wait();
+  EXPECT_EQ(result.exit_code, 143);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: job 42 still runs, or waits to run; 'scancel 42' cancels it\n"));
+  expect_nothing_is_left();
+}
+
+TEST_F(HungSlurm, DoesNotKeepALaunchFromEndingAtASignal) {
+  testing::ProcessOptions launch = options({"launch", "./train"});
+  for (const auto& [name, value] : {std::pair("SLURM_JOB_ID", "1"),
+                                    {"SLURM_STEP_ID", "0"},
+                                    {"SLURM_STEP_NUM_NODES", "2"},
+                                    {"SLURM_NODEID", "1"},
+                                    {"SLURM_STEP_NODELIST", "no-such-host-[1-2]"},
+                                    {"SLURM_LOCALID", "0"}})
+    launch.environment[name] = value;
+  testing::Process process(HOOKLINE_BINARY, launch);
+  ASSERT_TRUE(is_asked()) << process.err();
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, 143);
+  expect_nothing_is_left();
+}
+
+struct HungQueue : HungSlurm {
+  HungQueue() : HungSlurm("squeue") {}
+};
+
+TEST_F(HungQueue, DoesNotKeepASweepFromEndingAtASignal) {
+  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
+  testing::Process sweep(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
+  ASSERT_TRUE(is_asked()) << sweep.err();
+  sweep.signal(SIGTERM);
+  const ProcessResult result = sweep.wait();
+  EXPECT_EQ(result.exit_code, 143) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: job 42 goes on, with 2 trials to come; the same command follows "
+                        "it, and 'scancel 42' cancels it\n"));
+  expect_nothing_is_left();
+
+  // The next command asks first what the job has brought.
+  std::filesystem::remove(sandbox.folder.path() / "pid");
+  testing::Process again(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
+  ASSERT_TRUE(is_asked()) << again.err();
+  again.signal(SIGINT);
+  EXPECT_EQ(again.wait().exit_code, 130);
+  expect_nothing_is_left();
+}
+
+struct HungSbatch : HungSlurm {
+  HungSbatch() : HungSlurm("sbatch") {}
+};
+
+TEST_F(HungSbatch, LeavesASignalsReaderToldThatAJobMayBeQueued) {
+  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
+  testing::Process sweep(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
+  ASSERT_TRUE(is_asked()) << sweep.err();
+  sweep.signal(SIGTERM);
+  const ProcessResult result = sweep.wait();
+  EXPECT_EQ(result.exit_code, 143) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: warning: sbatch was interrupted, and Slurm may have taken the job: "
+                        "the same command finds out, and continues from there\n"));
+  expect_nothing_is_left();
 }
 
 }  // namespace

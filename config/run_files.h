@@ -4,7 +4,12 @@
 namespace hookline {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON for each Accelerator::log
-inline constexpr const char* kRunSummary = "summary.json";    // what the run has measured of itself
+// In the folder of each attempt but the first: how many bytes of metrics the attempts before it have logged.
+inline constexpr const char* kMetricsStartFile = "metrics_start_bytes";
+inline constexpr const char* kRunSummary = "summary.json";  // what the run has measured of itself
+
+// Empty: made by hookline's library when a rank has read the config that the launcher resolved.
+inline constexpr const char* kConfigReadFile = "config_read";
 
 // What a run whose hook compresses logs by itself, on some steps.
 inline constexpr const char* kCompressionError = "compression_error";

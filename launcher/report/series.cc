@@ -15,6 +15,7 @@ class Thinned {
  public:
   void add(const SeriesPoint& point, std::size_t most) {
     last_ = point;
+    has_last_ = true;
     if (came_++ % stride_ != 0) return;
     kept_.push_back(point);
     if (kept_.size() < most) return;
@@ -23,14 +24,22 @@ class Thinned {
     stride_ *= 2;
   }
 
+  /// Forgets those from `step` on.
+  void cut(std::int64_t step) {
+    while (!kept_.empty() && kept_.back().step >= step) kept_.pop_back();
+    came_ = kept_.size() * stride_;
+    has_last_ = false;
+  }
+
   std::vector<SeriesPoint> take() && {
-    if (!kept_.empty() && (came_ - 1) % stride_ != 0) kept_.push_back(last_);
+    if (has_last_ && (came_ - 1) % stride_ != 0) kept_.push_back(last_);
     return std::move(kept_);
   }
 
  private:
   std::vector<SeriesPoint> kept_;
   SeriesPoint last_;
+  bool has_last_ = false;  // unless what follows was cut off
   std::size_t came_ = 0, stride_ = 1;
 };
 
@@ -41,7 +50,12 @@ std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesyste
   std::map<std::string, Thinned> found;
   InputFile in(file);
   std::int64_t lines = 0;
+  RepeatedSteps repeated(file);
+  repeated.look();
+  std::uintmax_t offset = 0;
   for (std::string line; std::getline(in, line);) {
+    const std::uintmax_t begin = offset;
+    offset += line.size() + 1;
     const auto json = read_metrics_line(line);
     if (!json) continue;
     const auto number = [&](const char* name) -> std::optional<double> {
@@ -50,6 +64,8 @@ std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesyste
     };
     SeriesPoint point;
     point.step = step_of(*json, lines++);
+    if (const auto first = repeated.take(*json, point.step, begin))
+      for (auto& [name, thinned] : found) thinned.cut(*first);
     point.seconds = number(kSecondsOfLine);
     point.bytes_sent = number(kBytesOfLine);
     for (const auto& [name, value] : json->items()) {

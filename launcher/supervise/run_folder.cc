@@ -7,6 +7,9 @@
 #include <fstream>
 #include <system_error>
 
+#include "config/run_files.h"
+#include "hooks/log.h"
+
 namespace hookline {
 namespace fs = std::filesystem;
 
@@ -34,6 +37,18 @@ void point_latest_to(const fs::path& folder) {
   }
 }
 
+/// An attempt repeats the steps since the last checkpoint: whoever reads the metrics has to know where it begins.
+void note_start_of_metrics(const fs::path& run, const fs::path& attempt) {
+  std::error_code none;
+  const auto size = fs::file_size(run / kMetricsFile, none);
+  const fs::path file = attempt / kMetricsStartFile;
+  std::ofstream out(file, std::ios::binary);
+  out << (none ? 0 : size) << "\n" << std::flush;
+  if (!out)
+    log::warning("can't write '" + file.string() +
+                 "': steps that this attempt repeats count twice in reports");
+}
+
 }  // namespace
 
 std::string attempt_name(std::int64_t number) { return "attempt_" + std::to_string(number); }
@@ -58,6 +73,7 @@ RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config)
 fs::path RunFolder::make_attempt(std::int64_t number, int ranks, int first_rank) const {
   const fs::path folder = path_ / attempt_name(number);
   fs::create_directory(folder);
+  if (number > 0) note_start_of_metrics(path_, folder);
   for (int rank = first_rank; rank < first_rank + ranks; ++rank)
     fs::create_directory(folder / std::to_string(rank));
   return folder;

@@ -12,6 +12,7 @@
 
 #include "config/run_files.h"
 #include "hooks/regular_file.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace hookline {
 namespace {
@@ -77,19 +78,45 @@ std::int64_t step_of(const nlohmann::json& line, std::int64_t lines) {
   return has_step ? static_cast<std::int64_t>(step->get<double>()) : lines;
 }
 
+void RepeatedSteps::look() {
+  while (true) {
+    const auto attempt = attempt_name(static_cast<std::int64_t>(starts_.size()) + 1);
+    InputFile in(run_ / attempt / kMetricsStartFile);
+    std::uintmax_t start = 0;
+    if (!(in >> start)) return;
+    starts_.push_back(start);
+  }
+}
+
+std::optional<std::int64_t> RepeatedSteps::take(const nlohmann::json& line, std::int64_t step,
+                                                std::uintmax_t offset) {
+  bool is_repeat = false;
+  for (; next_ < starts_.size() && offset >= starts_[next_]; ++next_) is_repeat = true;
+  const auto has_number = [&](const char* name) { return line.contains(name) && line[name].is_number(); };
+  if (has_number(kSecondsOfLine) && has_number(kBytesOfLine)) {
+    is_repeat = is_repeat || (last_ && step < *last_);
+    last_ = step;
+  }
+  return is_repeat ? std::optional(step) : std::nullopt;
+}
+
 MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
-    : file_(std::move(file)), metric_(std::move(metric)) {}
+    : file_(std::move(file)), metric_(std::move(metric)), repeated_(file_) {}
 
 void MetricsFile::read_on() {
   InputFile in(file_);
   if (!in || !in.seekg(static_cast<std::streamoff>(read_))) return;
   std::array<char, 1 << 16> block;
   while (in.read(block.data(), block.size()), in.gcount() > 0) {
+    repeated_.look();
+    std::uintmax_t next = read_;
     read_ += static_cast<std::uintmax_t>(in.gcount());
     for (const char c : std::string_view(block.data(), static_cast<std::size_t>(in.gcount()))) {
+      ++next;
       if (c == '\n') {
-        take(rest_);
+        take(rest_, rest_begin_);
         rest_.clear();
+        rest_begin_ = next;
       } else if (rest_.size() < kLongestLine) {
         rest_ += c;
       }
@@ -99,13 +126,15 @@ void MetricsFile::read_on() {
 
 void MetricsFile::finish() {
   read_on();
-  if (!rest_.empty()) take(std::exchange(rest_, ""));
+  if (!rest_.empty()) take(std::exchange(rest_, ""), rest_begin_);
 }
 
-void MetricsFile::take(const std::string& line) {
+void MetricsFile::take(const std::string& line, std::uintmax_t offset) {
   const std::optional<nlohmann::json> json = read_metrics_line(line);
   if (!json) return;
   step_ = step_of(*json, lines_++);
+  if (const auto first = repeated_.take(*json, *step_, offset))
+    std::erase_if(points_, [&](const MetricPoint& point) { return point.step >= *first; });
   for (const auto& [name, value] : json->items()) {
     if (name == kStepOfLine) continue;
     const bool is_nan = value.is_null();

@@ -18,13 +18,34 @@ std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 /// The step of a line, or `lines`, how many came before it, if it has none.
 std::int64_t step_of(const nlohmann::json& line, std::int64_t lines);
 
+/// Finds where a run that was restarted repeats the steps since its last checkpoint: of these the last attempt's values count.
+class RepeatedSteps {
+ public:
+  /// `metrics`: the file in the run's folder.
+  explicit RepeatedSteps(const std::filesystem::path& metrics) : run_(metrics.parent_path()) {}
+
+  /// Looks for attempts that have started since. To be called after bytes of the file are read, and before their lines are
+  /// taken.
+  void look();
+  /// A line that begins at byte `offset`, in their order. If it begins to repeat steps, the first of these: what was
+  /// logged before of this step and later ones no longer counts.
+  std::optional<std::int64_t> take(const nlohmann::json& line, std::int64_t step, std::uintmax_t offset);
+
+ private:
+  std::filesystem::path run_;
+  std::vector<std::uintmax_t> starts_;  // of attempts after the first, in bytes
+  std::size_t next_ = 0;
+  std::optional<std::int64_t>
+      last_;  // step of a line of the library's, whose steps only a restart can set back
+};
+
 /// One value of a metric.
 struct MetricPoint {
   std::int64_t step = 0;  // the line's "step"; of a line without one, how many came before
   double value = 0;       // NaN where a program wrote none that is a number
 };
 
-/// A metric as a run goes on logging it. Lines that are no objects are passed over: a program may write what it likes.
+/// A metric as a run goes on logging it; of steps that a restart repeats, the last attempt's values. Lines that are no objects are passed over: a program may write what it likes.
 class MetricsFile {
  public:
   /// `file` may not be there yet. `metric` may be empty: then only names and steps are read.
@@ -41,12 +62,14 @@ class MetricsFile {
   const std::set<std::string>& names() const { return names_; }
 
  private:
-  void take(const std::string& line);
+  void take(const std::string& line, std::uintmax_t offset);
 
   std::filesystem::path file_;
   std::string metric_;
   std::uintmax_t read_ = 0;
   std::string rest_;
+  std::uintmax_t rest_begin_ = 0;  // in bytes
+  RepeatedSteps repeated_;
   std::int64_t lines_ = 0;
   std::optional<std::int64_t> step_;
   std::vector<MetricPoint> points_;

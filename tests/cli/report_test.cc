@@ -206,6 +206,37 @@ TEST(Series, AreThinnedButKeepTheirEnds) {
   EXPECT_THAT(read_series(folder.path() / "none", 100), IsEmpty());
 }
 
+/// Attempt 1 goes on from step 2, attempt 2 from the start of the run.
+std::string metrics_of_three_attempts(const testing::TemporaryFolder& run) {
+  const auto lines = [](int from, int to, int value) {
+    std::string text;
+    for (int step = from; step <= to; ++step)
+      text += R"({"step": )" + std::to_string(step) + R"(, "loss": )" + std::to_string(value) + "}\n";
+    return text;
+  };
+  std::string text = lines(1, 4, 10) + R"({"step": 5, "lo)";
+  run.write("attempt_1/metrics_start_bytes", std::to_string(text.size()) + "\n");
+  text += "\n" + lines(3, 6, 20);
+  run.write("attempt_2/metrics_start_bytes", std::to_string(text.size()) + "\n");
+  return text + lines(1, 2, 30);
+}
+
+TEST(Series, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
+  const testing::TemporaryFolder run;
+  const std::string text = metrics_of_three_attempts(run);
+  const std::string two = text.substr(0, text.find(R"({"step": 1, "loss": 30})"));
+  const auto values = [](const std::vector<SeriesPoint>& points) {
+    std::vector<std::pair<std::int64_t, double>> found;
+    for (const SeriesPoint& point : points) found.emplace_back(point.step, point.value);
+    return found;
+  };
+  using Pair = std::pair<std::int64_t, double>;
+  EXPECT_THAT(values(read_series(run.write("metrics.jsonl", two), 100).at("loss")),
+              ElementsAre(Pair(1, 10), Pair(2, 10), Pair(3, 20), Pair(4, 20), Pair(5, 20), Pair(6, 20)));
+  EXPECT_THAT(values(read_series(run.write("metrics.jsonl", text), 100).at("loss")),
+              ElementsAre(Pair(1, 30), Pair(2, 30)));
+}
+
 TEST(SweepReport, WritesTablesForPrograms) {
   const Sandbox sandbox;
   run_sweep_of_three(sandbox);

@@ -503,6 +503,46 @@ TEST(Metrics, AreReadAsTheyAreWritten) {
   EXPECT_THAT(metrics.names(), ElementsAre("loss", "rate"));
 }
 
+std::vector<std::pair<std::int64_t, double>> points_of(const MetricsFile& metrics) {
+  std::vector<std::pair<std::int64_t, double>> points;
+  for (const MetricPoint& point : metrics.points()) points.emplace_back(point.step, point.value);
+  return points;
+}
+
+TEST(Metrics, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
+  using Pair = std::pair<std::int64_t, double>;
+  const TemporaryFolder run;
+  MetricsFile metrics(run.path() / "metrics.jsonl", "loss");
+  const std::string first =
+      "{\"step\": 1, \"loss\": 1}\n{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"loss\": 1}\n";
+  run.write("metrics.jsonl", first);
+  metrics.read_on();
+  EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
+  // Its checkpoint was of step 2; the last line is repeated with the same step.
+  run.write("attempt_1/metrics_start_bytes", std::to_string(first.size()) + "\n");
+  run.write("metrics.jsonl", first + "{\"step\": 3, \"loss\": 2}\n{\"step\": 4, \"loss\": 2}\n");
+  metrics.read_on();
+  EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 2), Pair(4, 2)));
+}
+
+TEST(Metrics, KnowARestartByTheStepsOfTheLibrarysLines) {
+  using Pair = std::pair<std::int64_t, double>;
+  const TemporaryFolder run;
+  const auto line = [](int step, int loss) {
+    return "{\"step\": " + std::to_string(step) +
+           ", \"seconds\": 1, \"bytes_sent\": 0, \"loss\": " + std::to_string(loss) + "}\n";
+  };
+  run.write("metrics.jsonl", line(1, 1) + line(2, 1) + line(2, 5) + line(3, 1) + line(2, 2) + line(3, 2));
+  MetricsFile metrics(run.path() / "metrics.jsonl", "loss");
+  metrics.finish();
+  EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 2)));
+  // A program's own lines may count steps as it likes.
+  run.write("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 1, \"loss\": 1}\n");
+  MetricsFile own(run.path() / "metrics.jsonl", "loss");
+  own.finish();
+  EXPECT_THAT(own.points(), SizeIs(2));
+}
+
 TEST(Metrics, PassOverLinesThatNobodyCanRead) {
   const TemporaryFolder folder;
   const auto file = folder.write("metrics.jsonl",

@@ -40,6 +40,14 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
               "): wait for its end, or name another folder");
 }
 
+bool is_locked(const fs::path& folder) {
+  const int descriptor = ::open((folder / kFolderLockFile).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno != ENOENT && errno != ENOTDIR;
+  const bool is_free = ::flock(descriptor, LOCK_SH | LOCK_NB) == 0;
+  ::close(descriptor);
+  return !is_free;
+}
+
 FolderLock::~FolderLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }

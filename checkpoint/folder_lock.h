@@ -23,4 +23,8 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+/// Does a run hold the lock of `folder`? Leaves nothing in the folder, which may be read-only. On a file system that has no
+/// locks the answer is yes, as nobody knows.
+bool is_locked(const std::filesystem::path& folder);
+
 }  // namespace hookline

@@ -48,8 +48,13 @@ Json flat_measures_of(const Trial& trial) {
   return flat;
 }
 
+std::string status_of(const TrialResults& results) {
+  return results.is_interrupted ? "interrupted" : name_of(results.trial.result.status);
+}
+
 /// What is of one trial, curves and logs apart.
-Json json_of(const Trial& trial) {
+Json json_of(const TrialResults& results) {
+  const Trial& trial = results.trial;
   const bool has_run =
       trial.result.status != TrialStatus::waiting && trial.result.status != TrialStatus::running;
   return {{"id", trial.planned.id},
@@ -57,7 +62,7 @@ Json json_of(const Trial& trial) {
           {"program", trial.planned.program},
           {"repeat", trial.planned.repeat},
           {"baseline", trial.planned.is_baseline},
-          {"status", name_of(trial.result.status)},
+          {"status", status_of(results)},
           {"reason", trial.result.reason},
           {"seconds", has_run ? Json(trial.result.seconds) : Json(nullptr)},
           {"step", or_null(trial.result.step)},
@@ -108,7 +113,7 @@ Json page_data(const SweepResults& results) {
     json["rows"].push_back(std::move(of_row));
   }
   for (const TrialResults& each : results.trials) {
-    Json trial = json_of(each.trial);
+    Json trial = json_of(each);
     trial["row"] = each.row;
     trial["series"] = Json::object();
     for (const auto& [name, points] : each.series) trial["series"][name] = json_of(points);
@@ -121,7 +126,7 @@ Json page_data(const SweepResults& results) {
 
 std::string trials_as_json_lines(const SweepResults& results) {
   std::string text;
-  for (const TrialResults& each : results.trials) text += dumped(json_of(each.trial)) + "\n";
+  for (const TrialResults& each : results.trials) text += dumped(json_of(each)) + "\n";
   return text;
 }
 
@@ -140,7 +145,7 @@ std::string trials_as_csv(const SweepResults& results) {
   for (const std::string& name : measures) names.push_back(quoted(name));
   std::string text = line_of(names);
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    const Json trial = json_of(results.trials[i].trial);
+    const Json trial = json_of(results.trials[i]);
     const auto member = [](const Json& object, const std::string& name) {
       const auto found = object.find(name);
       return found == object.end() ? std::string() : cell_of(*found);

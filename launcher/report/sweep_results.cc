@@ -1,14 +1,18 @@
 #include "launcher/report/sweep_results.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "checkpoint/folder_lock.h"
 #include "config/run_files.h"
 #include "hooks/error.h"
 #include "hooks/regular_file.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/tail.h"
+#include "launcher/sweep/array_job.h"
 
 namespace hookline {
 namespace {
@@ -74,12 +78,25 @@ void label(SweepResults& results) {
   for (TrialResults& each : results.trials) each.row = row_of.at(without_seed(each.trial.planned.values));
 }
 
+/// Trials that jobs of Slurm's have, on nodes whose locks may not be seen here; nothing if that can't be read.
+std::optional<std::set<std::string>> trials_of_jobs(const fs::path& folder) {
+  try {
+    std::set<std::string> ids;
+    for (const ArrayJob& job : kept_jobs(folder))
+      for (const auto& [element, id] : job.elements) ids.insert(id);
+    return ids;
+  } catch (const Error&) {  // which the sweep itself reports
+    return std::nullopt;
+  }
+}
+
 SweepResults read_one(const fs::path& folder, std::size_t most_points) {
   SweepRecord record = SweepRecord::read(folder);
   SweepResults results;
   results.rows = rows_of(record.trials, record.facts.goal == "min");
   const std::size_t points = std::clamp(most_points / std::max<std::size_t>(1, record.trials.size()),
                                         kLeastPointsOfOne, kMostPointsOfOne);
+  const auto of_jobs = trials_of_jobs(folder);
   for (Trial& trial : record.trials) {
     const fs::path own = folder / "trials" / trial.planned.id, run = own / "runs" / "latest";
     TrialResults of_trial;
@@ -88,6 +105,8 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
       of_trial.config = end_of(own / "config.toml", kMostConfigBytes);
       of_trial.log = logs_of(own, run);
     }
+    of_trial.is_interrupted = trial.result.status == TrialStatus::running && of_jobs &&
+                              !of_jobs->contains(trial.planned.id) && !is_locked(own) && !is_locked(folder);
     of_trial.trial = std::move(trial);
     results.trials.push_back(std::move(of_trial));
   }

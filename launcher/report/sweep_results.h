@@ -14,7 +14,8 @@ namespace hookline {
 
 struct TrialResults {
   Trial trial;
-  std::size_t row = 0;  // of `rows`
+  std::size_t row = 0;          // of `rows`
+  bool is_interrupted = false;  // it was begun, and nobody runs it any more
   std::map<std::string, std::vector<SeriesPoint>> series;
   std::string config;  // what it ran with; empty if it was never begun
   std::string log;     // the last lines of what the launch said and, unless it is empty, of its first rank

@@ -456,9 +456,10 @@ function count(number, what) {
 function describe() {
   element("name").textContent = data.name || "Sweep";
   const by = (status) => data.trials.filter((trial) => trial.status === status).length;
-  const states = [["done", "done"], ["failed", "failed"], ["stopped", "stopped early"], ["running", "running"], ["waiting", "to come"]];
+  const states = [["done", "done"], ["failed", "failed"], ["stopped", "stopped early"], ["running", "running"], ["interrupted", "interrupted"], ["waiting", "to come"]];
   element("state").textContent = [count(data.trials.length, "trial"), ...states.filter(([status]) => by(status))
-    .map(([status, title]) => `${by(status)} ${title}`)].join(", ");
+    .map(([status, title]) => `${by(status)} ${title}`)].join(", ") +
+    (by("interrupted") ? ". Nobody runs the sweep any more: the same command continues it." : "");
   element("verdict").textContent = verdict();
   const same = Object.entries(data.same).map(([key, value]) => `${key} = ${value}`).join(", ");
   const how = [

@@ -135,7 +135,13 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
     std::cout << trial.id << "  " << (label.empty() ? "(as the config has it)" : label)
               << (trial.is_baseline ? "  (baseline)" : "") << "\n";
   }
-  if (!json) std::cout << count_text(plan.trials.size(), "trial") << "\n";
+  if (!json) {
+    std::cout << count_text(plan.trials.size(), "trial") << "\n";
+    if (plan.repeats_baseline)
+      std::cout
+          << "The baseline runs again at the end: the first trial alone, on a cold machine, would make the "
+             "others look faster than they are.\n";
+  }
   std::cout << std::flush;
 }
 

@@ -233,6 +233,7 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
                            is_baseline, row.cell});
   };
 
+  std::optional<Row> first_baseline;
   Cells all(sweep);
   plan.remarks = all.remarks();
   const std::vector<Assignments> cells = all.take();
@@ -248,6 +249,7 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
                     why.substr(0, why.find_last_not_of('\n') + 1));
       }
       known.insert(baseline->same);
+      if (!first_baseline) first_baseline = baseline;
     }
     std::vector<Row> rows;
     for (const Assignments& cell : cells)
@@ -262,6 +264,10 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
       }
     }
   }
+  std::size_t baselines = 0;
+  for (const PlannedTrial& trial : plan.trials) baselines += trial.is_baseline;
+  plan.repeats_baseline = baselines == 1 && plan.trials.size() > 1;
+  if (plan.repeats_baseline) add(*first_baseline, true);
   return plan;
 }
 

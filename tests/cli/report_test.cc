@@ -244,7 +244,7 @@ TEST(SweepReport, WritesTablesForPrograms) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "hookline: the report is results/report.html\n");
   std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 4u);
+  ASSERT_EQ(lines.size(), 5u) << "the baseline twice";
   EXPECT_EQ(lines[0],
             "id,status,reason,repeat,baseline,seconds,step,metric,args.lr,bytes_per_step,phase_seconds."
             "forward,step_seconds,"
@@ -254,7 +254,7 @@ TEST(SweepReport, WritesTablesForPrograms) {
   EXPECT_THAT(lines[3], HasSubstr(",failed,"));
   EXPECT_THAT(lines[3], ::testing::EndsWith(",,,0.4,,,,\r"));
   lines = lines_of(sandbox.read("trials.jsonl"));
-  ASSERT_EQ(lines.size(), 3u);
+  ASSERT_EQ(lines.size(), 4u);
   const auto trial = nlohmann::json::parse(lines[0]);
   EXPECT_EQ(trial.at("values").at("args.lr"), "0.1");
   EXPECT_EQ(trial.at("metric"), 0.769231);
@@ -286,9 +286,10 @@ TEST(SweepReport, IsShownByABrowser) {
   EXPECT_THAT(seen["requests"], ElementsAre("file://" + page.string(), "file://" + page.string()))
       << "it asks for nothing but itself";
   EXPECT_EQ(seen["title"], "tried");
-  EXPECT_EQ(seen["state"], "3 trials, 2 done, 1 failed");
+  EXPECT_EQ(seen["state"], "4 trials, 3 done, 1 failed");
   EXPECT_EQ(seen["verdict"],
-            "Best: lr=0.2: loss 0.625 (baseline 0.7692); 1 times the baseline's speed; 4 times fewer bytes "
+            "Best: lr=0.2 (one trial, so no spread is known): loss 0.625 (baseline 0.7692 ± 0); 1 times the "
+            "baseline's speed; 4 times fewer bytes "
             "than the gradients have.");
   EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
   EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",

@@ -389,6 +389,18 @@ TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
                           "* a=0 #2", "a=1 #1", "a=2 #1", "* a=0 #3", "a=3 #1"));
 }
 
+TEST(SweepPlan, RunsABaselineAgainThatWouldBeTheFirstTrialAlone) {
+  const SweepPlan plan = plan_of(sweep_of("[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n"), as_it_is);
+  EXPECT_THAT(order_of(plan), ElementsAre("* a=0 #0", "a=1 #0", "a=2 #0", "* a=0 #1"));
+  EXPECT_TRUE(plan.repeats_baseline);
+  for (const std::string often : {"seeds = [1, 2]\n", "repeats = 2\n", "baseline_every = 1\n"})
+    EXPECT_FALSE(plan_of(sweep_of(often + "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n"), as_it_is)
+                     .repeats_baseline)
+        << often << "it runs twice by itself";
+  EXPECT_THAT(plan_of(sweep_of("[baseline]\nargs.a = 0\n[grid]\nargs.a = 0\n"), as_it_is).trials, SizeIs(1))
+      << "nothing is compared with it";
+}
+
 TEST(SweepPlan, TriesEachCellWithEachSeed) {
   const SweepFile sweep = sweep_of("seeds = [7, 8]\n[grid]\nargs.a = [1, 2]\n");
   const SweepPlan plan = plan_of(sweep, as_it_is);

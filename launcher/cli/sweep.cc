@@ -231,19 +231,22 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     fs::remove(fastest, none);
     return;
   }
-  std::string text =
-      "\nThe best is " + best.string() + ":\n  " + keep_row(rows.front(), plan, best, "The best") + "\n";
+  const auto result_of = [&](const ResultRow& row) {
+    return row.metric ? run.settings.metric + " " + text_with_spread(*row.metric, row.done) : "no metric";
+  };
+  std::string text = "\nThe best, with " + result_of(rows.front()) + ", is " + best.string() + ":\n  " +
+                     keep_row(rows.front(), plan, best, "The best") + "\n";
   const auto row =
       std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
   if (row == rows.end()) {
     fs::remove(fastest, none);
   } else {
     const std::string command = keep_row(*row, plan, fastest, "The fastest that does as well as the best");
-    char speed[64] = "the baseline";
-    if (row->speedup)
-      std::snprintf(speed, sizeof speed, "%.3g times the baseline's speed", row->speedup->mean);
+    const std::string speed = row->speedup
+                                  ? text_with_spread(*row->speedup, row->done) + " times the baseline's speed"
+                                  : "the baseline";
     text += "As good, within the best's spread, and the fastest (" + label_of(row->values, run.same) + ": " +
-            speed + ") is " + fastest.string() + ":\n  " + command + "\n";
+            result_of(*row) + ", " + speed + ") is " + fastest.string() + ":\n  " + command + "\n";
   }
   if (json) return;
   std::cout << text << "A page of all that was found:\n  "

@@ -196,6 +196,12 @@ nlohmann::ordered_json json_of(const ResultRow& row) {
           {"fastest", row.is_fastest}};
 }
 
+std::string text_with_spread(const Measured& value, std::size_t trials) {
+  const std::string text = with_spread(value, 1, "%.4g");
+  if (trials > 1 && value.spread <= kNoSpread * std::abs(value.mean)) return text + " ± 0";
+  return value.spread > kNoSpread * std::abs(value.mean) ? text : text + " (one trial)";
+}
+
 std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,
                        const Assignments& same) {
   struct Column {

@@ -55,6 +55,9 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
 /// With the names of its members; a Measured as {"mean", "spread"}.
 nlohmann::ordered_json json_of(const ResultRow& row);
 
+/// "12.3 ± 0.4", or "12.3 (one trial)", of which no spread is known.
+std::string text_with_spread(const Measured& value, std::size_t trials);
+
 /// Aligned columns, of which those are left out that nothing is known of; values in `same` are not repeated.
 std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,
                        const Assignments& same);

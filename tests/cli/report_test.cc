@@ -335,7 +335,9 @@ TEST(SweepReport, OfNoTrialOneAndAThousand) {
       EXPECT_EQ(seen["verdict"], "The sweep has no trials.");
       EXPECT_THAT(seen["charts"], IsEmpty());
     } else if (count == 1) {
-      EXPECT_EQ(seen["verdict"], "Best: lr=0: loss 0.02; 4 times fewer bytes than the gradients have.");
+      EXPECT_EQ(seen["verdict"],
+                "Best: lr=0 (one trial, so no spread is known): loss 0.02; 4 times fewer bytes than the "
+                "gradients have.");
       EXPECT_EQ(seen["curves"], 1);
       EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
                                               "pareto-time", "pareto-bytes", "phases", "stages"));
@@ -511,7 +513,9 @@ TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
   EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
   const std::vector<std::string> verdicts = lines_of(seen["verdict"]);
   ASSERT_EQ(verdicts.size(), 3u) << "one of each sweep";
-  EXPECT_EQ(verdicts[1], "Best: sweep=slow lr=1: loss 0.01961; 4 times fewer bytes than the gradients have.");
+  EXPECT_EQ(verdicts[1],
+            "Best: sweep=slow lr=1 (one trial, so no spread is known): loss 0.01961; 4 times fewer bytes "
+            "than the gradients have.");
   EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
 }

@@ -421,13 +421,19 @@ function drawTable(rows) {
 
 // --- the page -----------------------------------------------------------------------------------------------------------------
 
+// With its spread, which one trial does not have.
+function withSpread(value, row) {
+  const text = measured(value);
+  return text.includes("±") || row.done < 2 ? text : `${text} ± 0`;
+}
+
 // What speaks for a row of a sweep.
 function merits(row, baseline) {
-  const parts = [`${metricTitle} ${measured(row.metric)}`];
-  if (baseline && baseline !== row && baseline.metric) parts[0] += ` (baseline ${measured(baseline.metric)})`;
-  if (row.speedup) parts.push(`${digits(row.speedup.mean, 3)} times the baseline's speed`);
-  if (row.compression && row.compression.mean > 1.005) parts.push(`${digits(row.compression.mean, 3)} times fewer bytes than the gradients have`);
-  return `${labelOf(row)}: ${parts.join("; ")}.`;
+  const parts = [`${metricTitle} ${withSpread(row.metric, row)}`];
+  if (baseline && baseline !== row && baseline.metric) parts[0] += ` (baseline ${withSpread(baseline.metric, baseline)})`;
+  if (row.speedup) parts.push(`${withSpread(row.speedup, row)} times the baseline's speed`);
+  if (row.compression && row.compression.mean > 1.005) parts.push(`${withSpread(row.compression, row)} times fewer bytes than the gradients have`);
+  return `${labelOf(row)}${row.done === 1 ? " (one trial, so no spread is known)" : ""}: ${parts.join("; ")}.`;
 }
 
 // Of one sweep.

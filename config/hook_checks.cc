@@ -229,7 +229,7 @@ class HookResolver {
     if (!first || *first < *steps) return;
     const auto given = counting_.find("start_powerSGD_iter");
     report(given != counting_.end() ? given->second->key : hook.given->place, Severity::warning,
-           hook.name + " would never start",
+           hook.name + kNeverStarts,
            "start_powerSGD_iter is " + std::to_string(*first) + " and max_steps " + std::to_string(*steps) +
                ": no step is left to compress");
   }

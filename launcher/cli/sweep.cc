@@ -119,6 +119,18 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
   std::cerr << std::flush;
 }
 
+/// A hook that compresses at no step makes a row that looks like an uncompressed one.
+void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most) {
+  const std::vector<InvalidCell>& cells = plan.never_starting;
+  if (cells.empty()) return;
+  log::warning(count_text(cells.size(), "combination") + (cells.size() == 1 ? " has" : " have") +
+               " a hook that would compress nothing before its trials end");
+  for (std::size_t i = 0; i < cells.size() && i < most; ++i)
+    std::cerr << "  " << label_of(cells[i].values, same) << "\n    " << cells[i].problems << "\n";
+  if (cells.size() > most) std::cerr << "  and " << cells.size() - most << " more, which --dry-run lists\n";
+  std::cerr << std::flush;
+}
+
 void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
   for (const PlannedTrial& trial : plan.trials) {
     if (json) {
@@ -454,6 +466,7 @@ int sweep(const Arguments& arguments) {
     const bool refuses = settings.invalid == "refuse";
     list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
     if (refuses && !plan.invalid.empty()) return kBadInput;
+    list_never_starting(plan, read.sweep.fixed, flags.dry_run ? plan.never_starting.size() : kMostShown);
     if (plan.trials.empty()) {
       log::error("'" + file.string() + "' comes to no trial that can run");
       return kBadInput;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/hook_checks.h"
 #include "config/print.h"
 #include "config/starting_file.h"
 #include "config/visible_gpus.h"
@@ -42,6 +43,8 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
   if (!cell.problems.empty()) return cell;
   most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
   uses_gpus_ = uses_gpus_ || needs_gpu || (config.launch.device != "cpu" && visible_gpus() > 0);
+  for (const Diagnostic& each : resolution.diagnostics)
+    if (each.message.ends_with(kNeverStarts)) cell.never_starts = each.message + ": " + each.note;
   for (const ShownValue& value : shown_values(config))
     if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))
       cell.identity += value.key() + " = " + to_text(value.value) + "\n";

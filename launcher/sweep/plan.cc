@@ -202,7 +202,7 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
     std::string same;  // what it comes to
   };
   std::set<std::string> known;
-  std::set<Assignments> invalid;  // told once, whatever the seed
+  std::set<Assignments> invalid, never_starting;  // told once, whatever the seed
   const auto row_of = [&](Assignments values, const std::optional<std::int64_t>& seed) -> std::optional<Row> {
     const Assignments cell = values;
     if (seed) values[kSeedKey] = std::to_string(*seed);
@@ -217,6 +217,8 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
       if (invalid.insert(cell).second) plan.invalid.push_back({cell, resolved.problems});
       return std::nullopt;
     }
+    if (!resolved.never_starts.empty() && never_starting.insert(cell).second)
+      plan.never_starting.push_back({cell, resolved.never_starts});
     const std::string same = id_of(resolved.identity, program, 0);
     return Row{values, std::move(resolved), std::move(program), same};
   };

@@ -24,8 +24,9 @@ struct ResolvedCell {
   std::string problems;     // rendered; empty if it can run
   std::string config = {};  // a config file that gives these values
   std::map<std::string, std::string> own_folders =
-      {};                     // keys whose folder is each trial's own: below its folder, by this name
-  double grace_seconds = 30;  // between being told to end and being killed
+      {};                         // keys whose folder is each trial's own: below its folder, by this name
+  double grace_seconds = 30;      // between being told to end and being killed
+  std::string never_starts = {};  // why its hook would compress at no step; empty if it would
 };
 
 /// One run of a cell.

@@ -658,5 +658,41 @@ TEST(Sweep, GivesEachOfTheTrialsThatRunAtOnceAPortOfItsOwn) {
   EXPECT_NE(sandbox.read("port.1"), sandbox.read("port.2"));
 }
 
+TEST(Sweep, SaysBeforeItRunsThatAHookWouldNeverStart) {
+  const Sandbox sandbox;
+  sandbox.script("train", kTrain);
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\nseeds = [1, 2]\n"
+                       "[fixed]\ntraining.max_steps = 20\nddp.comm_hook = \"power_sgd\"\n"
+                       "[grid]\nddp.comm_state_option.start_powerSGD_iter = [10, 20]\n");
+  const std::string warning =
+      "hookline: warning: 1 combination has a hook that would compress nothing before its trials end\n"
+      "  start_powerSGD_iter=20\n"
+      "    power_sgd would never start: start_powerSGD_iter is 20 and max_steps 20: no step is left to "
+      "compress\n";
+  EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(warning));
+  const ProcessResult result = sandbox.run({"sweep", "s.toml"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_LT(result.err.find(warning), result.err.find("4 trials; results in")) << result.err;
+}
+
+TEST(Sweep, TakesOfRepeatedStepsThoseOfTheLastAttempt) {
+  const Sandbox sandbox;
+  sandbox.script(
+      "train",
+      "n=$TORCHELASTIC_RESTART_COUNT\n"
+      "log() { echo \"{\\\"step\\\": $1, \\\"score\\\": $2}\" >> $HOOKLINE_RUN_DIR/metrics.jsonl; }\n"
+      "if [ $n = 0 ]; then log 1 5; log 2 9; log 3 8; exit 3; fi\n"
+      "log 2 6; log 3 7\n");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\ngoal = \"max\"\n"
+                       "metric_value = \"best\"\n[fixed]\nlaunch.max_restarts = 1\n"
+                       "launch.restart_delay_seconds = 0.01\n[grid]\nargs.a = [1]\n");
+  const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(Json::parse(result.out).at("metric").at("mean"), 7)
+      << "9 and 8 were of steps that were done again";
+}
+
 }  // namespace
 }  // namespace hookline

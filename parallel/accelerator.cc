@@ -36,7 +36,11 @@ namespace {
 
 RunConfig config_from_environment() {
   const Catalog& catalog = Registry::instance().catalog();
-  if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) return read_resolved(file, catalog);
+  if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) {
+    RunConfig config = read_resolved(file, catalog);
+    tell_config_is_read();
+    return config;
+  }
   Sources sources;
   sources.environment = hookline_environment();
   Resolution resolution = resolve(sources, catalog);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "config/run_files.h"
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "parallel/environment.h"
@@ -57,6 +58,16 @@ void tell_step(int rank, std::int64_t step, const std::function<std::optional<do
   }
   // What a launcher that is busy, or gone, does not take is lost: the next message says more.
   ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void tell_config_is_read() {
+  const auto folder = environment_text("HOOKLINE_RUN_DIR");
+  if (!folder) return;
+  const std::filesystem::path mark = std::filesystem::path(*folder) / kConfigReadFile;
+  std::error_code error;
+  if (std::filesystem::exists(mark, error)) return;  // another rank's word is enough
+  if (!std::ofstream(mark))
+    log::warning("can't make '" + mark.string() + "', by which the launcher knows that the config was read");
 }
 
 void remember_hook(const std::string& hook) {

@@ -14,6 +14,10 @@ namespace hookline {
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes);
 
+/// Leaves a mark in the run's folder that a rank has read the config: without it the launcher reports that nothing acted on the
+/// config's settings. Does nothing without a launcher; warns if the mark can't be made.
+void tell_config_is_read();
+
 /// Keeps what the gradients go through, "power_sgd(rank=2, start=10)", for write_error_file.
 void remember_hook(const std::string& hook);
 

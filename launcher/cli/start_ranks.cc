@@ -18,6 +18,7 @@
 #include "launcher/cli/libexec.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/plan.h"
+#include "launcher/cli/unread_config.h"
 #include "launcher/supervise/attempts.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/environment.h"
@@ -142,16 +143,20 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
   const int ranks = ranks_of(config.launch);
   log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") +
             printable(program.file.string()) + "'; logs in " + printable(folder.path().string()));
+  // Of several nodes, which all run the same, the first speaks for all.
+  bool has_begun = false, speaks = false;
+  const auto job = [&](const NodePlace& place, std::int64_t attempt, StoreSocket store) {
+    speaks = place.node == 0;
+    if (speaks && !std::exchange(has_begun, true)) warn_of_script(config, program);
+    return job_of(config, program, folder, place, attempt, std::move(store));
+  };
   try {
-    if (link) {
-      return run_nodes(*nodes, *link, signals,
-                       [&](const NodePlace& place, std::int64_t restarts, StoreSocket store) {
-                         return job_of(config, program, folder, place, restarts, std::move(store));
-                       });
-    }
-    return run_attempts(restart_policy(config), signals, [&](std::int64_t attempt) {
-      return job_of(config, program, folder, {}, attempt, bind_store_socket());
-    });
+    const int code = link ? run_nodes(*nodes, *link, signals, job)
+                          : run_attempts(restart_policy(config), signals, [&](std::int64_t attempt) {
+                              return job({}, attempt, bind_store_socket());
+                            });
+    if (speaks) warn_of_unread_config(config, program, folder.path(), code);
+    return code;
   } catch (const SpawnError& error) {
     return report_spawn_error(error);
   }
@@ -162,6 +167,7 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
 int show_plan(const RunConfig& config, const Program& program) {
   std::optional<NodeSetup> nodes;
   if (!can_start(config, nodes)) return kBadInput;
+  warn_of_script(config, program);
   std::cout << plan_text(config, program) << std::flush;
   return kSuccess;
 }

@@ -17,6 +17,7 @@
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/scheduler_flags.h"
+#include "launcher/cli/unread_config.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"
@@ -237,8 +238,9 @@ int submit(const Arguments& arguments) {
   const bool for_kubernetes = request.scheduler == "kubernetes";
 
   // The program may be in the container only; elsewhere its hooks are looked at, as launch does.
-  const CatalogOf hooks =
-      catalog_of(for_kubernetes ? std::nullopt : std::optional(find_program(program, search_path()).file));
+  std::optional<Program> here;
+  if (!for_kubernetes) here = find_program(program, search_path());
+  const CatalogOf hooks = catalog_of(here ? std::optional(here->file) : std::nullopt);
   Sources sources = request.config.sources();
   sources.environment.clear();  // is another one where the job runs
   const std::string config_file = sources.file ? sources.file->string() : "";
@@ -255,6 +257,7 @@ int submit(const Arguments& arguments) {
   if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->most;
   if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
   check_for_scheduler(request, resolution.config);
+  if (here) warn_of_script(resolution.config, *here);
 
   try {
     if (request.scheduler == "mpirun") {

@@ -27,11 +27,13 @@
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/scheduler_flags.h"
 #include "launcher/cli/sweep_cells.h"
+#include "launcher/cli/unread_config.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/supervise/machine.h"
+#include "launcher/supervise/program.h"
 #include "launcher/supervise/shell.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/run_array.h"
@@ -129,6 +131,37 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
     std::cerr << "  " << label_of(cells[i].values, same) << "\n    " << cells[i].problems << "\n";
   if (cells.size() > most) std::cerr << "  and " << cells.size() - most << " more, which --dry-run lists\n";
   std::cerr << std::flush;
+}
+
+std::string listed(const std::set<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "" : ", ") + key;
+  return text;
+}
+
+/// Before anything runs: nobody may act on what is tried.
+void warn_of_script(const std::string& program, const std::set<std::string>& keys) {
+  if (keys.empty() || !is_script(find_program({program}, search_path()))) return;
+  log::warning("'" + program + "' is a script, and only a program that is built with hookline acts on " +
+               listed(keys) +
+               ": unless the script starts one, these settings have no effect, and rows differ by chance");
+}
+
+/// After trials have run: nobody has acted on what was tried.
+void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& folder,
+                            const std::set<std::string>& keys) {
+  if (keys.empty()) return;
+  std::size_t done = 0;
+  for (const Trial& trial : trials) {
+    if (trial.result.status != TrialStatus::done) continue;
+    if (was_config_read(run_of(folder_of_trial(folder, trial.planned.id)))) return;
+    ++done;
+  }
+  if (done > 0)
+    log::warning(
+        "no rank of any trial has read its config, so these settings had no effect, and rows differ by "
+        "chance (a program that is built with hookline reads it in Accelerator::from_env): " +
+        listed(keys));
 }
 
 void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
@@ -408,6 +441,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
     std::cout << table_text(rows, run.settings.metric, run.same);
   if (!end.signal) {
     tell_of_failures(trials, run);
+    warn_of_unread_configs(trials, run.folder, run.keys_of_ranks);
     keep_winners(rows, plan, run, flags.json);
   }
   std::cout << std::flush;
@@ -467,6 +501,7 @@ int sweep(const Arguments& arguments) {
     list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
     if (refuses && !plan.invalid.empty()) return kBadInput;
     list_never_starting(plan, read.sweep.fixed, flags.dry_run ? plan.never_starting.size() : kMostShown);
+    if (!program.empty()) warn_of_script(program, cells.keys_of_ranks());
     if (plan.trials.empty()) {
       log::error("'" + file.string() + "' comes to no trial that can run");
       return kBadInput;
@@ -485,6 +520,7 @@ int sweep(const Arguments& arguments) {
     run.most_ranks = cells.most_ranks();
     run.uses_gpus = cells.uses_gpus();
     run.same = read.sweep.fixed;
+    run.keys_of_ranks = cells.keys_of_ranks();
     run.is_terminal = isatty(2) != 0;
     run.again = flags.again();
     SweepFacts facts = facts_of(file, read.sweep, run.machine, arguments);

@@ -8,6 +8,7 @@
 #include "config/visible_gpus.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/plan.h"
+#include "launcher/cli/unread_config.h"
 
 namespace hookline {
 namespace fs = std::filesystem;
@@ -45,6 +46,7 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
   uses_gpus_ = uses_gpus_ || needs_gpu || (config.launch.device != "cpu" && visible_gpus() > 0);
   for (const Diagnostic& each : resolution.diagnostics)
     if (each.message.ends_with(kNeverStarts)) cell.never_starts = each.message + ": " + each.note;
+  for (const RankSetting& each : rank_settings(config)) keys_of_ranks_.insert(each.key);
   for (const ShownValue& value : shown_values(config))
     if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))
       cell.identity += value.key() + " = " + to_text(value.value) + "\n";

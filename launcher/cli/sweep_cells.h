@@ -25,6 +25,8 @@ class SweepCells {
   /// Of the cells that can run.
   std::int64_t most_ranks() const { return most_ranks_; }
   bool uses_gpus() const { return uses_gpus_; }
+  /// Keys that they set, and that only hookline's library in a rank can act on.
+  const std::set<std::string>& keys_of_ranks() const { return keys_of_ranks_; }
 
  private:
   Resolution resolve_cell(const Assignments& values) const;
@@ -35,6 +37,7 @@ class SweepCells {
   std::set<std::pair<std::string, std::string>> defaults_;
   std::int64_t most_ranks_ = 1;
   bool uses_gpus_ = false;
+  std::set<std::string> keys_of_ranks_;
 };
 
 }  // namespace hookline

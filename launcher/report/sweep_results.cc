@@ -1,7 +1,6 @@
 #include "launcher/report/sweep_results.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct SweepRun {
   std::int64_t most_ranks = 1;  // of one trial
   bool uses_gpus = false;
   Assignments same;  // values that need not be told
+  std::set<std::string> keys_of_ranks =
+      {};  // that trials set, for hookline's library in their ranks to act on
   bool is_terminal = false;
   std::string again = {};  // the flags that have run some trials again, for people
 

@@ -478,5 +478,48 @@ TEST(Launch, RefusesCudaWhereThereIsNoGpu) {
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 }
 
+TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
+  const Sandbox sandbox;
+  sandbox.script("train", "exit 0\n");
+  sandbox.folder.write("run.toml", "[ddp]\ncomm_hook = \"power_sgd\"\n[training]\nmax_steps = 2000\n");
+  const std::string settings =
+      "  ddp.comm_hook = \"power_sgd\" (from file run.toml:2:1)\n"
+      "  training.max_steps = 2000 (from file run.toml:4:1)\n";
+  const std::string at_start =
+      "hookline: warning: './train' is a script, and only a program that is built with hookline acts on "
+      "these "
+      "settings, which have no effect unless it starts one:\n" +
+      settings;
+  const std::string at_end =
+      "hookline: warning: no rank has read the config, so these settings had no effect (a program that is "
+      "built with hookline reads it in Accelerator::from_env):\n" +
+      settings;
+  const ProcessResult script = sandbox.run({"launch", "--config", "run.toml", "./train"});
+  EXPECT_EQ(script.exit_code, 0);
+  EXPECT_THAT(script.err, AllOf(HasSubstr(at_start), ::testing::EndsWith(at_end)));
+
+  const ProcessResult plan = sandbox.run({"launch", "--config", "run.toml", "--dry-run", "./train"});
+  EXPECT_EQ(plan.err, at_start);
+  const ProcessResult plain = sandbox.run({"launch", "--config", "run.toml", "/bin/true"});
+  EXPECT_THAT(plain.err, AllOf(Not(HasSubstr("is a script")), ::testing::EndsWith(at_end)));
+  for (const std::string shell : {"/bin/sh", "/usr/bin/python3"})
+    if (std::filesystem::exists(shell)) {
+      EXPECT_THAT(
+          sandbox.run({"launch", "--config", "run.toml", shell, "-c", ""}).err,
+          AllOf(HasSubstr("'" + shell + "' is an interpreter, and only"), ::testing::EndsWith(at_end)));
+    }
+
+  const ProcessResult failed = sandbox.run({"launch", "--config", "run.toml", "/bin/false"});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, HasSubstr(at_end));
+  // What the library marks, as a program does that a script starts.
+  sandbox.script("train", ": > $HOOKLINE_RUN_DIR/config_read; exit 3\n");
+  const ProcessResult read = sandbox.run({"launch", "--config", "run.toml", "./train"});
+  EXPECT_EQ(read.exit_code, 3);
+  EXPECT_THAT(read.err, Not(HasSubstr("no rank has read")));
+  // Nothing is set that a rank would have to read.
+  EXPECT_THAT(sandbox.run({"launch", "--set", "logging.level=warning", "/bin/true"}).err, "");
+}
+
 }  // namespace
 }  // namespace hookline

@@ -658,6 +658,29 @@ TEST(Sweep, GivesEachOfTheTrialsThatRunAtOnceAPortOfItsOwn) {
   EXPECT_NE(sandbox.read("port.1"), sandbox.read("port.2"));
 }
 
+TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
+  const Sandbox sandbox;
+  sandbox.script("train", kTrain);
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n"
+                       "[grid]\nddp.comm_hook = [\"no\", \"fp16\"]\n");
+  const std::string at_start =
+      "hookline: warning: './train' is a script, and only a program that is built with hookline acts on "
+      "ddp.comm_hook: unless the script starts one, these settings have no effect, and rows differ by "
+      "chance\n";
+  EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(at_start));
+  const std::string at_end =
+      "hookline: warning: no rank of any trial has read its config, so these settings had no effect, and "
+      "rows "
+      "differ by chance (a program that is built with hookline reads it in Accelerator::from_env): "
+      "ddp.comm_hook\n";
+  EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err, AllOf(HasSubstr(at_start), HasSubstr(at_end)));
+  // One rank's word is enough.
+  sandbox.script("train", kTrain + ": > $HOOKLINE_RUN_DIR/config_read\n");
+  const ProcessResult read = sandbox.run({"sweep", "s.toml", "--output", "read"});
+  EXPECT_THAT(read.err, Not(HasSubstr("no rank of any trial")));
+}
+
 TEST(Sweep, SaysBeforeItRunsThatAHookWouldNeverStart) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);

@@ -123,6 +123,27 @@ TEST_F(Nodes, EndTogetherWithTheCodeOfTheRankThatFailed) {
   }
 }
 
+TEST_F(Nodes, WarnOnceOfSettingsThatNoRankHasRead) {
+  folder_.write("exit", "0");
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int host = 0; host < 2; ++host)
+    nodes.push_back(launch(host, {"launch.nnodes=2", "ddp.comm_hook=fp16"}));
+  const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err,
+              AllOf(HasSubstr("warning: './train' is a script"), HasSubstr("warning: no rank has read")));
+  EXPECT_THAT(second.err, Not(HasSubstr("fp16"))) << "the first node speaks for all";
+
+  // A rank that has the library reads it.
+  nodes.clear();
+  for (int host = 0; host < 2; ++host)
+    nodes.push_back(launch(host, {"launch.nnodes=2", "ddp.comm_hook=fp16", "training.max_steps=3"},
+                           {RESUMING_RANK_PROGRAM}));
+  for (const auto& node : nodes) EXPECT_THAT(node->wait().err, Not(HasSubstr("no rank has read")));
+  for (const std::string runs : {"runs0", "runs1"})
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / runs / "latest/config_read"));
+}
+
 TEST_F(Nodes, RestartTogether) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i)

@@ -53,6 +53,14 @@ Json property(const OptionRow& row) {
   return schema;
 }
 
+Json property(const KeyRow& row) {
+  Json schema = property(row.option);
+  if (!row.form.booleans) return schema;
+  schema["anyOf"] = {type_of(row.option), {{"type", "boolean"}}};
+  schema.erase("type");
+  return schema;
+}
+
 Json table(Json properties, const std::string& description) {
   return {{"type", "object"},
           {"description", description},
@@ -98,7 +106,7 @@ Json tables(const Catalog& catalog) {
   for (const std::string& name : table_names()) {
     Json properties = Json::object();
     for (const KeyRow& row : schema())
-      if (row.table == name) properties[row.option.name] = property(row.option);
+      if (row.table == name) properties[row.option.name] = property(row);
     if (name == "ddp") {
       properties["comm_hook"] = one_of(catalog.hooks(), properties["comm_hook"]);
       Json& wrapper = properties["comm_wrapper"];

@@ -51,10 +51,24 @@ void check_form(const KeyRow& row, const Given& given, const OptionValue& value,
                     row.form.note));
 }
 
+/// What was given, as text if it is a boolean that stands for one.
+Given as_text_of_row(Given given, const KeyRow& row) {
+  if (!row.form.booleans) return given;
+  const auto word = [&](bool value) {
+    return value ? row.form.booleans->if_true : row.form.booleans->if_false;
+  };
+  if (given.value) {
+    if (const auto* value = std::get_if<bool>(&*given.value)) given.value = word(*value);
+  } else if (given.typed_text == "true" || given.typed_text == "false") {
+    given.typed_text = word(given.typed_text == "true");
+  }
+  return given;
+}
+
 void resolve_key(const KeyRow& row, const std::vector<Given>& values, RunConfig& config,
                  std::vector<Diagnostic>& diagnostics) {
   for (const Given& given : values) {
-    const auto value = checked_value(given, row.option, row.table, diagnostics);
+    const auto value = checked_value(as_text_of_row(given, row), row.option, row.table, diagnostics);
     if (!value) continue;
     check_form(row, given, *value, diagnostics);
     row.set(config, *value);

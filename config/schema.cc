@@ -334,11 +334,13 @@ std::vector<KeyRow> make_schema() {
       count("checkpoint_keep_last", "checkpoints", 1, "How many checkpoints are kept, the newest ones.")));
   rows.push_back(key<training, &TrainingConfig::checkpoint_async>(
       "training", flag("checkpoint_async", "Save from a copy in memory, while training goes on.")));
-  rows.push_back(with_form(
-      key<training, &TrainingConfig::resume>(
-          "training",
-          text("resume", "auto: go on from the newest in checkpoint_dir; or the folder of a checkpoint.")),
-      is_not_empty, "must be \"no\", \"auto\", or the folder of a checkpoint"));
+  rows.push_back(
+      with_form(key<training, &TrainingConfig::resume>(
+                    "training", text("resume",
+                                     "auto or true: resume from the newest in checkpoint_dir; no or false: "
+                                     "start at step 0; or the folder of a checkpoint.")),
+                is_not_empty, "must be \"no\", \"auto\", or the folder of a checkpoint"));
+  rows.back().form.booleans = {"auto", "no"};
   rows.push_back(key<training, &TrainingConfig::record_gradients>(
       "training",
       text("record_gradients", "Folder to record gradients in, for `hookline replay`; empty: none.")));

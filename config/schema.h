@@ -1,6 +1,7 @@
 // Every key of a config, one row each: what the parser, validation, help and documentation know of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +16,16 @@ namespace hookline {
 /// The table of the chosen hook's own options; its keys come from the catalog.
 inline constexpr const char* kHookOptionTable = "ddp.comm_state_option";
 
+/// The texts that true and false are written for.
+struct BooleanWords {
+  std::string if_true, if_false;
+};
+
 /// What a text has to be beyond text.
 struct TextForm {
   bool (*fits)(const std::string& text) = nullptr;  // null: any does
   std::string note;                                 // what it must be
+  std::optional<BooleanWords> booleans = {};        // accepted beside text
 };
 
 struct KeyRow {

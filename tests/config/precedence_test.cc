@@ -38,6 +38,18 @@ TEST_F(Precedence, IsCommandLineThenEnvironmentThenFileThenDefault) {
   }
 }
 
+TEST_F(Precedence, TakesBooleansForResume) {
+  for (const auto& [given, expected] : {std::pair("true", "auto"), std::pair("false", "no")}) {
+    const std::string in_file = std::string("[training]\nresume = ") + given + "\n";
+    for (const Resolution& resolution :
+         {resolve_text(in_file), resolve_text("[training]\n", {{"HOOKLINE_TRAINING__RESUME", given}}),
+          resolve_text("[training]\n", {}, {{"training.resume", given}})}) {
+      EXPECT_EQ(resolution.report(), "");
+      EXPECT_EQ(resolution.config.training.resume, expected);
+    }
+  }
+}
+
 TEST_F(Precedence, HoldsForTheHookItsWrapperAndItsOptions) {
   const std::string file =
       "[ddp]\ncomm_hook = \"fp16\"\ncomm_wrapper = \"no\"\ncomm_state_option.matrix_approximation_rank = 2\n";

@@ -1,7 +1,5 @@
 #include "parallel/accelerator.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -19,7 +17,6 @@
 #include "parallel/environment.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/loader_state.h"
-#include "parallel/model_signature.h"
 #include "parallel/model_state.h"
 #include "parallel/optimizer_state.h"
 #include "parallel/rank_status.h"
@@ -27,6 +24,7 @@
 #include "parallel/sharded.h"
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
+#include "parallel/tensor_exchange.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
 #include "tracking/of_config.h"
@@ -326,31 +324,10 @@ void Accelerator::load_state(const std::filesystem::path& folder) {
 }
 void Accelerator::end_training() { state_->checkpointer->finish(); }
 
-namespace {
-
-void agree_on_shape(World& world, const char* call, const at::Tensor& tensor) {
-  agree_on_signature(world, {signature_line(std::string("the tensor given to ") + call, tensor)});
-}
-
-}  // namespace
-
-at::Tensor Accelerator::gather(const at::Tensor& tensor) {
-  const at::NoGradGuard no_grad;
-  at::Tensor own = tensor.detach().contiguous();
-  if (own.dim() == 0) own = own.reshape({1});
-  agree_on_shape(world(), "gather", own);
-  return at::cat(world().all_gather(own));
-}
+at::Tensor Accelerator::gather(const at::Tensor& tensor) { return gather_tensor(world(), tensor); }
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduction) {
-  if (reduction != "sum" && reduction != "mean") {
-    throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
-  }
-  const at::NoGradGuard no_grad;
-  const at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
-  agree_on_shape(world(), "reduce", copy);
-  world().all_reduce(copy);
-  return reduction == "mean" ? copy.div(world_size()) : copy;
+  return reduce_tensor(world(), tensor, reduction);
 }
 
 void Accelerator::print(std::string_view text) const {

@@ -291,15 +291,20 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
            tensors[next].device() == tensors[first].device() &&
            (next == first || bytes + tensors[next].nbytes() <= kLargestBytes)) {
       bytes += tensors[next].nbytes();
-      flat.push_back(tensors[next++].detach().reshape({-1}));
+      // As bytes, since Gloo does not know every dtype and copies them all the same.
+      flat.push_back(tensors[next++].detach().reshape({-1}).view(at::kByte));
     }
     std::vector<at::Tensor> whole{at::cat(flat)};
-    wait(group_->broadcast(whole), "a broadcast from rank 0");
+    if (bytes > 0) wait(group_->broadcast(whole), "a broadcast from rank 0");
     std::int64_t offset = 0;
     for (; first < next; ++first) {
       const at::Tensor& tensor = tensors[first];
-      if (rank_ != 0) tensor.detach().copy_(whole[0].narrow(0, offset, tensor.numel()).view(tensor.sizes()));
-      offset += tensor.numel();
+      const auto length = static_cast<std::int64_t>(tensor.nbytes());
+      if (rank_ != 0 && length > 0) {
+        const at::Tensor values = whole[0].narrow(0, offset, length).view(tensor.scalar_type());
+        tensor.detach().copy_(values.view(tensor.sizes()));
+      }
+      offset += length;
     }
   }
 }

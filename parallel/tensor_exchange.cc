@@ -1,0 +1,82 @@
+#include "parallel/tensor_exchange.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/view_as_real.h>
+
+#include <string>
+
+#include "hooks/error.h"
+#include "parallel/model_signature.h"
+
+namespace hookline {
+namespace {
+
+/// The tensor as its plain elements, contiguous, after all ranks have found that theirs match. Each rank gets to the agreement, so
+/// that all of them throw.
+at::Tensor agreed_tensor(World& world, const std::string& call, const at::Tensor& tensor, bool as_row) {
+  const char* const wrong = !tensor.defined()                 ? "undefined"
+                            : tensor.layout() != at::kStrided ? "sparse"
+                            : tensor.is_quantized()           ? "quantized"
+                                                              : nullptr;
+  const std::string name = "the tensor given to " + call;
+  at::Tensor plain;
+  if (!wrong) {
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous();
+    if (as_row && plain.dim() == 0) plain = plain.reshape({1});
+  }
+  agree_on_signature(world, {wrong ? SignatureLine{name, wrong} : signature_line(name, plain)});
+  if (wrong)
+    throw Error(call + "() takes a dense tensor, and this one is " + wrong +
+                ": give it a defined tensor, such as what to_dense() or dequantize() returns");
+  return plain;
+}
+
+/// Can Gloo and NCCL add up such elements?
+bool can_be_added(at::ScalarType type) {
+  switch (type) {
+    case at::kByte:
+    case at::kChar:
+    case at::kInt:
+    case at::kLong:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kFloat:
+    case at::kDouble:
+      return true;
+    default:
+      return at::isComplexType(type);
+  }
+}
+
+}  // namespace
+
+at::Tensor gather_tensor(World& world, const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor own = agreed_tensor(world, "gather", tensor, /*as_row=*/true);
+  if (own.numel() == 0) return at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(world.size()), own));
+  // As bytes, since Gloo does not know every dtype and copies them all the same.
+  const at::Tensor bytes = own.reshape({-1}).view(at::kByte);
+  std::vector<std::int64_t> sizes = own.sizes().vec();
+  sizes[0] *= world.size();
+  return at::cat(world.all_gather(bytes)).view(own.scalar_type()).view(sizes);
+}
+
+at::Tensor reduce_tensor(World& world, const at::Tensor& tensor, std::string_view reduction) {
+  if (reduction != "sum" && reduction != "mean") {
+    throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
+  }
+  const at::NoGradGuard no_grad;
+  const at::Tensor own = agreed_tensor(world, "reduce", tensor, /*as_row=*/false);
+  const at::ScalarType type = own.scalar_type();
+  if (!can_be_added(type))
+    throw Error("reduce() can't add up tensors of dtype " + std::string(c10::toString(type)) +
+                ", which the ranks' backend has no sum of: convert the tensor first, for example with "
+                "tensor.to(torch::" +
+                (at::isFloatingType(type) ? "kFloat" : "kLong") + "), or gather() it");
+  const at::Tensor copy = own.clone(at::MemoryFormat::Contiguous);
+  if (copy.numel() > 0) world.all_reduce(copy.is_complex() ? at::view_as_real(copy) : copy);
+  return reduction == "mean" ? copy.div(world.size()) : copy;
+}
+
+}  // namespace hookline

@@ -137,7 +137,7 @@ Accelerator Accelerator::from_env() {
 Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state_(std::make_shared<State>()) {
   state_->config = std::move(config);
   state_->world = std::move(world);
-  *state_->world->step_clock() = StepClock(state_->world->device());
+  state_->world->step_clock()->reset();
   state_->progress->step_clock = state_->world->step_clock();
   state_->shards = std::make_shared<ShardedParameters>(state_->world);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());

@@ -42,22 +42,54 @@ StepClock::Moment StepClock::now() noexcept {
   return moment;
 }
 
+void StepClock::reset() {
+  const std::lock_guard lock(mutex_);
+  is_off_ = false;
+  measured_ = {};
+}
+
+void StepClock::begin(const TimedPhase* timed, Phase phase) {
+  const std::lock_guard lock(mutex_);
+  under_way_.push_back({std::this_thread::get_id(), timed, phase});
+}
+
+void StepClock::end(const TimedPhase* timed) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(under_way_, [&](const UnderWay& each) { return each.timed == timed; });
+}
+
+std::optional<Phase> StepClock::phase_of_this_thread() const {
+  if (under_way_.empty()) return std::nullopt;
+  const auto own = std::find_if(under_way_.rbegin(), under_way_.rend(), [](const UnderWay& each) {
+    return each.thread == std::this_thread::get_id();
+  });
+  return own == under_way_.rend() ? under_way_.back().phase : own->phase;
+}
+
 void StepClock::add(Phase counts, Phase instead_of, const Moment& from, const Moment& to) {
   if (is_off_) return;
-  spans_.push_back({counts, instead_of, from, to});
-  if (spans_.size() >= kMostUnseen) collect();
+  measured_.spans.push_back({counts, instead_of, from, to});
+  if (measured_.spans.size() >= kMostUnseen) collect();
 }
 
 void StepClock::add_exposed(const Moment& from, const Moment& to) {
-  if (under_way_ && !*under_way_) return;
-  add(&PhaseSeconds::exposed_communication, under_way_.value_or(nullptr), from, to);
+  const std::lock_guard lock(mutex_);
+  const std::optional<Phase> phase = phase_of_this_thread();
+  if (phase && !*phase) return;
+  add(&PhaseSeconds::exposed_communication, phase.value_or(nullptr), from, to);
 }
 
 void StepClock::end_step() {
-  ++steps_;
   const Moment end = now();
-  add(nullptr, nullptr, std::exchange(last_end_, end), end);
+  const std::lock_guard lock(mutex_);
+  ++measured_.steps;
+  add(nullptr, nullptr, std::exchange(measured_.last_end, end), end);
   collect();
+}
+
+std::int64_t StepClock::steps() const {
+  const std::lock_guard lock(mutex_);
+  return measured_.steps;
 }
 
 bool StepClock::is_over(const Span& span) const {
@@ -72,58 +104,69 @@ double StepClock::seconds(const Span& span) const {
 }
 
 void StepClock::take(const Span& span) {
+  Measured& now = measured_;
   if (span.counts) {
     const double took = seconds(span);
-    step_.*span.counts += took;
-    if (span.instead_of) step_.*span.instead_of -= took;
+    now.step.*span.counts += took;
+    if (span.instead_of) now.step.*span.instead_of -= took;
     return;
   }
-  const PhaseSeconds whole = std::exchange(step_, {});
-  if (known_steps_++ == 0) return;
-  for (const Phase phase : kPhases) sum_.*phase += whole.*phase;
+  const PhaseSeconds whole = std::exchange(now.step, {});
+  if (now.known_steps++ == 0) return;
+  for (const Phase phase : kPhases) now.sum.*phase += whole.*phase;
   const double took = seconds(span);
-  sum_of_steps_ += took;
-  if (seconds_of_steps_.size() < kMostSteps) seconds_of_steps_.push_back(static_cast<float>(took));
+  now.sum_of_steps += took;
+  if (now.seconds_of_steps.size() < kMostSteps) now.seconds_of_steps.push_back(static_cast<float>(took));
 }
 
 void StepClock::collect() {
+  std::deque<Span>& spans = measured_.spans;
+  if (is_off_) spans.clear();  // by now(), which does not hold the lock
   try {
-    for (; !spans_.empty() && is_over(spans_.front()); spans_.pop_front()) take(spans_.front());
+    for (; !spans.empty() && is_over(spans.front()); spans.pop_front()) take(spans.front());
   } catch (const std::exception& error) {
+    spans.clear();
     give_up(error);
   }
 }
 
 void StepClock::give_up(const std::exception& error) {
-  turn_off();
+  is_off_ = true;
   log::debug(std::string("the times of steps are no longer measured: ") + error.what());
 }
 
 void StepClock::turn_off() {
+  const std::lock_guard lock(mutex_);
   is_off_ = true;
-  spans_.clear();
+  measured_.spans.clear();
 }
 
 std::optional<StepSeconds> StepClock::measured(std::chrono::milliseconds patience) {
   const auto last_look = std::chrono::steady_clock::now() + patience;
-  for (collect(); !spans_.empty() && std::chrono::steady_clock::now() < last_look; collect())
+  std::unique_lock lock(mutex_);
+  for (collect(); !measured_.spans.empty() && std::chrono::steady_clock::now() < last_look; collect()) {
+    lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (seconds_of_steps_.empty()) return std::nullopt;
-  const auto steps = static_cast<double>(known_steps_ - 1);
-  StepSeconds result{median_of(seconds_of_steps_), sum_of_steps_ / steps, sum_};
+    lock.lock();
+  }
+  if (measured_.seconds_of_steps.empty()) return std::nullopt;
+  const auto steps = static_cast<double>(measured_.known_steps - 1);
+  StepSeconds result{median_of(measured_.seconds_of_steps), measured_.sum_of_steps / steps, measured_.sum};
   for (const Phase phase : kPhases) result.phases.*phase /= steps;
   return result;
 }
 
-TimedPhase::TimedPhase(StepClock& clock, Phase phase)
-    : clock_(clock),
-      phase_(phase),
-      around_(std::exchange(clock.under_way_, phase)),
-      start_(phase ? clock.now() : StepClock::Moment()) {}
+TimedPhase::TimedPhase(StepClock& clock, Phase phase) : clock_(clock), phase_(phase) {
+  clock_.begin(this, phase);
+  if (phase) start_ = clock.now();
+}
 
 TimedPhase::~TimedPhase() {
-  clock_.under_way_ = around_;
-  if (phase_) clock_.add(phase_, nullptr, start_, clock_.now());
+  clock_.end(this);
+  if (!phase_) return;
+  const StepClock::Moment end = clock_.now();
+  const std::lock_guard lock(clock_.mutex_);
+  clock_.add(phase_, nullptr, start_, end);
 }
 
 }  // namespace hookline

@@ -4,12 +4,15 @@
 #include <c10/core/Device.h>
 #include <c10/core/Event.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 namespace hookline {
@@ -32,12 +35,20 @@ struct StepSeconds {
   PhaseSeconds phases;  // means
 };
 
+class TimedPhase;
+
 /// Measures a rank's steps: by the host's clock on the CPU; on a GPU, which the host runs ahead of, by events on the current
-/// stream, for which nothing waits. Used by one thread at a time; autograd's count as the one that waits for the backward.
+/// stream, for which nothing waits. Thread-safe: a phase is that of the thread that began it; autograd's own threads, which began
+/// none, count towards the phase that began last.
 /// Source: torch.cuda.Event(enable_timing=True).
 class StepClock {
  public:
   explicit StepClock(c10::Device device) : device_(device) {}
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
+
+  /// Forgets all that it measured, and measures again if it was turned off.
+  void reset();
 
   /// When whatever the device has been given so far is done.
   class Moment {
@@ -59,7 +70,7 @@ class StepClock {
 
   /// What was added since the last step is that step's. Of several optimizers' steps, the last one's ends it.
   void end_step();
-  std::int64_t steps() const { return steps_; }
+  std::int64_t steps() const;
 
   /// None before the second step is over. Waits for a GPU that has more to do, but no longer than `patience`: what is not over
   /// then is left out.
@@ -74,23 +85,37 @@ class StepClock {
     Phase counts, instead_of;  // none: from the end of a step to that of the next
     Moment from, to;
   };
-  void add(Phase counts, Phase instead_of, const Moment& from, const Moment& to);
+  /// A phase that has begun and not ended.
+  struct UnderWay {
+    std::thread::id thread;
+    const TimedPhase* timed;
+    Phase phase;
+  };
+  struct Measured {
+    std::deque<Span> spans;  // that are not known to be over, and those behind them
+    Moment last_end;
+    std::int64_t steps = 0, known_steps = 0;
+    PhaseSeconds step;  // of the first step that is not known
+    PhaseSeconds sum;   // of those that are
+    double sum_of_steps = 0;
+    std::vector<float> seconds_of_steps;
+  };
+  void begin(const TimedPhase* timed, Phase phase);
+  void end(const TimedPhase* timed);
+  void give_up(const std::exception& error);
   bool is_over(const Span& span) const;
   double seconds(const Span& span) const;
+  // With the lock held.
+  std::optional<Phase> phase_of_this_thread() const;
+  void add(Phase counts, Phase instead_of, const Moment& from, const Moment& to);
   void take(const Span& span);
   void collect();
-  void give_up(const std::exception& error);
 
   c10::Device device_;
-  bool is_off_ = false;
-  std::optional<Phase> under_way_;
-  std::deque<Span> spans_;  // that are not known to be over, and those behind them
-  Moment last_end_;
-  std::int64_t steps_ = 0, known_steps_ = 0;
-  PhaseSeconds step_;  // of the first step that is not known
-  PhaseSeconds sum_;   // of those that are
-  double sum_of_steps_ = 0;
-  std::vector<float> seconds_of_steps_;
+  std::atomic<bool> is_off_ = false;
+  mutable std::mutex mutex_;  // of all below
+  std::vector<UnderWay> under_way_;
+  Measured measured_;
 };
 
 /// Counts the time that it lives as a phase.
@@ -106,7 +131,6 @@ class TimedPhase {
  private:
   StepClock& clock_;
   Phase phase_;
-  std::optional<Phase> around_;
   StepClock::Moment start_;
 };
 

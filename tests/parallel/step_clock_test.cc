@@ -6,9 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -89,6 +91,54 @@ TEST(StepClock, CountsWaitingOutsideOfPhasesButNotWithinWhatCountsAsNone) {
   EXPECT_LE(seconds->phases.exposed_communication, first.count()) << "without the evaluation's";
   EXPECT_EQ(seconds->phases.forward, 0);
   EXPECT_EQ(seconds->phases.backward, 0);
+}
+
+TEST(StepClock, IsSharedByThreadsThatTrainAModelEach) {
+  constexpr int kSteps = 20'000;
+  StepClock clock(c10::kCPU);
+  const auto train = [&clock] {
+    for (int step = 0; step < kSteps; ++step) {
+      { const TimedPhase timed(clock, &PhaseSeconds::forward); }
+      {
+        const TimedPhase timed(clock, &PhaseSeconds::backward);
+        const TimedWait waiting(clock);
+      }
+      clock.end_step();
+    }
+  };
+  std::thread other(train);
+  train();
+  other.join();
+  EXPECT_EQ(clock.steps(), 2 * kSteps);
+  const auto seconds = clock.measured();
+  ASSERT_TRUE(seconds);
+  EXPECT_GT(seconds->phases.forward, 0);
+  EXPECT_GT(seconds->phases.exposed_communication, 0);
+}
+
+TEST(StepClock, ForgetsAPhaseThatEndsInAnotherThreadsPhase) {
+  StepClock clock(c10::kCPU);
+  clock.end_step();
+  std::optional<TimedPhase> own(std::in_place, clock, &PhaseSeconds::forward);
+  std::promise<void> begun, may_end;
+  std::thread other([&] {
+    const TimedPhase backward(clock, &PhaseSeconds::backward);
+    begun.set_value();
+    may_end.get_future().wait();
+  });
+  begun.get_future().wait();
+  own.reset();
+  may_end.set_value();
+  other.join();
+  {
+    const TimedWait waiting(clock);  // in no phase, since both have ended
+    pass(100);
+  }
+  clock.end_step();
+  const auto seconds = clock.measured();
+  ASSERT_TRUE(seconds);
+  EXPECT_GE(seconds->phases.exposed_communication, 0.100);
+  EXPECT_GE(seconds->phases.forward, 0) << "the waiting was not taken out of it";
 }
 
 // --- by events, on a device that does what it is given when the test says so -------------------------------------------

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "config/resolve.h"
@@ -16,7 +15,6 @@
 #include "parallel/checkpointer.h"
 #include "parallel/environment.h"
 #include "parallel/gradient_norm.h"
-#include "parallel/loader_state.h"
 #include "parallel/model_state.h"
 #include "parallel/optimizer_state.h"
 #include "parallel/rank_status.h"
@@ -25,6 +23,7 @@
 #include "parallel/sharded_parameters.h"
 #include "parallel/sharded_state.h"
 #include "parallel/tensor_exchange.h"
+#include "parallel/training_place.h"
 #include "parallel/uncaught.h"
 #include "parallel/wire_table.h"
 #include "tracking/of_config.h"
@@ -54,7 +53,7 @@ struct Accelerator::State {
   std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
   std::vector<std::shared_ptr<Engine>> models;
   std::shared_ptr<ShardedParameters> shards;
-  std::vector<std::shared_ptr<detail::EpochPlan>> loaders;
+  std::shared_ptr<TrainingPlace> place = std::make_shared<TrainingPlace>();
   std::vector<torch::optim::Optimizer*> optimizers;
   at::Tensor last_loss;  // given to backward()
   std::unique_ptr<Checkpointer> checkpointer;
@@ -63,8 +62,10 @@ struct Accelerator::State {
   std::optional<std::filesystem::path>
       run_folder;            // where it leaves what it has measured; of other ranks none
   bool has_stepped = false;  // any optimizer, in this process
+  bool told_of_repeated_samples = false;
 
   ~State() {
+    if (checkpointer) checkpointer->remind();
     StepClock& clock = *world->step_clock();
     if (run_folder && has_stepped)
       write_run_summary(*run_folder / kRunSummary, clock.steps(), clock.measured(), wire_reports(),
@@ -96,18 +97,32 @@ struct Accelerator::State {
     if (trackers) trackers->log(progress->steps, bytes_sent(), values);
   }
 
-  void after_step(bool last) {
+  void after_step(std::int64_t optimizer) {
     has_stepped = true;
+    const bool last = place->stepped(optimizer, progress->optimizers);
     if (last) world->step_clock()->end_step();  // what others have done before it is the same step's
     tell();
     for (const auto& model : models)
       if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});
-    if (!config.training.checkpoint_every_steps) return;
-    std::set<const void*> in_hand;
-    for (const auto& loader : loaders) {
-      if (loader->in_epoch()) in_hand.insert(loader.get());
-    }
-    checkpointer->step_done(last, std::move(in_hand));
+    checkpointer->step_done(last);
+  }
+
+  /// A sum or an average over `tensor`, a batch of the loader in hand, would count samples twice.
+  void warn_of_repeated_samples(const at::Tensor& tensor) {
+    const detail::EpochPlan* loader = place->loader_in_hand();
+    if (told_of_repeated_samples || !loader || !loader->at_last_batch()) return;
+    if (!tensor.defined() || tensor.dim() == 0) return;
+    const std::int64_t repeated = loader->repeated_samples();
+    if (repeated == 0 || tensor.size(0) != loader->last_batch_size()) return;
+    told_of_repeated_samples = true;
+    if (world->rank() != 0) return;
+    log::warning(
+        "gather: of the last batch of an epoch, " + std::to_string(repeated) +
+        (repeated == 1 ? " sample is" : " samples are") +
+        " there twice, since the loader gives each rank as many; an average counts them twice. The last "
+        "row of each of the last " +
+        std::to_string(std::min<std::int64_t>(repeated, world->size())) +
+        " ranks is one of them: leave those out, or make the loader with drop_last = true");
   }
 };
 
@@ -147,18 +162,21 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
     return std::any_of(now->models.begin(), now->models.end(),
                        [](const auto& model) { return model->wire_report().steps > 0; });
   };
-  state_->progress->after_step = [state = std::weak_ptr<State>(state_)](bool last) {
-    if (const auto now = state.lock()) now->after_step(last);
+  state_->progress->after_step = [state = std::weak_ptr<State>(state_)](std::int64_t optimizer) {
+    if (const auto now = state.lock()) now->after_step(optimizer);
   };
   const auto for_each_model = [state = std::weak_ptr<State>(state_)](void (Engine::*act)()) {
     if (const auto now = state.lock())
       for (const auto& model : now->models) (*model.*act)();
   };
-  state_->progress->before_step = [for_each_model] { for_each_model(&Engine::settle); };
+  state_->progress->before_step = [for_each_model, place = state_->place] {
+    place->trains();
+    for_each_model(&Engine::settle);
+  };
   state_->progress->after_zero_grad = [for_each_model] { for_each_model(&Engine::drop_gradients); };
   const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
-  state_->checkpointer =
-      std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted, state_->progress);
+  state_->checkpointer = std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted,
+                                                        state_->progress, state_->place);
   if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
     state_->run_folder = *folder;
   if (!state_->run_folder) state_->world->step_clock()->turn_off();  // nobody would see what it measures
@@ -262,6 +280,7 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
 void Accelerator::backward(const at::Tensor& loss) {
   const std::int64_t parts = config().training.gradient_accumulation_steps;
   state_->last_loss = loss.detach();
+  state_->place->trains();
   {
     const TimedPhase timed(*progress()->step_clock, &PhaseSeconds::backward);
     (parts > 1 ? loss / parts : loss).backward();
@@ -273,27 +292,33 @@ void Accelerator::backward(const at::Tensor& loss) {
     if (last) progress()->step_clock->add_exposed(*last, progress()->step_clock->now());
   }
   for (const auto& model : state_->models) model->release_gradient_views();
+  state_->checkpointer->backward_done();
 }
 
 void Accelerator::next_micro_step() {
   detail::TrainingProgress& now = *progress();
   ++now.micro_steps;
-  const auto& loaders = state_->loaders;
-  const bool epoch_ends =
-      std::any_of(loaders.begin(), loaders.end(), [](const auto& loader) { return loader->at_last_batch(); });
-  now.sync_gradients = epoch_ends || now.micro_steps == config().training.gradient_accumulation_steps;
+  state_->place->trains();
+  // A checkpoint of a run that accumulated more steps may have brought more than this one's.
+  now.sync_gradients =
+      state_->place->at_last_batch() || now.micro_steps >= config().training.gradient_accumulation_steps;
   if (now.sync_gradients) now.micro_steps = 0;
 }
 
 void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
-  plan->watch([state = std::weak_ptr<State>(state_), loader = plan.get()] {
-    if (const auto now = state.lock()) now->checkpointer->before_batch(loader);
-  });
-  state_->checkpointer->add(
-      {state_->checkpointer->next_name("loader"),
-       [plan, ranks = world_size()] { return save_position(*plan, ranks); },
-       [plan](const SavedPart& saved, Resumption& resumption) { load_position(*plan, saved, resumption); }});
-  state_->loaders.push_back(std::move(plan));
+  const auto before_batch = [state = std::weak_ptr<State>(state_), loader = plan.get()] {
+    const auto now = state.lock();
+    if (!now) return;
+    now->checkpointer->before_batch(loader);
+    now->place->loads(loader);
+  };
+  const auto skips = [state = std::weak_ptr<State>(state_)](std::int64_t passes) {
+    const auto now = state.lock();
+    return now && now->checkpointer->skips_done_passes(passes);
+  };
+  plan->watch({before_batch, skips});
+  state_->place->add(plan);
+  state_->checkpointer->add(std::move(plan));
 }
 
 void Accelerator::follow(torch::optim::Optimizer& optimizer) {
@@ -308,8 +333,8 @@ void Accelerator::follow(torch::optim::Optimizer& optimizer) {
        }});
 }
 
-void Accelerator::register_object(const std::string& name, detail::TensorAccess access) {
-  state_->checkpointer->add_object(name, std::move(access));
+void Accelerator::register_object(const std::string& name, detail::TensorAccess access, bool counts) {
+  state_->checkpointer->add_object(name, std::move(access), counts);
 }
 
 void Accelerator::prepared() { state_->checkpointer->prepared(); }
@@ -324,7 +349,10 @@ void Accelerator::load_state(const std::filesystem::path& folder) {
 }
 void Accelerator::end_training() { state_->checkpointer->finish(); }
 
-at::Tensor Accelerator::gather(const at::Tensor& tensor) { return gather_tensor(world(), tensor); }
+at::Tensor Accelerator::gather(const at::Tensor& tensor) {
+  state_->warn_of_repeated_samples(tensor);
+  return gather_tensor(world(), tensor);
+}
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduction) {
   return reduce_tensor(world(), tensor, reduction);

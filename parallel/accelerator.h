@@ -74,8 +74,8 @@ class Accelerator {
   void backward(const at::Tensor& loss);
 
   /// Runs `body` as one of gradient_accumulation_steps: only the last of them communicates gradients, and only there
-  /// do the prepared optimizer's step and zero_grad act. The last batch of a prepared loader's epoch ends a group of
-  /// steps early, as in Accelerate, so that no gradient is carried into the next epoch.
+  /// do the prepared optimizer's step and zero_grad act. The last batch of an epoch of the loader that is trained on ends a
+  /// group of steps early, as in Accelerate, so that no gradient is carried into the next epoch; no other loader's does.
   /// Takes the models that `body` trains, then `body`: accumulate(generator, critic, [&] { … }).
   template <class Module, class... ModelsThenBody>
   void accumulate(DistributedModule<Module>& model, ModelsThenBody&&... rest) {
@@ -85,12 +85,13 @@ class Accelerator {
   }
   bool sync_gradients() const;
 
-  /// Concatenates every rank's `tensor` along its first dimension, in the order of ranks; a scalar counts as [1].
-  /// Throws Error on every rank if shapes or dtypes differ.
+  /// Concatenates every rank's `tensor`, of any dtype, along its first dimension, in the order of ranks; a scalar counts as [1].
+  /// Throws Error on every rank if shapes or dtypes differ, or for a tensor that is sparse or quantized. Warns once of a batch
+  /// that holds samples twice, which the loader repeats so that all ranks have as many.
   at::Tensor gather(const at::Tensor& tensor);
 
-  /// The sum or the mean of every rank's `tensor`, as a new tensor. Throws Error for another `reduction`, and on
-  /// every rank if shapes or dtypes differ.
+  /// The sum or the mean of every rank's `tensor`, as a new tensor. Throws Error for another `reduction`, and on every rank if
+  /// shapes or dtypes differ, or for a dtype that the ranks can't add up: bool, int16, uint16 to uint64 and the 8-bit floats.
   at::Tensor reduce(const at::Tensor& tensor, std::string_view reduction = "sum");
 
   /// Prints a line on the main rank only.
@@ -130,10 +131,15 @@ class Accelerator {
   /// `name`: letters, digits, '_' and '-'. Throws Error for another name, and for one that is taken.
   template <class Object>
   void register_for_checkpointing(const std::string& name, Object& object) {
-    register_object(name, detail::access_to(object));
+    // A plain number, or an object with an archive, may be the program's count of its epochs.
+    constexpr bool counts = (std::is_integral_v<Object> && !std::is_same_v<Object, bool>) ||
+                            (detail::HasArchives<Object> && !std::is_same_v<Object, at::Tensor> &&
+                             !std::is_base_of_v<torch::optim::LRScheduler, Object>);
+    register_object(name, detail::access_to(object), counts);
   }
 
-  /// The last call: saves what [training] checkpoint_every_steps says is due, and waits until it is saved.
+  /// The last call, behind the training loop: if [training] checkpoint_every_steps is set, saves the end of the run whatever the
+  /// interval, and waits until it is saved. A run that resumes from there trains no further step, unless it is to take more.
   void end_training();
 
   /// Logs values of the main rank's, with the steps taken so far: a line of metrics.jsonl in the run's folder, where `hookline
@@ -169,7 +175,7 @@ class Accelerator {
   std::shared_ptr<Engine> make_sharded(std::shared_ptr<torch::nn::Module> module);
   void follow(std::shared_ptr<detail::EpochPlan> plan);
   void follow(torch::optim::Optimizer& optimizer);
-  void register_object(const std::string& name, detail::TensorAccess access);
+  void register_object(const std::string& name, detail::TensorAccess access, bool counts);
   void prepared();
   void next_micro_step();
   template <class Body>

@@ -1,9 +1,12 @@
 #include "parallel/checkpointer.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 #include <string>
 #include <utility>
@@ -11,6 +14,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/loader_state.h"
 #include "parallel/preemption.h"
 #include "parallel/random_state.h"
 #include "parallel/text_exchange.h"
@@ -43,8 +47,9 @@ void load_progress(detail::TrainingProgress& progress, const SavedPart& saved, R
 }  // namespace
 
 Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
-                           std::shared_ptr<detail::TrainingProgress> progress)
-    : world_(std::move(world)), config_(config), progress_(std::move(progress)) {
+                           std::shared_ptr<detail::TrainingProgress> progress,
+                           std::shared_ptr<TrainingPlace> place)
+    : world_(std::move(world)), config_(config), progress_(std::move(progress)), place_(std::move(place)) {
   if (config_.checkpoint_every_steps) {
     watch_for_preemption();
     const std::string problem = problem_of_any(*world_, "the checkpoints", [this] {
@@ -68,9 +73,9 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
        }});
-  last_saved_step_ = progress_->steps;
+  first_step_ = last_saved_step_ = progress_->steps;
   add({kRandomPart, [this] { return save_random(world_->device()); },
-       [this](const SavedPart&, Resumption&) { random_is_due_ = true; }});
+       [this](const SavedPart&, Resumption&) { first_batch_is_due_ = true; }});
 }
 
 CheckpointSaver& Checkpointer::saver() {
@@ -99,7 +104,16 @@ void Checkpointer::add(CheckpointPart part) {
   if (from_) restore(parts_.back());
 }
 
-void Checkpointer::add_object(const std::string& name, detail::TensorAccess access) {
+void Checkpointer::add(std::shared_ptr<detail::EpochPlan> loader) {
+  const std::string name = next_name("loader");
+  loaders_[name] = loader;
+  add({name, [loader, ranks = world_->size()] { return save_position(*loader, ranks); },
+       [this, loader](const SavedPart& saved, Resumption& resumption) {
+         load_position(*loader, saved, resumption, by_hand_);
+       }});
+}
+
+void Checkpointer::add_object(const std::string& name, detail::TensorAccess access, bool counts) {
   const std::string part = "object." + name;
   const bool fits = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '-';
@@ -111,6 +125,7 @@ void Checkpointer::add_object(const std::string& name, detail::TensorAccess acce
                   [&](const CheckpointPart& known) { return known.name == part; }))
     throw Error("register_for_checkpointing: '" + name +
                 "' is registered already: each object needs a name of its own");
+  if (counts) counts_.emplace_back(name, access);
   add({part,
        [access] {
          SavedPart saved;
@@ -144,16 +159,67 @@ void Checkpointer::restore_random() {
 }
 
 void Checkpointer::prepared() {
-  if (random_is_due_) restore_random();
+  if (first_batch_is_due_) restore_random();
 }
 
-void Checkpointer::before_batch(const void* loader) {
-  if (random_is_due_) {
-    restore_random();
-    random_is_due_ = false;
-    from_.reset();
+void Checkpointer::warn(const std::string& message) const {
+  if (world_->rank() == 0) log::warning(message);
+}
+
+/// A program that counts its epochs from 0 begins with those that are done; one that has restored its own count does not.
+bool Checkpointer::skips_done_passes(std::int64_t passes) {
+  const std::string advice =
+      ": begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)";
+  const auto is_count = [&](const auto& object) {
+    const at::Tensor value = object.second.save();
+    if (value.scalar_type() != at::kLong || value.dim() != 0) return true;  // may hold anything
+    const auto count = value.template item<std::int64_t>();
+    return count == passes || count == passes + 1;
+  };
+  const auto count = std::find_if(counts_.begin(), counts_.end(), is_count);
+  if (count != counts_.end()) {
+    warn("the run resumes behind " + std::to_string(passes) +
+         " loops over the training loader, and the program has not called loader.epoch(); '" + count->first +
+         "', which it registered, is taken for its count of epochs, so none of its loops is skipped" +
+         advice);
+    return false;
   }
-  if (in_hand_.contains(loader)) save_due();
+  if (world_->rank() == 0)
+    log::info("the program has not called loader.epoch(): its first " + std::to_string(passes) +
+              (passes == 1 ? " loop" : " loops") +
+              " over the training loader, done before the run resumed, get no batch; to leave them out" +
+              advice);
+  return true;
+}
+
+void Checkpointer::restore_before_first_batch(const detail::EpochPlan* loader) {
+  // Of evaluations that come first, nothing is to remain; without a loader that trains, any batch is the first.
+  bool trains = false, is_training = false;
+  std::int64_t skipped = 0;
+  for (const auto& [name, plan] : loaders_) {
+    trains = trains || plan->is_driver();
+    is_training = is_training || (plan->is_driver() && plan.get() == loader);
+    skipped += plan->skipped_passes();
+  }
+  if (trains && !(is_training && at::GradMode::is_enabled())) return;
+  for (const CheckpointPart& part : parts_) {
+    if (!from_->holds(part.name)) continue;
+    const auto found = loaders_.find(part.name);
+    // Loops that got no batch ran the rest of their bodies: a scheduler's step, for example.
+    const bool again =
+        found == loaders_.end() ? skipped > 0 : !found->second->is_driver() && !found->second->is_under_way();
+    if (again && part.name != kRandomPart) part.load(from_->part(part.name), resumption_);
+  }
+  resumption_.resets.clear();  // they have been told
+  restore_random();
+  first_batch_is_due_ = false;
+  from_.reset();
+}
+
+void Checkpointer::before_batch(const detail::EpochPlan* loader) {
+  if (first_batch_is_due_) restore_before_first_batch(loader);
+  // An evaluation over the same loader is part of what comes before the next batch.
+  if (waits_for_ == loader && at::GradMode::is_enabled()) save_due();
 }
 
 bool Checkpointer::is_due() const {
@@ -163,18 +229,28 @@ bool Checkpointer::is_due() const {
   return progress_->steps / every > last_saved_step_ / every;
 }
 
-void Checkpointer::step_done(bool last, std::set<const void*> loaders) {
+void Checkpointer::step_done(bool last) {
   look_for_preemption();
   if (!is_due()) return;
-  in_hand_ = std::move(loaders);
-  if (in_hand_.empty() && last) save_due();
+  waits_for_ = place_->active_loader();
+  if (!waits_for_ && last) save_due();
+}
+
+void Checkpointer::backward_done() {
+  if (!config_.checkpoint_every_steps || progress_->steps != first_step_) return;
+  if (++backwards_ != *config_.checkpoint_every_steps * config_.gradient_accumulation_steps) return;
+  warn("a checkpoint is due, since backward() has run " + std::to_string(backwards_) +
+       " times, but it can't be saved: no optimizer that prepare() returned has made a step, and checkpoints "
+       "are saved between their steps; call step() of the prepared optimizer");
 }
 
 void Checkpointer::save_due() {
-  in_hand_.clear();
+  waits_for_ = nullptr;
   last_saved_step_ = progress_->steps;
+  ++tries_;
   const std::filesystem::path folder = config_.checkpoint_dir;
-  const auto prune = [folder, keep = config_.checkpoint_keep_last, step = progress_->steps] {
+  const auto prune = [saves = saves_, folder, keep = config_.checkpoint_keep_last, step = progress_->steps] {
+    ++*saves;
     try {
       prune_checkpoints(folder, keep, step);
     } catch (const Error& error) {
@@ -246,23 +322,62 @@ CheckpointContent Checkpointer::content() const {
 }
 
 bool Checkpointer::save_state(const std::filesystem::path& folder) {
-  return saver().save(folder, content(), {});
+  ++tries_;
+  const bool saved = saver().save(folder, content(), {});
+  if (saved) ++*saves_;
+  return saved;
 }
 
 void Checkpointer::load_state(const std::filesystem::path& folder) {
   if (saver_) saver_->wait();
   go_on_from(OpenCheckpoint::open(*world_, folder));
+  by_hand_ = true;
   for (const CheckpointPart& part : parts_) restore(part);
+  by_hand_ = false;
+  for (const auto& [name, loader] : loaders_) {
+    if (const auto at = loader->position(); world_->rank() == 0 && loader->is_driver() && at.passes > 0)
+      log::info("the training loader resumes in epoch " + std::to_string(at.epoch) +
+                ": a loop over epochs begins at loader.epoch()");
+  }
   restore_random();
-  random_is_due_ = false;
+  first_batch_is_due_ = false;
   last_saved_step_ = progress_->steps;
-  in_hand_.clear();
+  waits_for_ = nullptr;
   from_.reset();
 }
 
 void Checkpointer::finish() {
-  if (!in_hand_.empty()) save_due();
+  if (config_.checkpoint_every_steps && progress_->steps != last_saved_step_) save_due();
   if (saver_) saver_->wait();
+}
+
+std::string Checkpointer::reason_for_none() const {
+  const std::int64_t steps = progress_->steps - first_step_;
+  if (tries_ > 0)
+    return "each of " + std::to_string(tries_) + " attempts failed, for the reasons that were logged then";
+  if (steps == 0)
+    return "no optimizer that prepare() returned has made a step; call step() of the prepared optimizer";
+  return "it took " + std::to_string(steps) + (steps == 1 ? " step" : " steps") +
+         ", fewer than up to the next checkpoint, and the program did not call accelerator.end_training(), "
+         "which saves the end";
+}
+
+void Checkpointer::remind() noexcept {
+  if (!config_.checkpoint_every_steps || std::uncaught_exceptions() > 0) return;
+  try {
+    if (!world_->watch().failure().empty()) return;
+    if (saver_) saver_->wait();
+    if (is_due()) {
+      warn("the checkpoint due at step " + std::to_string(progress_->steps) +
+           " was not saved: the program ended before its loader's next batch, and without "
+           "accelerator.end_training(), which saves the end; call it behind the training loop");
+    } else if (world_->rank() == 0 && *saves_ == 0 && (first_step_ == 0 || progress_->steps != first_step_)) {
+      warn("checkpoint_every_steps is " + std::to_string(*config_.checkpoint_every_steps) +
+           ", but the run has saved no checkpoint: " + reason_for_none());
+    }
+  } catch (const std::exception& error) {
+    log::debug(std::string("whether checkpoints were saved can't be said: ") + error.what());
+  }
 }
 
 }  // namespace hookline

@@ -1,13 +1,14 @@
 // When a run saves its state, and what it goes on from.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "parallel/open_checkpoint.h"
 #include "parallel/prepared_optimizer.h"
 #include "parallel/saved_part.h"
+#include "parallel/training_place.h"
 
 namespace hookline {
 
@@ -29,26 +31,33 @@ class Checkpointer {
   /// on from its newest whatever `resume` says. A collective call then. Throws Error: no checkpoint where one is named,
   /// or checkpoints of another run in the folder that this one would save to.
   Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
-               std::shared_ptr<detail::TrainingProgress> progress);
+               std::shared_ptr<detail::TrainingProgress> progress, std::shared_ptr<TrainingPlace> place);
 
   void add(CheckpointPart part);
+  void add(std::shared_ptr<detail::EpochPlan> loader);
   /// A second part of one `kind` is "KIND_1".
   std::string next_name(const std::string& kind) const;
 
-  /// Throws Error for a name that can't be one, or is taken.
-  void add_object(const std::string& name, detail::TensorAccess access);
+  /// `counts`: the program may count its epochs in it. Throws Error for a name that can't be one, or is taken.
+  void add_object(const std::string& name, detail::TensorAccess access, bool counts);
 
   /// After prepare(): what was restored can't be told from what random numbers it took to build it.
   void prepared();
-  /// A loader, known by `loader`, is about to load a batch.
-  void before_batch(const void* loader);
-  /// An optimizer has made a step. `last`: no other will in this iteration; `loaders`: those whose batch is in hand.
-  void step_done(bool last, std::set<const void*> loaders);
+  /// `loader` is about to load a batch.
+  void before_batch(const detail::EpochPlan* loader);
+  /// See detail::LoaderWatch.
+  bool skips_done_passes(std::int64_t passes);
+  /// An optimizer has made a step. `last`: no other will in this iteration.
+  void step_done(bool last);
+  /// accelerator.backward() has run.
+  void backward_done();
 
   bool save_state(const std::filesystem::path& folder);
   void load_state(const std::filesystem::path& folder);
-  /// Saves what is due and waits for it.
+  /// Saves the end of a run that keeps checkpoints, and waits for it.
   void finish();
+  /// The run ends: reminds, on rank 0, of a checkpoint that was due or that there is none, and says why.
+  void remind() noexcept;
 
  private:
   CheckpointSaver& saver();
@@ -60,6 +69,9 @@ class Checkpointer {
   void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
   void restore(const CheckpointPart& part);
   void restore_random();
+  void restore_before_first_batch(const detail::EpochPlan* loader);
+  void warn(const std::string& message) const;
+  std::string reason_for_none() const;
 
   std::shared_ptr<World> world_;
   TrainingConfig config_;
@@ -69,13 +81,22 @@ class Checkpointer {
   std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<OpenCheckpoint> from_;
   Resumption resumption_;
-  bool random_is_due_ = false;    // to be restored at the first batch
-  bool random_was_told_ = false;  // what of it is not restored
+  std::shared_ptr<TrainingPlace> place_;
+  std::map<std::string, std::shared_ptr<detail::EpochPlan>> loaders_;  // by the name of their part
+  std::vector<std::pair<std::string, detail::TensorAccess>> counts_;   // objects that may count epochs
+  bool first_batch_is_due_ = false;  // before which random numbers are restored
+  bool random_was_told_ = false;     // what of it is not restored
+  bool by_hand_ = false;             // load_state restores
+  std::int64_t first_step_ = 0;      // of this process
   std::int64_t last_saved_step_ = 0;
+  std::int64_t backwards_ = 0;  // before the first step
+  std::int64_t tries_ = 0;      // to save
+  std::shared_ptr<std::atomic<std::int64_t>> saves_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::int64_t next_look_ = 0, last_look_ = 0;  // steps at which ranks look for a preemption
   std::chrono::steady_clock::time_point last_look_at_ = std::chrono::steady_clock::now();
-  bool is_to_stop_ = false;        // all ranks save at this step and end
-  std::set<const void*> in_hand_;  // loaders whose batch the step that is due came from
+  bool is_to_stop_ = false;  // all ranks save at this step and end
+  const detail::EpochPlan* waits_for_ =
+      nullptr;  // to load its next batch, which is when what is due is saved
 };
 
 }  // namespace hookline

@@ -54,14 +54,20 @@ class DataLoader {
   DataLoader(Dataset dataset, const DataLoaderOptions& options)
       : state_(std::make_shared<State>(std::move(dataset), options)) {}
 
-  /// Starts an epoch: the first, the one given to set_epoch, or the one after the last.
+  /// Starts an epoch: the first, the one given to set_epoch, or the one after the last. It is the loop's place in the program
+  /// until its end, or until the iterator is destroyed, as `break` does. In a run that resumes, the loops that are done yield no
+  /// batch, so that a loop that counts epochs from 0 comes out right; unless the program has called epoch() before its first.
   Iterator begin() { return Iterator(state_, state_->plan.start_epoch()); }
   std::default_sentinel_t end() const { return {}; }
 
   /// Batches in one epoch of this rank.
   std::int64_t size() const { return state_->plan.batches(); }
-  /// The epoch being iterated, or the one that the next loop will be if none has begun.
-  std::int64_t epoch() const { return state_->plan.epoch(); }
+  /// The epoch being iterated, or the one that the next loop will be if none has begun: where a run that resumes is to begin
+  /// its loop, `for (auto epoch = loader.epoch(); epoch < epochs; ++epoch)`.
+  std::int64_t epoch() const {
+    state_->plan.asked_for_epoch();
+    return state_->plan.epoch();
+  }
   /// The epoch that the next loop will be; later loops count on from it.
   void set_epoch(std::int64_t epoch) { state_->plan.set_epoch(epoch); }
   /// Samples that this rank was handed, over all epochs, repeated ones of the padding included.
@@ -101,7 +107,8 @@ class DataLoader {
   std::shared_ptr<State> state_;
 };
 
-/// One pass over an epoch; it loads a batch when it gets there. Keeps the loader's state alive.
+/// One pass over an epoch; it loads a batch when it gets there. Copies share the pass, which ends with the last of them. Keeps
+/// the loader's state alive.
 template <class Dataset>
 class DataLoader<Dataset>::Iterator {
  public:
@@ -109,13 +116,14 @@ class DataLoader<Dataset>::Iterator {
   using value_type = BatchType;
   using difference_type = std::ptrdiff_t;
 
-  Iterator(std::shared_ptr<State> state, detail::EpochIndices epoch)
-      : state_(std::move(state)), indices_(std::move(epoch.indices)), next_(epoch.first) {
+  Iterator(std::shared_ptr<State> state, detail::EpochPass pass)
+      : next_(pass.first), pass_(std::make_shared<Pass>(std::move(state), std::move(pass))) {
     load();
   }
 
-  BatchType& operator*() const { return *batch_; }
-  BatchType* operator->() const { return &*batch_; }
+  /// Throws Error if the pass has no batch left, or none because it was done before the run resumed.
+  BatchType& operator*() const { return batch(); }
+  BatchType* operator->() const { return &batch(); }
   Iterator& operator++() {
     load();
     return *this;
@@ -124,23 +132,40 @@ class DataLoader<Dataset>::Iterator {
   friend bool operator==(const Iterator& iterator, std::default_sentinel_t) { return !iterator.batch_; }
 
  private:
-  void load() {
-    batch_.reset();
-    const c10::ArrayRef<std::size_t> batch = state_->plan.batch_at(indices_, next_);
-    if (batch.empty()) {
-      state_->plan.end_epoch();
-      return;
-    }
-    state_->plan.before_batch();
-    next_ += batch.size();
-    batch_ = detail::collate(state_->dataset.get_batch(batch), batch);
-    if (state_->device) detail::move_batch(*batch_, *state_->device);
-    state_->plan.consumed(batch.size());
+  struct Pass {
+    Pass(std::shared_ptr<State> state_in, detail::EpochPass pass)
+        : state(std::move(state_in)), number(pass.number), indices(std::move(pass.indices)) {}
+    ~Pass() { state->plan.leave(number); }
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+
+    std::shared_ptr<State> state;
+    std::int64_t number;
+    std::vector<std::size_t> indices;
+  };
+
+  BatchType& batch() const {
+    if (!batch_) detail::throw_no_batch(pass_->number == 0);
+    return *batch_;
   }
 
-  std::shared_ptr<State> state_;
-  std::vector<std::size_t> indices_;
+  void load() {
+    batch_.reset();
+    State& state = *pass_->state;
+    const c10::ArrayRef<std::size_t> batch = state.plan.batch_at(pass_->indices, next_);
+    if (batch.empty()) {
+      state.plan.end_epoch(pass_->number);
+      return;
+    }
+    state.plan.before_batch();
+    next_ += batch.size();
+    batch_ = detail::collate(state.dataset.get_batch(batch), batch);
+    if (state.device) detail::move_batch(*batch_, *state.device);
+    state.plan.consumed(pass_->number, batch.size());
+  }
+
   std::size_t next_ = 0;
+  std::shared_ptr<Pass> pass_;
   mutable std::optional<BatchType> batch_;
 };
 

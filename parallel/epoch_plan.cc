@@ -58,36 +58,106 @@ void EpochPlan::set_seed(std::uint64_t seed) {
 void EpochPlan::set_epoch(std::int64_t epoch) {
   if (epoch < 0)
     throw Error("hookline::data_loader: epoch is " + to_string(epoch) + ": it must be at least 0");
-  if (epoch != shard_.epoch) batches_to_skip_ = 0;
-  shard_.epoch = epoch;
-  epoch_is_set_ = true;
+  if (is_resumed_ && next_epoch_) {
+    // A program that names the epochs of its loops: those before the resumed one are done.
+    if (epoch < *next_epoch_ && passes_to_skip_ > 0) return;
+    passes_to_skip_ = 0;
+  }
+  if (!next_epoch_ || epoch != *next_epoch_) batches_to_skip_ = 0;
+  if (loop_ == Loop::left) loop_ = Loop::finished;
+  next_epoch_ = epoch;
 }
 
-EpochIndices EpochPlan::start_epoch() {
-  if (started_ && !epoch_is_set_) ++shard_.epoch;
+bool EpochPlan::skips_this_pass() {
+  if (passes_to_skip_ > 0 && skipped_passes_ == 0 && is_resumed_) {
+    const bool skips = !is_asked_ && watch_.skips_done_passes && watch_.skips_done_passes(passes_to_skip_);
+    if (!skips) passes_to_skip_ = 0;
+  }
+  if (passes_to_skip_ == 0) return false;
+  --passes_to_skip_;
+  ++skipped_passes_;
+  return true;
+}
+
+EpochPass EpochPlan::start_epoch() {
   started_ = true;
-  in_epoch_ = true;
-  epoch_is_set_ = false;
+  if (skips_this_pass()) return {};
+  if (iterated_ > 0) is_cycled_ = true;
+  if (next_epoch_) {
+    shard_.epoch = *next_epoch_;
+  } else if (loop_ != Loop::none) {
+    ++shard_.epoch;
+  }
+  next_epoch_.reset();
+  is_resumed_ = false;
+  loop_ = Loop::under_way;
   batches_consumed_ = std::exchange(batches_to_skip_, 0);
+  ++passes_;
+  ++iterated_;
   const std::vector<std::int64_t> indices = shard_indices(dataset_size_, shard_);
-  return {{indices.begin(), indices.end()},
+  return {++newest_,
+          {indices.begin(), indices.end()},
           static_cast<std::size_t>(batches_consumed_ * options_.batch_size)};
 }
 
-EpochPosition EpochPlan::position() const {
-  if (in_epoch_ && !at_last_batch()) return {shard_.epoch, batches_consumed_, samples_consumed_};
-  const bool is_next = in_epoch_ || (started_ && !epoch_is_set_);
-  return {shard_.epoch + (is_next ? 1 : 0), batches_to_skip_, samples_consumed_};
+void EpochPlan::consumed(std::int64_t pass, std::size_t samples) {
+  samples_consumed_ += static_cast<std::int64_t>(samples);
+  if (pass == newest_) ++batches_consumed_;
 }
 
-void EpochPlan::go_on_at(EpochPosition position) {
-  if (position.batches >= batches()) position = {position.epoch + 1, 0, position.samples_consumed};
-  shard_.epoch = position.epoch;
+void EpochPlan::end_epoch(std::int64_t pass) {
+  if (pass == newest_ && is_under_way()) loop_ = Loop::finished;
+}
+
+void EpochPlan::leave(std::int64_t pass) {
+  if (pass == 0) return;
+  --iterated_;
+  if (pass == newest_ && is_under_way()) loop_ = Loop::left;
+}
+
+EpochPosition EpochPlan::position() const {
+  const bool is_in_the_middle = is_under_way() || (loop_ == Loop::left && trains_);
+  if (is_in_the_middle && !all_handed_out())
+    return {shard_.epoch, batches_consumed_, samples_consumed_, passes_ - 1};
+  const bool follows = loop_ != Loop::none && !next_epoch_;
+  return {next_epoch_.value_or(shard_.epoch + (follows ? 1 : 0)), batches_to_skip_, samples_consumed_,
+          passes_};
+}
+
+void EpochPlan::resume_at(EpochPosition position, bool drives, bool by_hand) {
+  if (position.batches >= batches()) {
+    ++position.epoch;
+    ++position.passes;
+    position.batches = 0;
+  }
+  // A loader that this process has looped over before goes back, and its program's loop with it.
+  const bool is_first = passes_ == 0 || is_resumed_;
+  next_epoch_ = position.epoch;
   batches_to_skip_ = position.batches;
   batches_consumed_ = 0;
   samples_consumed_ = position.samples_consumed;
-  in_epoch_ = false;
-  epoch_is_set_ = true;
+  passes_ = position.passes;
+  passes_to_skip_ = is_first && drives && !by_hand ? position.passes : 0;
+  drives_ = trains_ = drives;
+  loop_ = Loop::none;
+  is_resumed_ = true;
+  is_asked_ = false;
+}
+
+void EpochPlan::trains(bool drives) {
+  trains_ = true;
+  drives_ = drives_ || drives;
+}
+
+std::int64_t EpochPlan::last_batch_size() const {
+  const std::int64_t samples = shard_size(dataset_size_, shard_);
+  return std::min(options_.batch_size, samples - (batches() - 1) * options_.batch_size);
+}
+
+std::int64_t EpochPlan::repeated_samples() const {
+  const std::int64_t samples = shard_size(dataset_size_, shard_);
+  if ((batches() - 1) * options_.batch_size + last_batch_size() < samples) return 0;  // they are dropped
+  return std::max<std::int64_t>(0, samples * shard_.world_size - dataset_size_);
 }
 
 c10::ArrayRef<std::size_t> EpochPlan::batch_at(const std::vector<std::size_t>& indices,

@@ -9,14 +9,17 @@ SavedPart save_position(const detail::EpochPlan& plan, int ranks) {
   SavedPart saved;
   saved.notes = {{"epoch", position.epoch},
                  {"samples", position.batches * plan.options().batch_size * ranks},
-                 {"samples_consumed", position.samples_consumed}};
+                 {"samples_consumed", position.samples_consumed},
+                 {"passes", position.passes},
+                 {"drives", plan.is_driver()}};
   return saved;
 }
 
-void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& resumption) {
+void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& resumption, bool by_hand) {
   detail::EpochPosition position;
   saved.notes.at("epoch").get_to(position.epoch);
   saved.notes.at("samples_consumed").get_to(position.samples_consumed);
+  position.passes = saved.notes.value("passes", position.epoch);
   const auto samples = saved.notes.at("samples").get<std::int64_t>();
   const std::int64_t batch = plan.options().batch_size * resumption.ranks;
   position.batches = samples / batch;
@@ -24,7 +27,7 @@ void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& 
     resumption.resets.push_back("the exact place in epoch " + std::to_string(position.epoch) + ": " +
                                 std::to_string(again) +
                                 " samples will be seen again, since batches are others");
-  plan.go_on_at(position);
+  plan.resume_at(position, saved.notes.value("drives", false), by_hand);
 }
 
 }  // namespace hookline

@@ -21,7 +21,7 @@ struct TrainingProgress {
   std::int64_t optimizers = 0;     // prepared so far
   std::shared_ptr<StepClock> step_clock = std::make_shared<StepClock>(c10::kCPU);
   std::function<void()> before_step, after_zero_grad;
-  std::function<void(bool last)> after_step;  // `last`: of the optimizers in the order of their preparation
+  std::function<void(std::int64_t optimizer)> after_step;  // from 1, in the order of their preparation
 };
 
 /// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
@@ -45,7 +45,7 @@ class PreparedOptimizer {
       optimizer_->step();
     }
     ++progress_->steps;
-    if (progress_->after_step) progress_->after_step(number_ == progress_->optimizers);
+    if (progress_->after_step) progress_->after_step(number_);
   }
 
   /// Drops gradients (they are undefined afterwards); also right with gradient_as_bucket_view.

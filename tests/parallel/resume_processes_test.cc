@@ -44,9 +44,9 @@ TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
                                                   ": checkpoint 'checkpoints/step_0000000" + steps + "'"),
                                     Not(HasSubstr("not restored")), Not(HasSubstr("passed over"))));
       EXPECT_EQ(ends_of(result), ends_without_a_stop(sets));
-      EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000028/model.safetensors"));
-      EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000024"));
-      EXPECT_FALSE(std::filesystem::exists(folder.path() / "checkpoints/step_00000020"));
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000030/model.safetensors"));
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000028"));
+      EXPECT_FALSE(std::filesystem::exists(folder.path() / "checkpoints/step_00000024"));
     }
   }
 }
@@ -79,13 +79,13 @@ TEST(ResumedRun, IsTheNextLaunchIfAsked) {
   EXPECT_EQ(mixed.exit_code, 2);
   EXPECT_EQ(
       mixed.err,
-      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of a run before (step_00000010): set "
+      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of a run before (step_00000013): set "
       "resume = \"auto\" in [training] to go on from the newest, or name another folder\n  checkpoint_dir: "
       "default\n");
   const ProcessResult result =
       run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("going on from step 10: "));
+  EXPECT_THAT(result.err, HasSubstr("going on from step 13: "));
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=30"})));
 }
 
@@ -102,7 +102,7 @@ TEST(ResumedRun, BeginsAgainWhereItWasToldToIfItIsKilledBeforeItsFirstSave) {
       mixed.err,
       "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints beyond step 5, where the run is to go "
       "on "
-      "(step_00000010), which a restart would take for its own: move them away, or name another folder\n"
+      "(step_00000011), which a restart would take for its own: move them away, or name another folder\n"
       "  checkpoint_dir: default\n");
   ProcessOptions options = launch_in(folder.path(), with(sets, {"training.checkpoint_dir=mine"}));
   options.environment["KILL_AT"] = "8";
@@ -193,7 +193,7 @@ TEST(ResumedRun, IsRefusedIfAllItsCheckpointsAreDamaged) {
   const TemporaryFolder folder;
   const std::vector<std::string> sets = {"training.checkpoint_every_steps=5"};
   ASSERT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=11"}))).exit_code, 0);
-  for (const std::string step : {"05", "10"})
+  for (const std::string step : {"05", "10", "11"})
     std::filesystem::resize_file(folder.path() / ("checkpoints/step_000000" + step + "/model.safetensors"),
                                  100);
   const ProcessResult result =
@@ -243,10 +243,23 @@ TEST(ResumedRun, IsRefusedIfItsFolderOfCheckpointsCanNotBeMade) {
             "  checkpoint_dir: from command line --set training.checkpoint_dir\n");
 }
 
+TEST(ResumedRun, TrainsNoFurtherStepOnceItHasEnded) {
+  const TemporaryFolder folder;
+  const auto sets = with(kPowerSgd, {"training.checkpoint_every_steps=1000", "training.max_steps=13"});
+  const ProcessResult first = run(launch_in(folder.path(), sets));
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("checkpoint 'checkpoints/step_00000013' saved at step 13"));
+  const ProcessResult again = run(launch_in(folder.path(), with(sets, {"training.resume=true"})));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, AllOf(HasSubstr("going on from step 13: "), Not(HasSubstr("saved at step")),
+                               Not(HasSubstr("warning"))));
+  EXPECT_EQ(ends_of(again), ends_of(first));
+}
+
 TEST(ResumedRun, PassesOverACheckpointThatWasDamaged) {
   const TemporaryFolder folder;
   const auto sets = std::vector<std::string>{"training.checkpoint_every_steps=5"};
-  ASSERT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=17"}))).exit_code, 0);
+  ASSERT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=15"}))).exit_code, 0);
   const auto checkpoints = folder.path() / "checkpoints";
   std::filesystem::resize_file(checkpoints / "step_00000015/optimizer.safetensors", 100);
   {

@@ -15,7 +15,7 @@ int main() {
   torch::optim::SGD sgd(net->parameters(), 0.5);
   auto [model, optimizer, loader] =
       accelerator.prepare(net, sgd, hookline::data_loader(Points(), {.batch_size = 32}));
-  for (int epoch = 0; epoch < 5 && !accelerator.should_stop(); ++epoch) {
+  for (auto epoch = loader.epoch(); epoch < 5 && !accelerator.should_stop(); ++epoch) {
     torch::Tensor loss;
     for (auto& batch : loader) {
       loss = torch::nll_loss(model->forward(batch.data), batch.target);
@@ -27,4 +27,5 @@ int main() {
     accelerator.print("epoch " + std::to_string(epoch) + ": loss " + std::to_string(loss.item<float>()));
     accelerator.log({{"loss", loss.item<double>()}});
   }
+  accelerator.end_training();
 }

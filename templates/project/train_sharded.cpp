@@ -26,7 +26,7 @@ int main() {
   torch::optim::AdamW adamw(net->parameters(), 0.003);
   auto [model, optimizer, loader] =
       accelerator.prepare(net, adamw, hookline::data_loader(Points(), {.batch_size = 32}));
-  for (int epoch = 0; epoch < 5 && !accelerator.should_stop(); ++epoch) {
+  for (auto epoch = loader.epoch(); epoch < 5 && !accelerator.should_stop(); ++epoch) {
     torch::Tensor loss;
     for (auto& batch : loader) {
       loss = torch::nll_loss(model->forward(batch.data), batch.target);
@@ -39,6 +39,7 @@ int main() {
     accelerator.print("epoch " + std::to_string(epoch) + ": loss " + std::to_string(loss.item<float>()));
     accelerator.log({{"loss", loss.item<double>()}});
   }
+  accelerator.end_training();
   // Every rank takes part in making the model whole; one of them saves it.
   model->summon_full_parameters([&, &net = net] {
     if (accelerator.is_main_process()) torch::save(net, "model.pt");

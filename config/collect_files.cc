@@ -12,6 +12,9 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
+constexpr std::size_t kDeepestIncludes = 32;  // each takes some of the stack
+constexpr std::size_t kMostFiles = 256;       // in all
+
 struct ReadFile {
   SourceText source;
   TomlDocument document;
@@ -144,6 +147,19 @@ class Files {
         error(source, include.place, "'" + name + "' can't be included: there is no such file",
               "looked for " + (name.empty() ? "" : file.string()) +
                   ", which counts from the folder of this file");
+      } else if (seen_.contains(real)) {
+        continue;
+      } else if (open_.size() > kDeepestIncludes) {
+        error(source, include.place, "'" + name + "' is included too deep",
+              "files include each other at most " + std::to_string(kDeepestIncludes) +
+                  " deep: include it in one of those above, such as " + open_.front().named.string());
+        collected_.incomplete = true;
+      } else if (seen_.size() == kMostFiles) {
+        error(source, include.place, "'" + name + "' is one file too many",
+              "a config consists of at most " + std::to_string(kMostFiles) +
+                  " files: put the values of several into one");
+        collected_.incomplete = true;
+        return;
       } else {
         read(file);
       }

@@ -86,6 +86,42 @@ TEST_F(Files, ThatCanNotBeIncludedAreNamed) {
               HasSubstr("sub/base.toml:2:1: error: unknown key 'comm_hok'"));
 }
 
+TEST_F(Files, IncludeEachOtherToALimitedDepth) {
+  const auto chain = [](int files) {
+    for (int i = 0; i < files; ++i)
+      TempFolder::write(std::to_string(i) + ".toml",
+                        i + 1 < files ? "include = [\"" + std::to_string(i + 1) + ".toml\"]\n"
+                                      : std::string("[training]\nseed = 7\n"));
+  };
+  chain(33);
+  const Resolution deep = resolve_file("0.toml");
+  EXPECT_EQ(deep.report(), "");
+  EXPECT_EQ(deep.config.training.seed, 7);
+  chain(8000);
+  EXPECT_EQ(
+      resolve_file("0.toml").report(),
+      "32.toml:1:11: error: '33.toml' is included too deep\n"
+      "  1 | include = [\"33.toml\"]\n"
+      "    |           ^~~~~~~~~~~ files include each other at most 32 deep: include it in one of those "
+      "above, such as 0.toml\n");
+}
+
+TEST_F(Files, AreLimitedInNumber) {
+  std::string names;
+  for (int i = 0; i < 256; ++i) {
+    const std::string name = std::to_string(i) + ".toml";
+    TempFolder::write(name, "[training]\nseed = " + std::to_string(i) + "\n");
+    names += (i ? ",\n\"" : "\"") + name + "\"";
+    if (i == 254) TempFolder::write("most.toml", "include = [" + names + "]\n");
+  }
+  EXPECT_EQ(resolve_file("most.toml").report(), "");
+  TempFolder::write("run.toml", "include = [" + names + "]\n");
+  EXPECT_THAT(resolve_file("run.toml").report(),
+              HasSubstr("run.toml:1:11: error: '255.toml' is one file too many\n"));
+  EXPECT_THAT(resolve_file("run.toml").report(),
+              HasSubstr(" a config consists of at most 256 files: put the values of several into one\n"));
+}
+
 TEST_F(Files, NameThePluginsOfTheirOwnFolder) {
   std::filesystem::create_directory("sub");
   TempFolder::write("sub/base.toml", "[ddp]\nplugins = [\"mine.so\"]\n");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 
 namespace hookline {
@@ -9,6 +10,26 @@ namespace {
 
 using Kind = Pickled::Kind;
 using Value = Pickled*;
+
+/// A few bytes of a pickle can double what there is, so its size says little about the memory that it takes.
+constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+constexpr std::size_t kMostDimensions = 64;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+
+/// Counts the memory that a pickle takes, and refuses one that takes more than any model's.
+class Budget {
+ public:
+  void spend(std::uint64_t bytes) {
+    if (bytes > left_)
+      throw PickleError("to read it takes more than " + std::to_string(kMostBytes >> 20) +
+                        " MiB of memory, which no list of a model's tensors does: it is damaged, or it holds "
+                        "more than a model");
+    left_ -= bytes;
+  }
+
+ private:
+  std::uint64_t left_ = kMostBytes;
+};
 
 /// The virtual machine that a pickle is a program for. Source: Lib/pickletools.py of CPython.
 class Machine {
@@ -27,10 +48,17 @@ class Machine {
 
  private:
   Value make(Kind kind) {
+    budget_.spend(sizeof(Pickled));
     made_.values.emplace_back().kind = kind;
     return &made_.values.back();
   }
+  /// Of this kind one stands for all.
+  Value other() {
+    if (!other_) other_ = make(Kind::other);
+    return other_;
+  }
   Value make_text(Kind kind, std::string text) {
+    budget_.spend(text.size());
     const Value value = make(kind);
     value->text = std::move(text);
     return value;
@@ -50,6 +78,7 @@ class Machine {
         take(8);
         break;
       case '(':
+        budget_.spend(2 * sizeof(std::size_t));
         marks_.push_back(stack_.size());
         break;
       case '0':
@@ -62,7 +91,7 @@ class Machine {
         push(top());
         break;
       case 'N':
-        push(make(Kind::other));
+        push(other());
         break;
       case 0x88:  // NEWTRUE
         push(make_number(1));
@@ -84,7 +113,7 @@ class Machine {
         break;
       case 'G':
         take(8);
-        push(make(Kind::other));
+        push(other());
         break;
       case 0x8c:  // SHORT_BINUNICODE
         push(make_text(Kind::text, std::string(take(number(1)))));
@@ -98,17 +127,17 @@ class Machine {
       case 'U':  // SHORT_BINSTRING
       case 'C':  // SHORT_BINBYTES
         take(number(1));
-        push(make(Kind::other));
+        push(other());
         break;
       case 'T':  // BINSTRING
       case 'B':  // BINBYTES
         take(number(4));
-        push(make(Kind::other));
+        push(other());
         break;
       case 0x8e:  // BINBYTES8
       case 0x96:  // BYTEARRAY8
         take(number(8));
-        push(make(Kind::other));
+        push(other());
         break;
       case '}':
         push(make(Kind::dictionary));
@@ -134,13 +163,13 @@ class Machine {
         break;
       case 'a': {
         const Value item = pop();
-        top()->items.push_back(item);
+        add_items(*top(), {item});
         break;
       }
       case 'e':
       case 0x90: {  // ADDITEMS
         const std::vector<Value> items = pop_to_mark();
-        top()->items.insert(top()->items.end(), items.begin(), items.end());
+        add_items(*top(), items);
         break;
       }
       case 's': {
@@ -175,6 +204,7 @@ class Machine {
       }
       case 0x93: {  // STACK_GLOBAL
         const std::vector<Value> names = pop_several(2);
+        budget_.spend(names[0]->text.size() + names[1]->text.size());
         push(make_text(Kind::global, names[0]->text + "." + names[1]->text));
         break;
       }
@@ -182,6 +212,7 @@ class Machine {
         const Value id = pop();
         const Value storage = make(Kind::other);
         if (id->items.size() > 2) {
+          budget_.spend(id->items[1]->text.size() + id->items[2]->text.size());
           storage->text = id->items[1]->text;
           storage->storage = id->items[2]->text;
         }
@@ -202,7 +233,7 @@ class Machine {
       case 'b': {
         const Value state = pop();
         // What an OrderedDict carries beside its entries is no entry.
-        if (top()->kind == Kind::object) top()->items.push_back(state);
+        if (top()->kind == Kind::object) add_items(*top(), {state});
         break;
       }
       default:
@@ -219,14 +250,38 @@ class Machine {
     if (global.text == "torch._utils._rebuild_parameter" && !given.empty()) return given[0];
     // storage, offset, size, stride, …
     if (global.text.starts_with("torch._utils._rebuild_tensor") && given.size() > 2) {
+      budget_.spend(given[0]->storage.size());
       const Value tensor = make_text(Kind::tensor, given[0]->text);
       tensor->storage = given[0]->storage + "@" + std::to_string(given[1]->number);
-      for (const Value size : given[2]->items) tensor->shape.push_back(size->number);
+      tensor->shape = shape_of(*given[2]);
       return tensor;
     }
     const Value object = make(Kind::object);
     object->items.push_back(arguments);
     return object;
+  }
+
+  /// Throws PickleError for what is no shape, or one that no machine holds.
+  std::vector<std::int64_t> shape_of(const Pickled& sizes) {
+    if (sizes.kind != Kind::sequence) throw PickleError("it holds a tensor without sizes");
+    if (sizes.items.size() > kMostDimensions)
+      throw PickleError("it holds a tensor of " + std::to_string(sizes.items.size()) +
+                        " dimensions, and a tensor has at most " + std::to_string(kMostDimensions));
+    budget_.spend(sizes.items.size() * sizeof(std::int64_t));
+    std::vector<std::int64_t> shape;
+    std::int64_t elements = 1;
+    for (const Value size : sizes.items) {
+      if (size->kind != Kind::number) throw PickleError("it holds a tensor with a size that is no number");
+      if (size->number < 0)
+        throw PickleError("it holds a tensor with a size of " + std::to_string(size->number) +
+                          ", and a size is 0 or more");
+      // A size of 0 hides what a product with the others would come to.
+      if (__builtin_mul_overflow(elements, std::max<std::int64_t>(size->number, 1), &elements) ||
+          elements > kMostElements)
+        throw PickleError("it holds a tensor of more elements than any machine holds (2^50 are the most)");
+      shape.push_back(size->number);
+    }
+    return shape;
   }
 
   std::string_view take(std::uint64_t count) {
@@ -245,10 +300,18 @@ class Machine {
     return result;
   }
 
-  /// Two's complement of `bytes` bytes; those beyond eight are of no shape.
+  /// Two's complement of `bytes` bytes; what does not fit into 64 bits is the largest or the smallest number that does.
   std::int64_t long_number(std::uint64_t bytes) {
     const std::string_view taken = take(bytes);
-    std::uint64_t result = !taken.empty() && (taken.back() & 0x80) ? ~std::uint64_t{0} : 0;
+    const bool is_negative = !taken.empty() && (taken.back() & 0x80);
+    std::uint64_t result = is_negative ? ~std::uint64_t{0} : 0;
+    for (std::size_t i = 7; i + 1 < taken.size(); ++i) {
+      const bool fits =
+          taken[i + 1] == (is_negative ? '\xff' : '\0') && static_cast<bool>(taken[7] & 0x80) == is_negative;
+      if (!fits)
+        return is_negative ? std::numeric_limits<std::int64_t>::min()
+                           : std::numeric_limits<std::int64_t>::max();
+    }
     for (std::size_t i = std::min<std::size_t>(taken.size(), 8); i-- > 0;)
       result = (result << 8) | static_cast<unsigned char>(taken[i]);
     return static_cast<std::int64_t>(result);
@@ -261,8 +324,12 @@ class Machine {
     return std::string(taken.substr(0, end));
   }
 
-  void push(Value value) { stack_.push_back(value); }
+  void push(Value value) {
+    if (stack_.size() == stack_.capacity()) budget_.spend(2 * sizeof(Value) * (stack_.size() + 1));
+    stack_.push_back(value);
+  }
   void push_sequence(std::vector<Value> items) {
+    budget_.spend(sizeof(Value) * items.size());
     const Value value = make(Kind::sequence);
     value->items = std::move(items);
     push(value);
@@ -298,16 +365,25 @@ class Machine {
     return values;
   }
 
+  void add_items(Pickled& list, const std::vector<Value>& values) {
+    budget_.spend(2 * sizeof(Value) * values.size());  // a vector that grows has up to twice what it needs
+    list.items.insert(list.items.end(), values.begin(), values.end());
+  }
+
   /// Keys and values in turn.
-  static void add_entries(Pickled& dictionary, const std::vector<Value>& values) {
+  void add_entries(Pickled& dictionary, const std::vector<Value>& values) {
     if (values.size() % 2) throw PickleError("it holds a key without a value");
+    budget_.spend(2 * sizeof(Value) * values.size());
     for (std::size_t i = 0; i < values.size(); i += 2)
       dictionary.entries.emplace_back(values[i], values[i + 1]);
   }
 
   void memo(std::uint64_t index) {
     if (index > memo_.size()) throw PickleError("it leaves out a number of its memo");
-    if (index == memo_.size()) memo_.push_back(nullptr);
+    if (index == memo_.size()) {
+      budget_.spend(2 * sizeof(Value));
+      memo_.push_back(nullptr);
+    }
     memo_[index] = top();
   }
   Value remembered(std::uint64_t index) const {
@@ -316,7 +392,9 @@ class Machine {
   }
 
   std::string_view left_;
+  Budget budget_;
   Pickle made_;
+  Value other_ = nullptr;
   std::vector<Value> stack_, memo_;
   std::vector<std::size_t> marks_;
 };

@@ -109,6 +109,56 @@ TEST(Pickle, SurvivesTenThousandMutations) {
   EXPECT_GT(read, 100) << "a changed name or number leaves a pickle";
 }
 
+std::string problem_of(const std::string& pickle) {
+  try {
+    parameter_shapes(read_pickle(kStart + pickle + "."));
+  } catch (const PickleError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+/// A tensor whose sizes are given as instructions.
+std::string tensor_of_sizes(const std::string& sizes) {
+  std::string text = tensor("FloatStorage", "\x07");
+  text.replace(text.find("(K\x07t"), 4, "(" + sizes + "t");
+  return text;
+}
+
+TEST(Pickle, RefusesSizesThatNoTensorHas) {
+  const std::string huge("\x8a\x08\0\0\0\0\0\0\0\x40", 10);  // 2^62
+  const std::string longer("\x8a\x09\0\0\0\0\0\0\0\0\x01", 11);
+  const std::string too_many =
+      "it holds a tensor of more elements than any machine holds (2^50 are the most)";
+  EXPECT_EQ(problem_of(tensor_of_sizes("K\x07")), "none");
+  EXPECT_EQ(problem_of(tensor_of_sizes(huge + "K\x04")), too_many);
+  EXPECT_EQ(problem_of(tensor_of_sizes("K" + std::string(1, '\0') + huge)), too_many) << "0 hides nothing";
+  EXPECT_EQ(problem_of(tensor_of_sizes(longer)), too_many) << "its last eight bytes alone are 0";
+  EXPECT_EQ(problem_of(tensor_of_sizes("J\xfb\xff\xff\xffK\x07")),
+            "it holds a tensor with a size of -5, and a size is 0 or more");
+  EXPECT_EQ(problem_of(tensor_of_sizes(text("five"))), "it holds a tensor with a size that is no number");
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += "K\x01";
+  EXPECT_EQ(problem_of(tensor_of_sizes(many)),
+            "it holds a tensor of 65 dimensions, and a tensor has at most 64");
+}
+
+TEST(Pickle, RefusesAFewBytesThatTakeAllMemory) {
+  const std::string too_much =
+      "to read it takes more than 256 MiB of memory, which no list of a model's tensors does: it is damaged, "
+      "or it holds more than a model";
+  std::string doubled = text("names");
+  for (int i = 0; i < 40; ++i) doubled += "2\x93";
+  EXPECT_EQ(problem_of(doubled), too_much) << "each instruction doubles a text";
+  // A long text as the type of many storages.
+  const std::string name(100'000, 'x');
+  std::string storages =
+      "(" + text("storage") + "c" + name + "\nm\n" + text("0") + "tq" + std::string(1, '\0');
+  for (int i = 0; i < 100'000; ++i) storages += "h" + std::string(1, '\0') + "Q";
+  EXPECT_EQ(problem_of(storages), too_much);
+  EXPECT_EQ(problem_of(std::string(3'000'000, ']')), too_much);
+}
+
 TEST(Pickle, IsNotRecursive) {
   EXPECT_THAT(
       parameter_shapes(read_pickle(kStart + std::string(1'000'000, ']') + std::string(999'999, 'a') + ".")),

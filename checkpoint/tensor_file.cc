@@ -1,7 +1,8 @@
 #include "checkpoint/tensor_file.h"
 
-#include <array>
+#include <algorithm>
 #include <bit>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -14,25 +15,155 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
+constexpr std::size_t kMostEntries = 1'000'000;
+constexpr std::size_t kMostDimensions = 64;
 const char* const kMetadata = "__metadata__";
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& problem) {
   throw Error("'" + file.string() + "' " + problem);
 }
 
-TensorRow row_of(const std::filesystem::path& file, const std::string& name, const nlohmann::json& json,
-                 std::uint64_t data_bytes) {
-  TensorRow row{name, json.at("dtype").get<std::string>(), json.at("shape").get<std::vector<std::uint64_t>>(),
-                0, 0};
-  std::tie(row.begin, row.end) = json.at("data_offsets").get<std::pair<std::uint64_t, std::uint64_t>>();
+/// Takes a header's JSON as it comes, so that memory goes to what a header may hold and to nothing else: JSON that is merely
+/// valid takes up to 75 bytes of memory for one of its own.
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit HeaderReader(TensorFileHeader& header) : header_(header) {}
+
+  /// Why the JSON is not a header; empty if it is.
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return refuse("null stands where it has no meaning"); }
+  bool boolean(bool) override { return refuse("true or false stands where it has no meaning"); }
+  bool number_integer(number_integer_t) override { return refuse("a number is below 0"); }
+  bool number_float(number_float_t, const string_t&) override { return refuse("a number is no integer"); }
+  bool binary(binary_t&) override { return refuse("it holds bytes"); }
+
+  bool number_unsigned(number_unsigned_t number) override {
+    if (place_ == Place::shape) {
+      if (row_.shape.size() == kMostDimensions)
+        return refuse("a tensor has more than " + std::to_string(kMostDimensions) + " dimensions");
+      row_.shape.push_back(number);
+      return true;
+    }
+    if (place_ != Place::offsets) return refuse("a number stands where it has no meaning");
+    if (offsets_ == 2) return refuse("data_offsets has more than two numbers");
+    (offsets_++ == 0 ? row_.begin : row_.end) = number;
+    return true;
+  }
+
+  bool string(string_t& text) override {
+    if (place_ == Place::metadata) {
+      header_.metadata[key_] = std::move(text);
+      return true;
+    }
+    if (place_ != Place::tensor || key_ != "dtype") return refuse("a string stands where it has no meaning");
+    row_.dtype = std::move(text);
+    has_dtype_ = true;
+    return true;
+  }
+
+  bool start_object(std::size_t) override {
+    if (place_ == Place::outside) {
+      place_ = Place::header;
+    } else if (place_ == Place::header && key_ == kMetadata) {
+      place_ = Place::metadata;
+    } else if (place_ == Place::header) {
+      place_ = Place::tensor;
+      row_ = TensorRow{std::move(key_), "", {}, 0, 0};
+      has_dtype_ = has_shape_ = false;
+      offsets_ = 0;
+    } else {
+      return refuse("an object stands where it has no meaning");
+    }
+    return true;
+  }
+
+  bool end_object() override {
+    if (place_ == Place::tensor) {
+      if (!has_dtype_ || !has_shape_ || offsets_ != 2)
+        return refuse("a tensor lacks its dtype, its shape or its two data_offsets");
+      header_.tensors.push_back(std::move(row_));
+    }
+    place_ = place_ == Place::header ? Place::outside : Place::header;
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (place_ == Place::tensor && key_ == "shape") {
+      place_ = Place::shape;
+      row_.shape.clear();
+      has_shape_ = true;
+    } else if (place_ == Place::tensor && key_ == "data_offsets") {
+      place_ = Place::offsets;
+      offsets_ = 0;
+    } else {
+      return refuse("an array stands where it has no meaning");
+    }
+    return true;
+  }
+
+  bool end_array() override {
+    place_ = Place::tensor;
+    return true;
+  }
+
+  bool key(string_t& name) override {
+    if (place_ != Place::tensor && ++entries_ > kMostEntries)
+      return refuse("it has more than " + std::to_string(kMostEntries) + " entries");
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    return refuse(error.what());
+  }
+
+ private:
+  enum class Place { outside, header, metadata, tensor, shape, offsets };
+
+  bool refuse(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+
+  TensorFileHeader& header_;
+  std::string problem_, key_;
+  Place place_ = Place::outside;
+  TensorRow row_;
+  bool has_dtype_ = false, has_shape_ = false;
+  std::size_t offsets_ = 0, entries_ = 0;
+};
+
+void check_row(const std::filesystem::path& file, const TensorRow& row, std::uint64_t data_bytes) {
   std::uint64_t bytes = dtype_bytes(row.dtype);
   if (bytes == 0)
-    fail(file, "holds '" + name + "' as " + row.dtype + ", a dtype that hookline does not read");
+    fail(file, "holds '" + row.name + "' as " + row.dtype + ", a dtype that hookline does not read");
   bool fits = true;
-  for (const std::uint64_t size : row.shape) fits = fits && !__builtin_mul_overflow(bytes, size, &bytes);
+  for (const std::uint64_t size : row.shape) {
+    // A size of 0 hides what a product with the others would come to.
+    fits = fits && size <= std::numeric_limits<std::int64_t>::max() &&
+           !__builtin_mul_overflow(bytes, size, &bytes);
+  }
   if (!fits || row.begin > row.end || row.end > data_bytes || row.end - row.begin != bytes)
-    fail(file, "is cut short or damaged: the bytes of '" + name + "' are not where its header says");
-  return row;
+    fail(file, "is cut short or damaged: the bytes of '" + row.name + "' are not where its header says");
+}
+
+/// As the format demands. A file in which a million tensors have the same bytes would take a million times its size to read.
+void check_apart(const std::filesystem::path& file, const std::vector<TensorRow>& tensors) {
+  std::vector<const TensorRow*> in_order;
+  for (const TensorRow& row : tensors) in_order.push_back(&row);
+  std::sort(in_order.begin(), in_order.end(),
+            [](const TensorRow* a, const TensorRow* b) { return a->name < b->name; });
+  for (std::size_t i = 1; i < in_order.size(); ++i)
+    if (in_order[i]->name == in_order[i - 1]->name)
+      fail(file, "is damaged: its header names '" + in_order[i]->name + "' twice");
+  std::sort(in_order.begin(), in_order.end(), [](const TensorRow* a, const TensorRow* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  for (std::size_t i = 1; i < in_order.size(); ++i)
+    if (in_order[i]->begin < in_order[i - 1]->end)
+      fail(file, "is damaged: '" + in_order[i - 1]->name + "' and '" + in_order[i]->name +
+                     "' have bytes in common");
 }
 
 }  // namespace
@@ -57,19 +188,11 @@ TensorFileHeader read_tensor_header(const std::filesystem::path& file) {
   stream.read(text.data(), static_cast<std::streamsize>(length));
   TensorFileHeader header;
   header.data_begin = sizeof length + length;
-  try {
-    const auto rows = nlohmann::ordered_json::parse(text);
-    for (const auto& [name, row] : rows.items()) {
-      if (name == kMetadata) {
-        header.metadata = row.get<std::map<std::string, std::string>>();
-      } else {
-        header.tensors.push_back(row_of(file, name, row, file_bytes - header.data_begin));
-      }
-    }
-  } catch (const nlohmann::json::exception& problem) {
-    fail(file,
-         std::string("is no safetensors file, or is damaged: its header can't be read: ") + problem.what());
-  }
+  HeaderReader reader(header);
+  if (!nlohmann::json::sax_parse(text, &reader))
+    fail(file, "is no safetensors file, or is damaged: its header can't be read: " + reader.problem());
+  for (const TensorRow& row : header.tensors) check_row(file, row, file_bytes - header.data_begin);
+  check_apart(file, header.tensors);
   return header;
 }
 

@@ -49,6 +49,20 @@ std::string address_by_slurm(const std::string& host) {
   return host;
 }
 
+/// May the scheduler say it? A file is the same on all nodes, and may have been written on a machine that is none of them; who
+/// gives a value on the command line or in a variable means this job.
+bool yields(const RunConfig& config, const std::string& key) {
+  return config.origins.at(key).kind <= OriginKind::file;
+}
+
+/// What the file said and no longer counts, if that is something else.
+void tell_what_won(const RunConfig& config, const std::string& key, const std::string& former,
+                   const std::string& value, const std::string& from) {
+  if (!is_given(config, key) || former == value) return;
+  log::info(key + " is " + value + ", by " + from + ", which overrides " + former + " (" +
+            origin_text(config.origins.at(key)) + "); --set " + key + "=VALUE overrides both");
+}
+
 }  // namespace
 
 bool complete_by_scheduler(RunConfig& config) {
@@ -68,12 +82,17 @@ bool complete_by_scheduler(RunConfig& config) {
     came_from("launch.nnodes", place->nodes_from);
   }
   if (NodeCount::parse(config.launch.nnodes)->most == 1) return true;
-  if (!is_given(config, "launch.node_rank")) {
+  if (yields(config, "launch.node_rank")) {
+    const auto& former = config.launch.node_rank;
+    tell_what_won(config, "launch.node_rank", former ? std::to_string(*former) : "auto",
+                  std::to_string(place->node_rank), place->rank_from);
     config.launch.node_rank = place->node_rank;
     came_from("launch.node_rank", place->rank_from);
   }
-  if (!is_given(config, "rendezvous.main_address") && !place->main_address.empty()) {
+  if (yields(config, "rendezvous.main_address") && !place->main_address.empty()) {
     if (place->scheduler == kSlurm) place->main_address = address_by_slurm(place->main_address);
+    tell_what_won(config, "rendezvous.main_address", config.rendezvous.main_address, place->main_address,
+                  place->address_from);
     config.rendezvous.main_address = place->main_address;
     came_from("rendezvous.main_address", place->address_from);
   }

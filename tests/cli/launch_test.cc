@@ -521,5 +521,31 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
   EXPECT_THAT(sandbox.run({"launch", "--set", "logging.level=warning", "/bin/true"}).err, "");
 }
 
+TEST(Launch, MeetsWhereTheSchedulerSaysAndNotWhereTheFileDoes) {
+  const Sandbox sandbox;
+  sandbox.script("train", "exit 0\n");
+  sandbox.folder.write("run.toml", "[launch]\nnnodes = 2\n[rendezvous]\nmain_address = \"login.example\"\n");
+  testing::ProcessOptions options =
+      sandbox.options({"launch", "--config", "run.toml", "--dry-run", "./train"});
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"OMPI_COMM_WORLD_SIZE", "2"},
+                                                        {"OMPI_COMM_WORLD_RANK", "0"},
+                                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                                        {"PMIX_NAMESPACE", "7"}})
+    options.environment[name] = value;
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err,
+            "hookline: rendezvous.main_address is 127.0.0.1, by OMPI_COMM_WORLD_LOCAL_SIZE, which overrides "
+            "login.example (from file run.toml:4:1); --set rendezvous.main_address=VALUE overrides both\n"
+            "hookline: Open MPI: node 0 of 2, which meet at 127.0.0.1\n");
+  EXPECT_THAT(result.out, HasSubstr("MASTER_ADDR=127.0.0.1\n"));
+
+  // Who names it for this job means it.
+  options.arguments.insert(options.arguments.begin() + 1, {"--set", "rendezvous.main_address=localhost"});
+  const ProcessResult given = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(given.err, "hookline: Open MPI: node 0 of 2, which meet at localhost\n");
+}
+
 }  // namespace
 }  // namespace hookline

@@ -11,11 +11,13 @@
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
+#include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/overrides.h"
+#include "launcher/cli/plan.h"
 #include "launcher/cli/scheduler_flags.h"
 #include "launcher/cli/unread_config.h"
 #include "launcher/cli/verb_parser.h"
@@ -116,8 +118,18 @@ std::string own_program() {
   return error ? "hookline" : self.string();
 }
 
-std::string slurm_script(const Request& request, const std::vector<std::string>& command,
-                         const fs::path& log) {
+/// A line that asks for a GPU a rank, if ranks use any; none if an argument of the user's asks for some.
+std::string gpus_line(const Request& request, const LaunchConfig& launch) {
+  const bool uses_gpus =
+      launch.device == "cuda" || launch.backend == "nccl" || (launch.device == "auto" && visible_gpus() > 0);
+  for (const std::string& argument : request.scheduler_arguments)
+    if (argument.starts_with("--gpus") || argument.starts_with("--gres") || argument.starts_with("-G"))
+      return "";
+  return uses_gpus ? "#SBATCH --gres=gpu:" + std::to_string(ranks_of(launch)) : "";
+}
+
+std::string slurm_script(const Request& request, const LaunchConfig& launch,
+                         const std::vector<std::string>& command, const fs::path& log) {
   std::string arguments;
   for (const std::string& argument : request.scheduler_arguments)
     arguments += (arguments.empty() ? "" : "\n") + ("#SBATCH " + argument);
@@ -126,6 +138,8 @@ std::string slurm_script(const Request& request, const std::vector<std::string>&
                {"nodes", std::to_string(request.nodes)},
                {"log", log.string()},
                {"warning_seconds", std::to_string(request.warning_seconds)},
+               {"cpus", std::to_string(ranks_of(launch) * launch.omp_num_threads.value_or(1))},
+               {"gpus", gpus_line(request, launch)},
                {"scheduler_arguments", arguments},
                {"command", shell_line(command)}});
 }
@@ -163,7 +177,7 @@ std::string submit_to_slurm(const fs::path& script, Signals& signals) {
 int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {
   const fs::path folder = "hookline-runs";
   const fs::path log = folder / "slurm-%j.log";
-  const std::string script = slurm_script(request, command, log);
+  const std::string script = slurm_script(request, config.launch, command, log);
   tell_of_preemption(request, config);
   if (request.print) {
     std::cout << script << std::flush;

@@ -54,12 +54,14 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
       "#SBATCH --job-name=train\n"
       "#SBATCH --nodes=3\n"
       "#SBATCH --ntasks-per-node=1\n"
+      "#SBATCH --cpus-per-task=1\n"
       "#SBATCH --output=hookline-runs/slurm-%j.log\n"
       "#SBATCH --open-mode=append\n"
       "#SBATCH --requeue\n"
       "#SBATCH --signal=USR1@120\n"
       "#SBATCH --time=02:00:00\n"
-      "srun --ntasks-per-node=1 " HOOKLINE_BINARY
+      "# srun does not take the number of CPUs from the job by itself.\n"
+      "srun --ntasks-per-node=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" " HOOKLINE_BINARY
       " launch --config run.toml --set ddp.comm_hook=fp16 --set training.resume=auto ./train --name 'a b'\n"
       "code=$?\n"
       "# Ranks that were warned in time have saved their state: the job goes on from there.\n"
@@ -68,6 +70,21 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
       "fi\n"
       "exit $code\n");
   EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
+TEST_F(Submit, AsksSlurmForWhatTheRanksNeed) {
+  const auto script = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--scheduler", "slurm", "--print", "--set", "launch.processes_per_node=4"});
+    more.push_back("./train");
+    return run(more).out;
+  };
+  EXPECT_THAT(script({}),
+              ::testing::AllOf(HasSubstr("#SBATCH --cpus-per-task=4\n"), ::testing::Not(HasSubstr("gpu"))));
+  EXPECT_THAT(script({"--set", "launch.omp_num_threads=3"}), HasSubstr("#SBATCH --cpus-per-task=12\n"));
+  EXPECT_THAT(script({"--set", "launch.device=cuda"}), HasSubstr("#SBATCH --gres=gpu:4\n"));
+  EXPECT_THAT(
+      script({"--set", "launch.device=cuda", "--scheduler-arg=--gpus-per-node=a100:4"}),
+      ::testing::AllOf(HasSubstr("#SBATCH --gpus-per-node=a100:4\n"), ::testing::Not(HasSubstr("gres"))));
 }
 
 TEST_F(Submit, PrintsTheLineOfMpirun) {
@@ -107,10 +124,10 @@ TEST_F(Submit, TakesATemplateOfOnesOwn) {
   EXPECT_EQ(run({"--scheduler", "slurm", "--print", "--nodes", "2", "--template", "mine", "./train"}).out,
             "run " HOOKLINE_BINARY " launch ./train on 2\nuser $USER ${nodes\n");
   sandbox.folder.write("bad", "one\n#SBATCH --nodes=${node}\n");
-  expect_refused(
-      {"--scheduler", "slurm", "--print", "--template", "bad", "./train"},
-      "the template 'bad', line 2: there is no ${node}; known are ${command}, ${log}, ${name}, ${nodes}, "
-      "${scheduler_arguments}, ${warning_seconds}");
+  expect_refused({"--scheduler", "slurm", "--print", "--template", "bad", "./train"},
+                 "the template 'bad', line 2: there is no ${node}; known are ${command}, ${cpus}, ${gpus}, "
+                 "${log}, ${name}, ${nodes}, "
+                 "${scheduler_arguments}, ${warning_seconds}");
   expect_refused({"--scheduler", "slurm", "--print", "--template", "none", "./train"},
                  "'none' can't be read: No such file or directory");
 }

@@ -249,6 +249,8 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
   ShardedOptions options;
   options.reshard_after_forward = wanted.sharding_strategy == "full_shard";
   if (wanted.comm_hook != "no") options.wire = wanted.comm_hook == "fp16" ? at::kHalf : at::kBFloat16;
+  for (torch::optim::Optimizer* optimizer : state_->optimizers)
+    expect_it_takes_pieces(*optimizer, module->parameters(), is_main_process());
   const auto sharded = Sharded::make(world_ptr(), std::move(module), options);
   const std::shared_ptr<ShardedParameters> shards = state_->shards;
   for (const auto& flat : sharded->flat_parameters()) {
@@ -322,6 +324,7 @@ void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
 }
 
 void Accelerator::follow(torch::optim::Optimizer& optimizer) {
+  expect_it_takes_pieces(optimizer, state_->shards->parameters(), is_main_process());
   state_->optimizers.push_back(&optimizer);
   for (const auto& group : optimizer.param_groups())
     cut_optimizer(optimizer, *state_->shards, group.params());

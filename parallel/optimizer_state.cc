@@ -3,14 +3,18 @@
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
+#include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "hooks/error.h"
+#include "hooks/log.h"
 #include "parallel/byte_tensor.h"
 
 namespace hookline {
@@ -304,6 +308,28 @@ void cut_optimizer(optim::Optimizer& optimizer, const ShardedParameters& shards,
     if (!shards.contains(parameter)) continue;
     const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
     if (state != optimizer.state().end()) kind.cut(*state->second, parameter, shards);
+  }
+}
+
+void expect_it_takes_pieces(optim::Optimizer& optimizer, const std::vector<at::Tensor>& sharded, bool warns) {
+  std::set<const void*> keys;
+  for (const at::Tensor& parameter : sharded) keys.insert(parameter.unsafeGetTensorImpl());
+  const auto steps_one = [&](const optim::OptimizerParamGroup& group) {
+    return std::any_of(group.params().begin(), group.params().end(), [&](const at::Tensor& parameter) {
+      return keys.contains(parameter.unsafeGetTensorImpl());
+    });
+  };
+  if (std::none_of(optimizer.param_groups().begin(), optimizer.param_groups().end(), steps_one)) return;
+  if (is_a<optim::LBFGS>(optimizer)) {
+    throw Error(
+        "LBFGS can't train a sharded model: it computes with all gradients at once, and each rank holds a "
+        "piece "
+        "of them. Use SGD, Adam, AdamW, Adagrad or RMSprop, or set [fsdp] sharding_strategy = \"no_shard\"");
+  }
+  if (warns && kind_of(optimizer).save == save_archive) {
+    log::warning(
+        "an optimizer of the program's own steps a sharded model: it is given this rank's piece of each "
+        "parameter, flat, which is right only if it treats every element by itself");
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <vector>
+
 #include "parallel/saved_part.h"
 #include "parallel/sharded_parameters.h"
 
@@ -17,6 +19,11 @@ SavedPart save_optimizer(torch::optim::Optimizer& optimizer, const ShardedParame
 /// optimizer that has made steps, or is Adagrad, before the model was sharded. Of the kinds named above; others see to it.
 void cut_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters& shards,
                    const std::vector<at::Tensor>& parameters);
+
+/// Throws Error if the optimizer steps any of the `sharded` parameters and computes with whole ones, as LBFGS does. Of one that
+/// hookline does not know, `warns` says that it may.
+void expect_it_takes_pieces(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& sharded,
+                            bool warns);
 
 /// Throws Error if `saved` is of an optimizer of another kind, or of other parameters.
 void load_optimizer(torch::optim::Optimizer& optimizer, const SavedPart& saved, const std::string& checkpoint,

@@ -20,6 +20,12 @@ bool ShardedParameters::contains(const at::Tensor& parameter) const {
   return places_.contains(parameter.unsafeGetTensorImpl());
 }
 
+std::vector<at::Tensor> ShardedParameters::parameters() const {
+  std::vector<at::Tensor> all;
+  for (const auto& [key, place] : places_) all.push_back(place.flat->parameters()[place.index]);
+  return all;
+}
+
 at::IntArrayRef ShardedParameters::sizes_of(const at::Tensor& parameter) const {
   const auto place = places_.find(parameter.unsafeGetTensorImpl());
   return place == places_.end() ? parameter.sizes() : place->second.flat->sizes(place->second.index);

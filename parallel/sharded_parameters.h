@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "parallel/flat_parameter.h"
 #include "parallel/process_group.h"
@@ -23,6 +24,7 @@ class ShardedParameters {
   /// Of the whole.
   at::IntArrayRef sizes_of(const at::Tensor& parameter) const;
   bool empty() const { return places_.empty(); }
+  std::vector<at::Tensor> parameters() const;
 
   /// Of a tensor kept beside `parameter`, whose `piece` is this rank's [n]: the whole, in the parameter's sizes, on the CPU; on
   /// other ranks than 0 undefined. A tensor beside a parameter that is not sharded is returned as it is. A collective call.

@@ -23,6 +23,12 @@ class PeerError : public Error {
   using Error::Error;
 };
 
+/// The ranks have started different collectives, which each of them has found out by itself.
+class RanksDiffer : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The run has failed, on this rank or on another: what a wait for the others ends with, on every rank. The ranks may
 /// form a new World and train on; models and process groups of the old one are of no use.
 class RunFailed : public Error {

@@ -12,6 +12,7 @@
 
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/rank_position.h"
 
 namespace hookline {
 namespace {
@@ -60,6 +61,7 @@ struct FailureWatch::State {
   std::uint64_t waits_so_far = 0;
   std::optional<OwnFailure> own_failure;  // not yet agreed on
   std::string failure;
+  RankPosition position;
   Clock::time_point store_answered = Clock::now();
   bool closing = false;
   bool talker_ended = false;
@@ -108,6 +110,11 @@ struct FailureWatch::State {
       lose_rank_zero(rank, "has not answered for " + seconds_text(silence) + ", and is stopped or cut off");
       lock.lock();
     }
+  }
+
+  RankPosition position_now() {
+    const std::lock_guard lock(mutex);
+    return position;
   }
 
   std::string waits_for() {
@@ -166,7 +173,7 @@ class FailureWatch::Talker {
   static std::string life_key(int rank) { return "life/" + std::to_string(rank); }
 
   void give_sign() {
-    store_->set(life_key(rank_), bytes_of(std::to_string(++signs_)));
+    store_->set(life_key(rank_), bytes_of(std::to_string(++signs_) + ' ' + pack(state_->position_now())));
     last_sign_ = Clock::now();
   }
 
@@ -201,12 +208,27 @@ class FailureWatch::Talker {
     }
     if (store_->check({"failure"})) return state_->fail(text_of(store_->get("failure")));
     if (own || Clock::now() - since >= kPatience) look_for_life(own.has_value());
+    if (!own && Clock::now() - since >= kPatience) {
+      if (const auto deadlock = find_deadlock(positions())) return agree_on(*deadlock);
+    }
     if (own && Clock::now() - own->since >= kTimeToSayWhy) agree_on(own->text);
     if (since != warned_of_ && Clock::now() - since >= kLongWait) {
       warned_of_ = since;
       log::warning("rank " + std::to_string(rank_) + " has waited " + seconds_text(kLongWait) +
-                   " for the others, in " + state_->waits_for() + ": every rank has to make the same calls");
+                   " for the others, in " + state_->waits_for() + who_is_missing(positions(), rank_) +
+                   ": every rank has to make the same calls");
     }
+  }
+
+  /// Of all ranks, as they were when each last gave a sign.
+  std::vector<RankPosition> positions() {
+    std::vector<RankPosition> all;
+    for (const std::string& sign : last_sign_of_) {
+      const auto begin = sign.find(' ');
+      all.push_back(begin == std::string::npos ? RankPosition() : unpack_position(sign.substr(begin + 1)));
+    }
+    all[static_cast<std::size_t>(rank_)] = state_->position_now();
+    return all;
   }
 
   /// Makes `text` the run's failure, unless another rank was first.
@@ -351,6 +373,8 @@ FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
         } catch (const PeerError& error) {
           may_have_a_cause = true;
           why = error.what();
+        } catch (const RanksDiffer& error) {
+          return alone ? state->fail(error.what()) : state->report(error.what(), false);
         } catch (const std::exception& error) {
           why = error.what();
         } catch (...) {
@@ -363,6 +387,23 @@ FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
         }
       });
   return result;
+}
+
+std::int64_t FailureWatch::start_call(const std::string& sequence) {
+  const std::lock_guard lock(state_->mutex);
+  return state_->position.started[sequence]++;
+}
+
+FailureWatch::Waiting::Waiting(const FailureWatch& watch, const std::string& sequence, std::int64_t number,
+                               const std::string& what)
+    : state_(watch.state_) {
+  const std::lock_guard lock(state_->mutex);
+  state_->position.waits = RankPosition::Wait{sequence, number, what};
+}
+
+FailureWatch::Waiting::~Waiting() {
+  const std::lock_guard lock(state_->mutex);
+  state_->position.waits.reset();
 }
 
 std::string FailureWatch::failure() const {

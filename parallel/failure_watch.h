@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,10 +19,13 @@ namespace hookline {
 /// a rank waits for is a future of its own, which this class completes: with the collective's result, or with
 /// RunFailed as soon as any rank has failed. The first failure is written to the store and is what every rank ends
 /// with. Each rank also writes a sign of life to the store, twice a second, from a thread of its own; a rank without
-/// one for `peer_timeout` while others wait has failed too, be it dead, stopped or cut off.
+/// one for `peer_timeout` while others wait has failed too, be it dead, stopped or cut off. With the sign goes where the
+/// rank is among the calls that all make, so that ranks that wait for each other are found.
 ///
 /// Thread-safe. Its destructor, on any thread, tells the others that this rank has left.
 class FailureWatch {
+  struct State;
+
  public:
   /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report themselves.
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
@@ -34,6 +38,24 @@ class FailureWatch {
   /// "`what` failed on rank 1: …"; a PeerError does so only after the rank that caused it had time to say why.
   FuturePtr guard(const FuturePtr& inner, const std::string& what);
 
+  /// Counts a call of those that every rank makes in the same order, as `sequence`, and returns its number among them. The
+  /// other ranks see how far this one is.
+  std::int64_t start_call(const std::string& sequence);
+
+  /// While it lives, this rank's program waits for a call that needs every rank. If ranks wait for each other, each in a call
+  /// that another has not reached and can't reach any more, the run fails with what each of them waits in.
+  class Waiting {
+   public:
+    Waiting(const FailureWatch& watch, const std::string& sequence, std::int64_t number,
+            const std::string& what);
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    std::shared_ptr<State> state_;
+  };
+
   /// Waits, shortly, until the other ranks have heard of the failures that this process knows of: those that the store's
   /// process must not end before. The destructor does it for its own.
   static void let_others_hear();
@@ -42,7 +64,6 @@ class FailureWatch {
   std::string failure() const;
 
  private:
-  struct State;
   class Talker;
   struct Living;
 

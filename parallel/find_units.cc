@@ -69,7 +69,7 @@ Accumulators accumulators_of(const FoundUnit& unit) {
   return nodes;
 }
 
-std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, const World& world,
+std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, World& world,
                                                     const std::shared_ptr<BufferPool>& pool) {
   struct Group {
     std::tuple<at::ScalarType, c10::Device, bool> kind;
@@ -87,8 +87,9 @@ std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, const
   }
   std::vector<std::shared_ptr<FlatParameter>> flats;
   for (Group& group : groups)
-    flats.push_back(std::make_shared<FlatParameter>(std::move(group.names), std::move(group.parameters),
-                                                    world.rank(), world.size(), pool));
+    flats.push_back(std::make_shared<FlatParameter>(
+        std::move(group.names), std::move(group.parameters), world.rank(), world.size(), pool,
+        [&](const at::Tensor& whole) { world.broadcast({whole}); }));
   return flats;
 }
 

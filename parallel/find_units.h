@@ -30,8 +30,9 @@ std::vector<FoundUnit> find_units(torch::nn::Module& model);
 using Accumulators = std::map<const void*, std::shared_ptr<torch::autograd::Node>>;
 Accumulators accumulators_of(const FoundUnit& unit);
 
-/// Cuts the parameters: one FlatParameter for each dtype, and apart for those that get no gradient.
-std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, const World& world,
+/// Gives the parameters rank 0's values and cuts them: one FlatParameter for each dtype, and apart for those that get no gradient.
+/// A collective call.
+std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, World& world,
                                                     const std::shared_ptr<BufferPool>& pool);
 
 }  // namespace hookline

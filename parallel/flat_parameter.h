@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,9 +29,9 @@ class FlatParameter {
     std::int64_t first = 0, count = 0;
   };
 
-  /// Keeps of `parameters`, equal on all ranks, this rank's pieces, and no gradient that they have.
+  /// Keeps of `parameters` this rank's pieces, and no gradient that they have. `share`: gives a whole the values of rank 0.
   FlatParameter(std::vector<std::string> names, std::vector<at::Tensor> parameters, int rank, int ranks,
-                std::shared_ptr<BufferPool> pool);
+                std::shared_ptr<BufferPool> pool, const std::function<void(const at::Tensor& whole)>& share);
 
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
@@ -53,13 +54,24 @@ class FlatParameter {
   void allocate();
   void free();
   bool is_allocated() const;
-  /// What the parameters' data is; `whole` must be allocated and filled.
+  /// What the parameters' data is; `whole` must be allocated and filled. A parameter that has been given other memory since
+  /// keeps that, for expect_own_memory() to find.
   void use_whole();
   void use_shard();
-  /// Takes into the shard what was done to this rank's part of the whole.
-  void keep_changes();
+  /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.
+  void expect_own_memory() const;
 
-  /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole().
+  /// While whole: throws Error, which names it, if a parameter has memory of other sizes.
+  void expect_changes_fit() const;
+  /// Takes into the shard what was done to this rank's part of the whole, also in other memory.
+  void keep_changes();
+  /// Gives parameters their own memory again.
+  void take_back();
+  /// Of the parameter whose memory `view` begins in.
+  const std::string& name_of_view(const at::Tensor& view) const;
+
+  /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds it to one that is
+  /// there.
   void collect_gradient(std::size_t index);
   /// All gradients, [ranks · shard_numel]: those that were collected and those that parameters still have; zeros where there
   /// is none.
@@ -71,21 +83,28 @@ class FlatParameter {
 
   Range range_of(std::size_t index, int rank) const;
   const std::vector<std::int64_t>& sizes(std::size_t index) const { return sizes_[index]; }
+  /// Of the whole parameter, which lies in memory without gaps.
+  const std::vector<std::int64_t>& strides(std::size_t index) const { return strides_[index]; }
 
  private:
+  const std::vector<at::Tensor>& own_memory() const { return is_used_whole_ ? views_ : pieces_; }
+  void use(bool whole);
+  /// Where parameter `index` is in a tensor that lies as whole() does.
+  at::Tensor place(std::size_t index, const at::Tensor& all) const;
   at::Tensor place_of_gradient(std::size_t index);
 
   bool requires_grad_;
   std::shared_ptr<BufferPool> pool_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> parameters_;
-  std::vector<std::vector<std::int64_t>> sizes_;
+  std::vector<std::vector<std::int64_t>> sizes_, strides_;
   std::vector<std::int64_t> begins_;  // of each in the whole
   int rank_, ranks_;
   std::int64_t shard_numel_ = 0;
   at::Tensor shard_, whole_;
   at::Tensor gradient_;  // while some have been collected
   std::vector<bool> is_collected_;
+  bool is_used_whole_ = false;
   std::vector<at::Tensor> views_;   // of the whole
   std::vector<at::Tensor> pieces_;  // of the shard
 };

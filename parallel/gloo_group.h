@@ -1,9 +1,16 @@
-// A Gloo process group that can be left behind.
+// A Gloo process group that can be left behind, and whose ranks can compare what they are about to do.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <ATen/core/Tensor.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <vector>
 
 namespace hookline {
 
@@ -12,6 +19,24 @@ namespace hookline {
 class GlooGroup : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
+
+  /// What a rank is about to do, in numbers that it compares with the others'.
+  using Identity = std::array<std::int64_t, 4>;
+
+  /// Every rank hands a part to each of the others.
+  struct Exchange {
+    Identity identity = {};
+    at::Tensor sent, received;  // contiguous, on the CPU; undefined: identities are compared, and that is all
+    std::size_t part_bytes = 0;      // of `received` each rank fills one part, in the order of ranks
+    bool sends_same_to_all = false;  // `sent` is one part; if not, one for each rank
+    /// The text of RanksDiffer for identities, in the order of ranks, that are not all equal.
+    std::function<std::string(const std::vector<Identity>&)> difference;
+  };
+
+  /// Starts an exchange, of which every rank starts as many, in the same order among the group's collectives. The identities go
+  /// first: if one rank's differs, the work fails with RanksDiffer on every rank, and no part is sent. This rank's own part of
+  /// `received` is left as it is.
+  c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
 
   /// True as soon as no collective is under way; false if that takes longer than `patience`.
   bool idle_within(std::chrono::milliseconds patience);

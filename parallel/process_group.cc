@@ -27,6 +27,8 @@
 #include "parallel/cuda_module.h"
 #include "parallel/environment.h"
 #include "parallel/gloo_group.h"
+#include "parallel/gloo_groups.h"
+#include "parallel/rank_position.h"
 #include "parallel/reachability.h"
 
 namespace hookline {
@@ -37,6 +39,8 @@ namespace {
 // Gloo's threads, so two groups may get there at once, which crashes. Without room for entries it records nothing; set
 // before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
 [[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+
+const char* const kOwnCalls = "world";  // of the World itself, for FailureWatch
 
 constexpr std::chrono::minutes kStoreTimeout{5};   // of one call
 constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
@@ -89,7 +93,7 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
   options.isServer = rank == 0 && !environment_text("TORCHELASTIC_USE_AGENT_STORE").has_value();
   options.numWorkers = static_cast<std::size_t>(size);
   options.timeout = join_timeout;  // to be there
-  options.waitWorkers = false;     // wait_for_all does, and knows who is missing
+  options.waitWorkers = false;     // wait_until_all_joined does, and knows who is missing
   if (options.isServer && environment_text("HOOKLINE_STORE_FD"))
     options.masterListenFd = required_number("HOOKLINE_STORE_FD", 0, 1 << 20);
   try {
@@ -102,17 +106,8 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
   }
 }
 
-std::string names_of(const std::vector<int>& ranks) {
-  constexpr std::size_t kMostNamed = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
-    text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return ranks.size() > kMostNamed ? text + " and " + std::to_string(ranks.size() - kMostNamed) + " more"
-                                   : text;
-}
-
 /// Says that this rank is there, and waits until all are. Throws Error.
-void wait_for_all(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
+void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   const auto key = [](int of) { return "joined/" + std::to_string(of); };
   const auto start = std::chrono::steady_clock::now();
   std::chrono::duration<double> waited{0};
@@ -168,6 +163,28 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
   return options;
 }
 
+/// Ends the Gloo group that it is made of when it goes.
+class OwningGroup : public c10d::ProcessGroup {
+ public:
+  OwningGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              std::shared_ptr<GlooGroup> gloo)
+      : ProcessGroup(store, rank, size), gloo_(std::move(gloo)) {}
+
+ private:
+  std::shared_ptr<GlooGroup> gloo_;
+};
+
+/// A collective's error, so that the watch knows a broken connection from a mistake of the ranks' own.
+std::exception_ptr error_of(c10::ivalue::Future& failed) {
+  try {
+    std::rethrow_exception(failed.exception_ptr());
+  } catch (const RanksDiffer&) {
+    return std::current_exception();
+  } catch (...) {
+    return std::make_exception_ptr(PeerError(failed.tryRetrieveErrorMessage()));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout,
@@ -182,7 +199,7 @@ std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_ti
   const std::string address =
       address_for_gloo(own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1")));
   const auto store = open_part_of_store(rank, size, join_timeout);
-  wait_for_all(*store, rank, size, join_timeout);
+  wait_until_all_joined(*store, rank, size, join_timeout);
   const int nodes = environment_number("GROUP_WORLD_SIZE", 1, kMostRanks, 1);
   if (nodes > 1 && environment_number("LOCAL_RANK", 0, kMostRanks - 1, 0) == 0) {
     expect_nodes_reach_each_other(*store, environment_number("GROUP_RANK", 0, nodes - 1, 0), nodes, address,
@@ -200,6 +217,7 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       address_(address),
       timeout_(timeout),
       placement_(placement),
+      backends_(std::make_shared<GlooGroups>()),
       step_clock_(std::make_shared<StepClock>(placement.device)) {
   // A connection of its own: a call that waits for the store on this one must not hold the watch up.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
@@ -209,12 +227,9 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
 
 World::~World() {
   flush_nccl();
+  watch_.reset();  // tells the others that this rank has left, before its connections end
   group_.reset();
-  watch_.reset();  // tells the others that this rank has left
-  constexpr std::chrono::seconds kPatience(1);
-  for (auto& backend : backends_) {
-    if (!backend->idle_within(kPatience)) GlooGroup::abandon(std::move(backend));
-  }
+  backends_->end();
 }
 
 void World::flush_nccl() {
@@ -228,12 +243,22 @@ void World::flush_nccl() {
   }
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
-  std::erase_if(backends_, [](const auto& backend) { return backend.use_count() == 1; });
+std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name) {
   auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   auto gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
-  backends_.push_back(gloo);
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, size_);
+  backends_->add(gloo);
+  GlooGroup* const group = gloo.get();
+  return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {
+            if (const auto groups = all.lock()) groups->release(ended);
+            gloo.reset();
+          }};
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
+  const std::shared_ptr<GlooGroup> owned = make_gloo(name);
+  const auto gloo = c10::intrusive_ptr<GlooGroup>::reclaim_copy(owned.get());
+  auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
+  auto group = c10::make_intrusive<OwningGroup>(store, rank_, size_, owned);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
   if (placement_.nccl) {
@@ -251,11 +276,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> World::make_stage_group(const std::string
 }
 
 FuturePtr World::watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const {
-  // The watch is to know a broken connection from a mistake of this rank's own.
   FuturePtr done = make_future();
   work->getFuture()->addCallback([done, work](c10::ivalue::Future& finished) {
     if (finished.hasError()) {
-      done->setError(std::make_exception_ptr(PeerError(finished.tryRetrieveErrorMessage())));
+      done->setError(error_of(finished));
     } else {
       done->markCompleted(at::Tensor());
     }
@@ -268,17 +292,26 @@ void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& 
   work->synchronize();  // on a GPU: what the current stream does next comes after it
 }
 
+void World::wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
+                         std::int64_t number, const std::string& what) {
+  if (sequence.empty()) return wait(work, what);
+  const FailureWatch::Waiting waiting(*watch_, sequence, number, what);
+  wait(work, what);
+}
+
 std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
   std::vector<std::vector<at::Tensor>> parts(1);
   for (int rank = 0; rank < size_; ++rank) parts[0].push_back(at::empty_like(tensor));
   std::vector<at::Tensor> input{tensor};
-  wait(group_->allgather(parts, input), "an all-gather");
+  const std::int64_t call = watch_->start_call(kOwnCalls);
+  wait_for_all(group_->allgather(parts, input), kOwnCalls, call, "an all-gather");
   return parts[0];
 }
 
 void World::all_reduce(const at::Tensor& tensor) {
   std::vector<at::Tensor> in_place{tensor};
-  wait(group_->allreduce(in_place), "an all-reduce");
+  const std::int64_t call = watch_->start_call(kOwnCalls);
+  wait_for_all(group_->allreduce(in_place), kOwnCalls, call, "an all-reduce");
 }
 
 void World::broadcast(const std::vector<at::Tensor>& tensors) {
@@ -294,13 +327,17 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
       // As bytes, since Gloo does not know every dtype and copies them all the same.
       flat.push_back(tensors[next++].detach().reshape({-1}).view(at::kByte));
     }
-    std::vector<at::Tensor> whole{at::cat(flat)};
-    if (bytes > 0) wait(group_->broadcast(whole), "a broadcast from rank 0");
+    const bool is_in_place = flat.size() == 1 && tensors[first].is_contiguous();
+    std::vector<at::Tensor> whole{is_in_place ? flat[0] : at::cat(flat)};
+    if (bytes > 0) {
+      watch_->start_call(kOwnCalls);
+      wait(group_->broadcast(whole), "a broadcast from rank 0");
+    }
     std::int64_t offset = 0;
     for (; first < next; ++first) {
       const at::Tensor& tensor = tensors[first];
       const auto length = static_cast<std::int64_t>(tensor.nbytes());
-      if (rank_ != 0 && length > 0) {
+      if (rank_ != 0 && length > 0 && !is_in_place) {
         const at::Tensor values = whole[0].narrow(0, offset, length).view(tensor.scalar_type());
         tensor.detach().copy_(values.view(tensor.sizes()));
       }
@@ -311,11 +348,12 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
 
 void World::barrier(const std::string& what) {
   std::vector<at::Tensor> nothing{at::zeros({1})};
-  wait(group_->allreduce(nothing), what);
+  const std::int64_t call = watch_->start_call(kOwnCalls);
+  wait_for_all(group_->allreduce(nothing), kOwnCalls, call, what);
 }
 
-std::string World::unique_prefix(const std::string& name) {
-  return "hookline/" + name + "/" + std::to_string(uses_[name]++);
-}
+std::string World::unique_name(const std::string& name) { return name + "/" + std::to_string(uses_[name]++); }
+
+std::string World::unique_prefix(const std::string& name) { return "hookline/" + unique_name(name); }
 
 }  // namespace hookline

@@ -17,6 +17,7 @@
 namespace hookline {
 
 class GlooGroup;
+class GlooGroups;
 
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
 ///
@@ -67,6 +68,15 @@ class World {
   /// Waits for a collective that was started by hand; `what` names it in an error.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
 
+  /// The same for a collective that needs every rank, call `number` of `sequence` (FailureWatch::start_call; empty: of none):
+  /// also ends when ranks wait for each other in different ones.
+  void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
+                    std::int64_t number, const std::string& what);
+
+  /// A new Gloo group of all ranks, for tensors on the CPU; a collective call. Its threads and connections end with the last
+  /// reference to it, or as soon after as its collectives do.
+  std::shared_ptr<GlooGroup> make_gloo(const std::string& name);
+
   /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes tensors on
   /// the CPU and on device().
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name);
@@ -87,6 +97,9 @@ class World {
   /// Returns when every rank has called this; `what` names the occasion in an error.
   void barrier(const std::string& what);
 
+  /// For the name of something that all ranks have as many of: "fsdp/0", "fsdp/1".
+  std::string unique_name(const std::string& name);
+
   /// A prefix for the store that no other call of this World returns, the same on every rank.
   std::string unique_prefix(const std::string& name);
 
@@ -103,8 +116,8 @@ class World {
   std::string address_;
   std::chrono::milliseconds timeout_;
   Placement placement_;
-  std::map<std::string, int> uses_;                      // of each name
-  std::vector<c10::intrusive_ptr<GlooGroup>> backends_;  // of the groups that are in use
+  std::map<std::string, int> uses_;  // of each name
+  std::shared_ptr<GlooGroups> backends_;
   std::unique_ptr<FailureWatch> watch_;
   std::shared_ptr<StepClock> step_clock_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

@@ -4,8 +4,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <malloc.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,34 +17,55 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/find_units.h"
-#include "parallel/fsdp_unit.h"
 #include "parallel/model_signature.h"
+#include "parallel/shard_channels.h"
 #include "parallel/sharded_unit.h"
+#include "parallel/unit_in_graph.h"
 #include "parallel/wire_table.h"
 
 namespace hookline {
 namespace {
 
-using torch::autograd::Node;
-using Variables = torch::autograd::variable_list;
-
 /// Gradients on their way while the next unit computes: they take memory.
 constexpr std::size_t kMostReductions = 1;
 
-/// How long a backward waits for them at most. A rank whose backward passes over a unit starts its reduction only at the end.
-constexpr std::chrono::seconds kPatience{1};
+/// How long a backward waits for them at most. A rank whose backward passes over a unit starts its reduction only at the end:
+/// a unit whose gradients were late is not waited for again until they come in time, and then for half as long.
+constexpr std::chrono::milliseconds kPatience{1000};
 
-class BeforeNode : public torch::autograd::FunctionPreHook {
- public:
-  explicit BeforeNode(std::function<void()> action) : action_(std::move(action)) {}
-  Variables operator()(const Variables& gradients) override {
-    action_();
-    return gradients;
+std::string quoted(const std::string& unit) { return unit.empty() ? "the model's own" : "'" + unit + "'"; }
+
+/// "gathers the parameters for a forward", of …
+std::string doing(ShardOperation::Kind kind) {
+  switch (kind) {
+    case ShardOperation::Kind::gather_for_forward:
+      return "begins a forward and gathers the parameters";
+    case ShardOperation::Kind::gather_for_evaluation:
+      return "begins a forward without gradients and gathers the parameters";
+    case ShardOperation::Kind::gather_for_backward:
+      return "is in a backward and gathers the parameters";
+    case ShardOperation::Kind::gather_for_summon:
+      return "is in summon_full_parameters and gathers the parameters";
+    case ShardOperation::Kind::scatter:
+      return "averages the gradients";
   }
+  return "does something else";
+}
 
- private:
-  std::function<void()> action_;
-};
+/// Of the model and of how it is cut: ranks that cut it in other places would wait for each other.
+Signature sharded_signature(torch::nn::Module& module, const ShardedOptions& options) {
+  std::map<std::string, std::string> unit_of;
+  for (const FoundUnit& unit : find_units(module))
+    for (const auto& [name, parameter] : unit.parameters)
+      unit_of["parameter '" + name + "'"] = unit.module ? "the FsdpUnit '" + unit.name + "'" : "no FsdpUnit";
+  Signature signature = model_signature(module);
+  for (SignatureLine& line : signature)
+    if (const auto unit = unit_of.find(line.name); unit != unit_of.end()) line.shape += " of " + unit->second;
+  std::string how = options.reshard_after_forward ? "full_shard" : "shard_grad_op";
+  if (options.wire) how += std::string(", gradients in ") + c10::toString(*options.wire);
+  signature.push_back({"[fsdp] sharding_strategy", how});
+  return signature;
+}
 
 /// Remembers whose parameters have been cut, in any run of this process. Throws Error if `module`'s were.
 void expect_whole(const torch::nn::Module& module) {
@@ -65,169 +85,6 @@ void expect_whole(const torch::nn::Module& module) {
 
 }  // namespace
 
-/// What a unit's module calls, and autograd.
-class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_this<Unit> {
- public:
-  Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit)
-      : parameters(std::move(unit)),
-        position(engine->units_.size()),
-        is_root(position == 0),
-        engine_(engine) {}
-
-  void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) override {
-    if (!at::GradMode::is_enabled()) return;
-    inputs_are_known_ = inputs_are_known_ && are_all;
-    for (const at::Tensor& input : inputs) {
-      if (!input.defined() || !input.requires_grad()) continue;
-      if (input.is_leaf()) {
-        inputs_are_known_ = false;  // a hook on it would stay
-        continue;
-      }
-      ++inputs_;
-      ++missing_inputs_;
-      input.register_hook([unit = weak_from_this()](const at::Tensor&) {
-        if (const auto here = unit.lock()) here->input_has_gradient();
-      });
-    }
-  }
-
-  void before_forward() override {
-    const auto engine = live_engine();
-    engine->begin_forward(*this);
-  }
-
-  void after_forward(const std::vector<at::Tensor*>& outputs) override { end_forward(outputs); }
-
-  /// True if a backward may come of it.
-  bool end_forward(const std::vector<at::Tensor*>& outputs) {
-    const auto engine = live_engine();
-    bool expects_backward = false;
-    if (at::GradMode::is_enabled()) {
-      for (const at::Tensor* output : outputs) {
-        if (!output->defined() || !output->requires_grad()) continue;
-        expects_backward = true;
-        if (!output->is_leaf()) watch(*output);
-        // Whoever changes a view in place gives it another history, without the hook.
-        if (!output->is_leaf() && output->is_view() && output->_base().requires_grad() &&
-            !output->_base().is_leaf())
-          watch(at::Tensor(output->_base()));
-      }
-    }
-    takes_part = takes_part || expects_backward;
-    if (expects_backward) engine->end_forward(*this);
-    const bool stays = expects_backward && (is_root || !engine->options_.reshard_after_forward);
-    if (!stays && !parameters.is_in_backward()) parameters.release(*engine->world_);
-    return expects_backward;
-  }
-
-  void after_failed_forward() noexcept override {
-    if (const auto engine = engine_.lock()) engine->settle_after_failure();
-  }
-
-  std::string_view needs_outputs() const override { return "a unit of a sharded model needs"; }
-
-  /// Acts before and after each parameter's gradient is put in its place.
-  void watch_gradients(const Accumulators& accumulators) {
-    const auto& flats = parameters.trained_flats();
-    for (std::size_t flat = 0; flat < flats.size(); ++flat) {
-      for (std::size_t index = 0; index < flats[flat]->parameters().size(); ++index) {
-        const std::shared_ptr<Node>& node =
-            accumulators.at(flats[flat]->parameters()[index].unsafeGetTensorImpl());
-        node->add_pre_hook(std::make_unique<BeforeNode>([unit = weak_from_this()] {
-          if (const auto here = unit.lock()) here->before_backward();
-        }));
-        node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-            [unit = weak_from_this(), flat, index](const Variables& outputs, const Variables&) {
-              if (const auto here = unit.lock()) here->gradient_came(flat, index);
-              return outputs;
-            }));
-        accumulators_.push_back(node);
-      }
-    }
-  }
-
-  void before_backward() {
-    const auto engine = live_engine();
-    engine->begin_backward();
-    if (is_done || parameters.is_in_backward()) return;
-    engine->gather_for_backward(*this);
-    parameters.begin_backward();
-    missing_gradients_ = parameters.trained();
-    if (missing_gradients_ == 0) finish_gradients(*engine);
-  }
-
-  /// No more gradients come of this backward.
-  void finish_gradients(Sharded& engine) {
-    if (engine.sync())
-      gradients = parameters.take_gradients();
-    else
-      parameters.keep_gradients();
-    is_done = true;
-    release_if_over(engine);
-  }
-
-  /// Ready for the next backward of the same forward.
-  void end_backward(World& world) {
-    is_done = false;
-    missing_inputs_ = inputs_;
-    parameters.release(world);
-  }
-
-  /// For a forward after that backward.
-  void forget_forward() {
-    takes_part = false;
-    inputs_ = missing_inputs_ = 0;
-    inputs_are_known_ = true;
-  }
-
-  ShardedUnit parameters;
-  const std::size_t position;  // in units_
-  const bool is_root;
-  std::int64_t begun = -1, ended = -1;  // in the orders in which first forwards began and ended
-  bool takes_part = false;              // in the backward of the last forward
-  bool is_done = false;                 // with its gradients, in the backward under way
-  std::vector<at::Tensor> gradients;    // to be averaged
-
- private:
-  std::shared_ptr<Sharded> live_engine() const {
-    if (auto engine = engine_.lock()) return engine;
-    throw Error("the unit '" + parameters.name() +
-                "' is of a sharded model that is gone: keep what prepare() returned for as long as its "
-                "module is used");
-  }
-
-  void watch(const at::Tensor& output) {
-    output.register_hook([unit = weak_from_this()](const at::Tensor&) {
-      if (const auto here = unit.lock()) here->before_backward();
-    });
-  }
-
-  void gradient_came(std::size_t flat, std::size_t index) {
-    if (!parameters.is_in_backward()) return;
-    const auto engine = live_engine();
-    if (engine->sync()) parameters.collect_gradient(flat, index);
-    if (--missing_gradients_ > 0) return;
-    finish_gradients(*engine);
-    engine->start_reductions();
-  }
-
-  void input_has_gradient() {
-    --missing_inputs_;
-    if (const auto engine = engine_.lock()) release_if_over(*engine);
-  }
-
-  /// The gradients of inputs may need parameters that get none, and come after all others.
-  void release_if_over(Sharded& engine) {
-    if (is_done && !is_root && inputs_are_known_ && missing_inputs_ <= 0) parameters.release(*engine.world_);
-  }
-
-  std::weak_ptr<Sharded> engine_;
-  std::vector<std::shared_ptr<Node>> accumulators_;
-  std::size_t missing_gradients_ = 0;  // of the backward under way
-  std::int64_t inputs_ = 0, missing_inputs_ = 0;
-  bool inputs_are_known_ = true;  // and have hooks
-};
-
 struct Sharded::Reduction {
   Unit* unit;
   std::size_t index;  // of the unit's trained flat parameters
@@ -246,22 +103,20 @@ Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module
                  const ShardedOptions& options)
     : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
   expect_whole(*module_);
-  agree_on_signature(*world_, model_signature(*module_));
+  agree_on_signature(*world_, sharded_signature(*module_, options_));
   const std::vector<at::Tensor> parameters = module_->parameters();
   if (std::none_of(parameters.begin(), parameters.end(),
                    [](const at::Tensor& each) { return each.requires_grad(); }))
     throw Error("the model '" + module_->name() +
                 "' has no parameter that requires a gradient: there is nothing to train; use it without "
                 "preparing it");
-  gathers_ = world_->make_stage_group("fsdp-gathers");
-  scatter_ = std::make_unique<GradientScatter>(pool_, world_->make_stage_group("fsdp-scatters"),
-                                               options_.wire, world_->uses_nccl());
 }
 
 Sharded::~Sharded() = default;
 
 void Sharded::make_units() {
   const std::vector<FoundUnit> found = find_units(*module_);
+  make_channels(found);
   if (found.size() == 1 && options_.reshard_after_forward && world_->rank() == 0)
     log::warning("the model '" + module_->name() +
                  "' has no FsdpUnit: its parameters are whole all at once in each step; make its blocks "
@@ -270,34 +125,41 @@ void Sharded::make_units() {
   std::erase_if(buffers, [](const at::Tensor& buffer) { return !buffer.defined(); });
   world_->broadcast(buffers);
   for (const FoundUnit& each : found) {
-    std::vector<at::Tensor> wholes;
-    for (const auto& [name, parameter] : each.parameters) wholes.push_back(parameter);
-    world_->broadcast(wholes);
     const Accumulators accumulators = accumulators_of(each);
     auto unit = std::make_shared<Unit>(
-        shared_from_this(),
-        ShardedUnit(each.name, flatten(each, *world_, pool_), gathers_, world_->uses_nccl()));
+        shared_from_this(), ShardedUnit(each.name, units_.size(), flatten(each, *world_, pool_), gathers_));
     unit->watch_gradients(accumulators);
     if (each.module) each.module->around = unit;
+    for (const auto& flat : unit->parameters.flats())
+      owners_[flat->whole().storage().unsafeGetStorageImpl()] = {unit.get(), flat.get()};
     units_.push_back(std::move(unit));
+    ::malloc_trim(
+        0);  // what the unit's parameters lay in: little else would fit there, and it counts as used
   }
-  ::malloc_trim(0);  // the whole model's memory lies in pieces now, between which little else would fit
+}
+
+void Sharded::make_channels(const std::vector<FoundUnit>& units) {
+  std::vector<std::string> names;
+  for (const FoundUnit& unit : units) names.push_back(quoted(unit.name));
+  const NameOperation name = [names](const ShardOperation& operation) {
+    return doing(operation.kind) + " of " + names.at(static_cast<std::size_t>(operation.unit));
+  };
+  gathers_ = make_shard_channel(world_, "fsdp-gathers", name);
+  const auto scatters = world_->uses_nccl() ? gathers_ : make_shard_channel(world_, "fsdp-scatters", name);
+  scatter_ = std::make_unique<GradientScatter>(pool_, scatters, options_.wire);
 }
 
 std::string Sharded::what(const std::string& doing, const Unit& unit) const {
-  const std::string& name = unit.parameters.name();
   return "step " + std::to_string(steps_) + " of a sharded model: " + doing + " of " +
-         (name.empty() ? "the model's own" : "'" + name + "'");
+         quoted(unit.parameters.name());
 }
 
-void Sharded::start_gather(Unit& unit) {
-  if (!unit.parameters.start_gather()) return;
-  gathered_bytes_ += unit.parameters.whole_bytes() / 2;
-  gathers_so_far_ = gathers_so_far_ * 31 + unit.position + 1;
+void Sharded::start_gather(Unit& unit, Gather kind) {
+  if (unit.parameters.start_gather(kind)) gathered_bytes_ += unit.parameters.whole_bytes() / 2;
 }
 
-void Sharded::gather(Unit& unit) {
-  start_gather(unit);
+void Sharded::gather(Unit& unit, Gather kind) {
+  start_gather(unit, kind);
   std::optional<TimedWait> waiting;
   if (unit.parameters.is_gathering()) waiting.emplace(step_clock());
   unit.parameters.finish_gather(*world_, what("gathering the parameters", unit));
@@ -308,9 +170,10 @@ void Sharded::begin_forward(Unit& unit) {
     unit.begun = static_cast<std::int64_t>(in_order_.size());
     in_order_.push_back(&unit);
   }
-  gather(unit);
+  const Gather kind = at::GradMode::is_enabled() ? Gather::gather_for_forward : Gather::gather_for_evaluation;
+  gather(unit, kind);
   const auto next = static_cast<std::size_t>(unit.begun) + 1;
-  if (!in_backward_ && next < in_order_.size()) start_gather(*in_order_[next]);
+  if (!in_backward_ && next < in_order_.size()) start_gather(*in_order_[next], kind);
 }
 
 void Sharded::end_forward(Unit& unit) {
@@ -360,10 +223,16 @@ void Sharded::settle_after_failure() noexcept {
 void Sharded::settle() {
   if (in_backward_) return;
   for (const auto& unit : units_) unit->parameters.release(*world_);
+  for (const auto& unit : units_) unit->parameters.expect_own_memory();
 }
 
 void Sharded::drop_gradients() {
   for (const auto& unit : units_) unit->parameters.set_waiting_gradients({});
+}
+
+int Sharded::inner_backward() const {
+  const int task = torch::autograd::get_current_graph_task_id();
+  return in_backward_ && task != backward_task_ ? task : -1;
 }
 
 void Sharded::begin_backward() {
@@ -376,6 +245,7 @@ void Sharded::begin_backward() {
   next_in_backward_ = static_cast<std::int64_t>(in_order_of_ends_.size()) - 1;
   const auto backward = std::make_shared<bool>(true);  // goes with the callback, also if it is never called
   backward_ = backward;
+  backward_task_ = torch::autograd::get_current_graph_task_id();
   torch::autograd::Engine::get_default_engine().queue_callback([engine = weak_from_this(), backward] {
     if (const auto here = engine.lock()) here->end_backward();
   });
@@ -385,7 +255,7 @@ bool Sharded::start_next_gather() {
   while (next_in_backward_ >= 0) {
     Unit& unit = *in_order_of_ends_[static_cast<std::size_t>(next_in_backward_--)];
     if (!unit.takes_part || unit.is_done || unit.parameters.is_in_backward()) continue;
-    start_gather(unit);
+    start_gather(unit, Gather::gather_for_backward);
     return true;
   }
   return false;
@@ -394,7 +264,7 @@ bool Sharded::start_next_gather() {
 void Sharded::gather_for_backward(Unit& unit) {
   while (unit.takes_part && next_in_backward_ >= unit.ended && start_next_gather()) {
   }
-  gather(unit);
+  gather(unit, Gather::gather_for_backward);
   start_next_gather();
 }
 
@@ -403,76 +273,80 @@ void Sharded::start_reductions() {
     const bool is_to_come =
         ((*unit)->takes_part || (*unit)->parameters.is_in_backward()) && (*unit)->parameters.trains();
     if (!(*unit)->is_done && is_to_come) return;
-    start_reduction(**unit);
+    start_reduction(**unit, std::exchange((*unit)->gradients, {}));
   }
 }
 
-void Sharded::start_reduction(Unit& unit) {
+void Sharded::start_reduction(Unit& unit, std::vector<at::Tensor> gradients) {
   const auto& flats = unit.parameters.trained_flats();
   std::size_t index = 0;
-  for (at::Tensor& gradient : std::exchange(unit.gradients, {})) {
+  for (at::Tensor& gradient : gradients) {
     const std::size_t flat = index++;
     if (!gradient.defined()) continue;
     scattered_bytes_ += scatter_->bytes_of(flats[flat]->whole_bytes(), flats[flat]->dtype());
-    reductions_.push_back({&unit, flat, scatter_->start(std::move(gradient))});
+    const ShardOperation operation{ShardOperation::Kind::scatter, static_cast<std::int64_t>(unit.position),
+                                   static_cast<std::int64_t>(flat)};
+    reductions_.push_back({&unit, flat, scatter_->start(operation, std::move(gradient))});
     while (reductions_.size() > kMostReductions && is_soon_over(reductions_.front()))
       finish_oldest_reduction();
   }
 }
 
 bool Sharded::is_soon_over(const Reduction& reduction) {
-  if (!reduction.started.work || world_->uses_nccl()) return true;  // then only the stream waits
+  const auto& work = reduction.started.work.work;
+  if (!work || world_->uses_nccl()) return true;  // then only the stream waits
+  Unit& unit = *reduction.unit;
+  const bool waits = !was_waited_in_vain_ && !unit.is_late;
   const TimedWait waiting(step_clock());
   const auto give_up =
-      std::chrono::steady_clock::now() + (was_waited_in_vain_ ? std::chrono::seconds(0) : kPatience);
-  while (!reduction.started.work->isCompleted()) {
-    if (std::chrono::steady_clock::now() > give_up) {
+      std::chrono::steady_clock::now() +
+      (waits ? kPatience / (1 << std::min(unit.waits_in_vain, 10)) : std::chrono::milliseconds(0));
+  while (!work->isCompleted()) {
+    if (std::chrono::steady_clock::now() >= give_up) {
+      if (waits) ++unit.waits_in_vain;
+      unit.is_late = unit.is_late || waits;
       was_waited_in_vain_ = true;
       return false;
     }
     expect_no_failure();
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+  unit.is_late = false;
   return true;
 }
 
 void Sharded::finish_oldest_reduction() {
   const at::NoGradGuard no_grad;
   Reduction& oldest = reductions_.front();
-  if (oldest.started.work) {
+  if (oldest.started.work.work) {
     const TimedWait waiting(step_clock());
-    world_->wait(oldest.started.work, what("averaging the gradients", *oldest.unit));
+    wait_for(oldest);
   }
   oldest.unit->parameters.add_gradient(oldest.index, scatter_->finish(std::move(oldest.started)));
   reductions_.pop_front();
 }
 
-/// Gathers are matched by their order alone: ranks that run other units would compute with each other's parameters.
-void Sharded::expect_same_gathers() {
-  if (world_->size() == 1) return;
-  const std::vector<at::Tensor> all =
-      world_->all_gather(at::full({1}, static_cast<std::int64_t>(gathers_so_far_), at::kLong));
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank].item<std::int64_t>() == all[0].item<std::int64_t>()) continue;
-    throw Error("step " + std::to_string(steps_) + " of a sharded model: rank " + std::to_string(rank) +
-                " ran other units than rank 0, or in another order, so that each computed with parameters of "
-                "units that "
-                "the other ran: every rank's forward must run the same units in the same order");
-  }
+void Sharded::wait_for(const Reduction& reduction) {
+  const ShardWork& work = reduction.started.work;
+  if (work.work)
+    world_->wait_for_all(work.work, work.sequence, work.number,
+                         what("averaging the gradients", *reduction.unit));
 }
 
 void Sharded::end_backward() {
   while (start_next_gather()) {
   }
   for (auto unit = in_order_.rbegin(); unit != in_order_.rend(); ++unit) {
-    const bool is_passed_over = sync() && (*unit)->takes_part && (*unit)->parameters.trains();
-    if ((*unit)->is_done || (!is_passed_over && !(*unit)->parameters.is_in_backward())) continue;
+    const bool is_passed_over =
+        !(*unit)->is_done && sync() && (*unit)->takes_part && (*unit)->parameters.trains();
+    if (!is_passed_over && !(*unit)->parameters.is_in_backward()) continue;
     (*unit)->parameters.begin_backward();
     (*unit)->finish_gradients(*this);
   }
   start_reductions();
+  for (auto unit = in_order_.rbegin(); unit != in_order_.rend(); ++unit)
+    start_reduction(**unit, std::exchange((*unit)->later_gradients, {}));
   while (!reductions_.empty()) finish_oldest_reduction();
-  if (sync()) expect_same_gathers();
   for (const auto& unit : units_) unit->end_backward(*world_);
   pool_->end_step();
   in_backward_ = false;
@@ -480,10 +354,7 @@ void Sharded::end_backward() {
 
 /// After one that threw.
 void Sharded::forget_backward() {
-  for (const Reduction& reduction : reductions_) {
-    if (reduction.started.work)
-      world_->wait(reduction.started.work, what("averaging the gradients", *reduction.unit));
-  }
+  for (const Reduction& reduction : reductions_) wait_for(reduction);
   reductions_.clear();
   for (const auto& unit : units_) {
     unit->parameters.forget_backward();
@@ -501,11 +372,13 @@ void Sharded::summon_full_parameters(const std::function<void()>& body) {
   expect_no_failure();
   if (in_backward_) forget_backward();
   settle();
-  for (const auto& unit : units_) gather(*unit);
+  for (const auto& unit : units_) gather(*unit, Gather::gather_for_summon);
   try {
     body();
+    for (const auto& unit : units_) unit->parameters.expect_changes_fit();
     for (const auto& unit : units_) unit->parameters.keep_changes();
   } catch (...) {
+    for (const auto& unit : units_) unit->parameters.drop_changes();
     settle();
     throw;
   }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "hooks/fsdp/gradient_scatter.h"
@@ -19,6 +20,8 @@
 #include "parallel/process_group.h"
 
 namespace hookline {
+
+struct FoundUnit;
 
 struct ShardedOptions {
   /// FSDP's FULL_SHARD: a unit's parameters are given back after its forward and gathered again for its backward.
@@ -68,18 +71,27 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
  private:
   class Unit;
   struct Reduction;
+  struct Owner {
+    const Unit* unit;
+    const FlatParameter* flat;
+  };
 
   Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
           const ShardedOptions& options);
   void make_units();
+  void make_channels(const std::vector<FoundUnit>& units);
   void expect_no_failure() const;
   void settle_after_failure() noexcept;
 
   void begin_forward(Unit& unit);
   void end_forward(Unit& unit);
-  void start_gather(Unit& unit);
-  void gather(Unit& unit);
+  using Gather = ShardOperation::Kind;
+  void start_gather(Unit& unit, Gather kind);
+  void gather(Unit& unit, Gather kind);
 
+  bool is_in_backward() const { return in_backward_; }
+  /// Which backward inside of the one under way this is called from; -1 if from none.
+  int inner_backward() const;
   void begin_backward();
   /// Of the units that take part, in the reverse of the order in which forwards ended: also of one that this rank's backward
   /// passes over, and another rank's may not. False if all have been started.
@@ -87,10 +99,10 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   /// With those before it; and one ahead.
   void gather_for_backward(Unit& unit);
   void start_reductions();
-  void start_reduction(Unit& unit);
+  void start_reduction(Unit& unit, std::vector<at::Tensor> gradients);
   bool is_soon_over(const Reduction& reduction);
   void finish_oldest_reduction();
-  void expect_same_gathers();
+  void wait_for(const Reduction& reduction);
   void end_backward();
   void forget_backward();
   std::string what(const std::string& doing, const Unit& unit) const;
@@ -99,19 +111,20 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   std::shared_ptr<torch::nn::Module> module_;
   ShardedOptions options_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
-  ProcessGroupPtr gathers_;  // over Gloo, groups of their own: gathers and scatters start in different orders
+  std::shared_ptr<ShardChannel> gathers_;  // over Gloo apart from scatters, which start in another order
   std::unique_ptr<GradientScatter> scatter_;
   std::vector<std::shared_ptr<Unit>> units_;        // the first is the root
   std::vector<Unit*> in_order_, in_order_of_ends_;  // of the first forwards: as they began, as they ended
+  std::unordered_map<const void*, Owner> owners_;   // of the memory of whole parameters
   std::deque<Reduction> reductions_;
   bool in_backward_ = false, had_backward_ = false;  // had: since the last forward
   bool was_waited_in_vain_ = false;                  // for a reduction, in this backward
   std::weak_ptr<bool> backward_;                     // expired if the backward under way threw
+  int backward_task_ = -1;                           // autograd's number of it
   std::int64_t next_in_backward_ = -1;               // in in_order_of_ends_, whose gather is next
   bool was_told_ = false;
   std::int64_t steps_ = 0;
   std::int64_t gathered_bytes_ = 0, scattered_bytes_ = 0;  // sent
-  std::uint64_t gathers_so_far_ = 0;                       // which and in what order, as a hash
 };
 
 }  // namespace hookline

@@ -46,7 +46,7 @@ at::Tensor ShardedParameters::whole(const at::Tensor& parameter, const at::Tenso
   std::vector<at::Tensor> pieces;
   for (int rank = 0; rank < world_->size(); ++rank)
     pieces.push_back(all[static_cast<std::size_t>(rank)].narrow(0, 0, flat->range_of(index, rank).count));
-  return at::cat(pieces).view(flat->sizes(index)).cpu();
+  return at::cat(pieces).as_strided(flat->sizes(index), flat->strides(index)).contiguous().cpu();
 }
 
 at::Tensor ShardedParameters::piece(const at::Tensor& parameter, const at::Tensor& whole) const {
@@ -58,7 +58,14 @@ at::Tensor ShardedParameters::piece(const at::Tensor& parameter, const at::Tenso
     throw Error(text.str());
   }
   const FlatParameter::Range range = flat->range_of(index, world_->rank());
-  return whole.detach().reshape({-1}).narrow(0, range.first, range.count).to(parameter.device()).clone();
+  const at::NoGradGuard no_grad;
+  const at::Tensor in_memory =
+      at::empty_strided(whole.sizes(), flat->strides(index), whole.options().requires_grad(false))
+          .copy_(whole);
+  return in_memory.as_strided({whole.numel()}, {1})
+      .narrow(0, range.first, range.count)
+      .to(parameter.device())
+      .clone();
 }
 
 }  // namespace hookline

@@ -6,12 +6,10 @@
 
 namespace hookline {
 
-ShardedUnit::ShardedUnit(std::string name, std::vector<std::shared_ptr<FlatParameter>> flats,
-                         ProcessGroupPtr group, bool gathers_in_group)
-    : name_(std::move(name)),
-      flats_(std::move(flats)),
-      group_(std::move(group)),
-      gathers_in_group_(gathers_in_group) {
+ShardedUnit::ShardedUnit(std::string name, std::size_t position,
+                         std::vector<std::shared_ptr<FlatParameter>> flats,
+                         std::shared_ptr<ShardChannel> channel)
+    : name_(std::move(name)), flats_(std::move(flats)), position_(position), channel_(std::move(channel)) {
   for (const auto& flat : flats_)
     if (flat->requires_grad()) trained_flats_.push_back(flat);
 }
@@ -32,33 +30,24 @@ std::int64_t ShardedUnit::whole_bytes() const {
   return bytes;
 }
 
-bool ShardedUnit::start_gather() {
+bool ShardedUnit::start_gather(ShardOperation::Kind kind) {
   if (is_allocated_) return false;
   const at::NoGradGuard no_grad;
   is_allocated_ = true;
-  for (const auto& flat : flats_) {
-    flat->allocate();
-    at::Tensor whole = flat->whole(), shard = flat->shard();
-    if (gathers_in_group_) {
-      gathering_.push_back(group_->_allgather_base(whole, shard));
-      continue;
-    }
-    // Gloo's all-gather goes by way of a copy of the whole; broadcasts of the shards end in their places.
-    const std::vector<at::Tensor> places = whole.chunk(group_->getSize());
-    places[static_cast<std::size_t>(group_->getRank())].copy_(shard);
-    for (int rank = 0; group_->getSize() > 1 && rank < group_->getSize(); ++rank) {
-      std::vector<at::Tensor> place{places[static_cast<std::size_t>(rank)]};
-      c10d::BroadcastOptions options;
-      options.rootRank = rank;
-      gathering_.push_back(group_->broadcast(place, options));
-    }
+  for (std::size_t i = 0; i < flats_.size(); ++i) {
+    flats_[i]->allocate();
+    const ShardOperation operation{kind, static_cast<std::int64_t>(position_), static_cast<std::int64_t>(i)};
+    ShardWork started = channel_->all_gather(operation, flats_[i]->whole(), flats_[i]->shard());
+    if (started.work) gathering_.push_back(std::move(started));
   }
   return true;
 }
 
 void ShardedUnit::finish_gather(World& world, const std::string& what) {
+  const at::NoGradGuard no_grad;
   // What is not waited for to its end still writes: it stays in the list then, and its memory is not given back.
-  for (; !gathering_.empty(); gathering_.pop_back()) world.wait(gathering_.back(), what);
+  for (; !gathering_.empty(); gathering_.pop_back())
+    world.wait_for_all(gathering_.back().work, gathering_.back().sequence, gathering_.back().number, what);
   if (std::exchange(is_whole_, true)) return;
   for (const auto& flat : flats_) flat->use_whole();
 }
@@ -72,6 +61,19 @@ void ShardedUnit::release(World& world) {
   }
   is_whole_ = false;
   is_allocated_ = false;
+}
+
+void ShardedUnit::expect_own_memory() const {
+  for (const auto& flat : flats_) flat->expect_own_memory();
+}
+
+void ShardedUnit::expect_changes_fit() const {
+  for (const auto& flat : flats_) flat->expect_changes_fit();
+}
+
+void ShardedUnit::drop_changes() {
+  if (!is_whole_) return;
+  for (const auto& flat : flats_) flat->take_back();
 }
 
 void ShardedUnit::keep_changes() {
@@ -134,7 +136,8 @@ void ShardedUnit::add_gradient(std::size_t index, const at::Tensor& shard) {
     at::Tensor parameter = flat.parameters()[i];
     if (!parameter.requires_grad()) continue;  // frozen for a while
     const at::Tensor piece = flat.piece_of_shard(i, shard);
-    at::Tensor& gradient = parameter.mutable_grad();
+    // A round of gradients may be under way that is to be added, too.
+    at::Tensor& gradient = in_backward_ ? put_aside_[flat.names()[i]] : parameter.mutable_grad();
     gradient = gradient.defined() ? piece.add_(gradient) : piece;
   }
 }

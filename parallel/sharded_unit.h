@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/comm.h"
+#include "hooks/fsdp/shard_channel.h"
 #include "parallel/flat_parameter.h"
 #include "parallel/process_group.h"
 
@@ -22,22 +22,30 @@ namespace hookline {
 /// When and in what order is for Sharded to say. Not synchronised.
 class ShardedUnit {
  public:
-  /// `name`: of the module, for errors. `group`: for gathers, which every rank starts in the same order. `gathers_in_group`:
-  /// it can all-gather without memory of its own, as NCCL does.
-  ShardedUnit(std::string name, std::vector<std::shared_ptr<FlatParameter>> flats, ProcessGroupPtr group,
-              bool gathers_in_group);
+  /// `name`: of the module, for errors. `position`: among the model's units. `channel`: for gathers, which every rank starts in
+  /// the same order.
+  ShardedUnit(std::string name, std::size_t position, std::vector<std::shared_ptr<FlatParameter>> flats,
+              std::shared_ptr<ShardChannel> channel);
 
   const std::string& name() const { return name_; }
   const std::vector<std::shared_ptr<FlatParameter>>& flats() const { return flats_; }
 
   /// Starts the all-gather, unless the parameters are whole or on their way: false then.
-  bool start_gather();
+  bool start_gather(ShardOperation::Kind kind);
   /// Waits for it. The parameters are whole then. `what` names it in an error.
   void finish_gather(World& world, const std::string& what);
   /// Gives the parameters' memory back, also if it is not used yet; waits for a gather under way.
   void release(World& world);
-  /// What was done to the whole parameters is done to the shards.
+  bool is_allocated() const { return is_allocated_; }
+
+  /// Throws Error, which names it, if a parameter was given other memory than it got here.
+  void expect_own_memory() const;
+  /// Throws Error, which names it, if a whole parameter was given memory of other sizes.
+  void expect_changes_fit() const;
+  /// What was done to the whole parameters is done to the shards, also where they were given other memory.
   void keep_changes();
+  /// Parameters have their own memory again.
+  void drop_changes();
 
   /// Puts aside what gradients there are.
   void begin_backward();
@@ -75,9 +83,9 @@ class ShardedUnit {
 
   std::string name_;
   std::vector<std::shared_ptr<FlatParameter>> flats_, trained_flats_;
-  ProcessGroupPtr group_;
-  bool gathers_in_group_;
-  std::vector<c10::intrusive_ptr<c10d::Work>> gathering_;
+  std::size_t position_;
+  std::shared_ptr<ShardChannel> channel_;
+  std::vector<ShardWork> gathering_;
   bool is_allocated_ = false, is_whole_ = false, in_backward_ = false;
   std::map<std::string, at::Tensor> put_aside_;  // gradients of pieces, by parameter
   std::map<std::string, at::Tensor> waiting_;    // whole gradients that were not communicated

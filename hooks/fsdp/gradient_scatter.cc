@@ -12,43 +12,41 @@ GradientDivisors GradientDivisors::of(int world_size) {
   return {static_cast<double>(before), static_cast<double>(world_size) / before};
 }
 
-GradientScatter::GradientScatter(std::shared_ptr<BufferPool> pool, ProcessGroupPtr group,
-                                 std::optional<at::ScalarType> wire, bool sums_in_group)
+GradientScatter::GradientScatter(std::shared_ptr<BufferPool> pool, std::shared_ptr<ShardChannel> channel,
+                                 std::optional<at::ScalarType> wire)
     : pool_(std::move(pool)),
-      group_(std::move(group)),
+      channel_(std::move(channel)),
       wire_(wire),
-      sums_in_group_(sums_in_group),
-      divisors_(GradientDivisors::of(group_->getSize())) {}
+      divisors_(GradientDivisors::of(channel_->size())) {}
 
-GradientScatter::Started GradientScatter::start(at::Tensor gradient) {
+GradientScatter::Started GradientScatter::start(const ShardOperation& operation, at::Tensor gradient) {
   Started started;
   started.dtype = gradient.scalar_type();
-  const bool divides_first = sums_in_group_ || !casts(started.dtype);
+  const bool divides_first = channel_->sums() || !casts(started.dtype);
   started.sent = std::move(gradient);
   if (casts(started.dtype)) {
     const at::Tensor exact = started.sent;
     started.sent = pool_->empty(exact.numel(), exact.options().dtype(*wire_)).copy_(exact);
   }
   if (divides_first && divisors_.before != 1) started.sent.div_(divisors_.before);
-  if (group_->getSize() == 1) {
+  if (channel_->size() == 1) {
     started.received = started.sent;
-  } else if (sums_in_group_) {
-    started.received = at::empty({started.sent.numel() / group_->getSize()}, started.sent.options());
-    started.work = group_->_reduce_scatter_base(started.received, started.sent);
+  } else if (channel_->sums()) {
+    started.received = at::empty({started.sent.numel() / channel_->size()}, started.sent.options());
+    started.work = channel_->reduce_scatter(operation, started.received, started.sent);
   } else {
-    std::vector<std::int64_t> equal_parts;
     started.received = pool_->empty(started.sent.numel(), started.sent.options());
-    started.work = group_->alltoall_base(started.received, started.sent, equal_parts, equal_parts);
+    started.work = channel_->all_to_all(operation, started.received, started.sent);
   }
   return started;
 }
 
 at::Tensor GradientScatter::finish(Started started) const {
-  const std::int64_t ranks = group_->getSize();
+  const std::int64_t ranks = channel_->size();
   at::Tensor part = std::move(started.received);
   started.sent.reset();
-  const bool divided_first = sums_in_group_ || !casts(started.dtype);
-  if (!sums_in_group_ && ranks > 1) part = part.view({ranks, -1}).sum(0, /*keepdim=*/false, started.dtype);
+  const bool divided_first = channel_->sums() || !casts(started.dtype);
+  if (!channel_->sums() && ranks > 1) part = part.view({ranks, -1}).sum(0, /*keepdim=*/false, started.dtype);
   part = part.to(started.dtype);
   const double divisor = divided_first ? divisors_.after : static_cast<double>(ranks);
   return divisor == 1 ? part : part.div_(divisor);

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "hooks/comm.h"
 #include "hooks/fsdp/buffer_pool.h"
+#include "hooks/fsdp/shard_channel.h"
 
 namespace hookline {
 
@@ -31,20 +30,19 @@ struct GradientDivisors {
 /// Not synchronised; every rank starts the same scatters in the same order.
 class GradientScatter {
  public:
-  /// `pool`: for what is on its way. `group`: of this alone. `wire`: what gradients are cast to while they travel.
-  /// `sums_in_group`: the group has a reduce-scatter of its own for every dtype, as NCCL has.
-  GradientScatter(std::shared_ptr<BufferPool> pool, ProcessGroupPtr group, std::optional<at::ScalarType> wire,
-                  bool sums_in_group);
+  /// `pool`: for what is on its way. `wire`: what gradients are cast to while they travel.
+  GradientScatter(std::shared_ptr<BufferPool> pool, std::shared_ptr<ShardChannel> channel,
+                  std::optional<at::ScalarType> wire);
 
   /// A scatter under way; keeps the memory that it needs.
   struct Started {
-    c10::intrusive_ptr<c10d::Work> work;
+    ShardWork work;
     at::Tensor sent, received;
     at::ScalarType dtype = at::kFloat;  // of the gradient
   };
 
-  /// `gradient`, [n] with n a multiple of the world size, is used up.
-  Started start(at::Tensor gradient);
+  /// `gradient`, [n] with n a multiple of the world size, is used up. `operation`: which one it is.
+  Started start(const ShardOperation& operation, at::Tensor gradient);
   /// This rank's part of the average, [n / world size], in the gradient's dtype; once the work is done.
   at::Tensor finish(Started started) const;
 
@@ -56,9 +54,8 @@ class GradientScatter {
   bool casts(at::ScalarType dtype) const { return wire_ && *wire_ != dtype; }
 
   std::shared_ptr<BufferPool> pool_;
-  ProcessGroupPtr group_;
+  std::shared_ptr<ShardChannel> channel_;
   std::optional<at::ScalarType> wire_;
-  bool sums_in_group_;
   GradientDivisors divisors_;
 };
 

@@ -1,0 +1,40 @@
+// Where each rank is among the calls that all of them make, and whether they wait for each other in vain.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+/// Calls lie in sequences: every rank makes those of one sequence in the same order, numbered from 0.
+struct RankPosition {
+  struct Wait {
+    std::string sequence;
+    std::int64_t number = 0;
+    std::string what;  // for people
+  };
+
+  std::map<std::string, std::int64_t> started;  // of each sequence, how many
+  std::optional<Wait> waits;  // the call that this rank's program is in, which needs every rank
+
+  bool has_reached(const Wait& wait) const;
+};
+
+/// For the store, and back. Sequences have names without spaces.
+std::string pack(const RankPosition& position);
+RankPosition unpack_position(const std::string& text);
+
+/// An error, if some ranks wait for each other: each of them in a call that another of them has not reached, and can't reach.
+/// Ranks that wait for nothing may still get there. Positions may be of different moments.
+std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positions);
+
+/// "; rank 1 has not reached it": of the call that rank `rank` waits in; empty if it waits in none, or all have.
+std::string who_is_missing(const std::vector<RankPosition>& positions, int rank);
+
+/// "rank 2", "ranks 0, 1, 3"; the first eight by name.
+std::string names_of(const std::vector<int>& ranks);
+
+}  // namespace hookline

@@ -1,0 +1,173 @@
+#include "parallel/shard_channels.h"
+
+#include <ATen/ops/empty.h>
+
+#include <utility>
+#include <vector>
+
+#include "hooks/error.h"
+#include "parallel/gloo_group.h"
+
+namespace hookline {
+namespace {
+
+/// Done when the ranks have compared it; `finish` is what is left for the host to do then.
+class ComparedWork : public c10d::Work {
+ public:
+  ComparedWork(c10::intrusive_ptr<c10d::Work> compared, std::function<void()> finish)
+      : compared_(std::move(compared)), finish_(std::move(finish)) {}
+
+  bool isCompleted() override { return compared_->isCompleted(); }
+  bool isSuccess() const override { return compared_->isSuccess(); }
+  std::exception_ptr exception() const override { return compared_->exception(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    compared_->wait(timeout);
+    finish_();
+    return true;
+  }
+  void synchronize() override { finish_(); }
+  FuturePtr getFuture() override { return compared_->getFuture(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> compared_;
+  std::function<void()> finish_;
+};
+
+class ComparingChannel : public ShardChannel {
+ public:
+  ComparingChannel(std::shared_ptr<World> world, const std::string& name, NameOperation name_operation)
+      : world_(std::move(world)),
+        sequence_(world_->unique_name(name)),
+        gloo_(world_->make_gloo(name)),
+        name_operation_(std::move(name_operation)) {}
+
+  int rank() const override { return world_->rank(); }
+  int size() const override { return world_->size(); }
+
+ protected:
+  World& world() const { return *world_; }
+
+  /// Without other ranks there is no work.
+  ShardWork exchange(const ShardOperation& operation, GlooGroup::Exchange wanted) const {
+    if (size() == 1) return {};
+    wanted.identity = {static_cast<std::int64_t>(operation.kind), operation.unit, operation.flat,
+                       static_cast<std::int64_t>(wanted.part_bytes)};
+    wanted.difference = [name = name_operation_](const std::vector<GlooGroup::Identity>& all) {
+      return difference(name, all);
+    };
+    return {gloo_->exchange(std::move(wanted)), sequence_, world_->watch().start_call(sequence_)};
+  }
+
+ private:
+  static std::string difference(const NameOperation& name, const std::vector<GlooGroup::Identity>& all) {
+    const auto named = [&](std::size_t rank) {
+      const GlooGroup::Identity& identity = all[rank];
+      const ShardOperation operation{static_cast<ShardOperation::Kind>(identity[0]), identity[1],
+                                     identity[2]};
+      return "rank " + std::to_string(rank) + " " + name(operation);
+    };
+    std::size_t other = 1;
+    while (all[other] == all[0]) ++other;
+    return "the ranks run different units of a sharded model: " + named(0) + ", and " + named(other) +
+           ". Every rank must run the same units in the same order, in an evaluation too";
+  }
+
+  std::shared_ptr<World> world_;
+  std::string sequence_;
+  std::shared_ptr<GlooGroup> gloo_;
+  NameOperation name_operation_;
+};
+
+class GlooChannel : public ComparingChannel {
+ public:
+  using ComparingChannel::ComparingChannel;
+
+  bool sums() const override { return false; }
+
+  ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
+                       const at::Tensor& shard) override {
+    const at::Tensor target = on_cpu(whole);
+    const at::Tensor own = target.narrow(0, rank() * shard.numel(), shard.numel()).copy_(shard);
+    return move(operation, whole, target, own, /*sends_same_to_all=*/true);
+  }
+
+  ShardWork all_to_all(const ShardOperation& operation, const at::Tensor& received,
+                       const at::Tensor& sent) override {
+    const std::int64_t part = sent.numel() / size();
+    const at::Tensor target = on_cpu(received), source = sent.cpu();
+    target.narrow(0, rank() * part, part).copy_(source.narrow(0, rank() * part, part));
+    return move(operation, received, target, source, /*sends_same_to_all=*/false);
+  }
+
+  ShardWork reduce_scatter(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
+    throw Error("a reduce-scatter over Gloo: hookline's own mistake, since it takes an all-to-all instead");
+  }
+
+ private:
+  static at::Tensor on_cpu(const at::Tensor& tensor) {
+    return tensor.is_cpu() ? tensor : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+  }
+
+  ShardWork move(const ShardOperation& operation, const at::Tensor& result, const at::Tensor& target,
+                 const at::Tensor& source, bool sends_same_to_all) const {
+    GlooGroup::Exchange wanted;
+    wanted.sent = source;
+    wanted.received = target;
+    wanted.part_bytes = target.nbytes() / static_cast<std::size_t>(size());
+    wanted.sends_same_to_all = sends_same_to_all;
+    ShardWork started = exchange(operation, std::move(wanted));
+    if (result.is_same(target)) return started;
+    const auto finish = [result, target] { at::Tensor(result).copy_(target); };
+    if (started.work)
+      started.work = c10::make_intrusive<ComparedWork>(started.work, finish);
+    else
+      finish();
+    return started;
+  }
+};
+
+class NcclChannel : public ComparingChannel {
+ public:
+  using ComparingChannel::ComparingChannel;
+
+  bool sums() const override { return true; }
+
+  ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
+                       const at::Tensor& shard) override {
+    return with(operation, [whole = at::Tensor(whole), shard = at::Tensor(shard)](c10d::ProcessGroup& group) mutable {
+      return group._allgather_base(whole, shard);
+    });
+  }
+
+  ShardWork all_to_all(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
+    throw Error("an all-to-all over NCCL: hookline's own mistake, since it takes a reduce-scatter instead");
+  }
+
+  ShardWork reduce_scatter(const ShardOperation& operation, const at::Tensor& received,
+                           const at::Tensor& sent) override {
+    return with(operation, [received = at::Tensor(received), sent = at::Tensor(sent)](c10d::ProcessGroup& group) mutable {
+      return group._reduce_scatter_base(received, sent);
+    });
+  }
+
+ private:
+  /// The collective is on the stream at once; the host finds out that the ranks differ before it waits for the GPU.
+  template <class Start>
+  ShardWork with(const ShardOperation& operation, Start start) const {
+    ShardWork compared = exchange(operation, {});
+    const c10::intrusive_ptr<c10d::Work> moved = start(*world().group());
+    if (!compared.work) return {moved, "", 0};
+    compared.work = c10::make_intrusive<ComparedWork>(compared.work, [moved] { moved->synchronize(); });
+    return compared;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<ShardChannel> make_shard_channel(const std::shared_ptr<World>& world, const std::string& name,
+                                                 NameOperation name_operation) {
+  if (world->uses_nccl()) return std::make_shared<NcclChannel>(world, name, std::move(name_operation));
+  return std::make_shared<GlooChannel>(world, name, std::move(name_operation));
+}
+
+}  // namespace hookline

@@ -20,6 +20,7 @@
 #include "parallel/model_signature.h"
 #include "parallel/shard_channels.h"
 #include "parallel/sharded_unit.h"
+#include "parallel/sparse_gradients.h"
 #include "parallel/unit_in_graph.h"
 #include "parallel/wire_table.h"
 
@@ -104,6 +105,7 @@ Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module
     : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
   expect_whole(*module_);
   agree_on_signature(*world_, sharded_signature(*module_, options_));
+  refuse_sparse_gradients(*module_);
   const std::vector<at::Tensor> parameters = module_->parameters();
   if (std::none_of(parameters.begin(), parameters.end(),
                    [](const at::Tensor& each) { return each.requires_grad(); }))

@@ -14,6 +14,7 @@
 #include "hooks/error.h"
 #include "parallel/ddp.h"
 #include "parallel/distributed_module.h"
+#include "parallel/sharded.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
@@ -323,10 +324,13 @@ struct WordsImpl : torch::nn::Module {
 
 TEST(DdpBackward, RefusesAnEmbeddingWithSparseGradients) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
-    EXPECT_EQ(
-        failure_of([&] { DistributedModule<WordsImpl>(world, std::make_shared<WordsImpl>(), {}); }),
+    const std::string refused =
         "the gradient of parameter 'words.weight' is sparse, and hookline averages dense gradients only: "
-        "make the embedding with sparse(false)");
+        "make the "
+        "embedding with sparse(false)";
+    EXPECT_EQ(failure_of([&] { DistributedModule<WordsImpl>(world, std::make_shared<WordsImpl>(), {}); }),
+              refused);
+    EXPECT_EQ(failure_of([&] { Sharded::make(world, std::make_shared<WordsImpl>(), {}); }), refused);
   });
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -12,6 +11,8 @@
 #include "config/run_files.h"
 #include "hooks/hook_rows.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
+#include "hooks/regular_file.h"
 #include "launcher/cli/exit_code.h"
 
 namespace hookline {
@@ -60,7 +61,7 @@ std::vector<RankSetting> rank_settings(const RunConfig& config) {
 
 bool is_script(const Program& program) {
   char start[2] = {};
-  std::ifstream(program.file, std::ios::binary).read(start, sizeof start);
+  InputFile(program.file).read(start, sizeof start);
   return (start[0] == '#' && start[1] == '!') || program.file != program.executable ||
          is_interpreter(program.executable);
 }
@@ -68,11 +69,12 @@ bool is_script(const Program& program) {
 void warn_of_script(const RunConfig& config, const Program& program) {
   const std::vector<RankSetting> settings = rank_settings(config);
   if (settings.empty() || !is_script(program)) return;
-  log::warning("'" + program.file.string() +
-               "' is " + (program.file == program.executable && is_interpreter(program.file) ? "an interpreter" : "a script") +
-               ", and only a program that is built with hookline acts on these settings, which "
-               "have no effect unless it starts one:" +
-               listed(settings));
+  log::warning(
+      "'" + printable(program.file.string()) + "' is " +
+      (program.file == program.executable && is_interpreter(program.file) ? "an interpreter" : "a script") +
+      ", and only a program that is built with hookline acts on these settings, which "
+      "have no effect unless it starts one:" +
+      listed(settings));
 }
 
 bool was_config_read(const fs::path& folder) {

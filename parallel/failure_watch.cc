@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,6 +39,12 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 const char* const kLeft = "left";
+
+/// The rank that reads the signs of life of all others. Rank 0, whose process holds the store: without it no rank learns
+/// anything anyway.
+constexpr int kWatcher = 0;
+const char* const kQuietestKey = "quietest";
+constexpr milliseconds kLongestAway{2000};  // between two looks of a process that was not stopped
 
 }  // namespace
 
@@ -133,8 +140,7 @@ class FailureWatch::Talker {
         rank_(rank),
         size_(size),
         peer_timeout_(peer_timeout),
-        last_change_(static_cast<std::size_t>(size)),
-        last_sign_of_(static_cast<std::size_t>(size)) {
+        seen_(rank == kWatcher ? static_cast<std::size_t>(size) : 0) {
     give_sign();
   }
 
@@ -172,14 +178,79 @@ class FailureWatch::Talker {
  private:
   static std::string life_key(int rank) { return "life/" + std::to_string(rank); }
 
+  /// What one rank has read of the signs of life of all, for the others: as many reads as there are ranks, not their square.
+  /// It is this rank's own sign of life as well, since its number changes each time.
+  struct Quietest {
+    int rank = -1;
+    milliseconds silence{-1};
+    bool has_left = false;
+
+    std::string text(std::uint64_t number) const {
+      return std::to_string(number) + " " + std::to_string(rank) + " " + std::to_string(silence.count()) +
+             " " + (has_left ? "1" : "0");
+    }
+    static Quietest parse(const std::string& text) {
+      std::istringstream in(text);
+      std::uint64_t number = 0;
+      std::int64_t silence = 0;
+      Quietest result;
+      if (!(in >> number >> result.rank >> silence >> result.has_left)) return {};
+      result.silence = milliseconds(silence);
+      return result;
+    }
+  };
+
+  struct Seen {  // of a rank's sign of life, by the rank that watches them
+    std::string sign;
+    Clock::time_point since;
+  };
+
   void give_sign() {
     store_->set(life_key(rank_), bytes_of(std::to_string(++signs_) + ' ' + pack(state_->position_now())));
+    if (rank_ == kWatcher) {
+      quietest_ = look_at_all();
+      store_->set(kQuietestKey, bytes_of(quietest_.text(signs_)));
+    }
     last_sign_ = Clock::now();
+  }
+
+  Quietest look_at_all() {
+    const auto now = Clock::now();
+    // After a time in which this process was stopped itself, as by Ctrl-Z, the others' silence says nothing.
+    const bool was_away = now - last_sign_ > kLongestAway;
+    std::vector<int> peers;
+    std::vector<std::string> keys;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      const Seen& seen = seen_[static_cast<std::size_t>(peer)];
+      // The first sign of a rank that has not joined yet is not to be waited for.
+      if (seen.sign.empty() && !store_->check({life_key(peer)})) continue;
+      peers.push_back(peer);
+      keys.push_back(life_key(peer));
+    }
+    const auto signs = read(keys);
+    Quietest quietest;
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      Seen& seen = seen_[static_cast<std::size_t>(peers[i])];
+      const std::string sign = text_of(signs[i]);
+      if (was_away || sign != seen.sign) seen = {sign, now};
+      const auto silence = std::chrono::duration_cast<milliseconds>(now - seen.since);
+      if (silence > quietest.silence) quietest = {peers[i], silence, sign == kLeft};
+    }
+    return quietest;
+  }
+
+  std::vector<std::vector<std::uint8_t>> read(const std::vector<std::string>& keys) {
+    if (keys.empty()) return {};
+    if (store_->hasExtendedApi()) return store_->multiGet(keys);
+    std::vector<std::vector<std::uint8_t>> values;
+    for (const std::string& key : keys) values.push_back(store_->get(key));
+    return values;
   }
 
   void leave() {
     try {
-      store_->set(life_key(rank_), bytes_of(kLeft));
+      store_->set(rank_ == kWatcher ? kQuietestKey : life_key(rank_), bytes_of(kLeft));
     } catch (const std::exception&) {
       // The store is in rank 0's process, which may have ended first: then nobody is left to be told.
     }
@@ -200,7 +271,10 @@ class FailureWatch::Talker {
   }
 
   void look(bool waiting, Clock::time_point since, const std::optional<State::OwnFailure>& own) {
-    if (Clock::now() - last_sign_ >= kSignOfLife) give_sign();
+    if (Clock::now() - last_sign_ >= kSignOfLife) {
+      give_sign();
+      if (rank_ == kWatcher) look_for_deadlock();
+    }
     if (own && !own->may_have_a_cause) return agree_on(own->text);
     if (!waiting) {
       last_look_.reset();
@@ -208,9 +282,6 @@ class FailureWatch::Talker {
     }
     if (store_->check({"failure"})) return state_->fail(text_of(store_->get("failure")));
     if (own || Clock::now() - since >= kPatience) look_for_life(own.has_value());
-    if (!own && Clock::now() - since >= kPatience) {
-      if (const auto deadlock = find_deadlock(positions())) return agree_on(*deadlock);
-    }
     if (own && Clock::now() - own->since >= kTimeToSayWhy) agree_on(own->text);
     if (since != warned_of_ && Clock::now() - since >= kLongWait) {
       warned_of_ = since;
@@ -220,15 +291,35 @@ class FailureWatch::Talker {
     }
   }
 
-  /// Of all ranks, as they were when each last gave a sign.
+  /// Of all ranks, as they were when each last gave a sign. Only the rank that watches has read the signs already.
   std::vector<RankPosition> positions() {
-    std::vector<RankPosition> all;
-    for (const std::string& sign : last_sign_of_) {
-      const auto begin = sign.find(' ');
-      all.push_back(begin == std::string::npos ? RankPosition() : unpack_position(sign.substr(begin + 1)));
+    std::vector<RankPosition> all(static_cast<std::size_t>(size_));
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      std::string sign;
+      if (rank_ == kWatcher) {
+        sign = seen_[static_cast<std::size_t>(peer)].sign;
+      } else if (store_->check({life_key(peer)})) {
+        sign = text_of(store_->get(life_key(peer)));
+      }
+      if (const auto begin = sign.find(' '); begin != std::string::npos)
+        all[static_cast<std::size_t>(peer)] = unpack_position(sign.substr(begin + 1));
     }
     all[static_cast<std::size_t>(rank_)] = state_->position_now();
     return all;
+  }
+
+  /// By the rank that watches, which need not wait itself. A failure of a rank's own may be what the others wait in vain for,
+  /// and says more: it has until `kPatience` is over to be agreed on.
+  void look_for_deadlock() {
+    const auto deadlock = find_deadlock(positions());
+    if (!deadlock) {
+      deadlock_since_.reset();
+    } else if (!deadlock_since_) {
+      deadlock_since_ = Clock::now();
+    } else if (Clock::now() - *deadlock_since_ >= kPatience && !store_->check({"failure"})) {
+      agree_on(*deadlock);
+    }
   }
 
   /// Makes `text` the run's failure, unless another rank was first.
@@ -239,35 +330,31 @@ class FailureWatch::Talker {
   /// Fails the run if the rank that has been quiet for the longest shows no sign of life. `suspicious`: a collective
   /// has failed already, so that a shorter silence tells enough.
   void look_for_life(bool suspicious) {
+    if (rank_ == kWatcher) return judge(quietest_, suspicious);
     const auto now = Clock::now();
     if (last_look_ && now - *last_look_ < kSignOfLife) return;
-    const bool first = !last_look_;
-    last_look_ = now;
-    int quietest = -1;
-    milliseconds longest{-1};
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      const auto index = static_cast<std::size_t>(peer);
-      const std::string sign = text_of(store_->get(life_key(peer)));
-      if (first || sign != last_sign_of_[index]) {
-        last_sign_of_[index] = sign;
-        last_change_[index] = now;
-        continue;
-      }
-      const auto silence = std::chrono::duration_cast<milliseconds>(now - last_change_[index]);
-      if (silence > longest) {
-        longest = silence;
-        quietest = peer;
-      }
+    const std::string found = text_of(store_->get(kQuietestKey));
+    if (!last_look_ || now - *last_look_ > kLongestAway || found != found_) {
+      found_ = found;
+      found_since_ = now;
     }
-    if (quietest < 0) return;
-    const std::string who = "rank " + std::to_string(quietest);
+    last_look_ = now;
+    // Who watches the others may be the one that is dead: then what it has written last does not change any more.
+    judge({kWatcher, std::chrono::duration_cast<milliseconds>(now - found_since_), found == kLeft},
+          suspicious);
+    const Quietest quietest = Quietest::parse(found);
+    if (found != kLeft && quietest.rank != rank_) judge(quietest, suspicious);
+  }
+
+  void judge(const Quietest& quietest, bool suspicious) {
+    if (quietest.rank < 0) return;
+    const std::string who = "rank " + std::to_string(quietest.rank);
     const std::string waits = "; rank " + std::to_string(rank_) + " waits for it: " + state_->waits_for();
     const milliseconds limit = suspicious ? std::min(peer_timeout_, kSuspiciousSilence) : peer_timeout_;
-    if (last_sign_of_[static_cast<std::size_t>(quietest)] == kLeft) {
-      if (longest >= kPatience) agree_on(who + " has left the run" + waits);
-    } else if (peer_timeout_.count() > 0 && longest >= limit) {
-      agree_on(who + " has shown no sign of life for " + seconds_text(longest) +
+    if (quietest.has_left) {
+      if (quietest.silence >= kPatience) agree_on(who + " has left the run" + waits);
+    } else if (peer_timeout_.count() > 0 && quietest.silence >= limit) {
+      agree_on(who + " has shown no sign of life for " + seconds_text(quietest.silence) +
                ", and is dead, stopped or cut off" + waits);
     }
   }
@@ -280,8 +367,11 @@ class FailureWatch::Talker {
   Clock::time_point last_sign_;
   Clock::time_point warned_of_{};               // the wait that was called long
   std::optional<Clock::time_point> last_look_;  // for life, since this rank began to wait
-  std::vector<Clock::time_point> last_change_;  // of each rank's sign of life
-  std::vector<std::string> last_sign_of_;
+  std::vector<Seen> seen_;                      // by the rank that watches the others
+  Quietest quietest_;
+  std::optional<Clock::time_point> deadlock_since_;
+  std::string found_;  // by the other ranks, of what it has written
+  Clock::time_point found_since_{};
 };
 
 /// The watches of this process.

@@ -1,0 +1,134 @@
+// How many reads of the store the watch of many ranks takes, and that it still finds each death: ranks as threads.
+#include "parallel/failure_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <vector>
+
+#include "hooks/error.h"
+#include "hooks/future.h"
+
+namespace hookline {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// Counts the keys that are read. A rank that is cut off writes nothing any more.
+class CountingStore : public c10d::HashStore {
+ public:
+  std::vector<std::uint8_t> get(const std::string& key) override {
+    ++keys_read;
+    return HashStore::get(key);
+  }
+  std::vector<std::vector<std::uint8_t>> multiGet(const std::vector<std::string>& keys) override {
+    keys_read += static_cast<std::int64_t>(keys.size());
+    return HashStore::multiGet(keys);
+  }
+  std::atomic<std::int64_t> keys_read = 0;
+};
+
+/// A rank's own connection to it, which can be cut.
+class Connection : public c10d::Store {
+ public:
+  explicit Connection(c10::intrusive_ptr<CountingStore> store) : store_(std::move(store)) {}
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    if (!is_cut) store_->set(key, value);
+  }
+  std::vector<std::uint8_t> compareSet(const std::string& key, const std::vector<std::uint8_t>& expected,
+                                       const std::vector<std::uint8_t>& desired) override {
+    return store_->compareSet(key, expected, desired);
+  }
+  std::vector<std::uint8_t> get(const std::string& key) override { return store_->get(key); }
+  std::int64_t add(const std::string& key, std::int64_t value) override { return store_->add(key, value); }
+  bool deleteKey(const std::string& key) override { return store_->deleteKey(key); }
+  bool check(const std::vector<std::string>& keys) override { return store_->check(keys); }
+  std::int64_t getNumKeys() override { return store_->getNumKeys(); }
+  void wait(const std::vector<std::string>& keys) override { store_->wait(keys); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    store_->wait(keys, timeout);
+  }
+  c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<Connection>(store_); }
+  bool hasExtendedApi() const override { return true; }
+  std::vector<std::vector<std::uint8_t>> multiGet(const std::vector<std::string>& keys) override {
+    return store_->multiGet(keys);
+  }
+  std::atomic<bool> is_cut = false;
+
+ private:
+  c10::intrusive_ptr<CountingStore> store_;
+};
+
+struct Ranks {
+  Ranks(int size, milliseconds peer_timeout) {
+    for (int rank = 0; rank < size; ++rank) {
+      connections.push_back(c10::make_intrusive<Connection>(store));
+      watches.push_back(std::make_unique<FailureWatch>(connections.back(), rank, size, peer_timeout));
+    }
+  }
+  FuturePtr wait_on(std::size_t rank) {
+    inner.push_back(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get()));
+    return watches[rank]->guard(inner.back(), "an all-reduce");
+  }
+  c10::intrusive_ptr<CountingStore> store = c10::make_intrusive<CountingStore>();
+  std::vector<c10::intrusive_ptr<Connection>> connections;
+  std::vector<std::unique_ptr<FailureWatch>> watches;
+  std::vector<FuturePtr> inner;
+};
+
+std::string failure_of(const FuturePtr& future, milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!future->completed() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(milliseconds(10));
+  return future->hasError() ? future->tryRetrieveErrorMessage() : "";
+}
+
+TEST(FailureWatch, ReadsTheStoreInProportionToTheRanks) {
+  constexpr int kSize = 256;
+  Ranks ranks(kSize, std::chrono::minutes(10));
+  for (std::size_t rank = 0; rank < kSize; ++rank) ranks.wait_on(rank);
+  std::this_thread::sleep_for(milliseconds(1500));  // nobody asks after the others before
+  const std::int64_t before = ranks.store->keys_read;
+  std::this_thread::sleep_for(milliseconds(2500));
+  const std::int64_t read = ranks.store->keys_read - before;
+  EXPECT_GT(read, kSize) << "rank 0 reads all signs of life, and each other rank what it has found";
+  // Two a rank in half a second, and not 255: whatever the machine's load, which makes it fewer.
+  EXPECT_LT(read, 20 * kSize);
+  for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
+}
+
+TEST(FailureWatch, FindsTheDeathOfAnyRank) {
+  for (const std::size_t dead : {0u, 1u, 3u}) {
+    Ranks ranks(4, milliseconds(2000));
+    const FuturePtr waiting = ranks.wait_on(2);
+    std::this_thread::sleep_for(milliseconds(1200));
+    EXPECT_FALSE(waiting->completed());
+    ranks.connections[dead]->is_cut = true;
+    const std::string failure = failure_of(waiting, std::chrono::seconds(30));
+    EXPECT_THAT(failure, StartsWith("rank " + std::to_string(dead) + " has shown no sign of life for "));
+    EXPECT_THAT(failure, HasSubstr(", and is dead, stopped or cut off; rank 2 waits for it: an all-reduce"));
+    ranks.connections[dead]->is_cut = false;
+  }
+}
+
+TEST(FailureWatch, FindsThatARankHasLeft) {
+  for (const std::size_t gone : {0u, 3u}) {
+    Ranks ranks(4, std::chrono::minutes(10));
+    const FuturePtr waiting = ranks.wait_on(2);
+    std::this_thread::sleep_for(milliseconds(700));
+    ranks.watches[gone].reset();
+    EXPECT_EQ(failure_of(waiting, std::chrono::seconds(30)),
+              "rank " + std::to_string(gone) + " has left the run; rank 2 waits for it: an all-reduce");
+  }
+}
+
+}  // namespace
+}  // namespace hookline

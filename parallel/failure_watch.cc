@@ -14,6 +14,7 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/rank_position.h"
+#include "parallel/rank_status.h"
 
 namespace hookline {
 namespace {
@@ -151,6 +152,7 @@ class FailureWatch::Talker {
       const auto since = waiting ? state_->waits.begin()->second.since : Clock::now();
       const auto own = state_->own_failure;
       lock.unlock();
+      tell_waiting(rank_, waiting && Clock::now() - since >= kTick);
       try {
         look(waiting, since, own);
       } catch (const std::exception& error) {

@@ -26,28 +26,38 @@ struct Told {
   std::optional<std::int64_t> step;
   std::string hook;
   Clock::time_point next{};
+  bool is_waiting = false;
 };
 
 Told& told() {
-  static Told told;
+  static Told& told = *new Told;  // a thread that is left behind may tell while the process exits
   return told;
+}
+
+/// What a launcher that is busy, or gone, does not take is lost: the next message says more.
+void send_to_launcher(const std::string& message) {
+  static const int socket = environment_number("HOOKLINE_STATUS_FD", 0, 1 << 20, -1);
+  if (socket >= 0) ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+std::string place_of(int rank, std::int64_t step) {
+  return "rank=" + std::to_string(rank) + " step=" + std::to_string(step);
 }
 
 }  // namespace
 
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes) {
-  static const int socket = environment_number("HOOKLINE_STATUS_FD", 0, 1 << 20, -1);
   bool with_details = false;
   {
     const std::lock_guard lock(told().mutex);
     told().step = step;
+    told().is_waiting = false;
     const auto now = Clock::now();
     with_details = now >= told().next;
     if (with_details) told().next = now + kDetailsEvery;
   }
-  if (socket < 0) return;
-  std::string message = "rank=" + std::to_string(rank) + " step=" + std::to_string(step);
+  std::string message = place_of(rank, step);
   if (with_details) {
     if (const auto value = loss()) {
       char text[64];
@@ -56,8 +66,14 @@ void tell_step(int rank, std::int64_t step, const std::function<std::optional<do
     }
     message += " sent=" + std::to_string(sent_bytes());
   }
-  // What a launcher that is busy, or gone, does not take is lost: the next message says more.
-  ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  send_to_launcher(message);
+}
+
+void tell_waiting(int rank, bool is_waiting) {
+  const std::lock_guard lock(told().mutex);
+  if (!told().step || told().is_waiting == is_waiting) return;
+  told().is_waiting = is_waiting;
+  send_to_launcher(place_of(rank, *told().step) + (is_waiting ? " waiting=1" : " waiting=0"));
 }
 
 void tell_config_is_read() {

@@ -18,6 +18,10 @@ void tell_step(int rank, std::int64_t step, const std::function<std::optional<do
 /// config's settings. Does nothing without a launcher; warns if the mark can't be made.
 void tell_config_is_read();
 
+/// Tells the launcher, if that has changed since the last message, whether this process waits for other ranks in a
+/// collective: "rank=1 step=12 waiting=1". Does nothing before the first tell_step. Never waits.
+void tell_waiting(int rank, bool is_waiting);
+
 /// Keeps what the gradients go through, "power_sgd(rank=2, start=10)", for write_error_file.
 void remember_hook(const std::string& hook);
 

@@ -154,7 +154,8 @@ TEST(UncaughtDeathTest, SaysWhenItCanLeaveNoErrorFile) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const Variable nowhere("TORCHELASTIC_ERROR_FILE", "/nowhere/error.json");
   EXPECT_EXIT(end_with<Error>("the ranks differ"), ::testing::ExitedWithCode(1),
-              "^hookline: warning: can't write the error file '/nowhere/error.json': No such file or directory\nhookline: error: the "
+              "^hookline: warning: can't write the error file '/nowhere/error.json': No such file or "
+              "directory\nhookline: error: the "
               "ranks differ\n$");
 }
 

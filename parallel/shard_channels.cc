@@ -134,9 +134,10 @@ class NcclChannel : public ComparingChannel {
 
   ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
                        const at::Tensor& shard) override {
-    return with(operation, [whole = at::Tensor(whole), shard = at::Tensor(shard)](c10d::ProcessGroup& group) mutable {
-      return group._allgather_base(whole, shard);
-    });
+    return with(operation,
+                [whole = at::Tensor(whole), shard = at::Tensor(shard)](c10d::ProcessGroup& group) mutable {
+                  return group._allgather_base(whole, shard);
+                });
   }
 
   ShardWork all_to_all(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
@@ -145,7 +146,8 @@ class NcclChannel : public ComparingChannel {
 
   ShardWork reduce_scatter(const ShardOperation& operation, const at::Tensor& received,
                            const at::Tensor& sent) override {
-    return with(operation, [received = at::Tensor(received), sent = at::Tensor(sent)](c10d::ProcessGroup& group) mutable {
+    return with(operation, [received = at::Tensor(received),
+                            sent = at::Tensor(sent)](c10d::ProcessGroup& group) mutable {
       return group._reduce_scatter_base(received, sent);
     });
   }

@@ -4,6 +4,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -53,6 +54,11 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
       const auto part = wanted_.sends_same_to_all ? 0 : static_cast<std::size_t>(peer);
       parts_out->send(peer, slot(1), part * wanted_.part_bytes, wanted_.part_bytes);
     });
+    const auto own = static_cast<std::size_t>(rank_) * wanted_.part_bytes;
+    std::memcpy(
+        static_cast<std::byte*>(wanted_.received.mutable_data_ptr()) + own,
+        static_cast<const std::byte*>(wanted_.sent.const_data_ptr()) + (wanted_.sends_same_to_all ? 0 : own),
+        wanted_.part_bytes);
     for_each_peer([&](int) { expect(parts_in->waitRecv(timeout_)); });
     for_each_peer([&](int) { expect(parts_out->waitSend(timeout_)); });
     wanted_.sent.reset();  // whoever holds the work need not hold the memory

@@ -34,8 +34,8 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   };
 
   /// Starts an exchange, of which every rank starts as many, in the same order among the group's collectives. The identities go
-  /// first: if one rank's differs, the work fails with RanksDiffer on every rank, and no part is sent. This rank's own part of
-  /// `received` is left as it is.
+  /// first: if one rank's differs, the work fails with RanksDiffer on every rank, and no part is sent. This rank's own part is
+  /// copied.
   c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
 
   /// True as soon as no collective is under way; false if that takes longer than `patience`.

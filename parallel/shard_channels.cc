@@ -86,17 +86,12 @@ class GlooChannel : public ComparingChannel {
 
   ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
                        const at::Tensor& shard) override {
-    const at::Tensor target = on_cpu(whole);
-    const at::Tensor own = target.narrow(0, rank() * shard.numel(), shard.numel()).copy_(shard);
-    return move(operation, whole, target, own, /*sends_same_to_all=*/true);
+    return move(operation, whole, shard.cpu(), /*sends_same_to_all=*/true);
   }
 
   ShardWork all_to_all(const ShardOperation& operation, const at::Tensor& received,
                        const at::Tensor& sent) override {
-    const std::int64_t part = sent.numel() / size();
-    const at::Tensor target = on_cpu(received), source = sent.cpu();
-    target.narrow(0, rank() * part, part).copy_(source.narrow(0, rank() * part, part));
-    return move(operation, received, target, source, /*sends_same_to_all=*/false);
+    return move(operation, received, sent.cpu(), /*sends_same_to_all=*/false);
   }
 
   ShardWork reduce_scatter(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
@@ -108,8 +103,13 @@ class GlooChannel : public ComparingChannel {
     return tensor.is_cpu() ? tensor : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
   }
 
-  ShardWork move(const ShardOperation& operation, const at::Tensor& result, const at::Tensor& target,
-                 const at::Tensor& source, bool sends_same_to_all) const {
+  ShardWork move(const ShardOperation& operation, const at::Tensor& result, const at::Tensor& source,
+                 bool sends_same_to_all) const {
+    const at::Tensor target = on_cpu(result);
+    if (size() == 1) {
+      at::Tensor(result).copy_(source);
+      return {};
+    }
     GlooGroup::Exchange wanted;
     wanted.sent = source;
     wanted.received = target;
@@ -117,11 +117,8 @@ class GlooChannel : public ComparingChannel {
     wanted.sends_same_to_all = sends_same_to_all;
     ShardWork started = exchange(operation, std::move(wanted));
     if (result.is_same(target)) return started;
-    const auto finish = [result, target] { at::Tensor(result).copy_(target); };
-    if (started.work)
-      started.work = c10::make_intrusive<ComparedWork>(started.work, finish);
-    else
-      finish();
+    started.work = c10::make_intrusive<ComparedWork>(started.work,
+                                                     [result, target] { at::Tensor(result).copy_(target); });
     return started;
   }
 };

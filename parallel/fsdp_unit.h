@@ -131,8 +131,9 @@ struct FsdpUnitImpl : detail::UnitWith<Impl, typename detail::ForwardArguments<I
 ///
 /// Its parameters are whole only while its forward or its backward runs. They keep their names, and whatever is not of a unit
 /// is whole from the model's forward to the end of the backward. In a model that is not sharded it is just the module.
-/// Its forward must return every tensor that the loss depends on; parameters that it shares with other units are whole as
-/// long as the model's own. PyTorch's name for it: an FSDP unit.
+/// Its forward must return every tensor that the loss depends on, and throws Error if that is a view of a parameter. Every rank
+/// runs the same units in the same order, in an evaluation too: all throw RunFailed otherwise. Parameters that it shares with
+/// other units are whole as long as the model's own. PyTorch's name for it: an FSDP unit.
 template <class Module>
 class FsdpUnit : public torch::nn::ModuleHolder<FsdpUnitImpl<typename detail::ImplOf<Module>::type>> {
  public:

@@ -37,12 +37,15 @@ struct ShardedOptions {
 /// its gradients are reduce-scattered, in the reverse of the order in which first forwards began, on all ranks alike. An
 /// optimizer keeps the module's variables, and steps this rank's pieces of them.
 ///
+/// Throws RunFailed, on every rank, where ranks run different units; Error, on the rank that it happens to, if a parameter was
+/// given other memory (torch::load, set_data) or a forward returns a view of one.
+///
 /// Keeps the World alive. Not synchronised.
 /// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.
 class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; takes rank 0's, and keeps this rank's part.
-  /// Throws Error, on every rank, if the models differ, if no parameter requires a gradient, or if the model is of a
+  /// Throws Error, on every rank, if the models or their units differ, if no parameter requires a gradient, or if the model is of a
   /// sharded one already.
   static std::shared_ptr<Sharded> make(std::shared_ptr<World> world,
                                        std::shared_ptr<torch::nn::Module> module,

@@ -36,8 +36,9 @@ RegularFile open_input(const std::filesystem::path& file, std::uint64_t most_byt
   RegularFile opened = open_regular(file, O_RDONLY);
   if (opened.descriptor < 0 || opened.bytes <= most_bytes) return opened;
   ::close(opened.descriptor);
-  return not_opened(FileProblem::too_large, "it has " + file_size_text(opened.bytes) + ", and at most " +
-                                                file_size_text(most_bytes) + " are read");
+  return {
+      -1, opened.bytes, FileProblem::too_large,
+      "it has " + file_size_text(opened.bytes) + ", and at most " + file_size_text(most_bytes) + " are read"};
 }
 
 }  // namespace

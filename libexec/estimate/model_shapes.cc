@@ -7,6 +7,7 @@
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -25,6 +26,11 @@ Shapes shapes_in(const std::string& file) {
   // Both kinds are zip archives. TorchScript, which C++'s torch::save writes too, has its constants apart.
   caffe2::serialize::PyTorchStreamReader archive(file);
   if (!archive.hasRecord("constants.pkl")) {
+    // A record is stored in fewer bytes than it has: a megabyte of a file may be gigabytes of memory.
+    if (const std::size_t bytes = archive.getRecordSize("data.pkl"); bytes > kMostPickleBytes)
+      throw PickleError("its list of tensors has " + std::to_string(bytes >> 20) + " MiB, and the most is " +
+                        std::to_string(kMostPickleBytes >> 20) +
+                        " MiB: it is damaged, or no model of torch's");
     const auto [bytes, size] = archive.getRecord("data.pkl");
     return parameter_shapes(read_pickle({static_cast<const char*>(bytes.get()), size}));
   }

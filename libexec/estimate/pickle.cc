@@ -11,24 +11,22 @@ namespace {
 using Kind = Pickled::Kind;
 using Value = Pickled*;
 
-/// A few bytes of a pickle can double what there is, so its size says little about the memory that it takes.
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 
-/// Counts the memory that a pickle takes, and refuses one that takes more than any model's.
+/// Counts the memory that a pickle takes: a few bytes of one can double what there is, so its size says little.
 class Budget {
  public:
   void spend(std::uint64_t bytes) {
     if (bytes > left_)
-      throw PickleError("to read it takes more than " + std::to_string(kMostBytes >> 20) +
+      throw PickleError("to read it takes more than " + std::to_string(kMostPickleBytes >> 20) +
                         " MiB of memory, which no list of a model's tensors does: it is damaged, or it holds "
                         "more than a model");
     left_ -= bytes;
   }
 
  private:
-  std::uint64_t left_ = kMostBytes;
+  std::uint64_t left_ = kMostPickleBytes;
 };
 
 /// The virtual machine that a pickle is a program for. Source: Lib/pickletools.py of CPython.

@@ -31,6 +31,9 @@ struct Pickle {
   const Pickled* root = nullptr;
 };
 
+/// A pickle that takes more memory is refused: no list of a model's tensors does.
+inline constexpr std::uint64_t kMostPickleBytes = std::uint64_t{256} << 20;
+
 /// A pickle that is cut off, or not one.
 class PickleError : public std::runtime_error {
  public:

@@ -78,5 +78,26 @@ TEST(EstimateRun, ReadsWhatCppSaves) {
   EXPECT_EQ(parameters_of(folder, "module.pt"), kParameters);
 }
 
+TEST(EstimateRun, RefusesAnArchiveThatUnpacksToMuchMoreThanItHolds) {
+  const TemporaryFolder folder;
+  folder.write("save.py", R"(
+import zipfile
+with zipfile.ZipFile('bomb.pt', 'w', zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr('bomb/data.pkl', bytes(300 << 20))
+    archive.writestr('bomb/version', '3')
+)");
+  ProcessOptions options;
+  options.arguments = {"save.py"};
+  options.folder = folder.path();
+  options.limit = std::chrono::minutes(4);
+  const ProcessResult saved = testing::run_process(PYTHON, options);
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  const ProcessResult result = estimate(folder, "bomb.pt");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("'bomb.pt' can't be read as a model of torch's: its list of tensors has 300 MiB, and "
+                        "the most is 256 MiB: it is damaged, or no model of torch's"));
+}
+
 }  // namespace
 }  // namespace hookline

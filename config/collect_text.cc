@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <string_view>
+#include <utility>
+#include <variant>
 
 #include "config/collect.h"
 #include "config/schema.h"
@@ -64,11 +67,23 @@ OptionValue read_as(const OptionRow& row, const std::string& text) {
   return text;
 }
 
+/// The first byte of `text` that is no space.
+char first_byte(std::string_view text) {
+  const auto at = text.find_first_not_of(" \t");
+  return at == text.npos ? '\0' : text[at];
+}
+
+/// A list that begins as TOML's do, and is none.
+bool is_broken_list(const Given& given, const OptionRow& row) {
+  return given.typed_text && row.type == OptionType::texts && first_byte(*given.typed_text) == '[';
+}
+
 /// What else the value may have been meant as: "; write 2 without the quotes".
 std::string advice(const Given& given, const OptionRow& row) {
   if (!given.value) {
     if (!given.typed_text) return "";
     std::vector<std::string> words = row.allowed;
+    if (is_broken_list(given, row)) return R"(; write ["a", "b"] as in TOML, or a,b without brackets)";
     if (row.type == OptionType::boolean) words = {"true", "false"};
     if (row.or_word) words.push_back(*row.or_word);
     const auto near = nearest(*given.typed_text, words);
@@ -137,6 +152,72 @@ bool add(const std::string& key, Given given, Collected& collected) {
   return true;
 }
 
+void report_unknown_key(const std::string& key, const std::string& where, const Catalog& catalog,
+                        Collected& collected) {
+  std::string note = "a key is a table, a dot and a name: ddp.comm_hook";
+  if (const auto near = nearest(key, all_keys(catalog))) {
+    note = "did you mean '" + *near + "'?";
+  } else {
+    for (const KeyRow& row : schema())
+      if (row.option.name == key) note = "did you mean '" + row.key() + "'?";
+  }
+  collected.problems.push_back(
+      diagnostic_at(Place{where, 0, 0, 1, ""}, Severity::error, "unknown key '" + key + "'", note));
+}
+
+std::string name_in_table(const std::string& key) {
+  const std::string options = std::string(kHookOptionTable) + ".";
+  const bool is_option = key.compare(0, options.size(), options) == 0;
+  return key.substr(is_option ? options.size() : key.rfind('.') + 1);
+}
+
+/// One source of values that are given as text.
+struct TextSource {
+  OriginKind layer;
+  const Catalog& catalog;
+  Collected& collected;
+
+  /// Files what `node` gives `key`, or of a table each of the keys in it.
+  void add_node(const std::string& key, const TomlNode& node, const SourceText& text,
+                const std::string& where) const {
+    if (node.kind == TomlNode::Kind::table) {
+      for (const auto& [name, child] : node.children) add_node(key + "." + name, child, text, where);
+      return;
+    }
+    Given given = given_by(name_in_table(key), node, text);
+    given.layer = layer;
+    given.order = collected.sources;
+    given.key = given.place = Place{where, 0, 0, 1, ""};
+    if (!add(key, std::move(given), collected)) report_unknown_key(key, where, catalog, collected);
+  }
+
+  bool is_table(const std::string& name) const {
+    return name == kHookOptionTable || std::any_of(schema().begin(), schema().end(),
+                                                   [&](const KeyRow& row) { return row.table == name; });
+  }
+  static bool is_key(const std::string& key) {
+    return find_key(key) || key.starts_with(std::string(kHookOptionTable) + ".");
+  }
+
+  /// Quotes, brackets and braces are TOML's; any other text is read as the key's type says. False if there is no such key.
+  bool add_text(const std::string& key, const std::string& value, const std::string& where) const {
+    if (std::string_view("\"'[{").find(first_byte(value)) != std::string_view::npos) {
+      const auto source = source_of(where, "value = " + value);
+      if (const auto* text = std::get_if<SourceText>(&source)) {
+        const TomlDocument document = parse_toml(*text);
+        if (document.problems.empty() && document.roots.size() == 1 &&
+            document.roots[0].children.size() == 1) {
+          const TomlNode& node = document.roots[0].children[0].second;
+          if (node.kind == TomlNode::Kind::table ? !is_table(key) : !is_key(key)) return false;
+          add_node(key, node, *text, where);
+          return true;
+        }
+      }
+    }
+    return add(key, text_given(layer, collected.sources, name_in_table(key), value, where), collected);
+  }
+};
+
 void report_unknown_variable(const std::string& name, const Catalog& catalog, Collected& collected) {
   const Place place{name, 0, 0, 1, ""};
   const std::string rest = name.substr(kPrefix.size());
@@ -185,6 +266,7 @@ std::string lower_case(std::string text) {
 void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,
                          const Catalog& catalog, Collected& collected) {
   ++collected.sources;
+  const TextSource source{OriginKind::environment, catalog, collected};
   for (const auto& [name, value] : variables) {
     if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
     const std::string rest = name.substr(kPrefix.size());
@@ -193,31 +275,16 @@ void collect_environment(const std::vector<std::pair<std::string, std::string>>&
     std::string key = lower_case(rest);
     for (std::size_t at = key.find("__"); at != key.npos; at = key.find("__", at + 1))
       key.replace(at, 2, 1, '.');
-    const std::string last = key.substr(key.rfind('.') + 1);
-    if (!add(key, text_given(OriginKind::environment, collected.sources, last, value, name), collected))
-      report_unknown_variable(name, catalog, collected);
+    if (!source.add_text(key, value, name)) report_unknown_variable(name, catalog, collected);
   }
 }
 
 void collect_overrides(const std::vector<Override>& overrides, const Catalog& catalog, Collected& collected) {
   ++collected.sources;
-  for (const Override& each : overrides) {
-    const std::string options = std::string(kHookOptionTable) + ".";
-    const bool is_option = each.key.compare(0, options.size(), options) == 0;
-    const std::string name = each.key.substr(is_option ? options.size() : each.key.rfind('.') + 1);
-    if (add(each.key, text_given(OriginKind::command_line, collected.sources, name, each.value, each.where),
-            collected))
-      continue;
-    std::string note = "a key is a table, a dot and a name: ddp.comm_hook";
-    if (const auto near = nearest(each.key, all_keys(catalog))) {
-      note = "did you mean '" + *near + "'?";
-    } else {
-      for (const KeyRow& row : schema())
-        if (row.option.name == each.key) note = "did you mean '" + row.key() + "'?";
-    }
-    collected.problems.push_back(diagnostic_at(Place{each.where, 0, 0, 1, ""}, Severity::error,
-                                               "unknown key '" + each.key + "'", note));
-  }
+  const TextSource source{OriginKind::command_line, catalog, collected};
+  for (const Override& each : overrides)
+    if (!source.add_text(each.key, each.value, each.where))
+      report_unknown_key(each.key, each.where, catalog, collected);
 }
 
 std::optional<OptionValue> checked_value(const Given& given, const OptionRow& row, const std::string& table,
@@ -225,7 +292,8 @@ std::optional<OptionValue> checked_value(const Given& given, const OptionRow& ro
   std::string problem = "must be " + allowed_text(row);
   std::optional<OptionValue> value;
   if (given.value) value = check_value(row, *given.value, problem);
-  if (given.typed_text) value = check_value(row, read_as(row, *given.typed_text), problem);
+  if (given.typed_text && !is_broken_list(given, row))
+    value = check_value(row, read_as(row, *given.typed_text), problem);
   if (!value)
     problems.push_back(diagnostic_at(given.place, Severity::error, bad_value(given, row.name, table),
                                      problem + advice(given, row)));

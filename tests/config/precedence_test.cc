@@ -50,6 +50,39 @@ TEST_F(Precedence, TakesBooleansForResume) {
   }
 }
 
+TEST_F(Precedence, ReadsValuesInQuotesBracketsAndBracesAsToml) {
+  const Resolution resolution = resolve_text(
+      "[ddp]\n", {{"HOOKLINE_LOGGING__TRACKERS", R"(["tensorboard", 'mlflow'])"}},
+      {{"ddp",
+        R"({ comm_hook = "power_sgd", comm_wrapper = 'fp16', comm_state_option = { matrix_approximation_rank = 4 } })"},
+       {"ddp.comm_state_option", "{start_powerSGD_iter = 20}"},
+       {"logging.mlflow_experiment", R"("[a], \"b\"")"}});
+  EXPECT_EQ(resolution.report(), "");
+  const RunConfig& config = resolution.config;
+  EXPECT_EQ(config.logging.trackers, (std::vector<std::string>{"tensorboard", "mlflow"}));
+  EXPECT_EQ(config.ddp.comm_hook, "power_sgd");
+  EXPECT_EQ(config.ddp.comm_wrapper, "fp16");
+  EXPECT_EQ(config.ddp.comm_state_option.at("matrix_approximation_rank"), OptionValue(std::int64_t{4}));
+  EXPECT_EQ(config.ddp.comm_state_option.at("start_powerSGD_iter"), OptionValue(std::int64_t{20}));
+  EXPECT_EQ(config.logging.mlflow_experiment, "[a], \"b\"");
+  EXPECT_EQ(config.origins.at("ddp.comm_wrapper").where, "--set ddp");
+}
+
+TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"ddp", "{comm_hok = 'fp16'}"}}),
+            "--set ddp: error: unknown key 'ddp.comm_hok'\n  did you mean 'ddp.comm_hook'?\n");
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"dpd", "{comm_hook = 'fp16'}"}}),
+            "--set dpd: error: unknown key 'dpd'\n  a key is a table, a dot and a name: ddp.comm_hook\n");
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.trackers", "[mlflow]"}}),
+            "--set logging.trackers: error: bad value \"[mlflow]\" for 'trackers' in [logging]\n"
+            "  must be a list of \"tensorboard\", \"mlflow\"; write [\"a\", \"b\"] as in TOML, or a,b "
+            "without brackets\n");
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"launch.processes_per_node", "\"2\""}}),
+            "--set launch.processes_per_node: error: bad value \"2\" for 'processes_per_node' in [launch]\n"
+            "  must be an integer from 1 to 4096, or \"auto\"; write 2 without the quotes\n");
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_OF_ANOTHER_PROGRAM", "[1, 2]"}}), "") << "nobody's key";
+}
+
 TEST_F(Precedence, HoldsForTheHookItsWrapperAndItsOptions) {
   const std::string file =
       "[ddp]\ncomm_hook = \"fp16\"\ncomm_wrapper = \"no\"\ncomm_state_option.matrix_approximation_rank = 2\n";

@@ -2,10 +2,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "config/schema.h"
 #include "launcher/import/imported.h"
 
 namespace hookline {
@@ -70,6 +72,12 @@ const std::map<std::string, std::string>& fsdp_without_counterpart() {
 
 std::string text_of(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : YAML::Dump(node); }
 
+/// As TOML writes what Python does.
+std::string value_of(const YAML::Node& node) {
+  const std::string text = text_of(node);
+  return text == "True" ? "true" : text == "False" ? "false" : text;
+}
+
 bool is_nothing(const YAML::Node& node) {
   return node.IsNull() || ((node.IsMap() || node.IsSequence()) && node.size() == 0) ||
          (node.IsScalar() && (node.Scalar().empty() || node.Scalar() == "null"));
@@ -78,6 +86,13 @@ bool is_nothing(const YAML::Node& node) {
 bool is_true(const YAML::Node& node) {
   const std::string text = node.Scalar();
   return text == "true" || text == "True" || text == "yes";
+}
+
+/// The first key of hookline's that is called so, in any table.
+std::optional<std::string> key_named(const std::string& name) {
+  for (const KeyRow& row : schema())
+    if (row.option.name == name) return row.key();
+  return std::nullopt;
 }
 
 class Reader {
@@ -180,8 +195,37 @@ class Reader {
       const bool is_large = node.IsMap() || node.IsSequence();
       const bool is_off = node.IsScalar() && (text == "no" || text == "false" || text == "False");
       if (!is_off) result_.leave_out(is_large ? key : from, without->second);
+    } else if (node.IsMap() && (key == "ddp_kwargs" || key == "ddp_config")) {
+      for (const auto& entry : node) ddp(key, entry.first.as<std::string>(), entry.second);
+    } else if (const auto to = key_named(key); to && node.IsScalar()) {
+      carry(*to, value_of(node), from);
     } else {
       result_.leave_out(node.IsScalar() ? from : key, "hookline knows no such key");
+    }
+  }
+
+  /// What a user's own part of the file gives DistributedDataParallelKwargs, which has hookline's names.
+  void ddp(const std::string& table, const std::string& key, const YAML::Node& node) {
+    if (is_nothing(node)) return;
+    const std::string name = table + "." + key;
+    if (key == "comm_state_option" && node.IsMap()) {
+      for (const auto& entry : node) {
+        const std::string option = entry.first.as<std::string>();
+        carry("ddp.comm_state_option." + option, value_of(entry.second),
+              name + "." + option + ": " + text_of(entry.second));
+      }
+      return;
+    }
+    std::string text = value_of(node);
+    const std::string from = name + ": " + text_of(node);
+    if (key == "comm_hook" || key == "comm_wrapper") {
+      text = text.substr(text.rfind('.') + 1);  // DDPCommunicationHookType.POWER_SGD
+      std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    }
+    if (key_named(key) == "ddp." + key && node.IsScalar()) {
+      carry("ddp." + key, text, from);
+    } else {
+      result_.leave_out(node.IsScalar() ? from : name, "hookline knows no such key");
     }
   }
 

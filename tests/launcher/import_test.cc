@@ -58,6 +58,30 @@ TEST(Import, TakesTwoMachinesOfAccelerateOver) {
                                    "rdzv_backend: c10d", "same_network: true"));
 }
 
+TEST(Import, TakesKeysThatHooklineHasToo) {
+  const Imported imported = import_any(R"(compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_CPU
+num_processes: 2
+gradient_accumulation_steps: 4
+ddp_kwargs:
+  comm_hook: DDPCommunicationHookType.POWER_SGD
+  comm_wrapper: fp16
+  comm_state_option:
+    matrix_approximation_rank: 2
+    use_error_feedback: True
+  find_unused_parameters: True
+  device_ids: 0
+project_name: mine
+)");
+  EXPECT_THAT(values(imported), UnorderedElementsAre("launch.device = cpu", "launch.processes_per_node = 2",
+                                                     "training.gradient_accumulation_steps = 4",
+                                                     "ddp.comm_hook = power_sgd", "ddp.comm_wrapper = fp16",
+                                                     "ddp.comm_state_option.matrix_approximation_rank = 2",
+                                                     "ddp.comm_state_option.use_error_feedback = true",
+                                                     "ddp.find_unused_parameters = true"));
+  EXPECT_THAT(left_out(imported), UnorderedElementsAre("ddp_kwargs.device_ids: 0", "project_name: mine"));
+}
+
 TEST(Import, TakesCpusOfAccelerateOver) {
   const Imported imported = from_file("multi_cpu.yaml");
   EXPECT_THAT(values(imported), UnorderedElementsAre("launch.device = cpu", "launch.processes_per_node = 4"));

@@ -288,6 +288,11 @@ int submit(const Arguments& arguments) {
     if (for_kubernetes) {
       if (request.image.empty())
         throw UsageError("--image is missing: the container that holds hookline and the program");
+      if (request.image.find_first_not_of(
+              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-") != request.image.npos)
+        throw UsageError(
+            "--image '" + request.image +
+            "' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' only");
       if (!is_kubernetes_name(request.name))
         throw UsageError(
             "'" + request.name +

@@ -119,6 +119,29 @@ TEST_F(Submit, PrintsManifestsThatKubernetesTakes) {
     EXPECT_THAT(checked.out + checked.err, HasSubstr(std::string("passed for resource ") + resource));
 }
 
+TEST_F(Submit, KeepsNamesThatYamlReadsAsSomethingElseStrings) {
+  const std::string validator = KUBERNETES_VALIDATE;
+  if (!std::filesystem::exists(validator))
+    GTEST_SKIP() << "no " << validator << ", which has Kubernetes' schema";
+  for (const char* name : {"true", "null", "on", "no", "y"}) {
+    const ProcessResult result = run({"--scheduler", "kubernetes", "--print", "--image", name, "--name", name,
+                                      "--config", "run.toml", "/app/train"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    testing::ProcessOptions options;
+    options.arguments = {"--strict", sandbox.folder.write("job.yaml", result.out).string()};
+    const ProcessResult checked = testing::run_process(validator, options);
+    EXPECT_EQ(checked.exit_code, 0) << name << ": " << checked.out << checked.err;
+    EXPECT_THAT(checked.out + checked.err, HasSubstr(std::string("passed for resource job/") + name));
+  }
+}
+
+TEST_F(Submit, RefusesAnImageThatIsNoName) {
+  expect_refused(
+      {"--scheduler", "kubernetes", "--print", "--image", "a\"b", "/app/train"},
+      "--image 'a\"b' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' "
+      "only");
+}
+
 TEST_F(Submit, TakesATemplateOfOnesOwn) {
   sandbox.folder.write("mine", "run ${command} on ${nodes}\n${scheduler_arguments}\nuser $USER ${nodes\n");
   EXPECT_EQ(run({"--scheduler", "slurm", "--print", "--nodes", "2", "--template", "mine", "./train"}).out,

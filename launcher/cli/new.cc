@@ -99,7 +99,7 @@ std::string kubernetes_config(const Variant& variant) {
 std::vector<ProjectFile> files_of(const std::string& name, const Variant& variant) {
   const bool has_hook = variant.has_hook;
   const std::vector<std::string> command = {"hookline", "launch", "--config", "hookline.toml", "build/train"};
-  const std::string warning = "90", nodes = "2";
+  const std::string warning = "90", nodes = "2", ranks = "2";  // ranks of a node, as in the config
   std::vector<ProjectFile> files = {
       {"CMakeLists.txt",
        fill(kProjectCMake, {{"sources", has_hook ? "train.cpp mean_after.cpp" : "train.cpp"}}) +
@@ -119,6 +119,8 @@ std::vector<ProjectFile> files_of(const std::string& name, const Variant& varian
        {"job.sbatch",
         fill(built_in_template("slurm.sbatch"), {{"name", name},
                                                  {"nodes", nodes},
+                                                 {"cpus", ranks},
+                                                 {"gpus", ""},
                                                  {"log", "slurm-%j.log"},
                                                  {"warning_seconds", warning},
                                                  {"scheduler_arguments", ""},

@@ -34,7 +34,8 @@ TEST(New, MakesAProjectWhoseFilesAreGood) {
       sandbox.read("my-training/README.md"),
       AllOf(HasSubstr("# my-training\n"), HasSubstr("| `job.sbatch` | "), Not(HasSubstr("mean_after"))));
   EXPECT_THAT(sandbox.read("my-training/job.sbatch"),
-              HasSubstr("srun --ntasks-per-node=1 hookline launch --config hookline.toml build/train\n"));
+              AllOf(HasSubstr("#SBATCH --cpus-per-task=2\n#SBATCH --output="),
+                    HasSubstr(" hookline launch --config hookline.toml build/train\n")));
   EXPECT_THAT(sandbox.read("my-training/CMakeLists.txt"), HasSubstr("add_executable(train train.cpp)\n"));
 }
 

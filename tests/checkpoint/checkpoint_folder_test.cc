@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "checkpoint/durable_file.h"
 #include "hooks/error.h"
@@ -124,9 +127,34 @@ TEST(CheckpointFolder, ListsTheOlderOneThatACrashLeftAlone) {
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("step_00000010.old"));
 }
 
+/// Lets files of this process grow to `bytes` only, while it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  sighandler_t handler_;
+  rlimit before_{};
+};
+
 TEST(DurableFile, NamesTheFileAndTheReason) {
+  const TemporaryFolder scratch;
+  const std::string file = (scratch.path() / "file").string();
+  const std::string why = [&] {
+    const FileSizeLimit limit(2);
+    return failure_of([&] { write_durably(file, "text"); });
+  }();
+  EXPECT_EQ(why, "'" + file + "' can't be written: File too large");
   EXPECT_EQ(failure_of([] { write_durably("/dev/full", "text"); }),
-            "'/dev/full' can't be written: No space left on device");
+            "'/dev/full' can't be written: it is a device, not a regular file");
   EXPECT_EQ(failure_of([] { write_durably("/no/such/file", "text"); }),
             "'/no/such/file' can't be written: No such file or directory");
   EXPECT_EQ(failure_of([] { checksum_of_file("/no/such/file"); }),

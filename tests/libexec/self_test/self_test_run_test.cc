@@ -96,11 +96,11 @@ TEST(SelfTest, TakesTwoRanksWhereNothingSaysHowMany) {
 TEST(SelfTest, WarnsOfTooFewOpenFiles) {
   const TemporaryFolder folder;
   ProcessOptions options = test_in(folder, {});
-  options.arguments = {"-c", "ulimit -n 64; exec " HOOKLINE_BINARY " test --processes-per-node 2"};
+  options.arguments = {"-c", "ulimit -n 56; exec " HOOKLINE_BINARY " test --processes-per-node 2"};
   const ProcessResult result = testing::run_process("/bin/bash", options);
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
   EXPECT_THAT(result.out, AllOf(HasSubstr("warning  open files                 rank 0: "),
-                                HasSubstr(" of 64 at most, with 2 ranks\n"), HasSubstr("-> raise the limit"),
+                                HasSubstr(" of 56 at most, with 2 ranks\n"), HasSubstr("-> raise the limit"),
                                 HasSubstr("runs will work, with 1 warning\n")));
 }
 

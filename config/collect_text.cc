@@ -177,26 +177,26 @@ struct TextSource {
   const Catalog& catalog;
   Collected& collected;
 
-  /// Files what `node` gives `key`, or of a table each of the keys in it.
-  void add_node(const std::string& key, const TomlNode& node, const SourceText& text,
+  /// Files what `node` gives `key`, or of a table each of the keys in it, of which it reports those that there are not. False
+  /// if `key` itself is none.
+  bool add_node(const std::string& key, const TomlNode& node, const SourceText& text,
                 const std::string& where) const {
     if (node.kind == TomlNode::Kind::table) {
-      for (const auto& [name, child] : node.children) add_node(key + "." + name, child, text, where);
-      return;
+      for (const auto& [name, child] : node.children)
+        if (const std::string inner = key + "." + name; !add_node(inner, child, text, where))
+          report_unknown_key(inner, where, catalog, collected);
+      return true;
     }
     Given given = given_by(name_in_table(key), node, text);
     given.layer = layer;
     given.order = collected.sources;
     given.key = given.place = Place{where, 0, 0, 1, ""};
-    if (!add(key, std::move(given), collected)) report_unknown_key(key, where, catalog, collected);
+    return add(key, std::move(given), collected);
   }
 
   bool is_table(const std::string& name) const {
     return name == kHookOptionTable || std::any_of(schema().begin(), schema().end(),
                                                    [&](const KeyRow& row) { return row.table == name; });
-  }
-  static bool is_key(const std::string& key) {
-    return find_key(key) || key.starts_with(std::string(kHookOptionTable) + ".");
   }
 
   /// Quotes, brackets and braces are TOML's; any other text is read as the key's type says. False if there is no such key.
@@ -208,9 +208,8 @@ struct TextSource {
         if (document.problems.empty() && document.roots.size() == 1 &&
             document.roots[0].children.size() == 1) {
           const TomlNode& node = document.roots[0].children[0].second;
-          if (node.kind == TomlNode::Kind::table ? !is_table(key) : !is_key(key)) return false;
-          add_node(key, node, *text, where);
-          return true;
+          if (node.kind == TomlNode::Kind::table && !is_table(key)) return false;
+          return add_node(key, node, *text, where);
         }
       }
     }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <mutex>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
@@ -14,6 +13,7 @@
 #include "parallel/accelerator.h"
 #include "parallel/safetensors.h"
 #include "tests/support/failure.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 
@@ -25,6 +25,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::failure_of;
 using ::testing::HasSubstr;
+using testing::Messages;
 using ::testing::Not;
 using testing::run_ranks;
 using testing::TemporaryFolder;
@@ -49,22 +50,6 @@ torch::nn::Sequential small_net(std::int64_t width = 24) {
   return torch::nn::Sequential(torch::nn::Linear(32, width), torch::nn::BatchNorm1d(width),
                                torch::nn::Linear(width, 4));
 }
-
-/// What log messages there were while it lived.
-class Messages {
- public:
-  Messages() : redirect_([this](std::string_view text) { add(text); }) {}
-  std::string text() const { return text_; }
-
- private:
-  void add(std::string_view text) {
-    const std::lock_guard lock(mutex_);
-    text_ += text;
-  }
-  std::mutex mutex_;
-  std::string text_;
-  log::Redirect redirect_;
-};
 
 /// Trains four steps on each rank and saves; `body` then gets what is there.
 template <class Body>

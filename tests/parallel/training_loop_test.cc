@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "hooks/log.h"
 #include "parallel/accelerator.h"
 #include "tests/support/failure.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 
@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using testing::failure_of;
 using ::testing::HasSubstr;
+using testing::Messages;
 using ::testing::Not;
 using testing::run_ranks;
 using testing::TemporaryFolder;
@@ -47,22 +48,6 @@ torch::nn::Linear linear() {
 }
 
 auto rows(std::size_t count) { return data_loader(Rows(count), {.batch_size = 2}); }
-
-/// What log messages there were while it lived.
-class Messages {
- public:
-  Messages() : redirect_([this](std::string_view text) { add(text); }) {}
-  std::string text() const { return text_; }
-
- private:
-  void add(std::string_view text) {
-    const std::lock_guard lock(mutex_);
-    text_ += text;
-  }
-  std::mutex mutex_;
-  std::string text_;
-  log::Redirect redirect_;
-};
 
 RunConfig accumulating(std::int64_t steps) {
   RunConfig config;

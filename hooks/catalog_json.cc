@@ -2,6 +2,7 @@
 // it.
 #include <nlohmann/json.hpp>
 
+#include "hooks/bounded_json.h"
 #include "hooks/catalog.h"
 
 namespace hookline {
@@ -162,8 +163,8 @@ std::string to_json(const HookRow& row) {
 HookRow hook_row_from_json(std::string_view text) {
   Json json;
   try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
+    json = read_json<Json>(text);
+  } catch (const JsonError& error) {
     throw CatalogError(std::string("a hook's row is not JSON: ") + error.what());
   }
   Fields fields(json, "a hook's row");

@@ -100,16 +100,19 @@ std::string read_regular_file(const std::filesystem::path& file, std::uint64_t m
 
 std::string write_regular_file(const std::filesystem::path& file, std::string_view text) {
   const RegularFile opened = open_regular(file, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  if (opened.descriptor < 0) return opened.why;
+  return opened.descriptor < 0 ? opened.why : write_and_close(opened.descriptor, text);
+}
+
+std::string write_and_close(int descriptor, std::string_view text) {
   int error_number = 0;
   while (error_number == 0 && !text.empty()) {
-    const ssize_t written = ::write(opened.descriptor, text.data(), text.size());
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0)
       text.remove_prefix(static_cast<std::size_t>(written));
     else if (errno != EINTR)
       error_number = errno;
   }
-  if (::close(opened.descriptor) != 0 && error_number == 0) error_number = errno;
+  if (::close(descriptor) != 0 && error_number == 0) error_number = errno;
   return error_number == 0 ? "" : std::strerror(error_number);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hooks/error.h"
+#include "hooks/folder_access.h"
 #include "hooks/regular_file.h"
 
 namespace hookline {
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
   std::error_code error;
   fs::create_directories(folder, error);
+  if (const std::string access = access_problem(folder); !access.empty()) throw Error(name + ": " + access);
   if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
   const std::string what = name + " '" + folder.string() + "' ";
   if (error) throw Error(what + "can't be made: " + error.message() + ": name another folder");
@@ -41,10 +43,12 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
 }
 
 bool is_locked(const fs::path& folder) {
-  const int descriptor = ::open((folder / kFolderLockFile).c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return errno != ENOENT && errno != ENOTDIR;
-  const bool is_free = ::flock(descriptor, LOCK_SH | LOCK_NB) == 0;
-  ::close(descriptor);
+  std::error_code none;
+  const RegularFile opened = open_regular(folder / kFolderLockFile, O_RDONLY);
+  // No run locks anything but a regular file, in a folder.
+  if (opened.descriptor < 0) return opened.problem == FileProblem::refused && fs::is_directory(folder, none);
+  const bool is_free = ::flock(opened.descriptor, LOCK_SH | LOCK_NB) == 0;
+  ::close(opened.descriptor);
   return !is_free;
 }
 

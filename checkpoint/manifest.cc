@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hooks/bounded_json.h"
 #include "hooks/error.h"
 #include "hooks/regular_file.h"
 
@@ -11,7 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr std::uint64_t kLargestBytes = 64 << 20;  // of one that names every rank's files
+constexpr std::uint64_t kLargestBytes = 64 << 20;              // of one that names every rank's files
+constexpr std::size_t kDeepest = 16, kMostValues = 8'000'000;  // as many as files with names fill it with
 
 std::string own_checksum(Json manifest) {
   manifest.erase("checksum");
@@ -40,7 +42,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
     throw Error(name + "can't be read: '" + folder.string() + "' is no checkpoint");
   if (stream.problem() != FileProblem::none) throw Error(name + "can't be read: " + stream.why());
   try {
-    const Json json = Json::parse(text);
+    const Json json = read_json<Json>(text, {.depth = kDeepest, .values = kMostValues});
     if (const int format = json.at("format").get<int>(); format != kFormat)
       throw Error(name + "is of format " + std::to_string(format) + ", and this hookline reads format " +
                   std::to_string(kFormat) + ": use the version that saved it, or a later one");
@@ -56,6 +58,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
     if (own_checksum(json) != json.at("checksum").get<std::string>())
       throw Error(name + "has been altered: its checksum is not that of what it holds");
     return manifest;
+  } catch (const JsonError& problem) {
+    throw Error(name + "is damaged: " + problem.what());
   } catch (const nlohmann::json::exception& problem) {
     throw Error(name + "is damaged: " + problem.what());
   }

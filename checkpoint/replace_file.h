@@ -7,7 +7,7 @@
 namespace hookline {
 
 /// `file` holds `text`, on the disk, or what it held before: nothing in between, whatever happens. A link stays a link, and
-/// permissions stay. Throws Error, naming the file and the reason.
+/// permissions stay. A device or a pipe is written to, and stays what it is. Throws Error, naming the file and the reason.
 void replace_file(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace hookline

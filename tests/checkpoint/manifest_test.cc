@@ -58,5 +58,23 @@ TEST(Manifest, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(failure(), HasSubstr(file + "is damaged: "));
 }
 
+TEST(Manifest, MayNeitherNestDeepNorHoldManyValues) {
+  const TemporaryFolder folder;
+  const std::string file = "'" + (folder.path() / "manifest.json").string() + "' ";
+  const auto failure = [&] { return failure_of([&] { read_manifest(folder.path()); }); };
+  // In a manifest that is whole otherwise, which is copied and written for its checksum.
+  constexpr std::size_t kDepth = 10'000'000;
+  std::string text = manifest_text(sample());
+  text.insert(text.find('{') + 1, "\"more\":" + std::string(kDepth, '[') + std::string(kDepth, ']') + ",");
+  folder.write("manifest.json", text);
+  EXPECT_EQ(failure(), file + "is damaged: it nests more than 16 deep");
+  folder.write("manifest.json", std::string(60'000'000, '['));
+  EXPECT_EQ(failure(), file + "is damaged: it nests more than 16 deep");
+  std::string many = "{\"files\":[";
+  for (int i = 0; i < 9'000'000; ++i) many += "[],";
+  folder.write("manifest.json", many + "[]]}");
+  EXPECT_EQ(failure(), file + "is damaged: it holds more than 8000000 values");
+}
+
 }  // namespace
 }  // namespace hookline

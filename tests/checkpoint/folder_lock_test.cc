@@ -1,0 +1,57 @@
+#include "checkpoint/folder_lock.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+
+#include "hooks/error.h"
+#include "support/failure.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using testing::eventually;
+using testing::failure_of;
+using testing::TemporaryFolder;
+
+/// What is_locked() says, in a process of its own; none if it does not come to an answer.
+std::optional<bool> answer_about(const std::filesystem::path& folder) {
+  const pid_t asking = fork();
+  if (asking == 0) _exit(is_locked(folder) ? 1 : 0);
+  int status = 0;
+  if (eventually([&] { return waitpid(asking, &status, WNOHANG) == asking; }))
+    return WEXITSTATUS(status) == 1;
+  kill(asking, SIGKILL);
+  waitpid(asking, nullptr, 0);
+  return std::nullopt;
+}
+
+TEST(FolderLock, IsSeenByOthersWhileItLasts) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(answer_about(folder.path()), false) << "nobody has made a lock";
+  {
+    const FolderLock lock(folder.path(), "checkpoint_dir");
+    EXPECT_EQ(answer_about(folder.path()), true);
+  }
+  EXPECT_EQ(answer_about(folder.path()), false);
+  EXPECT_EQ(answer_about(folder.path() / "nowhere"), false);
+  EXPECT_EQ(answer_about(folder.write("file", "")), false);
+}
+
+// Whoever opens a named pipe waits for its other end.
+TEST(FolderLock, IsNotHeldUpByAPipeInItsPlace) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder.path() / kFolderLockFile).c_str(), 0600), 0);
+  EXPECT_EQ(answer_about(folder.path()), false);
+  EXPECT_EQ(failure_of([&] { FolderLock(folder.path(), "checkpoint_dir"); }),
+            "checkpoint_dir '" + folder.path().string() +
+                "' can't be written to: it is a named pipe, not a regular file: name another folder");
+}
+
+}  // namespace
+}  // namespace hookline

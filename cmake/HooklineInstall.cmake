@@ -24,6 +24,18 @@ if(HOOKLINE_TORCH_HALF)
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder})
 endif()
 
+# What an installed header includes has to be installed as well.
+get_property(_headers GLOBAL PROPERTY hookline_headers)
+foreach(_header IN LISTS _headers)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${_header} _includes REGEX "^#include \"")
+  list(TRANSFORM _includes REPLACE "^#include \"([^\"]*)\".*" "\\1")
+  list(REMOVE_ITEM _includes ${_headers})
+  if(_includes)
+    message(FATAL_ERROR "${_header} is installed and includes what is not: ${_includes}. "
+      "Name it in the HEADERS of its library, or declare what is needed of it.")
+  endif()
+endforeach()
+
 install(EXPORT hookline-targets NAMESPACE hookline:: DESTINATION ${_package_folder})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hooklineConfig.cmake.in ${PROJECT_BINARY_DIR}/hooklineConfig.cmake
   INSTALL_DESTINATION ${_package_folder} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)

@@ -6,6 +6,7 @@
 #include "config/collect.h"
 #include "config/file_keys.h"
 #include "config/schema.h"
+#include "hooks/folder_access.h"
 #include "hooks/suggest.h"
 
 namespace hookline {
@@ -143,6 +144,8 @@ class Files {
         std::string circle;
         for (auto open = again; open != open_.end(); ++open) circle += open->named.string() + " → ";
         error(source, include.place, "'" + name + "' is included in a circle", circle + file.string());
+      } else if (const auto access = find_access_problem(name.empty() ? "" : file)) {
+        error(source, include.place, access->what, access->advice);
       } else if (name.empty() || !fs::exists(file, ignored)) {
         error(source, include.place, "'" + name + "' can't be included: there is no such file",
               "looked for " + (name.empty() ? "" : file.string()) +

@@ -177,11 +177,11 @@ struct TextSource {
   const Catalog& catalog;
   Collected& collected;
 
-  /// Files what `node` gives `key`, or of a table each of the keys in it, of which it reports those that there are not. False
-  /// if `key` itself is none.
+  /// Files what `node` gives `key`, or, if that is a table's name, each of the keys in it, of which it reports those that there
+  /// are not. False if `key` itself is none.
   bool add_node(const std::string& key, const TomlNode& node, const SourceText& text,
                 const std::string& where) const {
-    if (node.kind == TomlNode::Kind::table) {
+    if (node.kind == TomlNode::Kind::table && is_table(key)) {
       for (const auto& [name, child] : node.children)
         if (const std::string inner = key + "." + name; !add_node(inner, child, text, where))
           report_unknown_key(inner, where, catalog, collected);
@@ -207,9 +207,14 @@ struct TextSource {
         const TomlDocument document = parse_toml(*text);
         if (document.problems.empty() && document.roots.size() == 1 &&
             document.roots[0].children.size() == 1) {
-          const TomlNode& node = document.roots[0].children[0].second;
-          if (node.kind == TomlNode::Kind::table && !is_table(key)) return false;
-          return add_node(key, node, *text, where);
+          return add_node(key, document.roots[0].children[0].second, *text, where);
+        }
+        if (!document.problems.empty() && is_table(key)) {
+          collected.problems.push_back(diagnostic_at(
+              Place{where, 0, 0, 1, ""}, Severity::error,
+              "what is given for the table '" + key + "' is not valid TOML",
+              "write it as {key = value, key = value}, with text in quotes: " + key + "={name = \"text\"}"));
+          return true;
         }
       }
     }

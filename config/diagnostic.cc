@@ -53,7 +53,7 @@ std::string render(const Diagnostic& diagnostic) {
         .append(":")
         .append(std::to_string(diagnostic.column));
   if (!text.empty()) text += ": ";
-  text += kind + printable_lines(diagnostic.message) + "\n";
+  text += kind + printable(diagnostic.message) + "\n";
   const std::string note = printable_lines(diagnostic.note);
   if (diagnostic.line == 0) return note.empty() ? text : text + "  " + note + "\n";
 

@@ -8,7 +8,8 @@ namespace fs = std::filesystem;
 
 ConfigPlace place(const fs::path& file, const std::string& what) {
   std::error_code ignored;
-  return {file, what, fs::exists(file, ignored)};
+  // A link that leads nowhere is there: an error, not an absence.
+  return {file, what, fs::exists(fs::symlink_status(file, ignored))};
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "hooks/printable.h"
+
 namespace hookline {
 namespace {
 
@@ -12,6 +14,24 @@ std::optional<int> number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
+}
+
+/// The length of an escape sequence at the start of `text` that sets colours; 0 if there is none.
+std::size_t colour_length(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789;:", 2);
+  return end != text.npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+std::string printable_with_colours(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = colour_length(text);
+    const std::size_t end = length > 0 ? length : std::min(text.find('\x1b', 1), text.size());
+    result += length > 0 ? std::string(text.substr(0, end)) : printable(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return result;
 }
 
 }  // namespace
@@ -47,7 +67,7 @@ std::optional<std::string> expand_prefix(std::string_view text, const PrefixValu
   while (true) {
     const std::size_t at = text.find("${");
     result += text.substr(0, at);
-    if (at == text.npos) return result;
+    if (at == text.npos) return printable_with_colours(result);
     const std::size_t end = text.find('}', at);
     if (end == text.npos) return std::nullopt;
     const std::string_view name = text.substr(at + 2, end - at - 2);

@@ -6,10 +6,9 @@ namespace hookline {
 namespace {
 
 std::optional<int> count_of(std::string_view text) {
-  constexpr int kMost = 4096;
   int count = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (problem != std::errc() || end != text.data() + text.size() || count < 1 || count > kMost)
+  if (problem != std::errc() || end != text.data() + text.size() || count < 1 || count > NodeCount::kMost)
     return std::nullopt;
   return count;
 }

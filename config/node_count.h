@@ -7,9 +7,11 @@
 namespace hookline {
 
 struct NodeCount {
+  static constexpr int kMost = 4096;
+
   int least = 1, most = 1;
 
-  /// "2", or "2:4" for two to four. Nothing if `text` is neither, or counts beyond 1 to 4096.
+  /// "2", or "2:4" for two to four. Nothing if `text` is neither, or counts beyond 1 to kMost.
   static std::optional<NodeCount> parse(std::string_view text);
 };
 

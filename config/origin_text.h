@@ -18,7 +18,7 @@ std::string origin_text(const Origin& origin);
 /// Was the key's value given by anybody, be it the default's?
 bool is_given(const RunConfig& config, const std::string& key);
 
-/// The inverse; nothing for any other text.
+/// The inverse; nothing for any other text. Throws ConfigError for a place in quotes that origin_text does not write.
 std::optional<Origin> read_origin_text(std::string_view text);
 
 }  // namespace hookline

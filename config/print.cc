@@ -6,6 +6,7 @@
 #include "config/edit.h"
 #include "config/origin_text.h"
 #include "config/schema.h"
+#include "hooks/printable.h"
 
 namespace hookline {
 namespace {
@@ -55,9 +56,8 @@ std::string origin_name(OriginKind kind) {
 std::string origin_text(const Origin& origin) {
   if (origin.kind == OriginKind::default_value) return origin_name(origin.kind);
   std::string where = origin.where;
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  if (std::any_of(where.begin(), where.end(), is_control) || where.compare(0, 1, "\"") == 0)
-    where = to_text(where);
+  // It stands in comments of TOML too, which take neither control characters nor bytes that are no UTF-8.
+  if (printable(where) != where || where.starts_with('"')) where = printable(to_text(where));
   return "from " + origin_name(origin.kind) + " " + where;
 }
 

@@ -1,5 +1,6 @@
 // What a rank reads: the launcher's own output, checked like any other file, with the origins of the launch.
 #include <algorithm>
+#include <charconv>
 
 #include "config/collect.h"
 #include "config/origin_text.h"
@@ -9,20 +10,39 @@
 namespace hookline {
 namespace {
 
-/// Undoes to_text for the few texts that origin_text quotes.
-std::string unquoted(std::string_view text) {
+constexpr std::size_t kCodeDigits = 4;  // behind \u
+
+/// The byte that four digits of base 16 stand for: to_text writes none above 0x7f so.
+std::optional<char> byte_of(std::string_view digits) {
+  unsigned code = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+  const bool is_whole = problem == std::errc() && end == digits.data() + kCodeDigits;
+  return is_whole && code <= 0x7f ? std::optional(static_cast<char>(code)) : std::nullopt;
+}
+
+/// Undoes to_text for the few texts that origin_text quotes; nothing for what to_text does not write.
+std::optional<std::string> unquoted(std::string_view text) {
+  if (text.size() < 2 || text.back() != '"') return std::nullopt;
+  text = text.substr(1, text.size() - 2);
   std::string out;
-  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
-    if (text[i] != '\\' || i + 2 >= text.size()) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') return std::nullopt;
+    if (text[i] != '\\') {
       out += text[i];
       continue;
     }
-    const char escaped = text[++i];
-    if (escaped == 'u' && i + 4 < text.size()) {
-      out += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 4)), nullptr, 16));
-      i += 4;
+    const char escaped = ++i < text.size() ? text[i] : '\0';
+    if (escaped == 'u') {
+      const auto byte = byte_of(text.substr(i + 1, kCodeDigits));
+      if (!byte) return std::nullopt;
+      out += *byte;
+      i += kCodeDigits;
+    } else if (escaped == 'n' || escaped == 't') {
+      out += escaped == 'n' ? '\n' : '\t';
+    } else if (escaped == '"' || escaped == '\\') {
+      out += escaped;
     } else {
-      out += escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
+      return std::nullopt;
     }
   }
   return out;
@@ -44,7 +64,12 @@ std::optional<Origin> read_origin_text(std::string_view text) {
     const std::string start = "from " + origin_name(kind) + " ";
     if (text.substr(0, start.size()) != start) continue;
     const std::string_view where = text.substr(start.size());
-    return Origin{kind, where.substr(0, 1) == "\"" ? unquoted(where) : std::string(where)};
+    const auto whole = where.starts_with('"') ? unquoted(where) : std::optional(std::string(where));
+    if (!whole)
+      throw ConfigError("the place " + std::string(where) +
+                        " is not written as hookline writes one: in quotes, " +
+                        "with \\n, \\t, \\\", \\\\ and \\u0000 to \\u007F for what else would end it");
+    return Origin{kind, *whole};
   }
   return std::nullopt;
 }
@@ -75,8 +100,14 @@ RunConfig read_resolved(const std::filesystem::path& file, const Catalog& catalo
     std::string key;
     for (const std::string& name : path) key += (key.empty() ? "" : ".") + name;
     const auto entry = resolution.config.origins.find(key);
-    const auto origin = read_origin_text(comment_behind(text, place.value));
-    if (entry != resolution.config.origins.end() && origin) entry->second = *origin;
+    if (entry == resolution.config.origins.end()) continue;
+    try {
+      if (const auto origin = read_origin_text(comment_behind(text, place.value))) entry->second = *origin;
+    } catch (const ConfigError& problem) {
+      throw ConfigError(
+          render(diagnostic_at(std::get<SourceText>(source).place(place.value), Severity::error,
+                               "the comment behind " + key + " can't be read", problem.what())));
+    }
   }
   return std::move(resolution.config);
 }

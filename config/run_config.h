@@ -21,7 +21,7 @@ struct Origin {
 
 /// [launch]: who runs where.
 struct LaunchConfig {
-  std::string nnodes = "1";               // hosts; "2:4": as many of them as are there
+  std::string nnodes = "1";               // number of hosts; "2:4": at least 2, at most 4
   std::optional<std::int64_t> node_rank;  // of this host; unset: "auto", in the order in which they come
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
@@ -29,6 +29,7 @@ struct LaunchConfig {
   std::string backend = "auto";      // gloo, nccl; auto: nccl between GPUs, a rank each, else gloo
   double grace_period_seconds = 10;  // between SIGTERM and SIGKILL
   std::string binding = "none";      // of ranks to cores: none, core, numa
+  std::string isolation = "none";    // of ranks from other processes: none, pid
   std::int64_t max_restarts = 0;     // of all ranks, after one failed
   std::string restart = "curable";   // or always: also after a failure that will come again
   double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one

@@ -8,6 +8,9 @@ inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON 
 inline constexpr const char* kMetricsStartFile = "metrics_start_bytes";
 inline constexpr const char* kRunSummary = "summary.json";  // what the run has measured of itself
 
+// Made by rank 0 of a run with the tracker mlflow: which run it is there.
+inline constexpr const char* kMlflowNote = "mlflow.json";
+
 // Empty: made by hookline's library when a rank has read the config that the launcher resolved.
 inline constexpr const char* kConfigReadFile = "config_read";
 

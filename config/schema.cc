@@ -259,12 +259,13 @@ std::vector<KeyRow> make_schema() {
   constexpr auto logging = &RunConfig::logging;
   std::vector<KeyRow> rows;
   rows.push_back(open_key<launch, &LaunchConfig::processes_per_node, kAuto>("launch", processes_per_node()));
-  OptionRow nnodes = text("nnodes", "Hosts of the run; \"2:4\": as many of them as are there.");
+  OptionRow nnodes = text("nnodes", "Number of hosts; \"2:4\": at least 2, at most 4.");
   nnodes.or_integer = true;
   rows.push_back(with_form(key<launch, &LaunchConfig::nnodes>("launch", std::move(nnodes)), counts_nodes,
                            "must be a number of hosts, such as 2, or a range, such as \"2:4\""));
   rows.push_back(open_key<launch, &LaunchConfig::node_rank, kAuto>(
-      "launch", count("node_rank", "", 0, "Which of the hosts this is, from 0; auto: as they come.")));
+      "launch", count("node_rank", "", 0,
+                      "Which of the hosts this is, from 0; auto: in the order in which they join.")));
   rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
       "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
                             "Threads a rank; auto: the cores divided by the ranks.")));
@@ -278,6 +279,9 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(key<launch, &LaunchConfig::binding>(
       "launch", one_of("binding", {"none", "core", "numa"},
                        "core: a share of the cores for each rank; numa: a NUMA node for each.")));
+  rows.push_back(key<launch, &LaunchConfig::isolation>(
+      "launch", one_of("isolation", {"none", "pid"},
+                       "pid: run the ranks in a PID namespace, which ends with all that is in it.")));
   rows.push_back(key<launch, &LaunchConfig::max_restarts>(
       "launch",
       count("max_restarts", "restarts", 0, "How often all ranks are started again when one failed.")));

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 
+#include "hooks/folder_access.h"
 #include "hooks/printable.h"
 #include "hooks/regular_file.h"
 
@@ -51,6 +53,8 @@ std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {
     case FileProblem::none:
       return text;
     case FileProblem::missing:
+      if (std::error_code none; std::filesystem::is_symlink(name, none))
+        return file_error(name, "is a link to a file that is not there", "see where it leads: ls -l");
       return file_error(name, "there is no such file", "check the path");
     case FileProblem::directory:
       return file_error(name, "is a directory", "name a TOML file in it");
@@ -64,6 +68,7 @@ std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {
     case FileProblem::refused:
       break;
   }
+  if (const auto access = find_access_problem(name)) return file_error(name, access->what, access->advice);
   return file_error(name, "cannot be read: " + file.why(), "");
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "config/schema.h"
+#include "hooks/folder_access.h"
 #include "hooks/regular_file.h"
 #include "hooks/suggest.h"
 
@@ -20,11 +21,14 @@ const std::map<std::string, std::string>& foreign_flags() {
       {"--num_processes", "--processes-per-node"},
       {"--config_file", "--config"},
       {"--config-file", "--config"},
+      {"--dry-run", "--print"},
   };
   return flags;
 }
 
-[[noreturn]] void unknown_flag(const std::string& name, const std::vector<Flag>& known) {
+/// `value`: of the flag, empty if it may be the next argument or none.
+[[noreturn]] void unknown_flag(const std::string& name, const std::string& value,
+                               const std::vector<Flag>& known) {
   std::vector<std::string> names;
   for (const Flag& flag : known) names.push_back(flag.name);
   const auto foreign = foreign_flags().find(name);
@@ -37,15 +41,17 @@ const std::map<std::string, std::string>& foreign_flags() {
       if (row.option.name == key)
         throw UsageError("unknown flag '" + name + "'; did you mean '--set " + row.key() + "=VALUE'?");
   }
-  throw UsageError("unknown flag '" + name + "'" +
-                   (is_here ? "; did you mean '" + foreign->second + "'?" : suggestion(name, names)));
+  std::string advice = is_here ? "; did you mean '" + foreign->second + "'?" : suggestion(name, names);
+  if (advice.empty() && std::count(names.begin(), names.end(), "--scheduler-arg"))
+    advice = "; an option of sbatch goes as --scheduler-arg=" + name + (value.empty() ? "" : "=" + value);
+  throw UsageError("unknown flag '" + name + "'" + advice);
 }
 
 }  // namespace
 
-std::string text_of_file(const std::string& file) {
-  constexpr std::uint64_t kLargestBytes = 16 << 20;
-  InputFile input(file, kLargestBytes);
+std::string text_of_file(const std::string& file, std::uint64_t most_bytes) {
+  expect_access(file);
+  InputFile input(file, most_bytes);
   std::string text = input.read_all();
   if (input.problem() != FileProblem::none) throw UsageError("'" + file + "' can't be read: " + input.why());
   return text;
@@ -76,7 +82,13 @@ SplitArguments split_arguments(const std::vector<std::string>& arguments, const 
     const std::size_t equals = argument->find('=');
     const std::string name = argument->substr(0, equals);
     const auto flag = find(name);
-    if (flag == known.end()) unknown_flag(name, known);
+    if (flag == known.end()) {
+      const bool is_next = equals == std::string::npos && argument + 1 != arguments.end();
+      const std::string value = equals != std::string::npos                    ? argument->substr(equals + 1)
+                                : is_next && !(argument + 1)->starts_with("-") ? *(argument + 1)
+                                                                               : "";
+      unknown_flag(name, value, known);
+    }
     if (!seen.insert(name).second && !flag->may_repeat) throw UsageError(name + " is given twice");
 
     if (!flag->takes_value) {

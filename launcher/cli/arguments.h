@@ -1,6 +1,7 @@
 // Takes a command line apart before any parser sees it: flags here, plain arguments there.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct Assignment {
 Assignment split_assignment(const std::string& text, const std::string& flag, const std::string& example);
 
 /// What a file holds that the command line names, and that a person may have written. Throws UsageError if it can't be read.
-std::string text_of_file(const std::string& file);
+std::string text_of_file(const std::string& file, std::uint64_t most_bytes = 16 << 20);
 
 /// "; did you mean 'X'?", or nothing.
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);

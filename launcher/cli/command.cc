@@ -1,13 +1,18 @@
 #include "launcher/cli/command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 
 #include "hooks/catalog.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/terminal_text.h"
 #include "launcher/cli/verb_table.h"
 #include "launcher/supervise/program.h"
 
@@ -93,10 +98,24 @@ int dispatch(const std::vector<std::string>& arguments, std::string& name) {
   return kBadInput;
 }
 
+/// Of one that a verb did not expect: a folder that may not be entered is bad input, and all else the system's refusal.
+int explained(const std::filesystem::filesystem_error& error) {
+  for (const std::filesystem::path& path : {error.path1(), error.path2()}) {
+    const std::string problem =
+        error.code() == std::errc::permission_denied ? access_problem(path) : std::string();
+    if (problem.empty()) continue;
+    log::error(problem);
+    return kBadInput;
+  }
+  log::error(error.what());
+  return kFailure;
+}
+
 }  // namespace
 
 int run_command(const std::vector<std::string>& arguments) {
   std::string name;
+  const TerminalText output(std::cout, STDOUT_FILENO), messages(std::cerr, STDERR_FILENO);
   try {
     const int code = dispatch(arguments, name);
     if (std::cout.flush()) return code;
@@ -109,9 +128,14 @@ int run_command(const std::vector<std::string>& arguments) {
   } catch (const CatalogError& error) {
     log::error(error.what());
     return kBadInput;
+  } catch (const FolderAccessError& error) {
+    log::error(error.what());
+    return kBadInput;
   } catch (const ProgramError& error) {
     log::error(error.what());
     return error.exit_code();
+  } catch (const std::filesystem::filesystem_error& error) {
+    return explained(error);
   } catch (const std::exception& error) {
     log::error(error.what());
     return kFailure;

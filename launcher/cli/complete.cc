@@ -7,6 +7,7 @@
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "hooks/catalog.h"
+#include "hooks/printable.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verb_table.h"
@@ -192,8 +193,10 @@ Completions complete(const Words& words) {
     result.files = more.files && result.candidates.empty();
     result.candidates.insert(result.candidates.end(), more.candidates.begin(), more.candidates.end());
   }
-  std::erase_if(result.candidates,
-                [&](const Candidate& each) { return !each.word.starts_with(words.back()); });
+  // A shell shows the words as they are: a plug-in's that would steer the terminal are none.
+  std::erase_if(result.candidates, [&](const Candidate& each) {
+    return !each.word.starts_with(words.back()) || printable(each.word) != each.word;
+  });
   return result;
 }
 
@@ -202,7 +205,8 @@ int complete_words(const Arguments& arguments) {
   const auto begin = std::find(arguments.begin(), arguments.end(), "--");
   const Completions completions = complete({begin == arguments.end() ? begin : begin + 1, arguments.end()});
   if (completions.files) std::cout << ":files\n";
-  for (const Candidate& each : completions.candidates) std::cout << each.word << "\t" << each.note << "\n";
+  for (const Candidate& each : completions.candidates)
+    std::cout << each.word << "\t" << printable(each.note) << "\n";
   std::cout << std::flush;
   return kSuccess;
 }

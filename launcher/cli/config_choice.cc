@@ -1,6 +1,7 @@
 #include "launcher/cli/config_choice.h"
 
 #include "config/find_config.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 
 namespace hookline {
@@ -23,7 +24,13 @@ Sources ConfigChoice::sources() const {
 }
 
 void tell_found_config(const ConfigChoice& choice, const Sources& sources) {
-  if (choice.file.empty() && sources.file) log::info("configured by " + sources.file->string());
+  if (!choice.file.empty()) return;
+  for (const ConfigPlace& place : config_places()) {
+    if (place.is_there) break;
+    if (const std::string problem = access_problem(place.file); !problem.empty())
+      log::warning("can't look for a config: " + problem);
+  }
+  if (sources.file) log::info("configured by " + sources.file->string());
 }
 
 }  // namespace hookline

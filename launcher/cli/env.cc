@@ -74,6 +74,7 @@ int env(const Arguments& arguments) {
   facts["libtorch"] = libtorch_facts();
   facts["system"] = system_facts();
   facts["machine"] = machine_facts();
+  facts["isolation"] = isolation_facts();
   facts["gpus"] = gpu_facts();
   facts["network"] = network_facts();
   facts["limits"] = limit_facts();

@@ -59,22 +59,23 @@ std::vector<RankSetting> rank_settings(const RunConfig& config) {
   return settings;
 }
 
-bool is_script(const Program& program) {
+std::string script_kind(const Program& program) {
+  if (program.file == program.executable && is_interpreter(program.file)) return "an interpreter";
   char start[2] = {};
   InputFile(program.file).read(start, sizeof start);
-  return (start[0] == '#' && start[1] == '!') || program.file != program.executable ||
-         is_interpreter(program.executable);
+  const bool is_script = (start[0] == '#' && start[1] == '!') || program.file != program.executable ||
+                         is_interpreter(program.executable);
+  return is_script ? "a script" : "";
 }
 
 void warn_of_script(const RunConfig& config, const Program& program) {
   const std::vector<RankSetting> settings = rank_settings(config);
-  if (settings.empty() || !is_script(program)) return;
-  log::warning(
-      "'" + printable(program.file.string()) + "' is " +
-      (program.file == program.executable && is_interpreter(program.file) ? "an interpreter" : "a script") +
-      ", and only a program that is built with hookline acts on these settings, which "
-      "have no effect unless it starts one:" +
-      listed(settings));
+  const std::string kind = settings.empty() ? "" : script_kind(program);
+  if (kind.empty()) return;
+  log::warning("'" + printable(program.file.string()) + "' is " + kind +
+               ", and only a program that is built with hookline acts on these settings, which "
+               "have no effect unless it starts one:" +
+               listed(settings));
 }
 
 bool was_config_read(const fs::path& folder) {

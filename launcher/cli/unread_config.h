@@ -19,8 +19,8 @@ struct RankSetting {
 /// Those of `config` that are not the defaults.
 std::vector<RankSetting> rank_settings(const RunConfig& config);
 
-/// Is the program's file a script, or an interpreter that is to run one? Neither holds hookline's library itself.
-bool is_script(const Program& program);
+/// "a script", or "an interpreter" that is to run one: neither holds hookline's library itself; empty for any other program.
+std::string script_kind(const Program& program);
 
 /// Before a run: warns if the program is a script and `config` has such settings.
 void warn_of_script(const RunConfig& config, const Program& program);

@@ -194,6 +194,16 @@ TEST(ConfigDiff, ShowsWhereTwoConfigsDiffer) {
   EXPECT_EQ(sandbox.run({"config", "diff", "a.toml", "missing.toml"}).exit_code, 2);
 }
 
+TEST(ConfigWhere, FindsALinkThatLeadsNowhereAndALaunchRefusesIt) {
+  const Sandbox sandbox;
+  std::filesystem::create_symlink("/gone/run.toml", sandbox.folder.path() / "hookline.toml");
+  EXPECT_THAT(sandbox.run({"config", "where"}).out, HasSubstr("hookline.toml (the current folder): read\n"));
+  const ProcessResult result = sandbox.run({"launch", "/bin/true"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("hookline.toml: error: is a link to a file that is not there\n"
+                                    "  see where it leads: ls -l\n"));
+}
+
 TEST(ConfigWhere, SaysWhichFileIsReadAndALaunchReadsIt) {
   const Sandbox sandbox;
   const std::string own = (sandbox.folder.path() / "xdg/hookline/config.toml").string();
@@ -258,9 +268,7 @@ TEST(ConfigImport, WritesAConfigAndSaysWhatIsLeftOut) {
   EXPECT_EQ(result.err,
             "hookline: 'start.sh' is a command line of torchrun\n"
             "hookline:   --nproc-per-node=2 becomes launch.processes_per_node = 2\n"
-            "hookline: warning:   left out: --tee=3: logs always hold all of the ranks' output: logging.show "
-            "says what is "
-            "shown as well\n"
+            "hookline:   --tee=3 becomes logging.show = all\n"
             "hookline: wrote run.toml\n"
             "hookline: run it: hookline launch --config run.toml ./train --epochs 5\n");
   EXPECT_THAT(sandbox.read("run.toml"), HasSubstr("\nprocesses_per_node = 2\n"));
@@ -276,6 +284,47 @@ TEST(ConfigImport, WritesAConfigAndSaysWhatIsLeftOut) {
       bad.err,
       StartsWith("--nproc-per-node=many: error: bad value \"many\" for 'processes_per_node' in [launch]\n"));
   EXPECT_EQ(bad.out, "");
+}
+
+TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
+  const Sandbox sandbox;
+  sandbox.folder.write("jobs/base.yaml", "distributed_type: MULTI_GPU\nnum_processes: 4\n");
+  sandbox.folder.write(
+      "jobs/start.sh",
+      "export NCCL_DEBUG=INFO\nsrun -N2 accelerate launch --config_file base.yaml --num_processes 8 \\\n"
+      "  --num_machines ${NODES:-2} --gpu_ids 0,1 -m pkg.train 'a b'\n");
+  const ProcessResult result = sandbox.run({"config", "import", "jobs/start.sh", "--output", "run.toml"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(
+      result.err,
+      "hookline: 'jobs/start.sh' is a command line of accelerate launch, over the config 'jobs/base.yaml'\n"
+      "hookline:   --num_machines=${NODES:-2} becomes launch.nnodes = 2\n"
+      "hookline:   --num_processes=8, on 2 machines becomes launch.processes_per_node = 4\n"
+      "hookline: warning:   left out: num_processes: 4: --num_processes=8 overrides it\n"
+      "hookline: warning:   left out: --gpu_ids=0,1: start with CUDA_VISIBLE_DEVICES=0,1\n"
+      "hookline: wrote run.toml\n"
+      "hookline: run it: NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1 srun -N2 hookline launch --config run.toml "
+      "python3 -m pkg.train 'a b'\n");
+  sandbox.folder.write("args.sh", "torchrun ./train *.txt \"$LR y\"\n");
+  EXPECT_EQ(
+      sandbox.run({"config", "import", "args.sh"}).err,
+      "hookline: 'args.sh' is a command line of torchrun\n"
+      "hookline: warning:   '$LR y' stands in the command below as written: replace it by its value\n"
+      "hookline: save this as hookline.toml, and run it: hookline launch --config hookline.toml ./train "
+      "*.txt '$LR y'\n");
+  sandbox.folder.write("escapes.sh", "A=$'x\\ty' torchrun --log_dir=$'a\\tb' ./train $'a\\tb' $'\\e[1m'\n");
+  const std::string escapes = sandbox.run({"config", "import", "escapes.sh"}).err;
+  EXPECT_THAT(escapes, HasSubstr("  --log-dir=a\tb becomes logging.dir = a\tb\n"));
+  EXPECT_THAT(escapes, HasSubstr("run it: A=$'x\\ty' hookline launch --config hookline.toml ./train $'a\\tb' "
+                                 "$'\\033[1m'\n"))
+      << "as it can be copied";
+  sandbox.folder.write("two.sh", "torchrun a.py\ntorchrun b.py\n");
+  const ProcessResult two = sandbox.run({"config", "import", "two.sh"});
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_EQ(two.err,
+            "hookline: error: 'two.sh' can't be imported: lines 1 and 2 each start a program, and a config "
+            "is for one: put "
+            "the one to import into a file of its own\n");
 }
 
 /// With a validator that knows nothing of hookline, on what hookline itself accepts and refuses.

@@ -50,6 +50,10 @@ TEST(Env, TellsWhatABugReportNeeds) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   EXPECT_EQ(facts["limits"]["open_files"], files.rlim_cur);
   EXPECT_EQ(facts["limits"]["most_open_files"], files.rlim_max);
+  EXPECT_THAT(facts["isolation"]["pid_namespace"].get<std::string>(),
+              ContainsRegex("^(can be made|refused: .+)$"));
+  EXPECT_THAT(facts["isolation"]["control_group_below"].get<std::string>(),
+              ContainsRegex("^(/.+|none: .+)$"));
   EXPECT_TRUE(facts.contains("libtorch"));
   EXPECT_EQ(facts["gpus"]["visible"], 0);
   EXPECT_EQ(facts["config"]["file"], "none");

@@ -1,4 +1,5 @@
 // The exact text of what a config's author gets to read.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/config/config_fixture.h"
@@ -74,6 +75,8 @@ TEST_F(Messages, SayWhatFormATextMustHave) {
     EXPECT_NE(report_of("[logging]\nshow_ranks = \"" + ranks + "\"\n"), "") << ranks;
   for (const std::string prefix : {"${", "${}", "${rank", "${RANK}"})
     EXPECT_NE(report_of("[logging]\nprefix_template = \"" + prefix + "\"\n"), "") << prefix;
+  EXPECT_THAT(report_of("\"a\\nerror: forged\" = 1\n"), ::testing::HasSubstr("'a\\nerror: forged'"))
+      << "a line of its own is hookline's";
   EXPECT_EQ(report_of("[logging]\nshow_ranks = \"0-3,7\"\nprefix_template = \"$rank {} $\"\n"), "");
 }
 

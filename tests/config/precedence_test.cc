@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "config/schema.h"
@@ -73,6 +74,9 @@ TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
             "--set ddp: error: unknown key 'ddp.comm_hok'\n  did you mean 'ddp.comm_hook'?\n");
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"dpd", "{comm_hook = 'fp16'}"}}),
             "--set dpd: error: unknown key 'dpd'\n  a key is a table, a dot and a name: ddp.comm_hook\n");
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"ddp", "{comm_hook = fp16}"}}),
+            "--set ddp: error: what is given for the table 'ddp' is not valid TOML\n"
+            "  write it as {key = value, key = value}, with text in quotes: ddp={name = \"text\"}\n");
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.trackers", "[mlflow]"}}),
             "--set logging.trackers: error: bad value \"[mlflow]\" for 'trackers' in [logging]\n"
             "  must be a list of \"tensorboard\", \"mlflow\"; write [\"a\", \"b\"] as in TOML, or a,b "
@@ -80,6 +84,9 @@ TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"launch.processes_per_node", "\"2\""}}),
             "--set launch.processes_per_node: error: bad value \"2\" for 'processes_per_node' in [launch]\n"
             "  must be an integer from 1 to 4096, or \"auto\"; write 2 without the quotes\n");
+  EXPECT_THAT(
+      report_of("[ddp]\n", {}, {{"training.max_steps", "{a=1}"}}),
+      ::testing::StartsWith("--set training.max_steps: error: bad value for 'max_steps' in [training]"));
   EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_OF_ANOTHER_PROGRAM", "[1, 2]"}}), "") << "nobody's key";
 }
 

@@ -8,6 +8,7 @@
 #include "config/schema.h"
 #include "config/starting_file.h"
 #include "tests/config/config_fixture.h"
+#include "tests/support/sanitized.h"
 
 namespace hookline {
 namespace {
@@ -184,11 +185,12 @@ class Generator {
   std::mt19937 random_;
 };
 
-TEST_F(RoundTrip, KeepsAThousandGeneratedConfigs) {
+TEST_F(RoundTrip, KeepsGeneratedConfigs) {
   const Catalog catalog = catalog_with_program_hook();
   Generator generator(11);
   int valid = 0;
-  for (int i = 0; i < 1000 && !HasFailure(); ++i) {
+  constexpr int kConfigs = testing::kSanitized ? 250 : 1000;
+  for (int i = 0; i < kConfigs && !HasFailure(); ++i) {
     const std::string text = generator.config(catalog);
     SCOPED_TRACE(text);
     const Resolution resolution = resolve_text(text, {}, {}, catalog);
@@ -202,7 +204,7 @@ TEST_F(RoundTrip, KeepsAThousandGeneratedConfigs) {
       EXPECT_EQ(row.get(chosen.config), row.get(resolution.config)) << row.key();
     EXPECT_EQ(chosen.config.ddp.comm_state_option, resolution.config.ddp.comm_state_option);
   }
-  EXPECT_GT(valid, 250);
+  EXPECT_GT(valid, kConfigs / 4);
 }
 
 TEST_F(RoundTrip, KeepsOriginsOfEveryKind) {
@@ -254,6 +256,28 @@ TEST_F(RoundTrip, TellsALauncherOfAnotherVersionFromAMistake) {
   }
 }
 
+TEST_F(RoundTrip, RefusesAPlaceInQuotesThatHooklineDoesNotWrite) {
+  for (const std::string place : {R"("a\u+1 2")", R"("a\u 12")", R"("a\u00")", R"("a\u00zz")", R"("a\u0080")",
+                                  R"("a\x")", R"("a\)", R"("a\")", R"("a"b")", R"("a)", R"(")"}) {
+    TempFolder::write("resolved.toml", "[logging]\ndir = \"x\"  # from file " + place + "\n");
+    try {
+      read_resolved("resolved.toml", Catalog::built_in());
+      FAIL() << "no error: " << place;
+    } catch (const ConfigError& error) {
+      const std::string shown = "dir = \"x\"  # from file " + place + "\n";
+      EXPECT_EQ(
+          error.what(),
+          "resolved.toml:2:7: error: the comment behind logging.dir can't be read\n  2 | " + shown +
+              "    |       ^~~ the place " + place +
+              " is not written as hookline writes one: in quotes, with \\n, \\t, \\\", \\\\ and \\u0000 to "
+              "\\u007F for what else would end it\n");
+    }
+  }
+  TempFolder::write("resolved.toml", "[logging]\ndir = \"x\"  # from file \"a\\u0001\\n\\\\\\\"b\"\n");
+  EXPECT_EQ(read_resolved("resolved.toml", Catalog::built_in()).origins.at("logging.dir").where,
+            "a\x01\n\\\"b");
+}
+
 TEST_F(RoundTrip, LetsTheRankRefuseWhatTheLauncherCouldNotCheck) {
   TempFolder::write("resolved.toml",
                     "[ddp]\ncomm_hook = \"program:clip\"  # default\n[ddp.comm_state_option]\nmax_nrm = 2\n");
@@ -288,6 +312,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "backend = \"auto\"                 # default\n"
             "grace_period_seconds = 10.0      # default\n"
             "binding = \"none\"                 # default\n"
+            "isolation = \"none\"               # default\n"
             "max_restarts = 0                 # default\n"
             "restart = \"curable\"              # default\n"
             "restart_delay_seconds = 1.0      # default\n"

@@ -11,24 +11,43 @@
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
+namespace {
+
+/// The command that takes the place of the one that was imported, to be copied from a terminal.
+std::string run_line(const Imported& imported, const std::string& config_file) {
+  std::string line;
+  for (const auto& [name, value] : imported.environment) line += name + "=" + shown_shell_line({value}) + " ";
+  if (!imported.before.empty()) line += shown_shell_line(imported.before) + " ";
+  line += "hookline launch";
+  line += " --config " + shell_word(config_file);
+  for (std::size_t i = 0; i < imported.program.size(); ++i) {
+    const auto expanded = imported.expanded.find(i);
+    line += " " + (expanded == imported.expanded.end() ? shown_shell_line({imported.program[i]})
+                                                       : expanded->second);
+  }
+  return line;
+}
+
+}  // namespace
 
 int config_import(const Arguments& arguments) {
   WrittenFile output;
   VerbParser parser(
       "hookline config import FILE [--output FILE] [flags]",
-      "Make a config of Accelerate's YAML, of a script with a command line of torchrun, or of a DeepSpeed "
-      "hostfile, and say what does not carry over, and why.",
+      "Make a config of Accelerate's YAML, of a script with a command line of torchrun or accelerate launch, "
+      "or "
+      "of a DeepSpeed hostfile, and say what does not carry over, and why.",
       "hookline config import ~/.cache/huggingface/accelerate/default_config.yaml --output run.toml");
   output.add_flags(parser);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("file to import", 1, 1);
 
   const std::string& file = parser.plain()[0];
-  const std::string text = text_of_file(file);
+  const std::string text = text_of_file(file, kLargestImportBytes);
   if (text.empty()) throw UsageError("'" + file + "' is empty");
   Imported imported;
   try {
-    imported = import_any(text);
+    imported = import_any(text, file);
   } catch (const ImportError& error) {
     log::error("'" + file + "' can't be imported: " + error.what());
     return kBadInput;
@@ -43,11 +62,13 @@ int config_import(const Arguments& arguments) {
   for (const Override& value : imported.values)
     log::info("  " + value.where + " becomes " + value.key + " = " + value.value);
   for (const auto& [what, why] : imported.left_out) log::warning("  left out: " + what + ": " + why);
+  for (const std::string& remark : imported.remarks) log::warning("  " + remark);
   const int code = output.write(chosen_file(resolution.config));
-  if (code == kSuccess && !imported.program.empty())
-    log::info("run it: hookline launch" +
-              (output.file.empty() ? "" : " --config " + shell_word(output.file)) + " " +
-              shell_line(imported.program));
+  if (code != kSuccess || imported.program.empty()) return code;
+  if (output.file.empty())
+    log::info("save this as hookline.toml, and run it: " + run_line(imported, "hookline.toml"));
+  else
+    log::info("run it: " + run_line(imported, output.file));
   return code;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/resolve.h"
+#include "hooks/printable.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
@@ -60,13 +61,14 @@ bool is_unknown_hook(const Diagnostic& problem) { return problem.message.starts_
 void tell(const std::string& file, const Checked& checked, bool program_is_named) {
   for (const Diagnostic& problem : checked.problems) std::cerr << render(problem) << std::flush;
   if (!program_is_named && std::any_of(checked.problems.begin(), checked.problems.end(), is_unknown_hook))
-    std::cerr << "if your program registers that hook: hookline config validate " << file
+    std::cerr << "if your program registers that hook: hookline config validate " << printable(file)
               << " --program PROG\n"
               << std::flush;
   if (!checked.ok) return;
   std::string profiles;
   for (const std::string& profile : checked.profiles) profiles += (profiles.empty() ? "" : ", ") + profile;
-  std::cout << file << ": ok" << (profiles.empty() ? "" : ", with each of its profiles: " + profiles) << "\n"
+  std::cout << printable(file) << ": ok"
+            << (profiles.empty() ? "" : ", with each of its profiles: " + profiles) << "\n"
             << std::flush;
 }
 

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "config/find_config.h"
+#include "hooks/folder_access.h"
+#include "hooks/printable.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
@@ -24,9 +26,13 @@ int config_where(const Arguments& arguments) {
   nlohmann::ordered_json places = nlohmann::ordered_json::array();
   std::string text;
   for (const ConfigPlace& place : config_places()) {
-    const std::string state = !place.is_there ? "not there" : is_found ? "there, and not read" : "read";
+    const bool is_hidden = !place.is_there && !access_problem(place.file).empty();
+    const std::string state = is_hidden         ? "not read, since this user may not enter its folder"
+                              : !place.is_there ? "not there"
+                              : is_found        ? "there, and not read"
+                                                : "read";
     is_found = is_found || place.is_there;
-    text += place.file.string() + " (" + place.what + "): " + state + "\n";
+    text += printable(place.file.string()) + " (" + place.what + "): " + state + "\n";
     places.push_back({{"file", place.file.string()}, {"place", place.what}, {"state", state}});
   }
   if (!is_found)

@@ -19,7 +19,7 @@ int WrittenFile::write(const std::string& text) const {
     std::cout << text << std::flush;
     return kSuccess;
   }
-  if (!force && std::filesystem::exists(file)) {
+  if (!force && std::filesystem::exists(file) && !std::filesystem::is_other(file)) {
     log::error("'" + file + "' is there already: name another file, or give --force to replace it");
     return kBadInput;
   }

@@ -1,0 +1,133 @@
+// Names and values from elsewhere, as every verb shows them on a terminal and hands them to a pipe.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/run_hookline.h"
+#include "support/terminal.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::ProcessResult;
+using testing::Sandbox;
+using testing::Terminal;
+
+// Sets a title, clears the screen, turns red by a C1 control; and a byte that is no UTF-8.
+const std::string kSteering =
+    "\x1b]0;title\x07\x1b[2J\xc2\x9b"
+    "31m";
+const std::string kShown = "\\x1b]0;title\\x07\\x1b[2J\\u009b31m";
+const std::string kNoText = "\xff";
+
+/// What the verb writes on a terminal.
+std::string screen_of(const Sandbox& sandbox, const std::vector<std::string>& arguments,
+                      const std::string& variable = "") {
+  testing::ProcessOptions options = sandbox.options(arguments);
+  if (!variable.empty()) options.environment["NCCL_SOCKET_IFNAME"] = variable;
+  Terminal terminal(HOOKLINE_BINARY, options);
+  terminal.exit_code();
+  return terminal.screen();
+}
+
+void expect_clean(const std::string& screen, const std::string& what) {
+  for (const std::string text : {"\x1b", "\x07", "\xc2\x9b", "\xff"})
+    EXPECT_THAT(screen, Not(HasSubstr(text))) << what;
+}
+
+/// A folder of that name with a config, whose own name steers too.
+std::string steering_config(const Sandbox& sandbox) {
+  const std::string name = "a" + kSteering + kNoText + ".toml";
+  sandbox.folder.write(name, "schema_version = 1\n[launch]\n[logging]\ndir = \"d\\u001b[2J\\u009b31m\"\n");
+  return name;
+}
+
+TEST(ForeignText, SteersNoTerminalByWhateverVerbItIsShown) {
+  const Sandbox sandbox;
+  const std::string file = steering_config(sandbox);
+  sandbox.folder.write("plain.toml", "[launch]\n");
+  sandbox.folder.write(
+      "accelerate.yaml",
+      "compute_environment: LOCAL_MACHINE\nnum_processes: 2\n\"a\\e]0;title\\ab\": \"\\e[2J\"\n");
+  sandbox.script("train" + kSteering, "exit 0\n");
+  const std::string program = "./train" + kSteering;
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"config", "show", file},
+           {"config", "show", "--json", file},
+           {"config", "diff", "plain.toml", file},
+           {"config", "diff", "--json", "plain.toml", file},
+           {"config", "get", file, "logging.dir"},
+           {"config", "validate", file},
+           {"config", "validate", file, "no" + file},
+           {"config", "update", file, "--dry-run"},
+           {"config", "import", "accelerate.yaml"},
+           {"config", "import", file},
+           {"env", "--config", file},
+           {"launch", "--config", file, "--dry-run", program},
+           {"submit", "--scheduler", "mpirun", "--print", "--config", file, program},
+           {"submit", "--scheduler", "slurm", "--print", "--config", file, program},
+           {"checkpoint", "inspect", file},
+           {"checkpoint", "verify", file},
+           {"estimate", file},
+           {"report", file},
+           {"replay", "--input", file, "--output", "out"},
+           {"sweep", file},
+           {"hooks", "describe", kSteering},
+           {"hooks", "list", "--plugin", file},
+           {"new", file}}) {
+    std::string line;
+    for (const std::string& word : command) line += word + " ";
+    const std::string screen = screen_of(sandbox, command);
+    EXPECT_FALSE(screen.empty()) << line;
+    expect_clean(screen, line);
+  }
+}
+
+TEST(ForeignText, IsEscapedInWhatEnvShows) {
+  const Sandbox sandbox;
+  const std::string screen = screen_of(sandbox, {"env"}, kSteering + kNoText);
+  EXPECT_THAT(screen, HasSubstr(kShown + "\\xff"));
+  expect_clean(screen, "env");
+  testing::ProcessOptions piped = sandbox.options({"env"});
+  piped.environment["NCCL_SOCKET_IFNAME"] = kSteering;
+  EXPECT_THAT(testing::run_process(HOOKLINE_BINARY, piped).out, HasSubstr(kShown))
+      << "for people, in a file too";
+}
+
+TEST(ForeignText, ReachesAProgramAsItIs) {
+  const Sandbox sandbox;
+  const std::string file = steering_config(sandbox);
+  EXPECT_EQ(sandbox.run({"config", "get", file, "logging.dir"}).out,
+            "d\x1b[2J\xc2\x9b"
+            "31m\n");
+  const auto shown = nlohmann::json::parse(sandbox.run({"config", "show", "--json", file}).out);
+  EXPECT_EQ(shown.at("logging").at("dir").at("value"),
+            "d\x1b[2J\xc2\x9b"
+            "31m");
+}
+
+// On a terminal, where somebody copies it, and in a pipe.
+TEST(ForeignText, LeavesWhatConfigShowPrintsValid) {
+  const Sandbox sandbox;
+  const std::string file = steering_config(sandbox);
+  for (const std::string& text :
+       {sandbox.run({"config", "show", file}).out, screen_of(sandbox, {"config", "show", file})}) {
+    sandbox.folder.write("copy.toml", text);
+    const ProcessResult copy = sandbox.run({"config", "get", "copy.toml", "logging.dir"});
+    EXPECT_EQ(copy.exit_code, 0) << copy.err << text;
+    EXPECT_EQ(copy.out,
+              "d\x1b[2J\xc2\x9b"
+              "31m\n");
+  }
+}
+
+}  // namespace
+}  // namespace hookline

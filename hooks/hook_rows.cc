@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hooks/elf_section.h"
+#include "hooks/folder_access.h"
 
 namespace hookline {
 namespace {
@@ -46,6 +47,8 @@ std::string read_build(const std::filesystem::path& file) {
 void add_plugin(const std::filesystem::path& file, const std::string& program_build, Catalog& catalog) {
   const std::string name = "plug-in '" + file.string() + "'";
   std::error_code error;
+  if (const auto access = find_access_problem(file))
+    throw CatalogError("plug-in " + access->what + ": " + access->advice);
   const bool is_there = std::filesystem::exists(file, error);
   if (error) throw CatalogError(name + " can't be read: " + error.message());
   if (!is_there) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "hooks/error.h"
+
 namespace hookline {
 namespace {
 
@@ -21,7 +23,8 @@ double elements_of_power_sgd(const OptionMap& options, const std::vector<Shape>&
   for (const Shape& shape : shapes) {
     const std::int64_t count = numel_of(shape);
     const std::int64_t n = shape.empty() ? 1 : shape[0], m = n == 0 ? 0 : count / n;
-    const auto sent = static_cast<double>((n + m) * std::min({n, m, rank}));
+    const double sent =
+        (static_cast<double>(n) + static_cast<double>(m)) * static_cast<double>(std::min({n, m, rank}));
     const bool is_compressed = shape.size() > 1 && sent * rate < static_cast<double>(count);
     elements += is_compressed ? sent : static_cast<double>(count);
   }
@@ -30,8 +33,7 @@ double elements_of_power_sgd(const OptionMap& options, const std::vector<Shape>&
 
 /// The whole bucket as one square matrix.
 double elements_of_batched_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
-  double count = 0;
-  for (const Shape& shape : shapes) count += static_cast<double>(numel_of(shape));
+  const auto count = static_cast<double>(numel_of(shapes));
   const double side = std::ceil(std::sqrt(count));
   return 2 * side *
          std::min(side, static_cast<double>(option<std::int64_t>(options, "matrix_approximation_rank")));
@@ -40,8 +42,22 @@ double elements_of_batched_power_sgd(const OptionMap& options, const std::vector
 }  // namespace
 
 std::int64_t numel_of(const Shape& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
+  for (const std::int64_t size : shape) {
+    if (__builtin_mul_overflow(count, size, &count) || count > kMostElements)
+      throw Error("a parameter has more elements than any machine holds (2^50 are the most)");
+  }
+  return count;
+}
+
+std::int64_t numel_of(const std::vector<Shape>& shapes) {
+  std::int64_t count = 0;
+  for (const Shape& shape : shapes) {
+    count += numel_of(shape);  // of two numbers up to 2^50
+    if (count > kMostElements)
+      throw Error("the model has more parameters than any machine holds (2^50 are the most)");
+  }
   return count;
 }
 
@@ -52,9 +68,7 @@ std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& optio
   if (hook.name == "noop") return 0;
   if (hook.name == "power_sgd") return bytes * elements_of_power_sgd(options, shapes);
   if (hook.name == "batched_power_sgd") return bytes * elements_of_batched_power_sgd(options, shapes);
-  double count = 0;
-  for (const Shape& shape : shapes) count += static_cast<double>(numel_of(shape));
-  return bytes * count;
+  return bytes * static_cast<double>(numel_of(shapes));
 }
 
 OptionMap default_options(const HookRow& hook) {

@@ -12,12 +12,19 @@ namespace hookline {
 /// A parameter's sizes, outermost first; empty for a scalar.
 using Shape = std::vector<std::int64_t>;
 
+/// No machine holds more, and up to here every estimate is exact in a double's 53 bits.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+
+/// Throws Error for more than kMostElements.
 std::int64_t numel_of(const Shape& shape);
+
+/// Of all parameters together. Throws Error for more than kMostElements.
+std::int64_t numel_of(const std::vector<Shape>& shapes);
 
 /// Bytes that a rank hands to collectives in a step, of a model of float32 parameters of these shapes, once a hook that
 /// starts later has started. `options` as validated; `wrapper`: its row, "no" for none. Nothing for a hook that is not one
 /// of hookline's own. PowerSGD over all parameters as one bucket; source: arXiv 1905.13727, and the rule of
-/// powerSGD_hook.py's _should_compress. In a ring, 2 (W - 1) / W times as much leaves each of W ranks.
+/// powerSGD_hook.py's _should_compress. In a ring, 2 (W - 1) / W times as much leaves each of W ranks. Throws Error as numel_of does.
 std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
                                      const std::vector<Shape>& shapes);
 

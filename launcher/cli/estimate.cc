@@ -9,6 +9,7 @@
 
 #include "config/node_count.h"
 #include "config/resolve.h"
+#include "hooks/error.h"
 #include "hooks/wire_estimate.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
@@ -25,6 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kFloatBytes = 4;
+constexpr double kSlowestLink = 1e3, kFastestLink = 1e15;  // bits a second
 
 /// "1gbit", "100mbit", "2.5gbit": bits a second. Throws UsageError.
 double link_of(const std::string& text) {
@@ -34,7 +36,10 @@ double link_of(const std::string& text) {
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
   if (read.ec != std::errc() || !(number > 0) || (unit != "mbit" && unit != "gbit"))
     throw UsageError("--link '" + text + "' is no speed: write 100mbit or 10gbit");
-  return number * (unit == "gbit" ? 1e9 : 1e6);
+  const double bits = number * (unit == "gbit" ? 1e9 : 1e6);
+  if (bits < kSlowestLink || bits > kFastestLink)
+    throw UsageError("--link '" + text + "' is no network's speed: it is from 0.001mbit to 1000000gbit");
+  return bits;
 }
 
 /// Buffers of the optimizer for each parameter.
@@ -59,6 +64,15 @@ struct Memory {
             {"all", parameters + gradients + buckets + optimizer + hook}};
   }
 };
+
+/// Throws UsageError, which names the file that the shapes are from, if they are from one.
+double count_of(const std::vector<Shape>& shapes, const std::vector<std::string>& file) {
+  try {
+    return static_cast<double>(numel_of(shapes));
+  } catch (const Error& error) {
+    throw UsageError(file.empty() ? error.what() : "'" + file[0] + "' can't be estimated: " + error.what());
+  }
+}
 
 double largest_of(const std::vector<Shape>& shapes) {
   double largest = 0;
@@ -254,7 +268,7 @@ int estimate(const Arguments& arguments) {
   for (const std::string& text : shape_texts) question.shapes.push_back(shape_of(text));
   if (parameters > 0) question.shapes = typical_shapes(parameters);
   if (!parser.plain().empty()) question.shapes = shapes_in(parser.plain()[0]);
-  for (const Shape& shape : question.shapes) question.count += static_cast<double>(numel_of(shape));
+  question.count = count_of(question.shapes, parser.plain());
   question.unit = unit > 0 ? static_cast<double>(unit) : largest_of(question.shapes);
   question.unit_from =
       unit > 0 ? "--unit" : "that of the largest parameter; --unit N says how many an FsdpUnit has";

@@ -8,10 +8,13 @@
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
+#include "hooks/bounded_json.h"
 #include "hooks/error.h"
+#include "hooks/folder_access.h"
 #include "hooks/regular_file.h"
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/libexec.h"
+#include "launcher/supervise/outcome.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
@@ -25,6 +28,9 @@ constexpr std::string_view kBareMagic =
     "\x80\x02\x8a\nl\xfc\x9c"
     "F\xf9 j\xa8P\x19";
 constexpr const char* kAdvice = "save its state_dict() with today's torch.save, or as safetensors";
+
+constexpr int kFirstOfSignals = 128;          // among exit codes
+constexpr std::size_t kMostSizes = 16 << 20;  // of all parameters together
 
 /// Above 0, in digits alone.
 std::optional<std::int64_t> whole_number(std::string_view text) {
@@ -46,17 +52,24 @@ bool begins_with(const fs::path& file, std::string_view magic) {
 std::vector<Shape> shapes_in_archive(const fs::path& file) {
   const Program reader = libexec_rank("model_shapes", "reads files of torch's");
   const CommandOutput output = output_of({reader.file.string(), file.string()});
-  if (output.exit_code != 0) {
-    throw UsageError("'" + file.string() + "' can't be read as a model of torch's: " + output.text + "\n  " +
-                     kAdvice);
+  const std::string what = "'" + file.string() + "' can't be read as a model of torch's: ";
+  if (output.exit_code > kFirstOfSignals)
+    throw UsageError(what + "its reader, libtorch, " +
+                     describe(Signalled{output.exit_code - kFirstOfSignals, false}) +
+                     ": it is damaged, or made to crash what reads it");
+  if (output.exit_code != 0) throw UsageError(what + output.text + "\n  " + kAdvice);
+  // libtorch may have warned before.
+  const std::string list = output.text.substr(output.text.rfind('\n') + 1);
+  try {
+    return read_json<nlohmann::json>(list, {.depth = 2, .values = kMostSizes}).get<std::vector<Shape>>();
+  } catch (const std::exception& error) {
+    throw UsageError(what + "its reader has printed no list of shapes: " + error.what());
   }
-  return nlohmann::json::parse(output.text).get<std::vector<Shape>>();
 }
 
 }  // namespace
 
 Shape shape_of(const std::string& text) {
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
   Shape shape;
   std::int64_t elements = 1;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -74,8 +87,10 @@ Shape shape_of(const std::string& text) {
 }
 
 std::vector<Shape> shapes_in(const fs::path& named) {
-  const fs::path file = fs::is_directory(named) ? locate(named) / "model.safetensors" : named;
-  if (!fs::exists(file))
+  expect_access(named);
+  std::error_code unknown;  // such as of links that lead in a circle: opening the file has it again
+  const fs::path file = fs::is_directory(named, unknown) ? locate(named) / "model.safetensors" : named;
+  if (!fs::exists(file, unknown) && !unknown)
     throw UsageError("'" + named.string() + "' is no model file, and no checkpoint: '" + file.string() +
                      "' is not there");
   std::vector<Shape> shapes;

@@ -9,6 +9,7 @@
 
 #include "config/recording.h"
 #include "config/resolve.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/exit_code.h"
@@ -34,6 +35,7 @@ struct Recording {
 };
 
 Recording recording_in(const fs::path& folder) {
+  expect_access(folder);
   std::error_code error;
   Recording recording;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -59,6 +61,7 @@ Recording recording_in(const fs::path& folder) {
 
 /// What two hooks made would be taken for the work of one.
 void expect_no_results_in(const fs::path& folder) {
+  expect_access(folder);
   std::error_code none_yet;
   for (const auto& entry : fs::directory_iterator(folder, none_yet)) {
     const std::string name = entry.path().filename().string();

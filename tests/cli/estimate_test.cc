@@ -115,6 +115,16 @@ TEST(Estimate, DoesNotWaitForAPipe) {
             "  see: hookline estimate --help\n");
 }
 
+TEST(Estimate, NamesALinkThatLeadsInACircle) {
+  const Sandbox sandbox;
+  std::filesystem::create_symlink("loop", sandbox.folder.path() / "loop");
+  const ProcessResult result = sandbox.run({"estimate", "loop"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: 'loop' can't be read: Too many levels of symbolic links\n"
+            "  see: hookline estimate --help\n");
+}
+
 TEST(Estimate, TakesTheRanksOfTheConfig) {
   const Sandbox sandbox;
   const auto json = estimated(sandbox, {"--parameters", "1000", "--link", "2.5Gbit", "--set",
@@ -190,6 +200,19 @@ TEST(Estimate, SaysWhatIsWrong) {
       error({"--shape", "99999999999x99999999"}),
       "hookline: error: --shape '99999999999x99999999' has more elements than any machine holds (2^50 are "
       "the most)");
+  const std::string most = std::to_string(std::int64_t{1} << 50);
+  EXPECT_EQ(error({"--shape", most, "--shape", "1"}),
+            "hookline: error: the model has more parameters than any machine holds (2^50 are the most)");
+  std::vector<std::string> shapes;
+  for (int i = 0; i < 8192; ++i) shapes.insert(shapes.end(), {"--shape", most});
+  EXPECT_EQ(error(shapes),
+            "hookline: error: the model has more parameters than any machine holds (2^50 are the most)")
+      << "2^63 of them";
+  EXPECT_EQ(
+      error({"--parameters", "5", "--link", "1e-300mbit"}),
+      "hookline: error: --link '1e-300mbit' is no network's speed: it is from 0.001mbit to 1000000gbit");
+  EXPECT_EQ(error({"--parameters", "5", "--link", "1e300gbit"}),
+            "hookline: error: --link '1e300gbit' is no network's speed: it is from 0.001mbit to 1000000gbit");
   EXPECT_EQ(error({"--shape", "10x"}),
             "hookline: error: --shape '10x' is no shape: write its sizes as 1024x512, or 10 for a vector");
   EXPECT_EQ(error({"--parameters", "5", "--link", "fast"}),

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/failure.h"
+
 namespace hookline {
 namespace {
 
@@ -37,6 +39,27 @@ TEST(WireEstimate, KnowsNothingOfOtherHooks) {
   HookRow mine;
   mine.name = "mine";
   EXPECT_FALSE(bytes_per_step(mine, {}, *kCatalog.find_wrapper("no"), kModel));
+}
+
+TEST(WireEstimate, RefusesMoreThanAnyMachineHolds) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50, kHuge = std::int64_t{1} << 62;
+  const std::string parameter = "a parameter has more elements than any machine holds (2^50 are the most)";
+  const std::string model = "the model has more parameters than any machine holds (2^50 are the most)";
+  const auto problem = [](const std::vector<Shape>& shapes) {
+    return testing::failure_of([&] { numel_of(shapes); });
+  };
+  EXPECT_EQ(numel_of(std::vector<Shape>{{kMost}}), kMost);
+  EXPECT_EQ(numel_of(Shape{kHuge, kHuge, 0}), 0);
+  EXPECT_EQ(problem({{kMost + 1}}), parameter);
+  EXPECT_EQ(problem({{kHuge, 4}}), parameter) << "2^64 is 0 in 64 bits";
+  EXPECT_EQ(problem({{kMost}, {1}}), model);
+  EXPECT_EQ(problem(std::vector<Shape>(20'000, Shape{kMost})), model) << "whose sum exceeds 64 bits";
+  for (const char* const hook : {"no", "power_sgd"}) {
+    const HookRow& row = *kCatalog.find_hook(hook);
+    EXPECT_EQ(*bytes_per_step(row, default_options(row), *kCatalog.find_wrapper("no"), {{kMost}}),
+              4.0 * kMost)
+        << hook;
+  }
 }
 
 TEST(WireEstimate, TakesTypicalShapesForANumberOfParameters) {

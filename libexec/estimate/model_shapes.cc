@@ -3,6 +3,7 @@
 //     model_shapes FILE
 //
 // Prints a JSON list of them. The exit code is 2, with a sentence on standard error, for a file that can't be read.
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -11,10 +12,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "libexec/estimate/archive_limits.h"
 #include "libexec/estimate/pickle.h"
 
 namespace hookline {
@@ -22,7 +26,14 @@ namespace {
 
 using Shapes = std::vector<std::vector<std::int64_t>>;
 
-Shapes shapes_in(const std::string& file) {
+std::vector<ArchiveRecord> records_of(caffe2::serialize::PyTorchStreamReader& archive) {
+  std::vector<ArchiveRecord> records;
+  for (const std::string& name : archive.getAllRecords())
+    records.push_back({name, archive.getRecordSize(name)});
+  return records;
+}
+
+Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
   // Both kinds are zip archives. TorchScript, which C++'s torch::save writes too, has its constants apart.
   caffe2::serialize::PyTorchStreamReader archive(file);
   if (!archive.hasRecord("constants.pkl")) {
@@ -34,11 +45,38 @@ Shapes shapes_in(const std::string& file) {
     const auto [bytes, size] = archive.getRecord("data.pkl");
     return parameter_shapes(read_pickle({static_cast<const char*>(bytes.get()), size}));
   }
+  check_records(records_of(archive), file_bytes);
   Shapes shapes;
   for (const at::Tensor& parameter : torch::jit::load(file, at::kCPU).parameters()) {
     if (parameter.is_floating_point()) shapes.push_back(parameter.sizes().vec());
   }
   return shapes;
+}
+
+/// 2, with a sentence on standard error, for a file that can't be read.
+int print_shapes_in(const std::string& file) {
+  std::uint64_t limit_mb = 0;
+  const auto fail = [](const std::string& why) {
+    const std::size_t start = why.find_first_not_of('\n');  // libtorch's parser leaves a line free
+    const std::string line = start == why.npos ? "" : why.substr(start, why.find('\n', start) - start);
+    std::fprintf(stderr, "%s\n", line.empty() ? "libtorch does not say why" : line.c_str());
+    return 2;
+  };
+  try {
+    at::set_num_threads(1);  // each has a stack, which counts as memory
+    const std::uint64_t file_bytes = std::filesystem::file_size(file);
+    limit_mb = limit_memory(file_bytes);
+    std::printf("%s\n", nlohmann::json(shapes_in(file, file_bytes)).dump().c_str());
+    return 0;
+  } catch (const c10::Error& error) {
+    const std::string why = error.what_without_backtrace();
+    const bool is_of_memory = why.find("allocate memory") != why.npos || why.find("bad_alloc") != why.npos;
+    return fail(is_of_memory ? out_of_memory_text(limit_mb) : why);
+  } catch (const std::bad_alloc&) {
+    return fail(out_of_memory_text(limit_mb));
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
 }
 
 }  // namespace
@@ -49,14 +87,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: model_shapes FILE; hookline estimate starts it\n");
     return 2;
   }
-  try {
-    std::printf("%s\n", nlohmann::json(hookline::shapes_in(argv[1])).dump().c_str());
-    return 0;
-  } catch (const c10::Error& error) {
-    const std::string why = error.what_without_backtrace();
-    std::fprintf(stderr, "%s\n", why.substr(0, why.find('\n')).c_str());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-  }
-  return 2;
+  return hookline::print_shapes_in(argv[1]);
 }

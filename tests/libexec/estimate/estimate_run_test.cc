@@ -4,6 +4,9 @@
 #include <torch/torch.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "support/process.h"
 
@@ -12,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::TemporaryFolder;
@@ -30,11 +34,23 @@ std::int64_t parameters_of(const TemporaryFolder& folder, const std::string& fil
   return result.exit_code == 0 ? nlohmann::json::parse(result.out)["parameters"].get<std::int64_t>() : -1;
 }
 
+/// Runs Python in the folder.
+void write_with_python(const TemporaryFolder& folder, const std::string& program) {
+  folder.write("save.py", program);
+  ProcessOptions options;
+  options.arguments = {"save.py"};
+  options.folder = folder.path();
+  options.limit = std::chrono::minutes(4);
+  const ProcessResult saved = testing::run_process(PYTHON, options);
+  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+}
+
+constexpr int kMutations = 40;  // each is a process that loads libtorch
 constexpr std::int64_t kParameters = 30 * 20 + 20 + 20 * 10 + 10;
 
 TEST(EstimateRun, ReadsWhatPythonSaves) {
   const TemporaryFolder folder;
-  folder.write("save.py", R"(
+  write_with_python(folder, R"(
 import torch, torch.nn as nn
 model = nn.Sequential(nn.Linear(30, 20), nn.ReLU(), nn.Linear(20, 10))
 optimizer = torch.optim.Adam(model.parameters())
@@ -48,12 +64,7 @@ torch.save({'net': model.state_dict(), 'optimizer': optimizer.state_dict()}, 'ne
 torch.save(model.half().state_dict(), 'half.pt')
 torch.save(model.state_dict(), 'old.pt', _use_new_zipfile_serialization=False)
 )");
-  ProcessOptions options;
-  options.arguments = {"save.py"};
-  options.folder = folder.path();
-  options.limit = std::chrono::minutes(4);
-  const ProcessResult saved = testing::run_process(PYTHON, options);
-  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  if (HasFatalFailure()) return;
   for (const char* file : {"state.pt", "run.pt", "module.pt", "script.pt", "net.pt", "half.pt"})
     EXPECT_EQ(parameters_of(folder, file), kParameters) << file;
 
@@ -80,23 +91,165 @@ TEST(EstimateRun, ReadsWhatCppSaves) {
 
 TEST(EstimateRun, RefusesAnArchiveThatUnpacksToMuchMoreThanItHolds) {
   const TemporaryFolder folder;
-  folder.write("save.py", R"(
+  write_with_python(folder, R"(
 import zipfile
 with zipfile.ZipFile('bomb.pt', 'w', zipfile.ZIP_DEFLATED) as archive:
     archive.writestr('bomb/data.pkl', bytes(300 << 20))
     archive.writestr('bomb/version', '3')
 )");
-  ProcessOptions options;
-  options.arguments = {"save.py"};
-  options.folder = folder.path();
-  options.limit = std::chrono::minutes(4);
-  const ProcessResult saved = testing::run_process(PYTHON, options);
-  ASSERT_EQ(saved.exit_code, 0) << saved.err;
+  if (HasFatalFailure()) return;
   const ProcessResult result = estimate(folder, "bomb.pt");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr("'bomb.pt' can't be read as a model of torch's: its list of tensors has 300 MiB, and "
                         "the most is 256 MiB: it is damaged, or no model of torch's"));
+}
+
+/// In processes that may allocate 600 MiB each: libtorch alone takes some 100.
+ProcessResult estimate_in_little_memory(const TemporaryFolder& folder, const std::string& file) {
+  ProcessOptions options;
+  options.arguments = {"-c", "ulimit -d 600000 && exec \"$0\" estimate \"$1\" --json", HOOKLINE_BINARY, file};
+  options.folder = folder.path();
+  options.environment = {{"XDG_CONFIG_HOME", folder.path().string()}};
+  return testing::run_process("/bin/sh", options);
+}
+
+TEST(EstimateRun, RefusesATorchScriptArchiveThatUnpacksToGigabytes) {
+  const TemporaryFolder folder;
+  write_with_python(folder, R"(
+import os, zipfile, torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(300_000_000))
+    def forward(self, x):
+        return x * self.weight
+torch.jit.script(Model()).save('stored.pt')
+with zipfile.ZipFile('stored.pt') as stored, zipfile.ZipFile('tensors.pt', 'w', zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+    for name in stored.namelist():
+        with stored.open(name) as source, packed.open(name, 'w') as to:
+            while block := source.read(1 << 20):
+                to.write(block)
+os.remove('stored.pt')
+def bomb(file, name, megabytes):
+    with zipfile.ZipFile(file, 'w', zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        archive.writestr('bomb/version', '3')
+        archive.writestr('bomb/constants.pkl', b'\x80\x02).')
+        archive.writestr('bomb/data.pkl', b'\x80\x02).')
+        with archive.open('bomb/' + name, 'w') as record:
+            for i in range(megabytes):
+                record.write(bytes(1 << 20))
+bomb('code.pt', 'code/__torch__.py', 300)
+bomb('constants.pt', 'constants/0', 300)
+for file in ['tensors.pt', 'code.pt', 'constants.pt']:
+    assert os.path.getsize(file) < 1_300_000
+)");
+  const auto refused = [&](const std::string& file, const std::string& why) {
+    const ProcessResult result = estimate_in_little_memory(folder, file);
+    EXPECT_EQ(result.exit_code, 2) << file;
+    EXPECT_THAT(result.err, HasSubstr("'" + file + "' can't be read as a model of torch's: " + why +
+                                      ": it is damaged, or no model of torch's\n"));
+  };
+  refused("tensors.pt", "its tensors have 1145 MiB in a file of 2 MiB, and torch stores them as they are");
+  refused("constants.pt", "its tensors have 300 MiB in a file of 1 MiB, and torch stores them as they are");
+  refused("code.pt", "its code and its lists have 301 MiB, and the most is 256 MiB");
+}
+
+TEST(EstimateRun, EndsAPickleInATorchScriptArchiveThatTakesAllMemory) {
+  const TemporaryFolder folder;
+  // Less than 256 MiB of instructions each, in a file of 0.2 MB.
+  write_with_python(folder, R"(
+import zipfile
+text = b'X' + (200 << 20).to_bytes(4, 'little') + b'x' * (200 << 20)
+pickle = b'\x80\x02' + b'(' + text + b'l.'
+def archive(file, pickle):
+    with zipfile.ZipFile(file, 'w', zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr('a/version', '3')
+        archive.writestr('a/constants.pkl', b'\x80\x02).')
+        archive.writestr('a/data.pkl', pickle)
+archive('text.pt', pickle)
+archive('marks.pt', b'\x80\x02' + b'(' * (200 << 20) + b'.')
+archive('empty.pt', b'\x80\x02' + b']' * (200 << 20) + b'.')
+)");
+  for (const char* const file : {"text.pt", "marks.pt", "empty.pt"}) {
+    const ProcessResult result = estimate(folder, file);
+    EXPECT_EQ(result.exit_code, 2) << file;
+    EXPECT_THAT(result.err, HasSubstr(std::string("'") + file + "' can't be read as a model of torch's: "))
+        << file;
+  }
+  EXPECT_THAT(
+      estimate(folder, "empty.pt").err,
+      HasSubstr(
+          "'empty.pt' can't be read as a model of torch's: to read it takes more than 1024 MiB of memory, "
+          "which no model in a file of its size does: it is damaged, or no model of torch's\n"));
+}
+
+TEST(EstimateRun, SaysSoWhenLibtorchCrashesOnAFile) {
+  const TemporaryFolder folder;
+  write_with_python(folder, R"(
+import torch, zipfile
+torch.jit.script(torch.nn.Linear(3, 4)).save('whole.pt')
+with zipfile.ZipFile('whole.pt') as whole, zipfile.ZipFile('deep.pt', 'w', zipfile.ZIP_DEFLATED) as deep:
+    for name in whole.namelist():
+        text = whole.read(name)
+        if name.endswith('.py'):
+            text = text.replace(b'return', b'return ' + b'(' * 3_000_000, 1)
+        deep.writestr(name, text)
+)");
+  const ProcessResult result = estimate(folder, "deep.pt");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: 'deep.pt' can't be read as a model of torch's: its reader, libtorch, was "
+            "killed by SIGSEGV "
+            "(signal 11): it is damaged, or made to crash what reads it\n  see: hookline estimate --help\n");
+}
+
+/// `whole` with bytes that are others: were some lost or added, the archive's directory would be all that is read of it.
+std::string overwritten(std::string text, std::mt19937& random) {
+  constexpr char kPadding = 'Z';  // which torch puts between records
+  static const std::vector<std::string> pieces = {"(",
+                                                  "]",
+                                                  "}",
+                                                  "R",
+                                                  "b",
+                                                  "Q",
+                                                  "\x93",
+                                                  "import ",
+                                                  "class ",
+                                                  "Z",
+                                                  "X",
+                                                  std::string(4, '\xff'),
+                                                  std::string(8, '\0')};
+  for (unsigned changes = 1 + random() % 4; changes > 0;) {
+    const std::size_t at = random() % text.size();
+    if (text[at] == kPadding) continue;
+    --changes;
+    std::string piece = pieces[random() % pieces.size()];
+    if (random() % 2 == 0) piece = std::string(1, static_cast<char>(random()));
+    text.replace(at, std::min(piece.size(), text.size() - at), piece.substr(0, text.size() - at));
+  }
+  return text;
+}
+
+TEST(EstimateRun, SurvivesMutationsOfATorchScriptArchive) {
+  const TemporaryFolder folder;
+  write_with_python(folder, "import torch\ntorch.jit.script(torch.nn.Linear(3, 4)).save('whole.pt')\n");
+  const std::string whole = testing::read_file(folder.path() / "whole.pt");
+  std::mt19937 random(20260302);
+  int refused = 0;
+  for (int i = 0; i < kMutations; ++i) {
+    folder.write("x.pt", overwritten(whole, random));
+    const ProcessResult result = estimate(folder, "x.pt");
+    ASSERT_TRUE(result.exit_code == 0 || result.exit_code == 2)
+        << i << ": " << result.exit_code << ", " << result.err;
+    if (result.exit_code == 2) {
+      ASSERT_THAT(result.err,
+                  AllOf(HasSubstr("hookline: error: 'x.pt' "), Not(HasSubstr("model of torch's: \n"))))
+          << i;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, kMutations / 4);
 }
 
 }  // namespace

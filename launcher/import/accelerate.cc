@@ -1,6 +1,4 @@
 // Keys and values as accelerate/commands/config/config_args.py writes them.
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -8,7 +6,8 @@
 #include <set>
 
 #include "config/schema.h"
-#include "launcher/import/imported.h"
+#include "launcher/import/accelerate_config.h"
+#include "launcher/import/launchers.h"
 
 namespace hookline {
 namespace {
@@ -53,6 +52,18 @@ const std::map<std::string, std::string>& keys_without_counterpart() {
       {"ipex_config", "is Intel's extension of PyTorch in Python"},
       {"fp8_config", "is of Transformer Engine in Python"},
       {"mpirun_config", "under mpirun, hookline launch reads who and where from the environment"},
+      {"monitor_interval", "the end of a rank is noticed at once"},
+      {"role", "ranks have one role"},
+      {"quiet", "the failing rank's own last words are shown, and no stack of the launcher"},
+  };
+  return rows;
+}
+
+/// Keys of Accelerate's that have another name here.
+const std::map<std::string, std::string>& renamed() {
+  static const std::map<std::string, std::string> rows = {
+      {"num_cpu_threads_per_process", "launch.omp_num_threads"},
+      {"log_dir", "logging.dir"},
   };
   return rows;
 }
@@ -65,27 +76,45 @@ const std::map<std::string, std::string>& fsdp_without_counterpart() {
       {"fsdp_min_num_params", "units are chosen in the program: hookline::FsdpUnit<Block>"},
       {"fsdp_offload_params", "pieces of parameters stay on the device"},
       {"fsdp_activation_checkpointing", "activations are kept"},
+      {"fsdp_activation_checkpointing_offload", "activations are kept"},
       {"fsdp_state_dict_type", "checkpoints hold whole tensors, for any number of ranks"},
+      {"fsdp_backward_prefetch", "the next unit is gathered ahead, always"},
+      {"fsdp_backward_prefetch_policy", "the next unit is gathered ahead, always"},
+      {"fsdp_forward_prefetch", "the next unit is gathered ahead, always"},
+      {"fsdp_cpu_ram_efficient_loading", "is of Hugging Face's models in Python"},
+      {"fsdp_sync_module_states", "all ranks begin with rank 0's parameters, always"},
+      {"fsdp_use_orig_params", "the optimizer has flat pieces of parameters"},
   };
   return rows;
 }
 
 std::string text_of(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : YAML::Dump(node); }
 
-/// As TOML writes what Python does.
+/// As PyYAML reads it, which knows YAML 1.1; nothing for any other value.
+std::optional<bool> boolean_of(const YAML::Node& node) {
+  static const std::map<std::string, bool> kWords = {
+      {"yes", true},  {"Yes", true},  {"YES", true},  {"no", false},    {"No", false},    {"NO", false},
+      {"true", true}, {"True", true}, {"TRUE", true}, {"false", false}, {"False", false}, {"FALSE", false},
+      {"on", true},   {"On", true},   {"ON", true},   {"off", false},   {"Off", false},   {"OFF", false}};
+  if (!node.IsScalar()) return std::nullopt;
+  const auto known = kWords.find(node.Scalar());
+  return known == kWords.end() ? std::nullopt : std::optional(known->second);
+}
+
+bool is_off(const YAML::Node& node) { return boolean_of(node) == false; }
+
+/// As TOML writes what Python reads.
 std::string value_of(const YAML::Node& node) {
   const std::string text = text_of(node);
-  return text == "True" ? "true" : text == "False" ? "false" : text;
+  const bool is_plain = node.Tag() == "?";  // not in quotation marks
+  const auto boolean = boolean_of(node);
+  if (boolean && (is_plain || text == "True" || text == "False")) return *boolean ? "true" : "false";
+  return text;
 }
 
 bool is_nothing(const YAML::Node& node) {
   return node.IsNull() || ((node.IsMap() || node.IsSequence()) && node.size() == 0) ||
          (node.IsScalar() && (node.Scalar().empty() || node.Scalar() == "null"));
-}
-
-bool is_true(const YAML::Node& node) {
-  const std::string text = node.Scalar();
-  return text == "true" || text == "True" || text == "yes";
 }
 
 /// The first key of hookline's that is called so, in any table.
@@ -97,35 +126,53 @@ std::optional<std::string> key_named(const std::string& name) {
 
 class Reader {
  public:
-  explicit Reader(const YAML::Node& root) : root_(root) { result_.kind = "Accelerate's config"; }
+  Reader(const AccelerateConfig& config, Imported& result)
+      : root_(config.root), flags_(config.flags), unknown_(config.unknown), result_(result) {}
 
-  Imported read() {
+  void read() {
     type();
     ranks();
     fsdp();
+    default_stage();
     for (const auto& entry : root_) {
       const std::string key = entry.first.as<std::string>();
       if (!seen_.contains(key)) key_alone(key, entry.second);
     }
-    return std::move(result_);
   }
 
  private:
+  /// Where a value is from: the flag that has set it, else its line in the file.
+  std::string from(const std::string& key, const std::string& text) const {
+    const auto flag = flags_.find(key);
+    return flag == flags_.end() ? key + ": " + text : flag->second;
+  }
+
   std::optional<std::string> value(const std::string& key) {
     seen_.insert(key);
     const YAML::Node node = root_[key];
     return node && !is_nothing(node) ? std::optional(text_of(node)) : std::nullopt;
   }
 
-  std::int64_t number(const std::string& key, std::int64_t otherwise) {
+  std::optional<std::int64_t> number(const std::string& key) {
     const auto text = value(key);
-    if (!text) return otherwise;
+    if (!text) return std::nullopt;
     try {
       return root_[key].as<std::int64_t>();
     } catch (const YAML::Exception&) {
-      throw ImportError(key + ": '" + *text + "' is not a number");
+      throw ImportError(name_of(key) + ": '" + *text + "' is not a number");
     }
   }
+
+  bool is_true(const std::string& key) const {
+    const auto boolean = boolean_of(root_[key]);
+    if (!boolean)
+      throw ImportError(name_of(key) + ": '" + text_of(root_[key]) +
+                        "' is neither true nor false: write one of the two");
+    return *boolean;
+  }
+
+  /// "--num_machines" if a flag has set it.
+  std::string name_of(const std::string& key) const { return flags_.contains(key) ? "--" + key : key; }
 
   void carry(const std::string& key, const std::string& to, const std::string& from) {
     result_.carry(key, to, from);
@@ -137,11 +184,13 @@ class Reader {
       result_.leave_out("compute_environment: " + environment,
                         "hookline runs where it is started, or by hookline submit");
     const std::string type = value("distributed_type").value_or("NO");
-    const bool wants_cpu = value("use_cpu") && is_true(root_["use_cpu"]);
+    const bool wants_cpu = value("use_cpu") && is_true("use_cpu");
     if (type == "MULTI_CPU" || wants_cpu) {
-      carry("launch.device", "cpu", type == "MULTI_CPU" ? "distributed_type: MULTI_CPU" : "use_cpu: true");
+      carry(
+          "launch.device", "cpu",
+          type == "MULTI_CPU" ? from("distributed_type", type) : from("use_cpu", text_of(root_["use_cpu"])));
     } else if (const auto other = other_types().find(type); other != other_types().end()) {
-      result_.leave_out("distributed_type: " + type, other->second);
+      result_.leave_out(from("distributed_type", type), other->second);
     } else if (type != "MULTI_GPU" && type != "NO" && type != "FSDP" && type != "DEEPSPEED") {
       throw ImportError("distributed_type: '" + type + "' is none that Accelerate has");
     }
@@ -149,58 +198,82 @@ class Reader {
 
   /// Accelerate counts processes of all machines together.
   void ranks() {
-    const std::int64_t machines = number("num_machines", 1), processes = number("num_processes", 1);
-    const auto rank = value("machine_rank");
-    if (machines < 1) throw ImportError("num_machines: must be at least 1");
-    if (machines > 1) {
-      carry("launch.nnodes", std::to_string(machines), "num_machines: " + std::to_string(machines));
+    const std::int64_t machines = number("num_machines").value_or(1);
+    const auto processes = number("num_processes");
+    const auto rank = value("machine_rank"), address = value("main_process_ip"),
+               port = value("main_process_port");
+    if (machines < 1) throw ImportError(name_of("num_machines") + ": must be at least 1");
+    const bool is_unknown = unknown_.contains("num_machines");
+    if (machines > 1 || is_unknown) {
+      if (!is_unknown)
+        carry("launch.nnodes", std::to_string(machines), from("num_machines", std::to_string(machines)));
       if (rank)
         result_.leave_out(
-            "machine_rank: " + *rank,
+            from("machine_rank", *rank),
             "one file is for all hosts, which are counted as they come; or --set launch.node_rank=" + *rank);
-      if (const auto address = value("main_process_ip"))
-        carry("rendezvous.main_address", *address, "main_process_ip: " + *address);
-      if (const auto port = value("main_process_port"))
-        carry("rendezvous.main_port", *port, "main_process_port: " + *port);
+      if (address)
+        carry("rendezvous.main_address", without_brackets(*address), from("main_process_ip", *address));
+      if (port == "0")
+        result_.leave_out(from("main_process_port", "0"),
+                          "all hosts must know the port: set rendezvous.main_port");
+      else if (port)
+        carry("rendezvous.main_port", *port, from("main_process_port", *port));
     } else {
-      seen_.insert({"main_process_ip", "main_process_port"});
+      constexpr const char* kOneHost = "runs of one host need no address and share no port";
+      if (address) result_.leave_out(from("main_process_ip", *address), kOneHost);
+      if (port) result_.leave_out(from("main_process_port", *port), kOneHost);
+      if (rank && *rank != "0") result_.leave_out(from("machine_rank", *rank), "there is one host");
     }
-    const std::string from = "num_processes: " + std::to_string(processes);
-    if (processes % machines != 0) {
-      result_.leave_out(from, std::to_string(machines) +
-                                  " hosts can't have equal parts of them: set "
-                                  "launch.processes_per_node on each");
+    if (processes && is_unknown)
+      result_.leave_out(from("num_processes", std::to_string(*processes)),
+                        "it counts the ranks of all hosts, whose number only a shell knows: set a host's at "
+                        "launch: --set launch.processes_per_node=N");
+    else if (processes)
+      ranks_of_all(*processes, machines);
+  }
+
+  void ranks_of_all(std::int64_t processes, std::int64_t machines) {
+    const std::string origin = from("num_processes", std::to_string(processes));
+    if (processes == -1) {
+      result_.leave_out(origin, "is a place for a value: set launch.processes_per_node");
+    } else if (processes < 1) {
+      throw ImportError(name_of("num_processes") + ": must be at least 1");
+    } else if (processes % machines != 0) {
+      result_.leave_out(origin, std::to_string(machines) +
+                                    " hosts can't have equal parts of them: set "
+                                    "launch.processes_per_node on each");
     } else {
       carry("launch.processes_per_node", std::to_string(processes / machines),
-            from + (machines > 1 ? ", on " + std::to_string(machines) + " machines" : ""));
+            origin + (machines > 1 ? ", on " + std::to_string(machines) + " machines" : ""));
     }
   }
 
   void key_alone(const std::string& key, const YAML::Node& node) {
     if (is_nothing(node)) return;
     const std::string text = text_of(node);
-    const std::string from = key + ": " + text;
+    const std::string origin = from(key, text);
     const auto without = keys_without_counterpart().find(key);
     if (key == "enable_cpu_affinity") {
-      if (is_true(node)) carry("launch.binding", "numa", from);
+      if (is_true(key)) carry("launch.binding", "numa", origin);
     } else if (key == "debug") {
-      if (is_true(node)) carry("logging.level", "debug", from);
+      if (is_true(key)) carry("logging.level", "debug", origin);
     } else if (key == "gpu_ids") {
-      if (text != "all") result_.leave_out(from, "start with CUDA_VISIBLE_DEVICES=" + text);
-    } else if (key == "mixed_precision" && text == "no") {
-      return;
+      if (text == "all") return;
+      result_.leave_out(origin, "start with CUDA_VISIBLE_DEVICES=" + text);
+      result_.environment.emplace_back("CUDA_VISIBLE_DEVICES", text);
     } else if (key == "deepspeed_config") {
       deepspeed(node);
     } else if (without != keys_without_counterpart().end()) {
       const bool is_large = node.IsMap() || node.IsSequence();
-      const bool is_off = node.IsScalar() && (text == "no" || text == "false" || text == "False");
-      if (!is_off) result_.leave_out(is_large ? key : from, without->second);
+      if (!is_off(node)) result_.leave_out(is_large ? key : origin, without->second);
     } else if (node.IsMap() && (key == "ddp_kwargs" || key == "ddp_config")) {
       for (const auto& entry : node) ddp(key, entry.first.as<std::string>(), entry.second);
+    } else if (const auto other = renamed().find(key); other != renamed().end() && node.IsScalar()) {
+      carry(other->second, value_of(node), origin);
     } else if (const auto to = key_named(key); to && node.IsScalar()) {
-      carry(*to, value_of(node), from);
+      carry(*to, value_of(node), origin);
     } else {
-      result_.leave_out(node.IsScalar() ? from : key, "hookline knows no such key");
+      result_.leave_out(node.IsScalar() ? origin : key, "hookline knows no such key");
     }
   }
 
@@ -216,16 +289,17 @@ class Reader {
       }
       return;
     }
-    std::string text = value_of(node);
-    const std::string from = name + ": " + text_of(node);
-    if (key == "comm_hook" || key == "comm_wrapper") {
+    const bool is_hook = key == "comm_hook" || key == "comm_wrapper";
+    std::string text = is_hook ? text_of(node) : value_of(node);  // "no" is one
+    const std::string origin = name + ": " + text_of(node);
+    if (is_hook) {
       text = text.substr(text.rfind('.') + 1);  // DDPCommunicationHookType.POWER_SGD
       std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
     }
     if (key_named(key) == "ddp." + key && node.IsScalar()) {
-      carry("ddp." + key, text, from);
+      carry("ddp." + key, text, origin);
     } else {
-      result_.leave_out(node.IsScalar() ? from : name, "hookline knows no such key");
+      result_.leave_out(node.IsScalar() ? origin : name, "hookline knows no such key");
     }
   }
 
@@ -234,69 +308,109 @@ class Reader {
   void fsdp() {
     const YAML::Node config = root_["fsdp_config"];
     seen_.insert("fsdp_config");
-    if (value("distributed_type") != "FSDP") return;
+    const bool is_given = config && config.IsMap() && config.size() > 0;
+    if (value("distributed_type") != "FSDP") {
+      if (is_given) without_fsdp(config);
+      return;
+    }
     static const std::map<std::string, std::string> strategies = {
         {"FULL_SHARD", "full_shard"},       {"1", "full_shard"},    {"true", "full_shard"},
         {"SHARD_GRAD_OP", "shard_grad_op"}, {"2", "shard_grad_op"}, {"false", "shard_grad_op"},
-        {"NO_SHARD", "no_shard"},           {"3", "no_shard"}};
-    std::string strategy = "full_shard", from = "distributed_type: FSDP";
-    const bool is_second =
-        config && config.IsMap() && config["fsdp_version"] && text_of(config["fsdp_version"]) == "2";
-    if (config && config.IsMap()) {
-      for (const auto& entry : config) {
-        const std::string key = entry.first.as<std::string>(), text = text_of(entry.second);
-        const std::string here = "fsdp_config." + key + ": " + text;
-        const auto without = fsdp_without_counterpart().find(key);
-        if ((key == "fsdp_sharding_strategy" && !is_second) || key == "fsdp_reshard_after_forward") {
-          const auto known = strategies.find(text == "True" ? "true" : text == "False" ? "false" : text);
-          if (known == strategies.end()) {
-            result_.leave_out(here, "a model is sharded over all ranks, or not at all");
-          } else {
-            strategy = known->second;
-            from = here;
-          }
-        } else if (without != fsdp_without_counterpart().end() && text != "false" && text != "False" &&
-                   text != "NO_WRAP") {
-          result_.leave_out(here, without->second);
+        {"NO_SHARD", "no_shard"},           {"3", "no_shard"},      {"NO_RESHARD", "shard_grad_op"}};
+    std::string strategy = "full_shard", origin = from("distributed_type", "FSDP");
+    if (!is_given) return carry("fsdp.sharding_strategy", strategy, origin);
+    const bool is_second = config["fsdp_version"] && text_of(config["fsdp_version"]) == "2";
+    for (const auto& entry : config) {
+      const std::string key = entry.first.as<std::string>(), text = text_of(entry.second);
+      const std::string here = from("fsdp_config." + key, text);
+      const auto without = fsdp_without_counterpart().find(key);
+      if (key == "fsdp_version" || is_nothing(entry.second)) continue;
+      if (key == "fsdp_sharding_strategy" && is_second) {
+        result_.leave_out(here, "has no effect in version 2, which has fsdp_reshard_after_forward");
+      } else if (key == "fsdp_sharding_strategy" || key == "fsdp_reshard_after_forward") {
+        const auto known = strategies.find(value_of(entry.second));
+        if (known == strategies.end()) {
+          result_.leave_out(here, "a model is sharded over all ranks, or not at all");
+        } else {
+          strategy = known->second;
+          origin = here;
         }
+      } else if (!is_off(entry.second) && text != "NO_WRAP") {
+        result_.leave_out(here, without != fsdp_without_counterpart().end() ? without->second
+                                                                            : "hookline knows no such key");
       }
     }
-    carry("fsdp.sharding_strategy", strategy, from);
+    carry("fsdp.sharding_strategy", strategy, origin);
+  }
+
+  /// Its keys have no effect then, in Accelerate too.
+  void without_fsdp(const YAML::Node& config) {
+    constexpr const char* kNoEffect = "has no effect unless distributed_type is FSDP";
+    bool has_others = false;
+    for (const auto& entry : config) {
+      const auto flag = flags_.find("fsdp_config." + entry.first.as<std::string>());
+      if (flag == flags_.end())
+        has_others = true;
+      else
+        result_.leave_out(flag->second, kNoEffect);
+    }
+    if (has_others) result_.leave_out("fsdp_config", kNoEffect);
+  }
+
+  /// Accelerate takes stage 2 where nothing names another.
+  void default_stage() {
+    const YAML::Node config = root_["deepspeed_config"];
+    const bool is_named =
+        config && config.IsMap() && (config["zero_stage"] || config["deepspeed_config_file"]);
+    if (value("distributed_type") == "DEEPSPEED" && !is_named)
+      carry("fsdp.sharding_strategy", "shard_grad_op",
+            from("distributed_type", "DEEPSPEED") + ", of stage 2");
   }
 
   void deepspeed(const YAML::Node& config) {
+    const bool is_on = value("distributed_type") == "DEEPSPEED";
     for (const auto& entry : config) {
       const std::string key = entry.first.as<std::string>(), text = text_of(entry.second);
-      const std::string from = "deepspeed_config." + key + ": " + text;
+      const std::string origin = from("deepspeed_config." + key, text);
+      const bool is_absent = text == "none" || is_off(entry.second) || is_nothing(entry.second);
       if (key == "gradient_accumulation_steps" && text != "auto")
-        carry("training.gradient_accumulation_steps", text, from);
-      else if (key == "zero_stage" && value("distributed_type") == "DEEPSPEED" &&
-               (text == "1" || text == "2" || text == "3"))
-        carry("fsdp.sharding_strategy", text == "3" ? "full_shard" : "shard_grad_op", from);
+        carry("training.gradient_accumulation_steps", text, origin);
+      else if (key == "zero_stage" && is_on && (text == "1" || text == "2" || text == "3"))
+        carry("fsdp.sharding_strategy", text == "3" ? "full_shard" : "shard_grad_op", origin);
+      else if (key == "zero_stage" && is_on && text == "0")
+        carry("fsdp.sharding_strategy", "no_shard", origin);
+      else if (key == "zero_stage" && !is_on)
+        result_.leave_out(origin, "has no effect unless distributed_type is DEEPSPEED");
       else if (key == "deepspeed_hostfile")
-        result_.leave_out(from, "import it by itself: hookline config import " + text);
-      else
-        result_.leave_out(from, "is DeepSpeed's");
+        result_.leave_out(origin, "import it by itself: hookline config import " + text);
+      else if (key == "deepspeed_config_file")
+        result_.leave_out(origin,
+                          "is DeepSpeed's, whose zero_optimization.stage is fsdp.sharding_strategy here");
+      else if (key == "gradient_clipping")
+        result_.leave_out(origin, "the program clips by itself: accelerator.clip_grad_norm");
+      else if (!is_absent)
+        result_.leave_out(origin, "is DeepSpeed's");
     }
   }
 
   const YAML::Node& root_;
-  Imported result_;
+  const std::map<std::string, std::string>& flags_;
+  const std::set<std::string>& unknown_;
+  Imported& result_;
   std::set<std::string> seen_;
 };
 
 }  // namespace
 
+void take_accelerate_config(const AccelerateConfig& config, Imported& result) {
+  explaining_yaml_errors([&] { Reader(config, result).read(); });
+}
+
 Imported import_accelerate(const std::string& text) {
-  YAML::Node root;
-  try {
-    root = YAML::Load(text);
-  } catch (const YAML::Exception& error) {
-    throw ImportError("line " + std::to_string(error.mark.line + 1) + ": not valid YAML: " + error.msg);
-  }
-  if (!root.IsMap())
-    throw ImportError("it is no config of Accelerate's, which is a mapping of keys to values");
-  return Reader(root).read();
+  Imported result;
+  result.kind = "Accelerate's config";
+  take_accelerate_config({accelerate_yaml(text), {}, {}}, result);
+  return result;
 }
 
 }  // namespace hookline

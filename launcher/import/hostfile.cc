@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "launcher/import/imported.h"
+#include "launcher/import/launchers.h"
 
 namespace hookline {
 namespace {
@@ -63,13 +63,6 @@ Imported import_hostfile(const std::string& text) {
     result.carry("rendezvous.main_address", hosts[0].name, "the first host");
   }
   return result;
-}
-
-Imported import_any(const std::string& text) {
-  if (text.find("torchrun") != text.npos || text.find("torch.distributed.") != text.npos)
-    return import_torchrun(text);
-  if (text.find("slots=") != text.npos) return import_hostfile(text);
-  return import_accelerate(text);
 }
 
 }  // namespace hookline

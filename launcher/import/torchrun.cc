@@ -1,67 +1,11 @@
 // Flags as torch/distributed/run.py has them.
-#include <algorithm>
-#include <cctype>
 #include <map>
-#include <set>
 
-#include "launcher/import/imported.h"
+#include "launcher/import/launch_line.h"
+#include "launcher/import/launchers.h"
 
 namespace hookline {
 namespace {
-
-using Words = std::vector<std::string>;
-
-/// As a shell splits a line: quotes, backslashes, comments. Variables stay as they are written.
-Words shell_words(const std::string& text) {
-  Words words;
-  std::string word;
-  bool in_word = false;
-  char quote = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote) {
-      if (c == quote) {
-        quote = 0;
-      } else if (c == '\\' && quote == '"' && i + 1 < text.size()) {
-        word += text[++i];
-      } else {
-        word += c;
-      }
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      in_word = true;
-    } else if (c == '\\' && i + 1 < text.size()) {
-      if (text[++i] != '\n') {
-        word += text[i];
-        in_word = true;
-      }
-    } else if (c == '#' && !in_word) {
-      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
-    } else if (std::isspace(static_cast<unsigned char>(c)) || c == ';' || c == '&' || c == '|') {
-      if (in_word) words.push_back(word);
-      if (c == '\n' || c == ';' || c == '&' || c == '|') words.push_back("\n");  // the command's end
-      word.clear();
-      in_word = false;
-    } else {
-      word += c;
-      in_word = true;
-    }
-  }
-  if (quote) throw ImportError(std::string("a quotation mark ") + quote + " is not closed");
-  if (in_word) words.push_back(word);
-  return words;
-}
-
-/// The words behind the launcher's name, up to the end of its command.
-Words arguments_of(const Words& words) {
-  for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_torchrun = *word == "torchrun" || word->ends_with("/torchrun");
-    const bool is_module = *word == "torch.distributed.run" || *word == "torch.distributed.launch";
-    if (!is_torchrun && !is_module) continue;
-    return {word + 1, std::find(word + 1, words.end(), "\n")};
-  }
-  throw ImportError("there is no torchrun in it, and no torch.distributed.run");
-}
 
 struct Endpoint {
   std::string host, port;
@@ -69,14 +13,9 @@ struct Endpoint {
 
 Endpoint endpoint_of(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  if (colon == text.npos) return {text, ""};
-  return {text.substr(0, colon), text.substr(colon + 1)};
-}
-
-const std::set<std::string>& switches() {
-  static const std::set<std::string> names = {
-      "standalone", "module", "no-python", "run-path", "m", "use-agent-store", "no-use-agent-store"};
-  return names;
+  const bool is_bare_ipv6 = !text.starts_with('[') && text.find(':') != colon;
+  if (colon == text.npos || is_bare_ipv6 || text.ends_with(']')) return {without_brackets(text), ""};
+  return {without_brackets(text.substr(0, colon)), text.substr(colon + 1)};
 }
 
 const std::map<std::string, std::string>& keys() {
@@ -101,100 +40,130 @@ const std::map<std::string, std::string>& reasons() {
       {"monitor-interval", "the end of a rank is noticed at once"},
       {"start-method", "ranks are programs of their own"},
       {"role", "ranks have one role"},
-      {"redirects", "logs always hold all of the ranks' output: logging.show says what is shown as well"},
-      {"tee", "logs always hold all of the ranks' output: logging.show says what is shown as well"},
-      {"local-ranks-filter", "logging.show_ranks counts ranks over all hosts"},
       {"local-addr", "hosts name themselves"},
-      {"module", "the program is python3 -m MODULE then"},
-      {"m", "the program is python3 -m MODULE then"},
-      {"no-python", "programs are run as they are"},
-      {"run-path", "programs are run as they are"},
       {"signals-to-handle", "SIGTERM, SIGINT, SIGHUP and SIGQUIT are handled"},
       {"event-log-handler", "hookline has no event log"},
       {"logs-specs", "is of Python"},
       {"duplicate-stdout-filters", "hookline filters no lines"},
       {"duplicate-stderr-filters", "hookline filters no lines"},
+      {"use-agent-store", "rank 0 serves the store"},
+      {"no-use-agent-store", "rank 0 serves the store"},
+      {"use-env", "ranks get their numbers as variables, always"},
+      {"virtual-local-rank", "a rank's device is that of its LOCAL_RANK"},
   };
   return rows;
 }
 
+const FlagTable& table() {
+  static const FlagTable flags = [] {
+    FlagTable made;
+    made.may_be_short = true;
+    made.switches = {"standalone",         "module",  "no-python",         "run-path", "use-agent-store",
+                     "no-use-agent-store", "use-env", "virtual-local-rank"};
+    made.short_names = {{'m', "module"}, {'r', "redirects"}, {'t', "tee"}};
+    made.valued = {"node-rank", "rdzv-endpoint", "rdzv-conf",         "numa-binding",
+                   "redirects", "tee",           "local-ranks-filter"};
+    for (const auto& rows : {keys(), reasons()})
+      for (const auto& [name, unused] : rows)
+        if (!made.switches.contains(name)) made.valued.insert(name);
+    return made;
+  }();
+  return flags;
+}
+
 class Reader {
  public:
-  Imported read(const Words& arguments) {
+  Imported read(const LaunchLine& line) {
     result_.kind = "a command line of torchrun";
-    std::size_t i = 0;
-    bool is_module = false;
-    for (; i < arguments.size() && arguments[i].starts_with("-"); ++i) {
-      std::string name = arguments[i].substr(arguments[i].find_first_not_of('-'));
-      const std::size_t equals = name.find('=');
-      std::string value = equals == name.npos ? "" : name.substr(equals + 1);
-      name = name.substr(0, equals);
-      std::replace(name.begin(), name.end(), '_', '-');
-      if (!switches().contains(name) && equals == name.npos && arguments[i].find('=') == std::string::npos) {
-        if (i + 1 == arguments.size()) throw ImportError(arguments[i] + " has no value");
-        value = arguments[++i];
+    LaunchArguments arguments = split_arguments(line, table(), result_);
+    std::map<std::string, std::function<void(const LaunchFlag&)>> settings;
+    for (const auto* names : {&table().valued, &table().switches})
+      for (const std::string& name : *names) {  // torchrun reads PET_NNODES where --nnodes is not given
+        std::string variable = "PET_" + name;
+        for (char& c : variable)
+          c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+        settings[variable] = [this, name, &arguments](const LaunchFlag& set) {
+          for (const LaunchFlag& each : arguments.flags)
+            if (each.name == name) return result_.leave_out(set.from, each.from + " overrides it");
+          arguments.flags.push_back({name, set.value, set.from});
+        };
       }
-      flag(name, value);
-      is_module = is_module || name == "module" || name == "m";
-    }
-    result_.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
-    if (is_module) result_.program.insert(result_.program.begin(), {"python3", "-m"});
+    settings["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = [this](const LaunchFlag& set) {
+      result_.carry("logging.prefix_template", set.value, set.from);
+    };
+    take_surroundings(line, settings, result_);
+    for (const LaunchFlag& flag : arguments.flags)
+      if (flag.name == "nnodes") nnodes_ = flag.value;
+    for (const LaunchFlag& flag : arguments.flags) take(flag);
+    take_streams(redirects_, tee_, result_);
+    take_program(arguments.program, is_module_, result_);
     return std::move(result_);
   }
 
  private:
-  void flag(const std::string& name, const std::string& value) {
-    const std::string from = "--" + name + (value.empty() ? "" : "=" + value);
-    if (value.find('$') != value.npos) {
-      result_.leave_out(from, "a variable of the shell: give it with --set, or as HOOKLINE_TABLE__KEY");
-    } else if (name == "nproc-per-node" && (value == "gpu" || value == "auto")) {
-      result_.carry("launch.processes_per_node", "auto", from);
-    } else if (name == "nproc-per-node" && value == "cpu") {
-      result_.leave_out(from, "a rank a core is rarely meant: set launch.processes_per_node");
-    } else if (name == "node-rank") {
+  void take(const LaunchFlag& flag) {
+    const std::string &name = flag.name, &value = flag.value;
+    if (name == "node-rank") {
       result_.leave_out(
-          from,
+          flag.from,
           "one file is for all hosts, which are counted as they come; or --set launch.node_rank=" + value);
+    } else if (name == "redirects" || name == "tee") {
+      (name == "tee" ? tee_ : redirects_) = flag;
+    } else if (name == "module" || name == "no-python" || name == "run-path") {
+      is_module_ = is_module_ || name == "module";  // the program shows it
+    } else if (flag.is_open && !reasons().contains(name)) {
+      result_.leave_out(flag.from, only_a_shell_knows(key_of(name)));
+    } else if (name == "nproc-per-node" && (value == "gpu" || value == "auto")) {
+      result_.carry("launch.processes_per_node", "auto", flag.from);
+    } else if (name == "nproc-per-node" && value == "cpu") {
+      result_.leave_out(flag.from, "a rank a core is rarely meant: set launch.processes_per_node");
+    } else if (name == "nproc-per-node" && value == "xpu") {
+      result_.leave_out(flag.from, "ranks run on CPUs or NVIDIA GPUs, not on XPUs");
     } else if (name == "rdzv-endpoint") {
       const Endpoint at = endpoint_of(value);
-      result_.carry("rendezvous.main_address", at.host, from);
-      if (!at.port.empty() && at.port != "0") result_.carry("rendezvous.main_port", at.port, from);
+      result_.carry("rendezvous.main_address", at.host, flag.from);
+      if (!at.port.empty() && at.port != "0") result_.carry("rendezvous.main_port", at.port, flag.from);
     } else if (name == "rdzv-conf") {
-      conf(value);
+      take_rdzv_conf("--rdzv-conf", value, result_);
     } else if (name == "numa-binding") {
-      result_.carry("launch.binding", "numa", from);
+      if (value == "node" || value == "exclusive")
+        result_.carry("launch.binding", value == "node" ? "numa" : "core", flag.from);
+      else
+        result_.leave_out(flag.from, "launch.binding is none, core or numa");
+    } else if (name == "local-ranks-filter" && (nnodes_.empty() || nnodes_ == "1" || nnodes_ == "1:1")) {
+      result_.carry("logging.show_ranks", value, flag.from);
+    } else if (name == "local-ranks-filter") {
+      result_.leave_out(flag.from, "logging.show_ranks counts ranks over all hosts");
     } else if (const auto key = keys().find(name); key != keys().end()) {
-      result_.carry(key->second, value, from);
+      result_.carry(key->second, name == "master-addr" ? without_brackets(value) : value, flag.from);
     } else {
       const auto reason = reasons().find(name);
-      result_.leave_out(
-          from, reason != reasons().end() ? reason->second : "torchrun has no such flag that hookline knows");
+      result_.leave_out(flag.from, reason != reasons().end()
+                                       ? reason->second
+                                       : "torchrun has no such flag that hookline knows");
     }
   }
 
-  /// "join_timeout=600,last_call_timeout=30"
-  void conf(const std::string& text) {
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::string pair = text.substr(begin, end - begin);
-      const std::string name = pair.substr(0, pair.find('=')),
-                        value = pair.substr(std::min(pair.find('='), pair.size() - 1) + 1);
-      const std::string from = "--rdzv-conf " + pair;
-      if (name == "join_timeout" || name == "timeout")
-        result_.carry("launch.join_timeout_seconds", value, from);
-      else if (name == "last_call_timeout")
-        result_.carry("rendezvous.last_call_seconds", value, from);
-      else
-        result_.leave_out(from, "is of torch's rendezvous");
-      begin = end + 1;
-    }
+  static std::string key_of(const std::string& name) {
+    static const std::map<std::string, std::string> others = {
+        {"rdzv-endpoint", "rendezvous.main_address"},
+        {"rdzv-conf", "launch.join_timeout_seconds"},
+        {"numa-binding", "launch.binding"},
+        {"local-ranks-filter", "logging.show_ranks"},
+    };
+    if (const auto other = others.find(name); other != others.end()) return other->second;
+    const auto key = keys().find(name);
+    return key == keys().end() ? "TABLE.KEY" : key->second;
   }
 
   Imported result_;
+  LaunchFlag redirects_, tee_;
+  std::string nnodes_;
+  bool is_module_ = false;
 };
 
 }  // namespace
 
-Imported import_torchrun(const std::string& text) { return Reader().read(arguments_of(shell_words(text))); }
+Imported import_torchrun(const LaunchLine& line) { return Reader().read(line); }
 
 }  // namespace hookline

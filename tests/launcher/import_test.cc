@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "config/resolve.h"
 #include "launcher/import/imported.h"
+#include "launcher/import_parts.h"
 #include "support/process.h"
 
 namespace hookline {
@@ -17,33 +17,16 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
+using testing::problem;
 using ::testing::UnorderedElementsAre;
+using testing::values;
 
 Imported from_file(const std::string& name) { return import_any(testing::read_file(IMPORTS "/" + name)); }
-
-/// "KEY = VALUE" of each; all together are a config.
-std::vector<std::string> values(const Imported& imported) {
-  Sources sources;
-  sources.overrides = imported.values;
-  EXPECT_EQ(resolve(sources, Catalog::built_in()).report(), "");
-  std::vector<std::string> texts;
-  for (const Override& value : imported.values) texts.push_back(value.key + " = " + value.value);
-  return texts;
-}
 
 std::vector<std::string> left_out(const Imported& imported) {
   std::vector<std::string> texts;
   for (const auto& [what, why] : imported.left_out) texts.push_back(what);
   return texts;
-}
-
-std::string problem(const std::string& text) {
-  try {
-    import_any(text);
-  } catch (const ImportError& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 TEST(Import, TakesTwoMachinesOfAccelerateOver) {
@@ -126,11 +109,17 @@ TEST(Import, KnowsEachWayInWhichAccelerateNamesASharding) {
   };
   for (const char* key : {"fsdp_version: 2", "fsdp_sharding_strategy: 1", "fsdp_reshard_after_forward: true",
                           "fsdp_reshard_after_forward: FULL_SHARD", "fsdp_reshard_after_forward: True",
-                          "fsdp_version: 2\n  fsdp_sharding_strategy: SHARD_GRAD_OP"})
+                          "fsdp_version: 2\n  fsdp_reshard_after_forward: true"})
     EXPECT_EQ(strategy_of(key), "fsdp.sharding_strategy = full_shard") << key;
   for (const char* key : {"fsdp_sharding_strategy: SHARD_GRAD_OP", "fsdp_sharding_strategy: 2",
                           "fsdp_reshard_after_forward: false"})
     EXPECT_EQ(strategy_of(key), "fsdp.sharding_strategy = shard_grad_op") << key;
+  const Imported both = import_any(
+      "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_sharding_strategy: SHARD_GRAD_OP\n");
+  EXPECT_THAT(values(both), ElementsAre("fsdp.sharding_strategy = full_shard"));
+  EXPECT_THAT(both.left_out,
+              ElementsAre(Pair("fsdp_config.fsdp_sharding_strategy: SHARD_GRAD_OP",
+                               "has no effect in version 2, which has fsdp_reshard_after_forward")));
   EXPECT_THAT(values(import_any("distributed_type: FSDP\n")),
               Contains("fsdp.sharding_strategy = full_shard"));
   EXPECT_EQ(strategy_of("fsdp_sharding_strategy: NO_SHARD"), "fsdp.sharding_strategy = no_shard");
@@ -146,11 +135,86 @@ TEST(Import, TakesACommandLineOfTorchrunOver) {
                                    "rendezvous.main_address = node1", "rendezvous.main_port = 29400",
                                    "launch.max_restarts = 3", "launch.join_timeout_seconds = 600",
                                    "rendezvous.last_call_seconds = 10", "logging.dir = runs",
-                                   "launch.grace_period_seconds = 20"));
-  EXPECT_THAT(left_out(imported), UnorderedElementsAre("--rdzv-backend=c10d", "--rdzv-id=$JOB", "--tee=3"));
+                                   "launch.grace_period_seconds = 20", "launch.omp_num_threads = 4",
+                                   "logging.show = all"));
+  EXPECT_THAT(left_out(imported),
+              UnorderedElementsAre("--rdzv-backend=c10d", "--rdzv-id=$JOB", "cd $HOME/project"));
   EXPECT_THAT(imported.program, ElementsAre("train.py", "--epochs", "5", "--name", "a b"));
+  EXPECT_THAT(import_any("torchrun --tee 3 -- train.py -x").program, ElementsAre("train.py", "-x"));
   EXPECT_THAT(import_any("torchrun --standalone --nproc_per_node=gpu -m pkg.train -x").program,
               ElementsAre("python3", "-m", "pkg.train", "-x"));
+}
+
+TEST(Import, SaysOfEachKeyOfAccelerateWhatBecomesOfIt) {
+  const Imported one_host = import_any(
+      "distributed_type: MULTI_GPU\nnum_machines: 1\nmachine_rank: 0\nmain_process_port: 29501\n"
+      "num_cpu_threads_per_process: 3\nlog_dir: logs\nmax_restarts: 2\ngpu_ids: 0,1\n"
+      "fsdp_config:\n  fsdp_version: 1\n");
+  EXPECT_THAT(values(one_host), UnorderedElementsAre("launch.omp_num_threads = 3", "logging.dir = logs",
+                                                     "launch.max_restarts = 2"));
+  EXPECT_THAT(one_host.left_out,
+              UnorderedElementsAre(
+                  Pair("main_process_port: 29501", "runs of one host need no address and share no port"),
+                  Pair("gpu_ids: 0,1", "start with CUDA_VISIBLE_DEVICES=0,1"),
+                  Pair("fsdp_config", "has no effect unless distributed_type is FSDP")));
+  EXPECT_THAT(left_out(import_any("distributed_type: FSDP\nfsdp_config:\n  fsdp_forward_prefetch: true\n"
+                                  "  fsdp_use_orig_params: true\n  fsdp_sync_module_states: true\n"
+                                  "  fsdp_mystery: 1\n")),
+              UnorderedElementsAre(
+                  "fsdp_config.fsdp_forward_prefetch: true", "fsdp_config.fsdp_use_orig_params: true",
+                  "fsdp_config.fsdp_sync_module_states: true", "fsdp_config.fsdp_mystery: 1"));
+  EXPECT_THAT(values(import_any("distributed_type: DEEPSPEED\n")),
+              ElementsAre("fsdp.sharding_strategy = shard_grad_op"))
+      << "stage 2 is Accelerate's default";
+}
+
+TEST(Import, KnowsEachBooleanOfYaml) {
+  for (const char* word : {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", "'true'"}) {
+    const Imported imported = import_any(std::string("use_cpu: ") + word + "\nenable_cpu_affinity: " + word +
+                                         "\ndebug: " + word + "\n");
+    EXPECT_THAT(values(imported),
+                UnorderedElementsAre("launch.device = cpu", "launch.binding = numa", "logging.level = debug"))
+        << word;
+    EXPECT_EQ(imported.values[0].where, std::string("use_cpu: ") + (word[0] == '\'' ? "true" : word));
+  }
+  for (const char* word : {"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}) {
+    const Imported imported = import_any(
+        std::string("use_cpu: ") + word + "\nenable_cpu_affinity: " + word + "\ndebug: " + word +
+        "\nsame_network: " + word + "\nmixed_precision: " + word +
+        "\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: " + word +
+        "\n  fsdp_reshard_after_forward: " + word + "\ndeepspeed_config:\n  zero3_init_flag: " + word + "\n");
+    EXPECT_THAT(values(imported), ElementsAre("fsdp.sharding_strategy = shard_grad_op")) << word;
+    EXPECT_THAT(imported.left_out, IsEmpty()) << word;
+  }
+  EXPECT_THAT(
+      values(
+          import_any("num_processes: 1\nddp_kwargs:\n  find_unused_parameters: On\n  comm_hook: power_sgd\n"
+                     "  comm_state_option:\n    use_error_feedback: OFF\n")),
+      UnorderedElementsAre("launch.processes_per_node = 1", "ddp.find_unused_parameters = true",
+                           "ddp.comm_hook = power_sgd", "ddp.comm_state_option.use_error_feedback = false"));
+  EXPECT_THAT(values(import_any("num_processes: 1\nddp_kwargs:\n  comm_hook: no\n")),
+              Contains("ddp.comm_hook = no"));
+  for (const char* key : {"use_cpu", "enable_cpu_affinity", "debug"}) {
+    EXPECT_EQ(problem("num_machines: 1\n" + std::string(key) + ": maybe\n"),
+              std::string(key) + ": 'maybe' is neither true nor false: write one of the two");
+    EXPECT_EQ(problem("num_machines: 1\n" + std::string(key) + ": [yes]\n"),
+              std::string(key) + ": '[yes]' is neither true nor false: write one of the two");
+  }
+  EXPECT_THAT(left_out(import_any("num_machines: 1\nsame_network: y\n")), ElementsAre("same_network: y"));
+}
+
+TEST(Import, RefusesWhatOnlyPartOfAFileWouldSay) {
+  EXPECT_EQ(problem("num_processes: 2\ndebug: true\nnum_processes: 8\n"),
+            "lines 1 and 3 both set 'num_processes', of which Accelerate takes the last: remove the other");
+  EXPECT_EQ(problem("num_processes: 2\nfsdp_config:\n  - 1\n  - {a: 1, b: [a, a], a: 2}\n"),
+            "line 4 sets 'a' twice, of which Accelerate takes the last: remove the other");
+  EXPECT_EQ(problem("num_processes: 2\n\n---\nnum_processes: 8\n"),
+            "line 3: a second document begins here, and Accelerate reads files of one only: put the one to "
+            "import into a "
+            "file of its own");
+  for (const char* whole : {"---\nnum_processes: 2\n...\n", "%YAML 1.1\n---\nnum_processes: 2\n",
+                            "num_processes: 2\nddp_kwargs: {}\nx: &a {b: 1}\ny: *a\nz: [{b: 1}, {b: 2}]\n"})
+    EXPECT_EQ(problem(whole), "none") << whole;
 }
 
 TEST(Import, TakesAHostfileOver) {
@@ -166,16 +230,27 @@ TEST(Import, TakesAHostfileOver) {
 
 TEST(Import, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problem("a: [1\n"), "line 2: not valid YAML: end of sequence flow not found");
-  EXPECT_EQ(problem("just words"), "it is no config of Accelerate's, which is a mapping of keys to values");
+  for (const char* text : {"just words", "#!/bin/sh\nmpirun -np 4 ./train\n", "node1\nnode2\n",
+                           "deepspeed --num_gpus 4 train.py\n"})
+    EXPECT_EQ(
+        problem(text),
+        "it is none of: Accelerate's YAML, a script with torchrun or accelerate launch, a hostfile (HOST "
+        "slots=N)")
+        << text;
   EXPECT_EQ(problem("num_processes: many\n"), "num_processes: 'many' is not a number");
   EXPECT_EQ(problem("num_machines: 0\n"), "num_machines: must be at least 1");
   EXPECT_EQ(problem("torchrun --nnodes"), "--nnodes has no value");
-  EXPECT_EQ(problem("torchrun 'open"), "a quotation mark ' is not closed");
-  EXPECT_EQ(problem("echo mytorchrun-like"), "there is no torchrun in it, and no torch.distributed.run");
+  EXPECT_EQ(problem("torchrun 'open"), "line 1: a quotation mark ' is not closed");
+  EXPECT_EQ(problem("echo mytorchrun-like"),
+            "there is no command line of torchrun or accelerate launch in it");
   EXPECT_EQ(problem("a slots=2\na slots=2\n"), "line 2: host 'a' is given twice");
   EXPECT_EQ(problem("a slots=0\n"), "line 1: 'slots=0' must be a number of ranks, at least 1");
   EXPECT_EQ(problem("a\nb slots=1\n"), "line 1: a host is written 'NAME slots=N'");
   EXPECT_EQ(problem("# slots=\n"), "it names no host");
+  EXPECT_EQ(problem(std::string(100'000, '[')),
+            "it nests lists and mappings deeper than any config of Accelerate's");
+  EXPECT_EQ(problem("? [a, b]\n: 1\n"),
+            "line 1: a key or a value is no text, as it is in a config of Accelerate's");
   EXPECT_THAT(left_out(import_any("num_machines: 2\nnum_processes: 3\nmystery: 1\n")),
               UnorderedElementsAre("num_processes: 3", "mystery: 1"));
 }

@@ -1,0 +1,31 @@
+// Accelerate's settings, from its YAML and from flags of `accelerate launch` alike.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "launcher/import/imported.h"
+
+namespace hookline {
+
+struct AccelerateConfig {
+  YAML::Node root;  // a mapping
+  /// Keys that flags have set, "num_machines" or "fsdp_config.fsdp_version", and how the command line has them.
+  std::map<std::string, std::string> flags;
+  std::set<std::string> unknown;  // keys that flags set to what only a shell knows
+};
+
+/// Of one document, whose mappings have no key twice. Throws ImportError.
+YAML::Node accelerate_yaml(const std::string& text);
+
+/// Calls `read`, and turns what yaml-cpp throws into an ImportError.
+void explaining_yaml_errors(const std::function<void()>& read);
+
+/// Adds to `result` what it comes to. Throws ImportError.
+void take_accelerate_config(const AccelerateConfig& config, Imported& result);
+
+}  // namespace hookline

@@ -1,0 +1,75 @@
+// The command of a shell script that starts another launcher: what stands around it, its flags, its program.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/import/imported.h"
+#include "launcher/import/shell_script.h"
+
+namespace hookline {
+
+/// A command as `srun -N2 torchrun --nnodes=2 train.py` has it.
+struct LaunchLine {
+  std::string launcher;  // "torchrun", "accelerate launch"
+  int line = 0;
+  std::vector<std::pair<std::string, ShellWord>> environment;  // that the script sets for it
+  std::vector<ShellWord> before;                               // srun -N2
+  std::vector<ShellWord> arguments;                            // --nnodes=2 train.py
+  std::vector<std::string> redirections;
+  bool into_pipe = false, in_background = false;
+  int cut_at_line = 0;
+  std::vector<std::string> inside;  // "for", "if": what it stands in
+  std::vector<std::string>
+      preparations;  // commands before it that its program may need: "cd /data", "source env.sh"
+};
+
+/// All of them, in the script's order; only the first has what the script does before it. Throws ImportError for one that is text to eval or bash -c, or that stands in $(…).
+std::vector<LaunchLine> launch_lines_in(const ShellScript& script);
+
+struct LaunchFlag {
+  std::string name;      // without dashes in front, and with the table's own between its words
+  std::string value;     // empty: it has none
+  std::string from;      // "--nnodes=2", as the script has it
+  bool is_open = false;  // its value is known to a shell only
+};
+
+/// A launcher's flags, as Python's argparse takes them.
+struct FlagTable {
+  char dash = '-';  // between words of the names below; both are accepted
+  std::set<std::string> switches, valued;
+  std::map<char, std::string> short_names;  // -m
+  bool may_be_short = false;                // "--nproc" for --nproc-per-node
+};
+
+struct LaunchArguments {
+  std::vector<LaunchFlag> flags;
+  std::vector<ShellWord> program;  // with its arguments
+};
+
+/// Throws ImportError for a flag that lacks its value. Words that may be flags, and that only a shell knows, are left out.
+LaunchArguments split_arguments(const LaunchLine& line, const FlagTable& table, Imported& result);
+
+/// What stands around a launcher, whichever it is: redirections, variables that are not one of `settings`, whose values those
+/// take; the program, behind `python -m` if it is a module.
+void take_surroundings(const LaunchLine& line,
+                       const std::map<std::string, std::function<void(const LaunchFlag&)>>& settings,
+                       Imported& result);
+void take_program(const std::vector<ShellWord>& program, bool is_module, Imported& result);
+
+/// --rdzv-conf, "join_timeout=600,last_call_timeout=30", of the flag `name`.
+void take_rdzv_conf(const std::string& name, const std::string& text, Imported& result);
+
+/// What --redirects and --tee leave on the terminal; empty: they were not given.
+void take_streams(const LaunchFlag& redirects, const LaunchFlag& tee, Imported& result);
+
+/// Why a flag that becomes `key` is left out.
+std::string only_a_shell_knows(const std::string& key);
+
+/// An address without the brackets of IPv6: "[::1]" is "::1".
+std::string without_brackets(const std::string& address);
+
+}  // namespace hookline

@@ -1,0 +1,57 @@
+// A shell script's commands, with the variables that the script itself sets.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hookline {
+
+/// A word of a command, as it comes out of a shell; what a shell alone can tell stays as it is written: $NAME, $(command).
+struct ShellWord {
+  std::string text;
+  std::string as_written;  // with what was replaced: "${N:-2}"
+  bool is_open = false;    // something of it stays as it is written
+  std::string expanded;    // as a shell is to be given it, if that expands it: "*.txt", "~/x", "{1..3}"
+};
+
+struct ShellCommand {
+  int line = 0;                                                // of its first word, from 1
+  std::vector<std::pair<std::string, ShellWord>> assignments;  // before its first word
+  std::vector<ShellWord> words;
+  std::vector<std::string> redirections;  // ">out.log", "2>&1"
+  std::vector<std::string> here_documents;
+  bool into_pipe = false;           // the next command reads what it writes
+  bool in_background = false;       // "&" ends it
+  bool in_function = false;         // that may be called later
+  int cut_at_line = 0;              // the line that a backslash and a blank end, which continues no line
+  std::vector<std::string> inside;  // "for", "if": what it stands in
+};
+
+/// A variable that is passed to the commands from `command` on, by its index; without a value it no longer is.
+struct ShellExport {
+  std::size_t command = 0;
+  std::string name;
+  std::optional<ShellWord> value;
+};
+
+struct ShellScript {
+  std::vector<ShellCommand> commands;
+  std::vector<ShellExport> exports;                        // in their order
+  std::vector<std::pair<int, std::string>> substitutions;  // $(…), `…` and <(…), with their lines
+};
+
+/// Reads a script of sh or bash without running it: quotes, continued lines, comments, here-documents, arrays, $NAME,
+/// ${NAME:-default}, ${NAME[@]} and $((sums)). A variable that is set under a condition only, or by a command, stays as it is
+/// written. Throws ImportError.
+ShellScript read_shell_script(const std::string& text);
+
+/// What "N *= 2", "++N" or "N = 3" assign to.
+std::set<std::string> names_set_by_sum(const std::string& text);
+
+/// The value of a shell's sum, "2 * (3 + 1)". Nothing if it has anything but integers, + - * / % and parentheses.
+bool shell_sum(const std::string& text, std::string& value);
+
+}  // namespace hookline

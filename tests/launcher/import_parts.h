@@ -1,0 +1,35 @@
+// What tests of imports share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "config/resolve.h"
+#include "launcher/import/imported.h"
+
+namespace hookline::testing {
+
+/// "KEY = VALUE" of each; all together are a config.
+inline std::vector<std::string> values(const Imported& imported) {
+  Sources sources;
+  sources.overrides = imported.values;
+  EXPECT_EQ(resolve(sources, Catalog::built_in()).report(), "");
+  std::vector<std::string> texts;
+  for (const Override& value : imported.values) texts.push_back(value.key + " = " + value.value);
+  return texts;
+}
+
+/// What is wrong with a text from `file`; "none" if it can be imported.
+inline std::string problem(const std::string& text, const std::filesystem::path& file = {}) {
+  try {
+    import_any(text, file);
+  } catch (const ImportError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace hookline::testing

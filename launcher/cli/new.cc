@@ -8,7 +8,9 @@
 #include "config/edit.h"
 #include "config/resolve.h"
 #include "config/starting_file.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/project_templates.h"
 #include "launcher/cli/verb_parser.h"
@@ -120,6 +122,7 @@ std::vector<ProjectFile> files_of(const std::string& name, const Variant& varian
         fill(built_in_template("slurm.sbatch"), {{"name", name},
                                                  {"nodes", nodes},
                                                  {"cpus", ranks},
+                                                 {"cpus_line", "#SBATCH --cpus-per-task=" + ranks},
                                                  {"gpus", ""},
                                                  {"log", "slurm-%j.log"},
                                                  {"warning_seconds", warning},
@@ -133,6 +136,8 @@ std::vector<ProjectFile> files_of(const std::string& name, const Variant& varian
               {"nnodes", nodes},
               {"image", "registry.example/" + name + ":latest"},
               {"warning_seconds", warning},
+              {"cpus", ranks},
+              {"gpus", ""},
               {"config", kubernetes_config(variant)},
               {"command", R"(["hookline","launch","--config","/etc/hookline/run.toml","build/train"])"}}),
         "two pods of Kubernetes: name your image, then `kubectl apply -f job.yaml`"},
@@ -180,6 +185,7 @@ int new_project(const Arguments& arguments) {
         "'" + job_name +
         "' can't name a project and its jobs: it begins with a lower-case letter, and has up to 52 of "
         "them, digits and '-'");
+  expect_access(folder);
   std::error_code error;
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     log::error("'" + folder.string() + "' is there already, and not an empty folder: name another");
@@ -191,7 +197,7 @@ int new_project(const Arguments& arguments) {
     return kBadInput;
   }
   for (const ProjectFile& file : files_of(job_name, chosen)) replace_file(folder / file.name, file.text);
-  std::cout << "made " << folder.string() << "; next:" << install_command() << "\n  cd "
+  std::cout << "made " << printable(folder.string()) << "; next:" << install_command() << "\n  cd "
             << shell_word(folder.string())
             << "\n  cmake -S . -B build -DCMAKE_PREFIX_PATH=" << shell_word(package_prefix())
             << "\n  cmake --build build\n  hookline launch build/train\n"

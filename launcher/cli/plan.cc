@@ -17,6 +17,13 @@ int ranks_of(const LaunchConfig& config) {
   return config.device == "cpu" ? 1 : std::max(1, visible_gpus());
 }
 
+NodeResources resources_of(const LaunchConfig& config) {
+  const bool uses_gpus =
+      config.device == "cuda" || config.backend == "nccl" || (config.device == "auto" && visible_gpus() > 0);
+  const int ranks = ranks_of(config);
+  return {ranks * config.omp_num_threads.value_or(1), uses_gpus ? ranks : 0};
+}
+
 RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt) {
   RunPlace place;
   place.ranks = ranks_of(config.launch);
@@ -55,6 +62,7 @@ std::string plan_text(const RunConfig& config, const Program& program) {
   text += "\ncommand\n ";
   for (const std::string& argument : program.arguments) text += " " + shell_word(argument);
   text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
+  if (config.launch.isolation == "pid") text += "\nisolation\n  ranks run in a PID namespace of their own\n";
   const auto base = own_environment();
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
   for (int rank = 0; rank < place.ranks; ++rank) {

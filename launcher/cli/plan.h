@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "launcher/schedulers/sbatch_lines.h"
 #include "launcher/supervise/binding.h"
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/program.h"
@@ -15,6 +16,9 @@ namespace hookline {
 
 /// How many ranks this host gets: [launch] processes_per_node, else its GPUs, else one.
 int ranks_of(const LaunchConfig& config);
+
+/// What they need there, as a scheduler is asked for it.
+NodeResources resources_of(const LaunchConfig& config);
 
 /// What attempt `attempt`, from 0, of a run in `run_folder` hands its ranks; without the sockets, which are made at the
 /// start.

@@ -63,17 +63,36 @@ void tell_what_won(const RunConfig& config, const std::string& key, const std::s
             origin_text(config.origins.at(key)) + "); --set " + key + "=VALUE overrides both");
 }
 
+/// What the scheduler's variables leave open, and what stands in for it.
+void tell_what_is_unsaid(const RunConfig& config, const Surroundings& place) {
+  for (const std::string& note : place.notes) log::warning(note);
+  if (place.unsaid.empty() || (place.is_node_count_unsaid && is_given(config, "launch.nnodes"))) return;
+  const std::string& address = config.rendezvous.main_address;
+  const bool is_alone = NodeCount::parse(config.launch.nnodes)->most == 1;
+  if (is_alone && place.nodes == 0)
+    log::warning(
+        place.unsaid +
+        "; this launch runs alone, as a run of one node\n  if it is one of several, set [launch] nnodes "
+        "and node_rank, and [rendezvous] main_address; nnodes = 1 says that it is not");
+  else if (!place.main_address.empty() || address.empty())
+    log::warning(place.unsaid);
+  else
+    log::info(place.unsaid + ": rendezvous.main_address stays " + address + " (" +
+              origin_text(config.origins.at("rendezvous.main_address")) + ")");
+}
+
 }  // namespace
 
 bool complete_by_scheduler(RunConfig& config) {
   const bool in_a_pod = environment_variable("JOB_COMPLETION_INDEX").has_value();
-  auto place = surroundings(environment_variable, in_a_pod ? full_host_name() : host_name());
+  auto place = surroundings(facts_here(in_a_pod ? full_host_name() : host_name()));
   if (!place) return true;
   const auto came_from = [&](const char* key, const std::string& where) {
     config.origins[key] = {OriginKind::environment, where};
   };
   if (is_given(config, "launch.nnodes") && NodeCount::parse(config.launch.nnodes)->most == 1) return true;
-  if (!place->problem.empty()) {
+  const bool is_ranked = !yields(config, "launch.node_rank");
+  if (!place->problem.empty() && !(place->is_problem_unless_ranked && is_ranked)) {
     log::error(place->problem);
     return false;
   }
@@ -81,8 +100,9 @@ bool complete_by_scheduler(RunConfig& config) {
     config.launch.nnodes = std::to_string(place->nodes);
     came_from("launch.nnodes", place->nodes_from);
   }
+  tell_what_is_unsaid(config, *place);
   if (NodeCount::parse(config.launch.nnodes)->most == 1) return true;
-  if (yields(config, "launch.node_rank")) {
+  if (yields(config, "launch.node_rank") && !place->rank_from.empty()) {
     const auto& former = config.launch.node_rank;
     tell_what_won(config, "launch.node_rank", former ? std::to_string(*former) : "auto",
                   std::to_string(place->node_rank), place->rank_from);
@@ -90,7 +110,8 @@ bool complete_by_scheduler(RunConfig& config) {
     came_from("launch.node_rank", place->rank_from);
   }
   if (yields(config, "rendezvous.main_address") && !place->main_address.empty()) {
-    if (place->scheduler == kSlurm) place->main_address = address_by_slurm(place->main_address);
+    if (place->address_from.starts_with("SLURM_"))
+      place->main_address = address_by_slurm(place->main_address);
     tell_what_won(config, "rendezvous.main_address", config.rendezvous.main_address, place->main_address,
                   place->address_from);
     config.rendezvous.main_address = place->main_address;
@@ -105,7 +126,9 @@ bool complete_by_scheduler(RunConfig& config) {
     came_from("rendezvous.run_id", place->scheduler + "'s job");
   }
   log::info(
-      place->scheduler + ": node " + std::to_string(place->node_rank) + " of " + config.launch.nnodes +
+      place->scheduler + ": " +
+      (config.launch.node_rank ? "node " + std::to_string(*config.launch.node_rank) : "a node") + " of " +
+      config.launch.nnodes +
       (config.rendezvous.main_address.empty() ? "" : ", which meet at " + config.rendezvous.main_address));
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include "launcher/cli/arguments.h"
 #include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/sbatch_lines.h"
 
 namespace hookline {
 
@@ -10,10 +11,36 @@ std::string template_text(const std::string& file, const std::string& built_in) 
 }
 
 void expect_options(const std::vector<std::string>& scheduler_arguments) {
-  for (const std::string& argument : scheduler_arguments)
+  std::string former;  // an option that may have its value in the next argument
+  for (const std::string& argument : scheduler_arguments) {
     if (!argument.starts_with("-"))
-      throw UsageError("--scheduler-arg '" + argument + "' is no option: write --scheduler-arg=--" +
-                       argument);
+      throw UsageError("--scheduler-arg '" + argument + "' is no option: write --scheduler-arg=" +
+                       (former.empty() ? "--" : former + "=") + argument);
+    const bool may_lack_value = argument.starts_with("--") && argument.find_first_of("= ") == argument.npos;
+    former = may_lack_value ? argument : "";
+  }
+}
+
+void expect_own_log(const std::vector<std::string>& scheduler_arguments) {
+  const std::string option = log_option(scheduler_arguments);
+  if (option.empty()) return;
+  throw UsageError(
+      "--scheduler-arg '" + option +
+      "' would take the job's output from where hookline reads and names it: leave it out, or write the "
+      "script with --print and submit it yourself");
+}
+
+void expect_words(const std::vector<std::string>& scheduler_arguments) {
+  if (!scheduler_arguments.empty() && !scheduler_arguments[0].starts_with("-"))
+    throw UsageError("--scheduler-arg '" + scheduler_arguments[0] +
+                     "' is no option, which stands before its values: write --scheduler-arg=--" +
+                     scheduler_arguments[0]);
+  for (const std::string& argument : scheduler_arguments) {
+    const auto end = argument.find_first_of(" =");
+    if (!argument.starts_with("-") || end == argument.npos || argument[end] == '=') continue;
+    throw UsageError("--scheduler-arg '" + argument + "' would be one word: write --scheduler-arg=" +
+                     argument.substr(0, end) + " --scheduler-arg=" + argument.substr(end + 1));
+  }
 }
 
 }  // namespace hookline

@@ -9,7 +9,13 @@ namespace hookline {
 /// The template in `file`, or the built-in one if no file is named. Throws UsageError.
 std::string template_text(const std::string& file, const std::string& built_in);
 
-/// Throws UsageError unless each --scheduler-arg is an option.
+/// Throws UsageError unless each --scheduler-arg is an option, as a line of sbatch's script is.
 void expect_options(const std::vector<std::string>& scheduler_arguments);
+
+/// Throws UsageError if a --scheduler-arg of sbatch's moves the job's output from where hookline reads it.
+void expect_own_log(const std::vector<std::string>& scheduler_arguments);
+
+/// Throws UsageError unless they are words of a command line: options, each before its values.
+void expect_words(const std::vector<std::string>& scheduler_arguments);
 
 }  // namespace hookline

@@ -3,7 +3,6 @@
 #include <cctype>
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -11,8 +10,8 @@
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
-#include "config/visible_gpus.h"
 #include "hooks/log.h"
+#include "hooks/regular_file.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
@@ -23,6 +22,7 @@
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/sbatch_lines.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/supervise/program.h"
 #include "launcher/supervise/shell.h"
@@ -83,7 +83,30 @@ void check_for_scheduler(const Request& request, const RunConfig& config) {
     throw UsageError("--template is for slurm and kubernetes");
   if (!request.scheduler_arguments.empty() && for_kubernetes)
     throw UsageError("--scheduler-arg is for slurm and mpirun");
-  expect_options(request.scheduler_arguments);
+  if (request.scheduler == "mpirun") {
+    expect_words(request.scheduler_arguments);
+    for (const std::string& word : request.scheduler_arguments)
+      if (word == "-np" || word == "--np" || word == "-n" || word == "--n")
+        throw UsageError(
+            "--scheduler-arg '" + word +
+            "' asks for processes beside hookline's own -np, which is one launcher on each node: write "
+            "--nodes N before the program");
+  } else
+    expect_options(request.scheduler_arguments);
+  if (request.scheduler == "slurm") {
+    expect_own_log(request.scheduler_arguments);
+    for (const LayoutOption& option : layout_options(request.scheduler_arguments)) {
+      if (option.is_of_nodes)
+        throw UsageError(
+            "--scheduler-arg '" + option.word +
+            "' asks for nodes beside hookline's own --nodes: write --nodes N before the program");
+      if (option.word != "--ntasks-per-node=1")
+        throw UsageError(
+            "--scheduler-arg '" + option.word +
+            "' asks for tasks, and a launch is one task on each node, which starts the ranks there: write "
+            "--set launch.processes_per_node=N");
+    }
+  }
   if (config.launch.node_rank)
     throw UsageError("node_rank is given (" + origin_text(config.origins.at("launch.node_rank")) +
                      "), and all nodes of a job run the same command: leave it out");
@@ -118,30 +141,31 @@ std::string own_program() {
   return error ? "hookline" : self.string();
 }
 
-/// A line that asks for a GPU a rank, if ranks use any; none if an argument of the user's asks for some.
-std::string gpus_line(const Request& request, const LaunchConfig& launch) {
-  const bool uses_gpus =
-      launch.device == "cuda" || launch.backend == "nccl" || (launch.device == "auto" && visible_gpus() > 0);
-  for (const std::string& argument : request.scheduler_arguments)
-    if (argument.starts_with("--gpus") || argument.starts_with("--gres") || argument.starts_with("-G"))
-      return "";
-  return uses_gpus ? "#SBATCH --gres=gpu:" + std::to_string(ranks_of(launch)) : "";
+/// The host that submits may have none where the job's have some.
+void tell_of_no_gpus(const LaunchConfig& launch, const NodeResources& needed) {
+  if (launch.device == "auto" && needed.gpus == 0)
+    log::info(
+        "device is \"auto\", and this host has no GPU, so the job asks for none; for ranks that are to "
+        "use GPUs: --set launch.device=cuda");
 }
 
 std::string slurm_script(const Request& request, const LaunchConfig& launch,
                          const std::vector<std::string>& command, const fs::path& log) {
-  std::string arguments;
-  for (const std::string& argument : request.scheduler_arguments)
-    arguments += (arguments.empty() ? "" : "\n") + ("#SBATCH " + argument);
-  return fill(template_text(request.template_file, "slurm.sbatch"),
-              {{"name", request.name},
-               {"nodes", std::to_string(request.nodes)},
-               {"log", log.string()},
-               {"warning_seconds", std::to_string(request.warning_seconds)},
-               {"cpus", std::to_string(ranks_of(launch) * launch.omp_num_threads.value_or(1))},
-               {"gpus", gpus_line(request, launch)},
-               {"scheduler_arguments", arguments},
-               {"command", shell_line(command)}});
+  const NodeResources needed = resources_of(launch);
+  const SbatchLines lines = sbatch_lines(needed, request.scheduler_arguments);
+  if (!lines.warning.empty()) log::warning(lines.warning);
+  const std::string script = fill(template_text(request.template_file, "slurm.sbatch"),
+                                  {{"name", request.name},
+                                   {"nodes", std::to_string(request.nodes)},
+                                   {"log", log.string()},
+                                   {"warning_seconds", std::to_string(request.warning_seconds)},
+                                   {"cpus", std::to_string(needed.cpus)},
+                                   {"cpus_line", lines.cpus},
+                                   {"gpus", lines.gpus},
+                                   {"scheduler_arguments", lines.arguments},
+                                   {"command", shell_line(command)}});
+  if (!lines.user_asks_for_gpus) tell_of_no_gpus(launch, needed);
+  return script;
 }
 
 /// The config for a container, which has none of the files here.
@@ -151,16 +175,29 @@ std::string config_text(const Resolution& resolution) {
   return chosen_to_toml(resolution.config);
 }
 
-std::string kubernetes_manifest(const Request& request, const std::string& nnodes, const std::string& config,
+/// Lines that ask for a GPU a rank, if ranks use any. Kubernetes takes GPUs as limits only, which are requests too.
+std::string gpu_limits(const NodeResources& needed) {
+  return needed.gpus == 0
+             ? ""
+             : "            limits:\n              nvidia.com/gpu: " + std::to_string(needed.gpus);
+}
+
+std::string kubernetes_manifest(const Request& request, const LaunchConfig& launch, const std::string& config,
                                 const std::vector<std::string>& command) {
-  return fill(template_text(request.template_file, "kubernetes.yaml"),
-              {{"name", request.name},
-               {"nodes", std::to_string(request.nodes)},
-               {"nnodes", request.nodes_are_given ? std::to_string(request.nodes) : nnodes},
-               {"image", request.image},
-               {"warning_seconds", std::to_string(request.warning_seconds)},
-               {"config", indented(config, "    ")},
-               {"command", nlohmann::json(command).dump()}});
+  const NodeResources needed = resources_of(launch);
+  const std::string manifest =
+      fill(template_text(request.template_file, "kubernetes.yaml"),
+           {{"name", request.name},
+            {"nodes", std::to_string(request.nodes)},
+            {"nnodes", request.nodes_are_given ? std::to_string(request.nodes) : launch.nnodes},
+            {"image", request.image},
+            {"warning_seconds", std::to_string(request.warning_seconds)},
+            {"cpus", std::to_string(needed.cpus)},
+            {"gpus", gpu_limits(needed)},
+            {"config", indented(config, "    ")},
+            {"command", nlohmann::json(command).dump()}});
+  tell_of_no_gpus(launch, needed);
+  return manifest;
 }
 
 /// The job's number. Throws as submit_job does.
@@ -186,12 +223,14 @@ int hand_to_slurm(const Request& request, const RunConfig& config, const std::ve
   }
   std::error_code error;
   fs::create_directories(folder, error);
+  if (error) {
+    log::error("can't make the folder '" + folder.string() +
+               "', where jobs and their logs go: " + error.message());
+    return kBadInput;
+  }
   const fs::path file = folder / (request.name + "-" + std::to_string(std::time(nullptr)) + ".sbatch");
-  std::ofstream out(file, std::ios::binary);
-  out << script;
-  out.close();
-  if (!out) {
-    log::error("can't write '" + file.string() + "'");
+  if (const std::string why = write_regular_file(file, script); !why.empty()) {
+    log::error("can't write '" + file.string() + "': " + why);
     return kBadInput;
   }
   Signals signals;
@@ -219,7 +258,8 @@ int submit(const Arguments& arguments) {
   parser.add_text("--scheduler", request.scheduler, "S", "slurm, kubernetes or mpirun");
   request.config.add_file_flag(parser);
   request.config.add_profile_flag(parser);
-  parser.add_number("--nodes", request.nodes, "N", "How many nodes; else [launch] nnodes", {1, 4096});
+  parser.add_number("--nodes", request.nodes, "N", "How many nodes; else [launch] nnodes",
+                    {1, NodeCount::kMost});
   parser.add_text("--name", request.name, "NAME", "The job's name; else the program's");
   parser.add_text("--image", request.image, "IMAGE",
                   "Of the container, for Kubernetes: holds hookline and the program");
@@ -229,8 +269,9 @@ int submit(const Arguments& arguments) {
                   "Another template, in place of the built-in one");
   parser.add_texts("--set", request.sets, "KEY=VALUE",
                    "Any value of the config, such as training.max_steps=1000; once for each");
-  parser.add_texts("--scheduler-arg", request.scheduler_arguments, "ARG",
-                   "An argument of sbatch or mpirun, such as --time=02:00:00; once for each");
+  parser.add_texts(
+      "--scheduler-arg", request.scheduler_arguments, "ARG",
+      "An argument of sbatch or mpirun, such as --time=02:00:00; once for each word of mpirun's");
   parser.add_flag("--print", request.print, "Print the job, and hand it to nobody");
   parser.add_flag("--no-follow", request.no_follow,
                   "Return when the job is queued, instead of showing its log");
@@ -302,7 +343,7 @@ int submit(const Arguments& arguments) {
         throw UsageError(
             "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
       const std::string manifest = kubernetes_manifest(
-          request, resolution.config.launch.nnodes, config_text(resolution),
+          request, resolution.config.launch, config_text(resolution),
           launch_command(request, resolution.config, "hookline", "/etc/hookline/run.toml", "", program));
       tell_of_preemption(request, resolution.config);
       std::cout << manifest << std::flush;

@@ -14,6 +14,7 @@
 
 #include "config/origin_text.h"
 #include "config/resolve.h"
+#include "hooks/bounded_json.h"
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "launcher/cli/catalog_of.h"
@@ -87,7 +88,7 @@ std::vector<Override> overrides_of(const Flags& flags) {
 /// What rank 0 has found, as far as it came; nothing if it is on another node, or did not come far enough to begin.
 std::optional<Json> report_in(const fs::path& file) {
   InputFile in(file, kLargestReportBytes);
-  Json report = Json::parse(in.read_all(), nullptr, /*allow_exceptions=*/false);
+  Json report = json_or_discarded<Json>(in.read_all());
   return report.is_object() ? std::optional(std::move(report)) : std::nullopt;
 }
 

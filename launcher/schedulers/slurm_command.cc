@@ -1,90 +1,38 @@
 #include "launcher/schedulers/slurm_command.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <optional>
-#include <system_error>
 
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/environment.h"
-#include "launcher/supervise/file_descriptor.h"
 #include "launcher/supervise/outcome.h"
+#include "launcher/supervise/running_command.h"
 
 namespace hookline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A command that runs; it and its children are killed when this goes.
-class RunningCommand {
- public:
-  RunningCommand(const std::vector<std::string>& command, const Signals& signals) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
-    output_ = FileDescriptor(ends[0]);
-    const FileDescriptor write_end(ends[1]);
-    fcntl(output_.get(), F_SETFL, O_NONBLOCK);
-    ChildSpec child;
-    child.program = "/bin/sh";  // which looks the command up, and says if it is not there
-    child.arguments = {"sh", "-c", "exec " + shell_line(command)};
-    child.environment = own_environment();
-    child.standard_output = child.standard_error = write_end.get();
-    child.before_exec = [&signals] { signals.restore(); };
-    pid_ = spawn(child);
-    end_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  }
-
-  ~RunningCommand() {
-    if (status_) return;
-    kill(-pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  RunningCommand(const RunningCommand&) = delete;
-  RunningCommand& operator=(const RunningCommand&) = delete;
-
-  /// Readable when there is something to look at.
-  std::vector<int> descriptors() const {
-    return output_.is_open() ? std::vector{output_.get()} : std::vector{end_.get()};
-  }
-
-  /// Takes what has come; its wait status once it has closed its output and ended.
-  std::optional<int> look(std::string& text) {
-    char block[4096];
-    while (output_.is_open()) {
-      const ssize_t count = read(output_.get(), block, sizeof block);
-      if (count > 0) {
-        text.append(block, static_cast<std::size_t>(count));
-      } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-        output_.reset();
-      } else if (errno == EAGAIN) {
-        return std::nullopt;
-      }
-    }
-    int status = 0;
-    if (!status_ && waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
-    return status_;
-  }
-
- private:
-  FileDescriptor output_, end_;
-  pid_t pid_ = 0;
-  std::optional<int> status_;
-};
+ChildSpec through_shell(const std::vector<std::string>& command) {
+  ChildSpec child;
+  child.program = "/bin/sh";  // which looks the command up, and says if it is not there
+  child.arguments = {"sh", "-c", "exec " + shell_line(command)};
+  child.environment = own_environment();
+  return child;
+}
 
 }  // namespace
 
 CommandOutput answer_of(const std::vector<std::string>& command, Signals& signals,
                         std::chrono::milliseconds limit) {
   const auto end = Clock::now() + limit;
-  RunningCommand running(command, signals);
+  RunningCommand running(through_shell(command), signals);
   CommandOutput output;
   std::optional<int> status;
   while (!(status = running.look(output.text))) {

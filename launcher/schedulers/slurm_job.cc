@@ -1,6 +1,7 @@
 #include "launcher/schedulers/slurm_job.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <utility>
 
@@ -47,6 +48,13 @@ CommandOutput answer_of_sbatch(const std::filesystem::path& script, Signals& sig
   } catch (const SlurmError& error) {  // it was given up
     throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + error.what());
   }
+}
+
+/// 0 if it is no number: the job's state tells how it ended then.
+int code_in(std::string_view text) {
+  int code = 0;
+  std::from_chars(text.data(), text.data() + text.size(), code);
+  return code;
 }
 
 }  // namespace
@@ -99,8 +107,9 @@ int follow_job(const std::string& job, const std::filesystem::path& log, Signals
       show();
       // "3:0": its exit code, and the signal that ended it
       const std::string ended = field(text, "ExitCode");
-      const int exited = std::atoi(ended.c_str());
-      const int signal = std::atoi(ended.substr(ended.find(':') + 1).c_str());
+      const std::size_t colon = std::min(ended.find(':'), ended.size());
+      const int exited = code_in(std::string_view(ended).substr(0, colon));
+      const int signal = code_in(std::string_view(ended).substr(std::min(colon + 1, ended.size())));
       if (signal != 0) return 128 + signal;
       return exited != 0 || state == "COMPLETED" ? exited : 1;
     }

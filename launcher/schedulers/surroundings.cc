@@ -1,7 +1,12 @@
 #include "launcher/schedulers/surroundings.h"
 
-#include <cctype>
 #include <charconv>
+#include <utility>
+
+#include "config/node_count.h"
+#include "hooks/regular_file.h"
+#include "launcher/schedulers/surroundings_parts.h"
+#include "launcher/supervise/machine.h"
 
 namespace hookline {
 namespace {
@@ -9,7 +14,50 @@ namespace {
 // Below those that the system hands out by itself.
 constexpr int kFirstPort = 15000, kPorts = 15000;
 
-std::optional<long long> number(const std::optional<std::string>& text) {
+int port_of(std::size_t job) { return kFirstPort + static_cast<int>(job % kPorts); }
+
+std::optional<Surroundings> kubernetes(const HostFacts& here) {
+  const auto text = here.variable("JOB_COMPLETION_INDEX");
+  if (!text) return std::nullopt;
+  Surroundings place;
+  place.scheduler = "Kubernetes";
+  place.nodes = 0;  // which its variables do not say
+  const auto index = node_rank_of(here, "JOB_COMPLETION_INDEX", place);
+  if (!index) return place;
+  place.node_rank = *index;
+  place.rank_from = "JOB_COMPLETION_INDEX";
+  place.unsaid = "JOB_COMPLETION_INDEX=" + *text + ", and nothing says how many nodes Kubernetes' job has";
+  place.is_node_count_unsaid = true;
+  // A pod of an indexed job is called JOB-INDEX, in the domain of its headless service.
+  const std::string name = here.full_name.substr(0, here.full_name.find('.')),
+                    end = "-" + std::to_string(*index);
+  if (name.size() > end.size() && name.ends_with(end)) {
+    const std::string job = name.substr(0, name.size() - end.size());
+    place.run_id = job;
+    place.main_address = job + "-0" + here.full_name.substr(name.size());
+    place.address_from = "the pod's name, " + here.full_name;
+  }
+  return place;
+}
+
+/// A list of hosts without the job that it belongs to.
+std::optional<Surroundings> host_file_alone(const HostFacts& here) {
+  for (const auto& [file, job] :
+       {std::pair("PBS_NODEFILE", "PBS_JOBID"), std::pair("LSB_DJOB_HOSTFILE", "LSB_JOBID"),
+        std::pair("PE_HOSTFILE", "JOB_ID")}) {
+    const auto name = here.variable(file);
+    if (!name || here.variable(job)) continue;
+    Surroundings place;
+    place.nodes = 0;
+    place.unsaid = file + ("=" + *name) + " is not used, since " + job + " is not set";
+    return place;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<long long> number_in(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   long long value = 0;
   const char* const end = text->data() + text->size();
@@ -18,117 +66,74 @@ std::optional<long long> number(const std::optional<std::string>& text) {
   return value;
 }
 
-int port_of(std::size_t job) { return kFirstPort + static_cast<int>(job % kPorts); }
+int port_of_job(const std::string& job) {
+  const auto number = number_in(job);
+  return port_of(number ? static_cast<std::size_t>(*number) : std::hash<std::string>()(job));
+}
 
-std::optional<Surroundings> slurm(const Lookup& variable) {
-  const auto job = number(variable("SLURM_JOB_ID"));
-  if (!job) return std::nullopt;
-  Surroundings place;
-  place.scheduler = kSlurm;
-  place.run_id = "slurm-" + std::to_string(*job);
-  place.main_port = port_of(static_cast<std::size_t>(*job));
-  const auto step = number(variable("SLURM_STEP_ID"));
-  if (!step) {
-    // The batch script itself, or salloc's shell: on the first node alone.
-    const auto nodes = number(variable("SLURM_JOB_NUM_NODES"));
-    if (!nodes || *nodes < 2) return std::nullopt;
-    place.nodes_from = "SLURM_JOB_NUM_NODES";
+void leave_unsaid(Surroundings& place, const std::string& sentence) {
+  place.unsaid += (place.unsaid.empty() ? "" : "; ") + sentence;
+  place.is_node_count_unsaid = false;
+}
+
+std::optional<int> number_of(const HostFacts& here, const char* name, int least, int most,
+                             Surroundings& place) {
+  const auto text = here.variable(name);
+  if (!text) return std::nullopt;
+  if (const auto number = number_in(text); number && *number >= least && *number <= most)
+    return static_cast<int>(*number);
+  const std::string wrong =
+      name + ("=" + *text) + " is not a number from " + std::to_string(least) + " to " + std::to_string(most);
+  if (text->find_first_not_of("0123456789") == text->npos)
     place.problem =
-        "this job has " + std::to_string(*nodes) +
-        " nodes, and the launcher was started on one of them only: start it on each, with 'srun "
-        "--ntasks-per-node=1 hookline launch …', or set [launch] nnodes = 1 to use this one alone";
-    return place;
+        wrong + ", which [launch] nnodes and node_rank are limited to: start a launcher on each of at most " +
+        std::to_string(NodeCount::kMost) + " nodes, or set [launch] nnodes = 1 to use this one alone";
+  else
+    leave_unsaid(place, wrong);
+  return std::nullopt;
+}
+
+std::optional<int> node_count_of(const HostFacts& here, const char* name, Surroundings& place) {
+  return number_of(here, name, 1, NodeCount::kMost, place);
+}
+
+std::optional<int> node_rank_of(const HostFacts& here, const char* name, Surroundings& place) {
+  return number_of(here, name, 0, NodeCount::kMost - 1, place);
+}
+
+std::optional<Surroundings> surroundings(const HostFacts& here) {
+  // A program of MPI may run inside of a batch system's job, and either inside of a pod. jsrun sets Open MPI's variables too,
+  // and srun those of PMI: only there the batch system says more.
+  const bool is_step = here.variable("SLURM_STEP_ID").has_value();
+  const bool is_by_hydra = here.variable("MPI_LOCALNRANKS") || here.variable("MPI_LOCALRANKID");
+  std::optional<Surroundings> unknown;  // the first whose variables are there, and can't be used
+  for (const auto& read :
+       {jsrun_surroundings, open_mpi_surroundings, pmi_surroundings, slurm_surroundings, pmix_surroundings,
+        pbs_surroundings, lsf_surroundings, grid_engine_surroundings, kubernetes, host_file_alone}) {
+    if (read == pmi_surroundings && is_step && !is_by_hydra) continue;
+    auto place = read(here);
+    if (!place) continue;
+    if (place->is_known()) {
+      if (unknown)
+        place->notes.push_back(unknown->unsaid + "; " + place->scheduler + "'s variables are used");
+      return place;
+    }
+    if (!unknown) unknown = std::move(place);
   }
-  place.run_id += "-" + std::to_string(*step);
-  place.nodes_from = variable("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
-  place.rank_from = "SLURM_NODEID";
-  place.address_from = variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
-  place.nodes = static_cast<int>(number(variable(place.nodes_from.c_str())).value_or(1));
-  place.node_rank = static_cast<int>(number(variable("SLURM_NODEID")).value_or(0));
-  const auto list = variable(place.address_from.c_str());
-  const auto host = list ? first_host(*list) : std::nullopt;
-  place.main_address = host.value_or("");
-  if (number(variable("SLURM_LOCALID")).value_or(0) > 0)
-    place.problem =
-        "Slurm has started several launchers on this node (SLURM_LOCALID is above 0), and each starts ranks "
-        "of its own: srun needs --ntasks-per-node=1";
-  return place;
+  return unknown;
 }
 
-/// "3145728000.0;tcp://10.0.0.1,172.17.0.1:33979": the host of mpirun itself.
-std::string address_in_uri(const std::string& uri) {
-  const auto begin = uri.find("tcp://");
-  if (begin == uri.npos) return "";
-  const auto from = begin + 6, to = uri.find_first_of(",:", from);
-  return uri.substr(from, to == uri.npos ? to : to - from);
-}
-
-std::optional<Surroundings> open_mpi(const Lookup& variable) {
-  const auto size = number(variable("OMPI_COMM_WORLD_SIZE")), rank = number(variable("OMPI_COMM_WORLD_RANK"));
-  if (!size || !rank) return std::nullopt;
-  Surroundings place;
-  place.scheduler = "Open MPI";
-  place.nodes = static_cast<int>(*size);
-  place.node_rank = static_cast<int>(*rank);
-  place.nodes_from = "OMPI_COMM_WORLD_SIZE";
-  place.rank_from = "OMPI_COMM_WORLD_RANK";
-  const std::string job = variable("PMIX_NAMESPACE").value_or("0");
-  place.run_id = "mpirun-" + job;
-  place.main_port = port_of(std::hash<std::string>()(job));
-  if (number(variable("OMPI_COMM_WORLD_LOCAL_SIZE")) == size) {
-    place.main_address = "127.0.0.1";
-    place.address_from = "OMPI_COMM_WORLD_LOCAL_SIZE";
-  } else if (const auto uri = variable("OMPI_MCA_orte_hnp_uri")) {
-    place.main_address = address_in_uri(*uri);
-    place.address_from = "OMPI_MCA_orte_hnp_uri";
-  }
-  return place;
-}
-
-std::optional<Surroundings> kubernetes(const Lookup& variable, const std::string& full_name) {
-  const auto index = number(variable("JOB_COMPLETION_INDEX"));
-  if (!index || !variable("KUBERNETES_SERVICE_HOST")) return std::nullopt;
-  Surroundings place;
-  place.scheduler = "Kubernetes";
-  place.node_rank = static_cast<int>(*index);
-  place.rank_from = "JOB_COMPLETION_INDEX";
-  place.nodes = 0;  // which its variables do not say
-  // A pod of an indexed job is called JOB-INDEX, in the domain of its headless service.
-  const std::string name = full_name.substr(0, full_name.find('.')), end = "-" + std::to_string(*index);
-  if (name.size() > end.size() && name.ends_with(end)) {
-    const std::string job = name.substr(0, name.size() - end.size());
-    place.run_id = job;
-    place.main_address = job + "-0" + full_name.substr(name.size());
-    place.address_from = "the pod's name, " + full_name;
-  }
-  return place;
-}
-
-}  // namespace
-
-std::optional<std::string> first_host(std::string_view list) {
-  const auto end = list.find_first_of(",[");
-  std::string host(list.substr(0, end));
-  if (end == list.npos || list[end] == ',') return host.empty() ? std::nullopt : std::optional(host);
-  std::string digits;
-  for (const char c : list.substr(end + 1)) {
-    if (!std::isdigit(static_cast<unsigned char>(c))) break;
-    digits += c;
-  }
-  const auto close = list.find(']', end);
-  if (digits.empty() || close == list.npos) return std::nullopt;
-  // "rack[1-2]-n[1-4]": what follows may have numbers of its own.
-  const std::string_view rest = list.substr(close + 1);
-  if (rest.empty() || rest.front() == ',') return host + digits;
-  const auto tail = first_host(rest);
-  return tail ? std::optional(host + digits + *tail) : std::nullopt;
-}
-
-std::optional<Surroundings> surroundings(const Lookup& variable, const std::string& full_name) {
-  // mpirun may run inside a Slurm job, and either inside a pod.
-  if (auto place = open_mpi(variable)) return place;
-  if (auto place = slurm(variable)) return place;
-  return kubernetes(variable, full_name);
+HostFacts facts_here(std::string full_name) {
+  return {environment_variable,
+          [](const std::string& file) -> NamedText {
+            constexpr std::uint64_t kMostBytes = 16
+                                                 << 20;  // far more than the names of all hosts there can be
+            InputFile in(file, kMostBytes);
+            std::string text = in.read_all();
+            if (in.problem() != FileProblem::none) return {"", in.why()};
+            return {std::move(text), ""};
+          },
+          std::move(full_name)};
 }
 
 }  // namespace hookline

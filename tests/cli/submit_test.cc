@@ -45,6 +45,9 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
             "settings, which have no effect unless it starts one:\n"
             "  ddp.comm_hook = \"fp16\" (from command line --set ddp.comm_hook)\n"
             "  training.checkpoint_every_steps = 100 (from file run.toml:4:1)\n"
+            "hookline: device is \"auto\", and this host has no GPU, so the job asks for none; for ranks "
+            "that are to "
+            "use GPUs: --set launch.device=cuda\n"
             "hookline: its log goes to hookline-runs/ in the folder of the job, which must be there\n");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(
@@ -61,7 +64,8 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
       "#SBATCH --signal=USR1@120\n"
       "#SBATCH --time=02:00:00\n"
       "# srun does not take the number of CPUs from the job by itself.\n"
-      "srun --ntasks-per-node=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" " HOOKLINE_BINARY
+      "srun --ntasks-per-node=1 "
+      "${SLURM_CPUS_PER_TASK:+--cpus-per-task=\"$SLURM_CPUS_PER_TASK\"} " HOOKLINE_BINARY
       " launch --config run.toml --set ddp.comm_hook=fp16 --set training.resume=auto ./train --name 'a b'\n"
       "code=$?\n"
       "# Ranks that were warned in time have saved their state: the job goes on from there.\n"
@@ -87,12 +91,107 @@ TEST_F(Submit, AsksSlurmForWhatTheRanksNeed) {
       ::testing::AllOf(HasSubstr("#SBATCH --gpus-per-node=a100:4\n"), ::testing::Not(HasSubstr("gres"))));
 }
 
+TEST_F(Submit, AsksSlurmForNothingTwice) {
+  const auto printed = [&](const std::string& argument) {
+    return run({"--scheduler", "slurm", "--print", "--set", "launch.processes_per_node=4", "--set",
+                "launch.device=cuda", "--scheduler-arg=" + argument, "./train"});
+  };
+  for (const std::string argument :
+       {"--cpus-per-task=8", "-c8", "-c 8", "--cpus-per-t=8", "--cpus-per-gpu=2"})
+    EXPECT_THAT(printed(argument).out,
+                ::testing::AllOf(HasSubstr("#SBATCH " + argument + "\n"),
+                                 ::testing::Not(HasSubstr("#SBATCH --cpus-per-task=4"))));
+  for (const std::string argument : {"--gpus=a100:4", "-G4", "--gpus-per-task=4", "--gres=gpu:a100:4",
+                                     "--gres gpu:4", "--mem=1G --gpus 4", "--tres-per-task=gres/gpu:4"})
+    EXPECT_THAT(printed(argument).out, ::testing::AllOf(HasSubstr("#SBATCH " + argument + "\n"),
+                                                        ::testing::Not(HasSubstr("#SBATCH --gres=gpu:4\n"))))
+        << argument;
+  for (const std::string argument : {"--gpu-bind=none", "--gres-flags=enforce-binding", "--comment=x"})
+    EXPECT_THAT(printed(argument).out, HasSubstr("#SBATCH --gres=gpu:4\n")) << argument;
+  for (const std::string argument :
+       {"--tres-per-task=cpu:4", "--tres-per-task=gres:gpu:4,cpu:3", "--tres-per-task cpu=4"})
+    EXPECT_THAT(printed(argument).out,
+                ::testing::AllOf(HasSubstr("#SBATCH " + argument + "\n"),
+                                 ::testing::Not(HasSubstr("#SBATCH --cpus-per-task="))));
+  EXPECT_THAT(printed("--tres-per-task=gres/gpu:4").out, HasSubstr("#SBATCH --cpus-per-task=4\n"));
+  const ProcessResult without = printed("--gres=tmp:1G");
+  EXPECT_THAT(without.out, ::testing::Not(HasSubstr("--gres=gpu")));
+  EXPECT_THAT(without.err,
+              HasSubstr("hookline: warning: the job asks Slurm for no GPU, though its ranks use 4 on a node: "
+                        "'--gres=tmp:1G' takes the place of --gres=gpu:4; add gpu:4 to it\n"));
+}
+
+TEST_F(Submit, RefusesNodesAndTasksBesideItsOwn) {
+  for (const std::string argument : {"--nodes=5", "-N5"})
+    expect_refused({"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
+                   "--scheduler-arg '" + argument +
+                       "' asks for nodes beside hookline's own --nodes: write --nodes N before the program");
+  for (const std::string argument : {"--ntasks-per-node=4", "--ntasks=4", "-n4"})
+    expect_refused(
+        {"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
+        "--scheduler-arg '" + argument +
+            "' asks for tasks, and a launch is one task on each node, which starts the ranks there: "
+            "write --set launch.processes_per_node=N");
+  for (const std::string argument : {"--ntasks-per-node=1", "--nodelist=n[1-3]", "--nice=5"})
+    EXPECT_EQ(run({"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"}).exit_code, 0)
+        << argument;
+}
+
+TEST_F(Submit, RefusesProcessesBesideThoseOfMpirun) {
+  expect_refused(
+      {"--scheduler", "mpirun", "--print", "--scheduler-arg=-np", "--scheduler-arg=8", "./train"},
+      "--scheduler-arg '-np' asks for processes beside hookline's own -np, which is one launcher on "
+      "each node: write --nodes N before the program");
+}
+
+TEST_F(Submit, RefusesToHaveItsOutputElsewhere) {
+  for (const std::string argument : {"--output=x/%j.log", "-o x.log", "--error=e"})
+    expect_refused(
+        {"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
+        "--scheduler-arg '" + argument.substr(0, argument.find(' ')) +
+            "' would take the job's output from where hookline reads and names it: leave it out, or "
+            "write the script with --print and submit it yourself");
+}
+
+TEST_F(Submit, AsksKubernetesForWhatTheRanksNeed) {
+  const auto manifest = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "job-1",
+                               "--set", "launch.processes_per_node=4"});
+    more.push_back("/app/train");
+    return run(more).out;
+  };
+  const std::string begin = "          resources:\n            requests:\n              cpu: ";
+  EXPECT_THAT(manifest({}), HasSubstr(begin + "4\n          env:\n"));
+  const std::string with_gpus =
+      manifest({"--set", "launch.omp_num_threads=3", "--set", "launch.device=cuda"});
+  EXPECT_THAT(
+      with_gpus,
+      HasSubstr(begin + "12\n            limits:\n              nvidia.com/gpu: 4\n          env:\n"));
+  sandbox.folder.write("mine", "resources: {cpu: 2, mine: \"${cpus}\"}\n${gpus}\n");
+  EXPECT_EQ(manifest({"--template", "mine", "--set", "launch.device=cuda"}),
+            "resources: {cpu: 2, mine: \"4\"}\n            limits:\n              nvidia.com/gpu: 4\n")
+      << "a template of one's own asks for what it likes";
+  const std::string validator = KUBERNETES_VALIDATE;
+  if (!std::filesystem::exists(validator))
+    GTEST_SKIP() << "no " << validator << ", which has Kubernetes' schema";
+  testing::ProcessOptions options;
+  options.arguments = {"--strict", sandbox.folder.write("job.yaml", with_gpus).string()};
+  const ProcessResult checked = testing::run_process(validator, options);
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+}
+
 TEST_F(Submit, PrintsTheLineOfMpirun) {
-  const ProcessResult result = run(
-      {"--scheduler", "mpirun", "--print", "--nodes", "2", "--scheduler-arg", "--hostfile=hosts", "./train"});
-  EXPECT_EQ(result.out, "mpirun -np 2 --map-by ppr:1:node --bind-to none --hostfile=hosts " HOOKLINE_BINARY
+  const ProcessResult result = run({"--scheduler", "mpirun", "--print", "--nodes", "2",
+                                    "--scheduler-arg=--hostfile", "--scheduler-arg=hosts", "./train"});
+  EXPECT_EQ(result.out, "mpirun -np 2 --map-by ppr:1:node --bind-to none --hostfile hosts " HOOKLINE_BINARY
                         " launch ./train\n");
   EXPECT_EQ(result.exit_code, 0);
+  expect_refused({"--scheduler", "mpirun", "--print", "--scheduler-arg=--hostfile hosts", "./train"},
+                 "--scheduler-arg '--hostfile hosts' would be one word: write --scheduler-arg=--hostfile "
+                 "--scheduler-arg=hosts");
+  expect_refused({"--scheduler", "mpirun", "--print", "--scheduler-arg=hosts", "./train"},
+                 "--scheduler-arg 'hosts' is no option, which stands before its values: write "
+                 "--scheduler-arg=--hosts");
 }
 
 TEST_F(Submit, PrintsManifestsThatKubernetesTakes) {
@@ -148,7 +247,8 @@ TEST_F(Submit, TakesATemplateOfOnesOwn) {
             "run " HOOKLINE_BINARY " launch ./train on 2\nuser $USER ${nodes\n");
   sandbox.folder.write("bad", "one\n#SBATCH --nodes=${node}\n");
   expect_refused({"--scheduler", "slurm", "--print", "--template", "bad", "./train"},
-                 "the template 'bad', line 2: there is no ${node}; known are ${command}, ${cpus}, ${gpus}, "
+                 "the template 'bad', line 2: there is no ${node}; known are ${command}, ${cpus}, "
+                 "${cpus_line}, ${gpus}, "
                  "${log}, ${name}, ${nodes}, "
                  "${scheduler_arguments}, ${warning_seconds}");
   expect_refused({"--scheduler", "slurm", "--print", "--template", "none", "./train"},
@@ -184,6 +284,13 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
                  "--template is for slurm and kubernetes");
   expect_refused({"--scheduler", "slurm", "--scheduler-arg", "time=02:00:00", "./train"},
                  "--scheduler-arg 'time=02:00:00' is no option: write --scheduler-arg=--time=02:00:00");
+  expect_refused({"--scheduler", "slurm", "--scheduler-arg=--partition", "--scheduler-arg=gpu", "./train"},
+                 "--scheduler-arg 'gpu' is no option: write --scheduler-arg=--partition=gpu");
+  for (const std::vector<std::string>& gpus : {std::vector<std::string>{"--gpus=8"}, {"--gpus", "8"}}) {
+    std::vector<std::string> arguments = {"--scheduler", "slurm"};
+    arguments.insert(arguments.end(), gpus.begin(), gpus.end());
+    expect_refused(arguments, "unknown flag '--gpus'; an option of sbatch goes as --scheduler-arg=--gpus=8");
+  }
   expect_refused(
       {"--scheduler", "slurm", "--set", "launch.node_rank=0", "./train"},
       "node_rank is given (from command line --set launch.node_rank), and all nodes of a job run the same "
@@ -197,11 +304,27 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
+TEST_F(Submit, SaysHowAJobIsOnlyShown) {
+  expect_refused({"--scheduler", "slurm", "--dry-run", "./train"},
+                 "unknown flag '--dry-run'; did you mean '--print'?");
+}
+
+TEST_F(Submit, SaysWhyItCannotMakeItsFolder) {
+  sandbox.folder.write("hookline-runs", "a file");
+  const ProcessResult result = run({"--scheduler", "slurm", "./train"});
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: can't make the folder 'hookline-runs', where jobs and their "
+                        "logs go: Not a directory\n"));
+  EXPECT_EQ(result.exit_code, 2);
+}
+
 TEST_F(Submit, SaysWhatAPreemptionWouldCost) {
   const auto warning_of = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--print", "--scheduler"});
     std::string err = run(arguments).err;
-    if (const auto at = err.find("hookline: warning: resume"); at != err.npos) err.erase(0, at);
+    auto at = err.find("hookline: warning: resume");
+    if (at == err.npos) at = err.find("hookline: warning: ");
+    err.erase(0, at);
     return err.substr(0, err.find('\n') + 1);
   };
   EXPECT_EQ(warning_of({"slurm", "./train"}),
@@ -270,6 +393,18 @@ struct HungSlurm : Submit {
   void expect_nothing_is_left() const {
     EXPECT_TRUE(testing::eventually([&] { return !testing::is_running(std::stoi(pid())); })) << pid();
   }
+
+  /// A sweep that is sent `signal` once the command that hangs is asked.
+  ProcessResult sweep_until(int signal) const {
+    sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
+    std::filesystem::remove(sandbox.folder.path() / "pid");
+    testing::Process sweep(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
+    EXPECT_TRUE(is_asked()) << sweep.err();
+    sweep.signal(signal);
+    ProcessResult result = sweep.wait();
+    expect_nothing_is_left();
+    return result;
+  }
 };
 
 TEST_F(HungSlurm, DoesNotKeepASubmissionFromEndingAtASignal) {
@@ -304,24 +439,13 @@ struct HungQueue : HungSlurm {
 };
 
 TEST_F(HungQueue, DoesNotKeepASweepFromEndingAtASignal) {
-  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
-  testing::Process sweep(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
-  ASSERT_TRUE(is_asked()) << sweep.err();
-  sweep.signal(SIGTERM);
-  const ProcessResult result = sweep.wait();
+  const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("hookline: job 42 goes on, with 2 trials to come; the same command follows "
                         "it, and 'scancel 42' cancels it\n"));
-  expect_nothing_is_left();
-
   // The next command asks first what the job has brought.
-  std::filesystem::remove(sandbox.folder.path() / "pid");
-  testing::Process again(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
-  ASSERT_TRUE(is_asked()) << again.err();
-  again.signal(SIGINT);
-  EXPECT_EQ(again.wait().exit_code, 130);
-  expect_nothing_is_left();
+  EXPECT_EQ(sweep_until(SIGINT).exit_code, 130);
 }
 
 struct HungSbatch : HungSlurm {
@@ -329,16 +453,11 @@ struct HungSbatch : HungSlurm {
 };
 
 TEST_F(HungSbatch, LeavesASignalsReaderToldThatAJobMayBeQueued) {
-  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
-  testing::Process sweep(HOOKLINE_BINARY, options({"sweep", "s.toml", "--scheduler", "slurm"}));
-  ASSERT_TRUE(is_asked()) << sweep.err();
-  sweep.signal(SIGTERM);
-  const ProcessResult result = sweep.wait();
+  const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("hookline: warning: sbatch was interrupted, and Slurm may have taken the job: "
                         "the same command finds out, and continues from there\n"));
-  expect_nothing_is_left();
 }
 
 }  // namespace

@@ -15,6 +15,10 @@ Facts system_facts();
 /// Processors, memory, and what a control group leaves of them.
 Facts machine_facts();
 
+/// What can hold the processes of a run: whether a PID namespace can be made, and below which control group a run gets one of
+/// its own. Tries; call it without other threads.
+Facts isolation_facts();
+
 /// NVIDIA's driver and GPUs, as its management library (NVML) tells.
 Facts gpu_facts();
 

@@ -97,7 +97,7 @@ Facts system_facts() {
   facts["kernel"] = std::string(names.sysname) + " " + names.release + " " + names.machine;
   facts["c_library"] = std::string("glibc ") + gnu_get_libc_version();
   facts["container"] = container();
-  const auto scheduler = surroundings(environment_variable, host_name());
+  const auto scheduler = surroundings(facts_here(host_name()));
   facts["scheduler"] = scheduler ? scheduler->scheduler : "none";
   return facts;
 }

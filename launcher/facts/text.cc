@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "hooks/printable.h"
 #include "launcher/facts/facts.h"
 
 namespace hookline {
@@ -14,7 +15,7 @@ namespace {
 /// Further lines of a value begin at `indent`.
 std::string plain(const Facts& value, const std::string& indent) {
   std::string text;
-  for (const char c : value.is_string() ? value.get<std::string>() : value.dump())
+  for (const char c : printable_lines(value.is_string() ? value.get<std::string>() : value.dump()))
     text += c == '\n' ? "\n" + indent : std::string(1, c);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.pop_back();
   return text;
@@ -51,12 +52,13 @@ bool is_list_of_texts(const Facts& value) {
 
 void add(const Facts& facts, const std::string& indent, std::string& text) {
   for (const auto& [name, value] : facts.items()) {
-    const std::string start = indent + (facts.is_array() ? "-" : label(name) + ":");
+    const std::string start = indent + (facts.is_array() ? "-" : printable(label(name)) + ":");
     if (name.ends_with(kBytes) && value.is_number()) {
       text += start + " " + bytes_text(value.get<double>()) + "\n";
     } else if (is_list_of_texts(value) && !value.empty()) {
       std::string line;
-      for (const Facts& each : value) line += (line.empty() ? " " : ", ") + each.get<std::string>();
+      for (const Facts& each : value)
+        line += (line.empty() ? " " : ", ") + printable(each.get<std::string>());
       text += start + line + "\n";
     } else if (value.is_boolean()) {
       text += start + (value.get<bool>() ? " yes\n" : " no\n");

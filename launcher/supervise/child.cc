@@ -1,13 +1,16 @@
 #include "launcher/supervise/child.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 
 #include "launcher/supervise/file_descriptor.h"
@@ -25,6 +28,22 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
   result.push_back(nullptr);
   return result;
+}
+
+/// As fork(), with the child in a control group; -1 where the kernel has no such call, or refuses it. A process that moves into
+/// one by itself waits for 10 ms and more, until every CPU has seen it.
+pid_t fork_into(int cgroup) {
+  clone_args how{};
+  how.flags = CLONE_INTO_CGROUP;
+  how.exit_signal = SIGCHLD;
+  how.cgroup = static_cast<std::uint64_t>(cgroup);
+  return static_cast<pid_t>(syscall(SYS_clone3, &how, sizeof how));
+}
+
+void move_into(int cgroup) {
+  const int members = openat(cgroup, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+  if (members >= 0) [[maybe_unused]]
+    const ssize_t written = write(members, "0", 1);
 }
 
 // Returns only if it failed.
@@ -64,12 +83,14 @@ pid_t spawn(const ChildSpec& spec) {
   if (pipe2(ends, O_CLOEXEC) != 0) throw SpawnError("can't make a pipe", errno, false);
   FileDescriptor read_end(ends[0]), write_end(ends[1]);
 
-  // The child runs in our memory until it is another program, so that the kernel copies no pages. (Where a sanitizer makes a
-  // fork of it, the pipe tells all the same.)
+  // After vfork the child runs in our memory until it is another program, so that the kernel copies no pages. (Where a
+  // sanitizer makes a fork of it, the pipe tells all the same.)
   const pid_t launcher = getpid();
-  const pid_t child = vfork();
+  const volatile pid_t in_group = spec.cgroup >= 0 ? fork_into(spec.cgroup) : -1;  // vfork returns twice
+  const pid_t child = in_group >= 0 ? in_group : vfork();
   if (child < 0) throw SpawnError("can't start a process", errno, false);
   if (child == 0) {
+    if (spec.cgroup >= 0 && in_group < 0) move_into(spec.cgroup);
     const Failure failure =
         become(spec, arguments.data(), environment.data(), spec.cores.empty() ? nullptr : &cores, launcher);
     [[maybe_unused]] const ssize_t written = write(ends[1], &failure, sizeof failure);

@@ -18,6 +18,9 @@ struct ChildSpec {
   int standard_error = 2;
   std::vector<int> inherited;  // descriptors that stay open under their numbers, though close-on-exec here
   std::vector<int> cores;      // that it may run on; empty: those of this process
+  // The folder of a control group that it is in from its start on; -1: that of this process. Where the kernel lets it be in none,
+  // it is in that of this process.
+  int cgroup = -1;
   std::function<void()> before_exec;  // runs in the child: async-signal-safe calls only
 };
 

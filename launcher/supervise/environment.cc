@@ -100,4 +100,12 @@ std::vector<std::string> own_environment() {
   return result;
 }
 
+std::vector<std::string> own_environment_without(std::string_view name) {
+  std::vector<std::string> result = own_environment();
+  std::erase_if(result, [&](const std::string& each) {
+    return each.size() > name.size() && each.starts_with(name) && each[name.size()] == '=';
+  });
+  return result;
+}
+
 }  // namespace hookline

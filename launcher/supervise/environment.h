@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,5 +52,7 @@ std::string omp_num_threads(const RunConfig& config, const std::optional<std::st
 
 /// The process's environment as a list.
 std::vector<std::string> own_environment();
+/// The same without the variable `name`.
+std::vector<std::string> own_environment_without(std::string_view name);
 
 }  // namespace hookline

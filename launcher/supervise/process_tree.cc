@@ -115,14 +115,15 @@ void signal_process(const SeenProcess& process, int signal) {
   }
 }
 
-bool kill_descendants(std::chrono::milliseconds patience) {
+bool kill_descendants(std::chrono::milliseconds patience, const RunBounds& bounds) {
   constexpr std::chrono::milliseconds kPause{2};
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + patience;
   Clock::time_point next_sweep{};
   std::vector<pid_t> before;
   reap_all();
-  while (has_children()) {
+  while (has_children() || bounds.hold_any()) {
+    bounds.kill_all();
     // Orphans become children of this process, since it is a subreaper. A child's number is nobody else's until it is
     // reaped, which happens here alone.
     std::vector<pid_t> children = own_children();

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <vector>
 
+#include "launcher/supervise/run_bounds.h"
+
 namespace hookline {
 
 /// A process that may have ended, and its number be another's, by the time it is signalled.
@@ -28,8 +30,9 @@ bool is_stopped(pid_t process);
 /// Sends `signal` to the process that was seen, never to one that got its number since.
 void signal_process(const SeenProcess& process, int signal);
 
-/// Kills and reaps everything below this process, again and again, until nothing is left of what is started meanwhile. False
-/// if something is left after `patience`: a process that the kernel can't end yet. For a subreaper with one thread.
-bool kill_descendants(std::chrono::milliseconds patience);
+/// Kills and reaps everything below this process and within `bounds`, again and again, until nothing is left of what is
+/// started meanwhile. False if something is left after `patience`: a process that the kernel can't end yet. For a subreaper
+/// with one thread.
+bool kill_descendants(std::chrono::milliseconds patience, const RunBounds& bounds);
 
 }  // namespace hookline

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -208,6 +209,20 @@ char state_of(pid_t pid) {
 bool is_running(pid_t pid) {
   const char state = state_of(pid);
   return state != '?' && state != 'Z';
+}
+
+std::vector<pid_t> running_with(const std::string& mark) {
+  std::vector<pid_t> result;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    std::ifstream in(entry.path() / "environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(in), {}};
+    if (environment.find(mark) != environment.npos && is_running(pid)) result.push_back(pid);
+  }
+  return result;
 }
 
 }  // namespace hookline::testing

@@ -104,4 +104,7 @@ char state_of(pid_t pid);
 /// Is the process there, and not just waiting to be reaped?
 bool is_running(pid_t pid);
 
+/// Running processes whose environment holds `mark`: what a test has started, however it has detached itself.
+std::vector<pid_t> running_with(const std::string& mark);
+
 }  // namespace hookline::testing

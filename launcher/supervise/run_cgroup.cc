@@ -1,0 +1,94 @@
+#include "launcher/supervise/run_cgroup.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace hookline {
+namespace fs = std::filesystem;
+namespace {
+
+/// "0::/user.slice/…" among the lines of /proc/self/cgroup; empty if there is none.
+std::string own_name() {
+  std::ifstream in("/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("0::")) return line.substr(3);
+  return "";
+}
+
+/// Where the group `name` is mounted. A line of mountinfo: "ID PARENT DEVICE ROOT POINT OPTIONS … - TYPE SOURCE OPTIONS".
+fs::path folder_of(const std::string& name) {
+  std::ifstream in("/proc/self/mountinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.find(" - cgroup2 ") == line.npos) continue;
+    std::istringstream fields(line);
+    std::string id, parent, device, root, point;
+    fields >> id >> parent >> device >> root >> point;
+    if (root == "/") return point + name;
+    if (name == root || name.starts_with(root + "/")) return point + name.substr(root.size());
+  }
+  return {};
+}
+
+FileDescriptor open_in(const fs::path& folder, const char* name, int flags) {
+  return FileDescriptor(open((folder / name).c_str(), flags | O_CLOEXEC));
+}
+
+}  // namespace
+
+std::string place_of_run_cgroup(std::string& why_not) {
+  const std::string name = own_name();
+  const fs::path folder = name.empty() ? fs::path() : folder_of(name);
+  if (folder.empty()) {
+    why_not = "this process is in no control group of version 2 that is mounted";
+    return "";
+  }
+  // Into a group of its own a process is moved by whoever may write both here and there.
+  if (access(folder.c_str(), W_OK) != 0 || access((folder / "cgroup.procs").c_str(), W_OK) != 0) {
+    why_not = folder.string() + ": " + std::strerror(errno);
+    return "";
+  }
+  return folder;
+}
+
+RunCgroup RunCgroup::make(std::string& why_not) {
+  const std::string own = place_of_run_cgroup(why_not);
+  if (own.empty()) return {};
+  RunCgroup group;
+  group.path_ = fs::path(own) / ("hookline-" + std::to_string(getpid()));
+  rmdir(group.path_.c_str());  // of a launch that was killed; numbers of processes repeat
+  if (mkdir(group.path_.c_str(), 0755) != 0) {
+    why_not = group.path_.string() + ": " + std::strerror(errno);
+    return {};
+  }
+  group.folder_ = FileDescriptor(open(group.path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  group.events_ = open_in(group.path_, "cgroup.events", O_RDONLY);
+  group.kill_ = open_in(group.path_, "cgroup.kill", O_WRONLY);
+  if (group.folder_.is_open() && group.events_.is_open() && group.kill_.is_open()) return group;
+  why_not = group.path_.string() + " has no cgroup.kill, which Linux has since 5.14";
+  rmdir(group.path_.c_str());
+  return {};
+}
+
+void RunCgroup::kill_all() const {
+  // It fails only for a group that is gone, which holds nobody.
+  if (exists()) [[maybe_unused]]
+    const ssize_t written = write(kill_.get(), "1", 1);
+}
+
+bool RunCgroup::holds_any() const {
+  char text[256];
+  const ssize_t count = exists() ? pread(events_.get(), text, sizeof text, 0) : 0;
+  return count > 0 && std::string_view(text, static_cast<std::size_t>(count)).find("populated 1") !=
+                          std::string_view::npos;
+}
+
+bool RunCgroup::remove() { return !exists() || rmdir(path_.c_str()) == 0 || errno == ENOENT; }
+
+}  // namespace hookline

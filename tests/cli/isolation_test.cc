@@ -1,0 +1,430 @@
+// `hookline launch` with what holds all processes of a run: isolation = "pid", and control groups.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "run_hookline.h"
+#include "support/terminal.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using testing::children_of;
+using ::testing::ContainsRegex;
+using ::testing::EndsWith;
+using testing::eventually;
+using ::testing::HasSubstr;
+using testing::is_running;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::Process;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using testing::running_with;
+using testing::Sandbox;
+using ::testing::SizeIs;
+using testing::state_of;
+
+using Words = std::vector<std::string>;
+
+/// Finds all that a test starts, by a variable that holds the name of its folder, and leaves none of it behind.
+class Isolated : public ::testing::Test {
+ protected:
+  ~Isolated() override {
+    // Again and again: a chain of processes that fork is not met at once.
+    for (int i = 0; i < 1000 && !all().empty(); ++i)
+      for (const pid_t pid : all()) kill(pid, SIGKILL);
+  }
+
+  ProcessOptions options(const Words& arguments) const {
+    ProcessOptions result = sandbox_.options(arguments);
+    result.environment["ISOLATION_MARK"] = sandbox_.folder.path().string();
+    return result;
+  }
+  Words launch(const Words& flags, const Words& program = {"./train"}) const {
+    Words arguments = {"launch", "--set", "launch.isolation=pid", "--set", "launch.grace_period_seconds=0.5"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    arguments.insert(arguments.end(), program.begin(), program.end());
+    return arguments;
+  }
+  ProcessResult run(const Words& flags) const { return run_process(HOOKLINE_BINARY, options(launch(flags))); }
+
+  /// Why there is no PID namespace to be had here; empty if there is.
+  std::string refusal() const {
+    const ProcessResult result = run_process(HOOKLINE_BINARY, options(launch({"--dry-run"}, {"true"})));
+    return result.exit_code == 0 ? "" : result.err;
+  }
+
+  std::vector<pid_t> all() const { return running_with("ISOLATION_MARK=" + sandbox_.folder.path().string()); }
+  std::vector<pid_t> all_but(const std::vector<pid_t>& own) const {
+    std::vector<pid_t> pids = all();
+    std::erase_if(pids, [&](pid_t pid) { return std::count(own.begin(), own.end(), pid) > 0; });
+    return pids;
+  }
+
+  Sandbox sandbox_;
+};
+
+#define SKIP_IF_REFUSED()                                    \
+  if (const std::string why = refusal(); !why.empty()) {     \
+    EXPECT_THAT(why, HasSubstr("which can't be made here")); \
+    GTEST_SKIP() << why;                                     \
+  }                                                          \
+  static_assert(true)
+
+/// Six processes a rank: one of its group, one that ignores SIGTERM, and daemons in sessions of their own.
+constexpr const char* kFamily =
+    "sleep 600 &\n"
+    "(trap '' TERM HUP; sleep 600; :) &\n"
+    "(setsid sh -c 'sleep 600; :' &)\n"
+    "echo ready $RANK\n"
+    "wait\n";
+constexpr std::size_t kFamilySize = 6;
+
+pid_t keeper_of(pid_t launcher) {
+  const std::vector<pid_t> children = children_of(launcher);
+  return children.empty() ? 0 : children[0];
+}
+
+TEST_F(Isolated, LeavesNothingBehindWhenBothProcessesAreKilledAtOnce) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train", kFamily);
+  for (int i = 0; i < 5; ++i) {
+    Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
+    for (const char* ready : {"ready 0", "ready 1", "ready 2"})
+      ASSERT_TRUE(process.wait_for(ready)) << process.err();
+    const pid_t keeper = keeper_of(process.pid());
+    ASSERT_GT(keeper, 0);
+    EXPECT_TRUE(eventually([&] { return all_but({process.pid(), keeper}).size() == 3 * kFamilySize; }));
+    // Neither acts before the other is dead.
+    kill(process.pid(), SIGSTOP);
+    kill(keeper, SIGSTOP);
+    ASSERT_TRUE(eventually([&] { return state_of(process.pid()) == 'T' && state_of(keeper) == 'T'; }));
+    kill(process.pid(), SIGKILL);
+    kill(keeper, SIGKILL);
+    EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+    EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
+  }
+}
+
+class IsolatedAndKilled : public Isolated, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysSo) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train", kFamily);
+  Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
+  for (const char* ready : {"ready 0", "ready 1", "ready 2"})
+    ASSERT_TRUE(process.wait_for(ready)) << process.err();
+  const bool kills_launcher = GetParam() == "launcher";
+  kill(kills_launcher ? process.pid() : keeper_of(process.pid()), SIGKILL);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
+  EXPECT_TRUE(process.wait_for(
+      kills_launcher
+          ? "hookline: error: the launcher was killed; killing the ranks\n"
+          : "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL "
+            "(signal 9); all ranks were killed\n"))
+      << process.err();
+}
+
+INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndKilled, ::testing::Values("launcher", "keeper"),
+                         [](const auto& instance) { return instance.param; });
+
+TEST_F(Isolated, ReportsExitCodesSignalsAndErrorFilesAsOtherwise) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train", "[ $RANK = 1 ] || exec sleep 600\necho boom >&2; exit 7\n");
+  const ProcessResult failed = run({"--processes-per-node", "3"});
+  EXPECT_EQ(failed.exit_code, 7);
+  EXPECT_THAT(failed.err, HasSubstr("hookline: error: rank 1 exited with code 7\n"
+                                    "  the end of its standard error:\n    boom\n"));
+  EXPECT_EQ(sandbox_.read("hookline-runs/latest/attempt_0/1/stderr.log"), "boom\n");
+  sandbox_.script("train", "kill -SEGV $$\n");
+  EXPECT_EQ(run({}).exit_code, 128 + SIGSEGV);
+  sandbox_.script("train", "echo '{\"message\": {\"message\": \"no\"}}' >$TORCHELASTIC_ERROR_FILE\nexit 1\n");
+  EXPECT_THAT(run({}).err, HasSubstr("  its error:\n    no\n"));
+  EXPECT_THAT(all(), IsEmpty());
+}
+
+TEST_F(Isolated, StopsWhatRanksLeaveBehind) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train",
+                  "(setsid sh -c 'trap \"\" TERM; echo there >there; sleep 600; :' &)\n"
+                  "until [ -s there ]; do sleep 0.01; done\n");
+  const ProcessResult result = run({});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("hookline: warning: the ranks left processes behind; stopping them\n"));
+  EXPECT_THAT(all(), IsEmpty());
+}
+
+class IsolatedAndTold : public Isolated, public ::testing::WithParamInterface<int> {};
+
+TEST_P(IsolatedAndTold, PassesSignalsOn) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train",
+                  "trap 'echo told $RANK; exit 3' INT TERM HUP QUIT USR1\necho ready $RANK\n"
+                  "while :; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "2"})));
+  ASSERT_TRUE(process.wait_for("ready 0") && process.wait_for("ready 1"));
+  process.signal(GetParam());
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, GetParam() == SIGUSR1 ? 3 : 128 + GetParam());
+  EXPECT_THAT(result.out, AllOf(HasSubstr("told 0\n"), HasSubstr("told 1\n")));
+  EXPECT_THAT(all(), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndTold,
+                         ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1));
+
+TEST_F(Isolated, StopsAndContinuesOnATerminal) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train", kFamily);
+  auto with_prompt = options({"--norc", "-i"});
+  with_prompt.environment["PS1"] = "$ ";
+  testing::Terminal shell("/bin/bash", with_prompt);
+  shell.type(HOOKLINE_BINARY
+             " launch --set launch.isolation=pid --set logging.status=off --processes-per-node 2 ./train\r");
+  ASSERT_TRUE(shell.shows("] ready")) << shell.screen();
+  ASSERT_TRUE(shell.shows("] ready")) << shell.screen();
+  const auto count_stopped = [&] {
+    const std::vector<pid_t> pids = all();
+    return std::count_if(pids.begin(), pids.end(), [](pid_t pid) { return state_of(pid) == 'T'; });
+  };
+  for (int i = 0; i < 2; ++i) {
+    shell.type("\x1a");
+    ASSERT_TRUE(shell.shows("Stopped")) << shell.screen();
+    // The launcher, and of each rank those that have stayed in its process group.
+    EXPECT_TRUE(eventually([&] { return count_stopped() >= 1 + 2 * 4; })) << count_stopped();
+    shell.type("fg\r");
+    EXPECT_TRUE(eventually([&] { return count_stopped() == 0; })) << count_stopped();
+  }
+  shell.type("\x1a");
+  ASSERT_TRUE(shell.shows("Stopped")) << shell.screen();
+  shell.type("bg\r");
+  EXPECT_TRUE(eventually([&] { return count_stopped() == 0; })) << count_stopped();
+  shell.type("kill %1\r");
+  EXPECT_TRUE(shell.shows("hookline: stopped by SIGTERM")) << shell.screen();
+  EXPECT_TRUE(eventually([&] { return all().size() == 1; })) << all().size() << " are left besides the shell";
+}
+
+TEST_F(Isolated, LeavesNothingBehindWhenItIsKilledWhileItIsStopped) {
+  SKIP_IF_REFUSED();
+  sandbox_.script("train", kFamily);
+  Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "2"})));
+  ASSERT_TRUE(process.wait_for("ready 0") && process.wait_for("ready 1"));
+  process.signal(SIGTSTP);
+  ASSERT_TRUE(eventually([&] { return state_of(process.pid()) == 'T'; }));
+  process.signal(SIGKILL);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
+}
+
+TEST_F(Isolated, GivesRanksAProcOfTheirOwnAndAllElseOfTheHost) {
+  SKIP_IF_REFUSED();
+  sandbox_.script(
+      "train",
+      "[ $RANK = 0 ] || exec sleep 600\n"
+      "echo self $(sh -c 'echo $$; exec readlink /proc/self' | uniq | wc -l)\n"
+      "echo first $(cat /proc/1/comm)\n"
+      "echo ids $(id -u) $(id -g) $(stat -c %u:%g .)\n"
+      "echo folder $(pwd) $(readlink /proc/$$/cwd)\n"
+      "echo user >/dev/shm/${ISOLATION_MARK##*/} && mv /dev/shm/${ISOLATION_MARK##*/} shm && cat shm\n"
+      "echo net $(readlink /proc/self/ns/net)\n"
+      "exit 3\n");
+  const ProcessResult result = run({"--processes-per-node", "3"});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  const std::string folder = std::filesystem::canonical(sandbox_.folder.path());
+  const std::string ids = std::to_string(getuid()) + " " + std::to_string(getgid());
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("self 1\n"), HasSubstr("first hl-keeper\n"),
+            HasSubstr("ids " + ids + " " + std::to_string(getuid()) + ":" + std::to_string(getgid()) + "\n"),
+            HasSubstr("folder " + folder + " " + folder + "\n"), HasSubstr("user\n"),
+            HasSubstr("net " + std::filesystem::read_symlink("/proc/self/ns/net").string() + "\n")));
+}
+
+TEST_F(Isolated, RestartsTheRanksWithNothingOfTheAttemptBefore) {
+  SKIP_IF_REFUSED();
+  sandbox_.script(
+      "train",
+      "if [ $TORCHELASTIC_RESTART_COUNT -lt 2 ]; then\n"
+      "  (setsid sh -c 'trap \"\" TERM; echo there >there$TORCHELASTIC_RESTART_COUNT$RANK; sleep 600; :' &)\n"
+      "  until [ -s there$TORCHELASTIC_RESTART_COUNT$RANK ]; do sleep 0.01; done; exit 5\n"
+      "fi\n"
+      "echo sleeps: $(cat /proc/[0-9]*/comm | grep -cx sleep)\n"
+      "echo done $RANK\n");
+  const ProcessResult result = run({"--processes-per-node", "2", "--set", "launch.max_restarts=2", "--set",
+                                    "launch.restart_delay_seconds=0", "--set", "launch.restart=always"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("[0] done 0\n"), HasSubstr("[1] done 1\n"),
+                                HasSubstr("[0] sleeps: 0\n"), HasSubstr("[1] sleeps: 0\n")));
+  EXPECT_THAT(all(), IsEmpty());
+}
+
+TEST_F(Isolated, HasGdbWriteDownWhereTheRanksAre) {
+  SKIP_IF_REFUSED();
+  sandbox_.folder.write(
+      "train", "#!/bin/bash\nprintf \"rank=$RANK step=1\" >&$HOOKLINE_STATUS_FD\nexec sleep 600\n", true);
+  const ProcessResult result = run({"--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=0.5",
+                                    "--set", "launch.stall_stacks=true"});
+  EXPECT_EQ(result.exit_code, 124) << result.err;
+  for (const std::string rank : {"0", "1"}) {
+    const std::string file = sandbox_.run_folder() + "/attempt_0/" + rank + "/stacks.txt";
+    if (!std::filesystem::exists(file)) GTEST_SKIP() << "gdb is not here";
+    EXPECT_THAT(testing::read_file(file), ContainsRegex("#[0-9].*(nanosleep|select|ptrace)"));
+  }
+  EXPECT_THAT(all(), IsEmpty());
+}
+
+TEST_F(Isolated, EndsAChainOfProcessesThatForkAndExit) {
+  SKIP_IF_REFUSED();
+  for (int i = 0; i < 5; ++i) {
+    sandbox_.script("train", FORK_CHAIN " counter stop\nexit 0\n");
+    const ProcessResult result = run({});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(all(), IsEmpty());
+    EXPECT_GT(sandbox_.read("counter").size(), 1u);
+  }
+}
+
+TEST_F(Isolated, IsShownByADryRun) {
+  SKIP_IF_REFUSED();
+  const ProcessResult result = run_process(HOOKLINE_BINARY, options(launch({"--dry-run"}, {"true"})));
+  EXPECT_THAT(result.out, HasSubstr("\nisolation\n  ranks run in a PID namespace of their own\n"));
+}
+
+/// A shell's command line in a user namespace, in which a test may spoil what it likes.
+ProcessResult in_user_namespace(const ProcessOptions& options, const std::string& commands) {
+  ProcessOptions unshared = options;
+  unshared.arguments = {"--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "sh",
+                        "-c",     commands};
+  return run_process("unshare", unshared);
+}
+
+class IsolationRefused : public Isolated {
+ protected:
+  void expect_refusal(const std::string& spoil, const std::string& wrapper, const std::string& error) {
+    sandbox_.script("train", "echo started >started\n");
+    if (in_user_namespace(options({}), spoil + "\n" + wrapper + " true").exit_code != 0)
+      GTEST_SKIP() << "this system lets a test make no user namespace of its own";
+    const ProcessResult result =
+        in_user_namespace(options({}), spoil + "\nexec " + wrapper +
+                                           " " HOOKLINE_BINARY " launch --set launch.isolation=pid ./train");
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err,
+              "hookline: error: isolation = \"pid\" (from command line --set launch.isolation) needs a PID "
+              "namespace, which "
+              "can't be made here: " +
+                  error + "; or set isolation = \"none\"\n");
+    EXPECT_FALSE(sandbox_.has("started"));
+    EXPECT_FALSE(sandbox_.has("hookline-runs"));
+  }
+};
+
+TEST_F(IsolationRefused, WhereTheSystemAllowsNoNamespace) {
+  expect_refusal("set -e; echo 0 >/proc/sys/user/max_pid_namespaces", "",
+                 "the system allows none (user.max_pid_namespaces = 0)\n"
+                 "  allow some, as root: sysctl -w user.max_pid_namespaces=10000");
+}
+
+TEST_F(IsolationRefused, WhereAContainerHidesPartsOfProc) {
+  expect_refusal(
+      // A second user namespace has no right to undo what hides it.
+      "set -e; mount --bind /dev/null /proc/version", "unshare --user --map-root-user --mount",
+      "the kernel mounts no /proc for it (Operation not permitted): parts of the present one are hidden, as "
+      "containers do\n"
+      "  start the container with an open /proc (docker run --security-opt systempaths=unconfined, podman "
+      "run --security-opt unmask=ALL)");
+}
+
+/// The control group of a launch's ranks; empty if the system gives them none.
+std::filesystem::path group_of(pid_t launcher, const Sandbox& sandbox) {
+  const ProcessResult env = sandbox.run({"env"});
+  const std::size_t at = env.out.find("control group below: ");
+  if (at == env.out.npos || env.out.compare(at, 26, "control group below: none:") == 0) return {};
+  const std::size_t begin = env.out.find('/', at);
+  return std::filesystem::path(env.out.substr(begin, env.out.find('\n', begin) - begin)) /
+         ("hookline-" + std::to_string(launcher));
+}
+
+class Unkillable : public Isolated, public ::testing::WithParamInterface<std::string> {
+ protected:
+  ~Unkillable() override { thaw(); }
+  void thaw() const {
+    std::ofstream(freezer_ / "freezer.state") << "THAWED\n";
+    const auto is_over = [&] { return all().empty(); };
+    if (!eventually(is_over, std::chrono::seconds(5)))
+      for (const pid_t pid : all()) kill(pid, SIGKILL);
+    eventually([&] { return rmdir(freezer_.c_str()) == 0 || errno == ENOENT; }, std::chrono::seconds(5));
+  }
+  const std::filesystem::path freezer_ = "/sys/fs/cgroup/freezer/hookline-test-" + std::to_string(getpid());
+};
+
+// As what waits for a dead disk: the freezer of control groups of version 1 holds its processes also from SIGKILL.
+TEST_P(Unkillable, IsNamedAndTheRunDoesNotSucceed) {
+  if (GetParam() == "pid") SKIP_IF_REFUSED();
+  if (mkdir(freezer_.c_str(), 0755) != 0) GTEST_SKIP() << "no freezer that this user may use";
+  const std::string frozen = freezer_.string();
+  sandbox_.script("train", "(setsid sh -c 'echo 0 >" + frozen +
+                               "/cgroup.procs; echo there >there; exec sleep 600' &)\n"
+                               "until [ -s there ]; do sleep 0.01; done\n"
+                               "echo FROZEN >" +
+                               frozen +
+                               "/freezer.state\n"
+                               "until grep -q FROZEN " +
+                               frozen + "/freezer.state; do sleep 0.01; done\n");
+  Process process(HOOKLINE_BINARY, options({"launch", "--set", "launch.isolation=" + GetParam(), "--set",
+                                            "launch.grace_period_seconds=0.2", "./train"}));
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 1);
+  std::string left;
+  for (const pid_t pid : all())
+    if (testing::read_file("/proc/" + std::to_string(pid) + "/comm") != "hl-keeper\n")
+      left = std::to_string(pid);
+  EXPECT_THAT(
+      result.err,
+      EndsWith(
+          "hookline: error: processes that the ranks started are still running, and SIGKILL does not end "
+          "them: " +
+          left + "; look at them with: ps -o pid,stat,wchan,args -p PID\n"));
+  thaw();
+  if (GetParam() == "none") rmdir(group_of(process.pid(), sandbox_).c_str());  // which held it until now
+}
+
+INSTANTIATE_TEST_SUITE_P(Isolated, Unkillable, ::testing::Values("none", "pid"),
+                         [](const auto& instance) { return instance.param; });
+
+class ControlGroup : public Isolated, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(ControlGroup, HoldsTheRanksAndGoesWithTheRun) {
+  sandbox_.script("train", kFamily);
+  Process process(HOOKLINE_BINARY, options({"launch", "--processes-per-node", "3", "--set",
+                                            "launch.grace_period_seconds=0.5", "./train"}));
+  for (const char* ready : {"ready 0", "ready 1", "ready 2"}) ASSERT_TRUE(process.wait_for(ready));
+  const std::filesystem::path group = group_of(process.pid(), sandbox_);
+  if (group.empty()) GTEST_SKIP() << "this user may make no control group";
+  const pid_t keeper = keeper_of(process.pid());
+  EXPECT_TRUE(eventually([&] { return all_but({process.pid(), keeper}).size() == 3 * kFamilySize; }));
+  std::ifstream members(group / "cgroup.procs");
+  EXPECT_EQ((std::set<pid_t>{std::istream_iterator<pid_t>(members), {}}).size(), 3 * kFamilySize);
+  if (GetParam() == "interrupted")
+    process.signal(SIGINT);
+  else
+    kill(GetParam() == "launcher" ? process.pid() : keeper, SIGKILL);
+  EXPECT_EQ(process.wait().exit_code, GetParam() == "interrupted" ? 128 + SIGINT : 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(group); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Isolated, ControlGroup, ::testing::Values("launcher", "keeper", "interrupted"),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace hookline

@@ -12,6 +12,7 @@
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "parallel/environment.h"
+#include "parallel/fatal_signals.h"
 
 namespace hookline {
 namespace {
@@ -48,6 +49,7 @@ std::string place_of(int rank, std::int64_t step) {
 
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes) {
+  set_step_of_fatal_signals(step);
   bool with_details = false;
   {
     const std::lock_guard lock(told().mutex);
@@ -82,13 +84,19 @@ void tell_config_is_read() {
   const std::filesystem::path mark = std::filesystem::path(*folder) / kConfigReadFile;
   std::error_code error;
   if (std::filesystem::exists(mark, error)) return;  // another rank's word is enough
-  if (!std::ofstream(mark))
-    log::warning("can't make '" + mark.string() + "', by which the launcher knows that the config was read");
+  if (const std::string why = write_regular_file(mark, ""); !why.empty())
+    log::warning("can't make '" + mark.string() + "' (" + why +
+                 "), by which the launcher knows that the config was read");
 }
 
 void remember_hook(const std::string& hook) {
   const std::lock_guard lock(told().mutex);
   told().hook = hook;
+  set_hook_of_fatal_signals(hook);
+}
+
+void report_fatal_signals_in_error_file() {
+  if (const auto file = environment_text("TORCHELASTIC_ERROR_FILE")) report_fatal_signals(*file);
 }
 
 void write_error_file(const std::string& message, const std::string& type) {

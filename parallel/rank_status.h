@@ -30,4 +30,8 @@ void remember_hook(const std::string& hook);
 /// not set; warns if the file can't be written.
 void write_error_file(const std::string& message, const std::string& type);
 
+/// From now on a signal such as SIGSEGV that ends this process is written to that file as well, with the stack
+/// (fatal_signals.h). Does nothing if the variable is not set.
+void report_fatal_signals_in_error_file();
+
 }  // namespace hookline

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "hooks/bounded_json.h"
 #include "hooks/regular_file.h"
 
 namespace hookline {
@@ -26,7 +27,7 @@ std::optional<std::int64_t> step_in(const nlohmann::json& extra) {
 }
 
 std::optional<RankError> error_in(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = json_or_discarded<nlohmann::json>(text);
   if (!json.is_object() || !json.contains("message")) return std::nullopt;
   const nlohmann::json& message = json["message"];
   if (message.is_string()) return RankError{message.get<std::string>(), "", {}};
@@ -35,6 +36,7 @@ std::optional<RankError> error_in(const std::string& text) {
   if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
     error.type = text_at(*extra, "type");
     error.step = step_in(*extra);
+    error.stack = rank_stack_in(*extra);
   }
   return error;
 }

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "launcher/supervise/rank_stack.h"
+
 namespace hookline {
 
 /// Its name in the folder of a rank's logs.
@@ -13,8 +15,9 @@ inline constexpr const char* kErrorFile = "error.json";
 
 struct RankError {
   std::string message;
-  std::string type;  // of the exception; empty if the file does not tell, as Python's
+  std::string type;  // of the exception, or the signal; empty if the file does not tell, as Python's
   std::optional<std::int64_t> step;
+  std::optional<RankStack> stack = {};  // where a signal met it
 };
 
 struct ErrorFile {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "hooks/folder_access.h"
+#include "hooks/printable.h"
 #include "hooks/regular_file.h"
 
 namespace hookline {
@@ -51,15 +53,21 @@ fs::path locate(const std::string& name, const std::string& search_path) {
     if (const auto found = search(name, search_path)) return *found;
     std::string hint;
     if (is_file(name))
-      hint = "; did you mean '" + std::string(name.ends_with(".toml") ? "--config " : "./") + name + "'?";
-    throw ProgramError("program '" + name + "' was not found in PATH" + hint, kNotFound);
+      hint = "; did you mean '" + std::string(name.ends_with(".toml") ? "--config " : "./") +
+             printable(name) + "'?";
+    throw ProgramError("program '" + printable(name) + "' was not found in PATH" + hint, kNotFound);
   }
   std::error_code error;
   const fs::file_status status = fs::status(name, error);
   if (status.type() == fs::file_type::not_found)
-    throw ProgramError("program '" + name + "' does not exist", kNotFound);
-  if (error) throw ProgramError("program '" + name + "': " + error.message(), kNotExecutable);
-  if (fs::is_directory(status)) throw ProgramError("program '" + name + "' is a directory", kNotExecutable);
+    throw ProgramError("program '" + printable(name) + "' does not exist", kNotFound);
+  if (error) {
+    const std::string access = access_problem(name);
+    throw ProgramError("program '" + printable(name) + "': " + (access.empty() ? error.message() : access),
+                       kNotExecutable);
+  }
+  if (fs::is_directory(status))
+    throw ProgramError("program '" + printable(name) + "' is a directory", kNotExecutable);
   return name;
 }
 

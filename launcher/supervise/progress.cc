@@ -54,8 +54,9 @@ std::string bytes_text(double bytes) {
   return formatted("%.3g", bytes) + unit;
 }
 
-/// "rank 1", "ranks 1 and 3", "ranks 0, 2 and 3"; of many, the first few.
-std::string names(const std::vector<int>& ranks) {
+}  // namespace
+
+std::string rank_names(const std::vector<int>& ranks) {
   constexpr std::size_t kMostNamed = 8;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   const std::size_t named = std::min(ranks.size(), kMostNamed);
@@ -65,8 +66,6 @@ std::string names(const std::vector<int>& ranks) {
   }
   return named < ranks.size() ? text + " and " + std::to_string(ranks.size() - named) + " more" : text;
 }
-
-}  // namespace
 
 std::optional<RankReport> parse_report(std::string_view message) {
   RankReport report;
@@ -156,7 +155,7 @@ std::string Progress::places() const {
   }
   std::string text;
   const auto add = [&](const std::vector<int>& ranks, const std::string& place) {
-    text += (text.empty() ? "" : ", ") + names(ranks) + " " + place;
+    text += (text.empty() ? "" : ", ") + rank_names(ranks) + " " + place;
   };
   for (const auto& [place, ranks] : at)
     add(ranks,

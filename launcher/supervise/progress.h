@@ -23,6 +23,9 @@ struct RankReport {
 /// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.
 std::optional<RankReport> parse_report(std::string_view message);
 
+/// "rank 1", "ranks 1 and 3", "ranks 0, 2 and 3"; of many, the first few.
+std::string rank_names(const std::vector<int>& ranks);
+
 /// The state of a run's ranks, by what they told.
 class Progress {
  public:
@@ -50,6 +53,8 @@ class Progress {
   /// The living rank that the others wait for: one that is outside of any collective, if there is one, of those the one of
   /// the lowest step, and of those the one that has been there for the longest.
   std::optional<int> behind() const;
+
+  bool is_waiting(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)).is_waiting; }
 
   /// The living ranks that wait in a collective.
   std::vector<int> waiting() const;

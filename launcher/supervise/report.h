@@ -12,6 +12,12 @@
 
 namespace hookline {
 
+/// A rank that exited with 0 while others went on.
+struct FinishedRank {
+  int rank = 0;
+  std::optional<std::int64_t> step = {};  // that it told last
+};
+
 /// All that is known of the rank which failed first.
 struct Failure {
   RootCause cause;
@@ -23,6 +29,9 @@ struct Failure {
   std::vector<int> waiting_ranks;            // in a collective, when it was stuck
   std::string error_file_problem;            // why an error file that is there is not shown
   std::optional<bool> memory_ran_out;  // on this host while it ran; unknown where the kernel does not count
+  std::vector<std::string> stack_lines = {};      // of the error's stack, with names
+  std::vector<FinishedRank> finished_ranks = {};  // before it failed
+  bool was_waiting = false;                       // in a collective when it failed, as far as it told
 };
 
 /// Names the rank, how it ended, its own error, the last lines of its standard error, and where its logs are; without a

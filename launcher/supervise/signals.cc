@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -76,12 +77,40 @@ std::optional<ReceivedSignal> Signals::next() {
   return ReceivedSignal{SIGKILL, 0};
 }
 
+void Signals::tell_guard(unsigned char byte) const {
+  // If the guard has gone, next() says so.
+  if (requests_.is_open()) [[maybe_unused]]
+    const ssize_t sent = send(requests_.get(), &byte, 1, MSG_NOSIGNAL);
+}
+
+bool Signals::is_guard_gone() const {
+  if (!requests_.is_open()) return is_keeper_;
+  pollfd descriptor = {requests_.get(), 0, 0};
+  return poll(&descriptor, 1, 0) == 1 && (descriptor.revents & POLLHUP) != 0;
+}
+
+void Signals::suspend() {
+  if (!requests_.is_open()) {
+    kill(getpid(), SIGSTOP);
+    return;
+  }
+  tell_guard(SIGTSTP);
+  while (true) {
+    pollfd descriptor = {requests_.get(), POLLIN, 0};
+    poll(&descriptor, 1, -1);
+    unsigned char signal = 0;
+    // If the guard is killed while it is stopped, it is next() that says so.
+    const ssize_t count = recv(requests_.get(), &signal, 1, 0);
+    if (count == 0 || (count == 1 && signal == SIGCONT)) return;
+  }
+}
+
 std::optional<int> Signals::asked_to_end(bool warning_too) {
   while (const auto signal = next()) {
     if (signal->number == SIGTSTP) {
       const auto begin = std::chrono::steady_clock::now();
       if (around_suspension_.before) around_suspension_.before();
-      kill(getpid(), SIGSTOP);
+      suspend();
       if (around_suspension_.after) around_suspension_.after(std::chrono::steady_clock::now() - begin);
     } else if (signal->number == SIGUSR1 ? warning_too : asks_to_end(signal->number)) {
       return signal->number;

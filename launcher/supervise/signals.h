@@ -47,6 +47,15 @@ class Signals {
   };
   void around_suspension(AroundSuspension calls) { around_suspension_ = std::move(calls); }
 
+  /// Of a keeper: sends its guard a byte, if the guard is still there.
+  void tell_guard(unsigned char byte) const;
+  /// Of a keeper: has its guard been killed?
+  bool is_guard_gone() const;
+
+  /// Stops this process until it is continued, as Ctrl-Z asks for. A keeper waits while its guard is stopped: as the first
+  /// process of a PID namespace it could not stop itself.
+  void suspend();
+
   /// While there are no ranks to hand them to: the first of those that are there which asks to end, which SIGUSR1 does if
   /// `warning_too`. One that suspends is obeyed, and the others are passed over.
   std::optional<int> asked_to_end(bool warning_too);

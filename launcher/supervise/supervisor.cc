@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,20 +16,21 @@
 #include <utility>
 
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/error_file.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/process_tree.h"
-#include "launcher/supervise/stacks.h"
 
 namespace hookline {
 namespace {
 
 constexpr std::chrono::milliseconds kGroupCheck{10};
 constexpr std::chrono::seconds kPatienceAfterKill{5};
-constexpr std::chrono::seconds kPatienceWithDebuggers{30};
-constexpr std::size_t kTurnBytes = 256 * 1024;  // taken of one stream before the others have their turn
+constexpr std::chrono::seconds kPatienceWithGdb{60};  // for each rank
+constexpr int kMostGdbs = 8;                          // each may take a GB of memory
+constexpr std::size_t kTurnBytes = 256 * 1024;        // taken of one stream before the others have their turn
 constexpr std::size_t kDrainBytes =
     4 << 20;  // more than a pipe holds; a process left behind may write for ever
 
@@ -44,6 +46,7 @@ Supervisor::Supervisor(JobSpec job, Signals& signals)
     : job_(std::move(job)),
       signals_(signals),
       progress_(static_cast<int>(job_.ranks.size()), job_.first_rank),
+      stacks_(std::min(usable_cores(), kMostGdbs), kPatienceWithGdb),
       status_line_(error_, job_.status_form, job_.status_interval) {
   for (OutputQueue* queue : {&output_, &error_}) queue->set_before_write([this] { status_line_.erase(); });
   getrlimit(RLIMIT_NOFILE, &former_file_limit_);
@@ -72,7 +75,7 @@ RunResult Supervisor::run() {
   try {
     start();
   } catch (...) {
-    kill_descendants(kPatienceAfterKill);
+    kill_descendants(kPatienceAfterKill, *job_.bounds);
     throw;
   }
   wait();
@@ -99,10 +102,13 @@ Failure Supervisor::failure() const {
   for (int& stopped : failure.stopped_ranks) stopped += job_.first_rank;
   failure.waiting_ranks = waiting_ranks_;
   for (int& waiting : failure.waiting_ranks) waiting += job_.first_rank;
+  failure.finished_ranks = finished_ranks_;
+  failure.was_waiting = was_waiting_;
   failure.log_folder = job_.ranks[rank].log_folder;
   failure.last_error_lines = ranks_[rank].error->tail().lines();
   ErrorFile error_file = read_error_file(failure.log_folder / kErrorFile);
   failure.error = std::move(error_file.error);
+  if (failure.error && failure.error->stack) failure.stack_lines = stack_lines(*failure.error->stack);
   failure.error_file_problem = std::move(error_file.problem);
   const auto memory_kills = memory_kills_so_far();
   if (memory_kills && memory_kills_before_) failure.memory_ran_out = *memory_kills > *memory_kills_before_;
@@ -124,10 +130,14 @@ void Supervisor::start() {
     child.standard_error = error.get();
     if (i == 0 && job_.store.is_open()) child.inherited.push_back(job_.store.get());
     if (job_.status_of_ranks.is_open()) child.inherited.push_back(job_.status_of_ranks.get());
+    child.cgroup = job_.bounds->cgroup();
     child.before_exec = [this] {
       signals_.restore();
       if (job_.holds_warnings) std::signal(SIGUSR1, SIG_IGN);
       setrlimit(RLIMIT_NOFILE, &former_file_limit_);
+      // Yama lets a process be looked at by its ancestors alone; gdb is a child of this one. What is allowed here outlasts exec.
+      // A kernel without Yama refuses, and needs no leave.
+      if (job_.stall_stacks) prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
     };
     rank.pid = spawn(child);
     rank.alive = rank.group_left = true;
@@ -148,7 +158,8 @@ void Supervisor::wait() {
       if (state_.phase == Phase::running) log::warning("the ranks left processes behind; stopping them");
       happened(ProcessesLeft{});
       // One SIGKILL for each that was seen misses what they started meanwhile.
-      if (state_.phase == Phase::killing && !kill_descendants(kGroupCheck) && Clock::now() >= deadline_) {
+      if (state_.phase == Phase::killing && !kill_descendants(kGroupCheck, *job_.bounds) &&
+          Clock::now() >= deadline_) {
         log::warning("processes that the ranks started do not end, not even by SIGKILL");
         return;
       }
@@ -169,7 +180,7 @@ int Supervisor::poll_timeout_ms() const {
 Supervisor::Clock::time_point Supervisor::next_look() const {
   Clock::time_point next = status_line_.due();
   const auto at = [&next](Clock::time_point time) { next = std::min(next, time); };
-  if (state_.phase == Phase::stopping) at(stop_is_held_ ? debuggers_deadline_ : deadline_);
+  if (state_.phase == Phase::stopping) at(stop_is_held_ ? stacks_.next_look() : deadline_);
   if (state_.phase == Phase::running) {
     if (first_success_) at(*first_success_ + of_clock(job_.early_exit));
     if (const auto last = progress_.last_step(); last && job_.stall_timeout.count() > 0)
@@ -180,9 +191,9 @@ Supervisor::Clock::time_point Supervisor::next_look() const {
 
 void Supervisor::look_at_the_clock() {
   const Clock::time_point now = Clock::now();
-  if (stop_is_held_ && (debuggers_.empty() || now >= debuggers_deadline_)) {
-    stop_is_held_ = false;
-    if (state_.phase == Phase::stopping) stop_all(state_.asked_with);
+  if (stop_is_held_) {
+    stacks_.look(now);
+    if (!stacks_.is_busy()) release_stop();
   }
   if (state_.phase == Phase::stopping && !stop_is_held_ && now >= deadline_) happened(GraceOver{});
   if (state_.ended()) return;
@@ -196,9 +207,10 @@ void Supervisor::look_at_the_clock() {
 void Supervisor::look_for_early_exits(Clock::time_point now) {
   if (!first_success_ || now - *first_success_ < of_clock(job_.early_exit)) return;
   first_success_.reset();
-  log::warning("rank " + std::to_string(job_.first_rank + first_to_succeed_) + " ended with code 0 " +
-               seconds_text(job_.early_exit) + " ago, and the others go on: " + progress_.places() +
-               "; if they wait for it, they do so in vain");
+  const std::string rank = "rank " + std::to_string(job_.first_rank + first_to_succeed_);
+  log::warning(rank + " exited with code 0 " + seconds_text(job_.early_exit) +
+               " ago, and the others still run: " + progress_.places() + "; if they wait for " + rank +
+               ", they wait for ever");
 }
 
 void Supervisor::look_for_stalls(Clock::time_point now) {
@@ -207,24 +219,31 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
   log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
                progress_.places());
   // Ranks that a debugger holds up fail each other: what has failed first is settled before.
-  stop_is_held_ = job_.stall_stacks && start_debuggers(now);
+  stop_is_held_ = job_.stall_stacks;
   waiting_ranks_ = progress_.waiting();
   happened(RankStuck{*progress_.behind(), job_.stall_timeout.count()});
+  if (stop_is_held_) write_stacks(now);
 }
 
-bool Supervisor::start_debuggers(Clock::time_point now) {
-  debuggers_deadline_ = now + kPatienceWithDebuggers;
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (!ranks_[rank].alive) continue;
-    const pid_t debugger = start_writing_stacks(ranks_[rank].pid, job_.ranks[rank].log_folder / "stacks.txt");
-    if (debugger > 0) debuggers_.push_back(debugger);
-  }
-  if (debuggers_.empty()) {
-    log::warning("where the ranks are stuck can't be shown: gdb is not here, or can't be started");
-    return false;
-  }
-  log::info("gdb writes down where the ranks are: stacks.txt beside their logs");
-  return true;
+void Supervisor::write_stacks(Clock::time_point now) {
+  // All at one moment, and so that none fails meanwhile since another one, in gdb, does not answer.
+  signal_groups(SIGSTOP);
+  std::vector<StackOrder> orders;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].alive)
+      orders.push_back(
+          {static_cast<int>(rank), ranks_[rank].pid, job_.ranks[rank].log_folder / "stacks.txt"});
+  stacks_.start(std::move(orders), now);
+  if (stacks_.is_busy())
+    log::info("gdb writes down where the ranks are: stacks.txt beside their logs");
+  else
+    release_stop();
+}
+
+void Supervisor::release_stop() {
+  stop_is_held_ = false;
+  for (const std::string& problem : stacks_.problems(job_.first_rank)) log::warning(problem);
+  if (state_.phase == Phase::stopping) stop_all(state_.asked_with);
 }
 
 void Supervisor::take_reports() {
@@ -288,6 +307,7 @@ void Supervisor::take_signals() {
                                        " to end; a second one kills them"
                                  : ""));
       }
+      if (asks_to_end(signal->number)) stacks_.give_up("the launcher was told to stop");
       happened(SignalReceived{signal->number});
     }
   }
@@ -299,7 +319,7 @@ void Supervisor::take_signals() {
 void Supervisor::suspend() {
   status_line_.erase();
   signal_groups(SIGSTOP);
-  kill(getpid(), SIGSTOP);
+  signals_.suspend();
   signal_groups(SIGCONT);
 }
 
@@ -316,7 +336,7 @@ void Supervisor::reap() {
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].pid == pid && ranks_[rank].alive) ended(static_cast<int>(rank), status);
-    std::erase(debuggers_, pid);
+    stacks_.ended(pid, status);
   }
 }
 
@@ -324,14 +344,26 @@ void Supervisor::ended(int rank, int wait_status) {
   Rank& ended = ranks_[static_cast<std::size_t>(rank)];
   ended.alive = false;
   ended.end.reset();
-  progress_.ended(rank);
+  take_reports();  // what it told last
   const Outcome outcome = outcome_of(wait_status);
+  if (state_.phase == Phase::running && succeeded(outcome)) note_finished(rank);
+  if (state_.phase == Phase::running && !succeeded(outcome)) was_waiting_ = progress_.is_waiting(rank);
+  progress_.ended(rank);
   if (state_.phase == Phase::running && !succeeded(outcome)) note_stopped_ranks();
   happened(RankEnded{rank, outcome});
   if (succeeded(outcome) && !state_.ended() && first_to_succeed_ < 0 && job_.early_exit.count() > 0) {
     first_to_succeed_ = rank;
     first_success_ = Clock::now();
   }
+}
+
+void Supervisor::note_finished(int rank) {
+  finished_ranks_.push_back({job_.first_rank + rank, progress_.step_of(rank)});
+  const auto file = job_.ranks[static_cast<std::size_t>(rank)].log_folder / kErrorFile;
+  if (const auto error = read_error_file(file).error)
+    log::warning("rank " + std::to_string(job_.first_rank + rank) +
+                 " exited with code 0, which counts as success, but wrote an error to '" + file.string() +
+                 "': " + printable(error->message));
 }
 
 void Supervisor::note_stopped_ranks() {
@@ -355,6 +387,7 @@ void Supervisor::happened(const Event& event) {
     if (state_.stopped_by != SIGKILL)
       log::warning(std::holds_alternative<GraceOver>(event) ? "some ranks did not stop in time; killing them"
                                                             : "killing the ranks");
+    stacks_.give_up("the ranks were killed");
     signal_all(SIGKILL);
     deadline_ = Clock::now() + kPatienceAfterKill;
   }
@@ -383,7 +416,7 @@ void Supervisor::signal_all(int signal) const {
 
 bool Supervisor::processes_are_left() const {
   // Orphans are children of ours. Where the system does not make them so, the groups still tell.
-  return has_children() ||
+  return has_children() || job_.bounds->hold_any() ||
          std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.group_left; });
 }
 

@@ -20,7 +20,9 @@
 #include "launcher/supervise/progress.h"
 #include "launcher/supervise/rank_stream.h"
 #include "launcher/supervise/report.h"
+#include "launcher/supervise/run_bounds.h"
 #include "launcher/supervise/signals.h"
+#include "launcher/supervise/stacks.h"
 #include "launcher/supervise/status_line.h"
 
 namespace hookline {
@@ -46,7 +48,8 @@ struct JobSpec {
   std::vector<RankSpec> ranks;
   int first_rank = 0;  // of the whole run: of ranks[0]
   Attention attention;
-  FileDescriptor store;  // inherited by rank 0 alone; may hold none
+  const RunBounds* bounds = nullptr;  // of the run; lives as long as it
+  FileDescriptor store;               // inherited by rank 0 alone; may hold none
   FileDescriptor status,
       status_of_ranks;  // a pair of datagram sockets, ours and that of all ranks; may hold none
   std::chrono::duration<double> grace_period{10};
@@ -101,11 +104,13 @@ class Supervisor {
   void look_at_the_clock();
   void look_for_early_exits(Clock::time_point now);
   void look_for_stalls(Clock::time_point now);
-  bool start_debuggers(Clock::time_point now);
+  void write_stacks(Clock::time_point now);
+  void release_stop();
   Clock::time_point next_look() const;
   void suspend();
   void reap();
   void ended(int rank, int wait_status);
+  void note_finished(int rank);
   void note_stopped_ranks();
   void stop_all(int signal);
   Failure failure() const;
@@ -126,16 +131,17 @@ class Supervisor {
   FileDescriptor ends_;  // tells which ranks have ended, in the order in which they did
   std::optional<std::int64_t> memory_kills_before_;
   Progress progress_;
+  StackWriters stacks_;
   StatusLine status_line_;
   Clock::time_point started_ = Clock::now();
   std::optional<Clock::time_point>
       first_success_;  // when a rank ended with 0 and others went on; reset once told
   int first_to_succeed_ = -1;
-  std::vector<int> stopped_ranks_;  // when the first rank failed
-  std::vector<int> waiting_ranks_;  // in a collective, when no rank finished a step
-  std::vector<pid_t> debuggers_;    // that write down where stuck ranks are
-  bool stop_is_held_ = false;       // until they are done
-  Clock::time_point debuggers_deadline_{};
+  std::vector<int> stopped_ranks_;            // when the first rank failed
+  std::vector<int> waiting_ranks_;            // in a collective, when no rank finished a step
+  std::vector<FinishedRank> finished_ranks_;  // with code 0, before any failed
+  bool was_waiting_ = false;                  // the rank that failed first, in a collective
+  bool stop_is_held_ = false;                 // until it is written down where stuck ranks are
   RunState state_;
   Clock::time_point deadline_ =
       Clock::time_point::max();  // of the grace period, or of giving up after SIGKILL

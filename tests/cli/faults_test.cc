@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -24,6 +23,7 @@ using testing::eventually;
 using testing::is_running;
 using testing::Process;
 using testing::ProcessResult;
+using testing::running_with;
 using testing::Sandbox;
 
 constexpr int kRanks = 3;
@@ -41,21 +41,6 @@ until [ -e go ]; do sleep 0.002; done
 [ -e then$RANK ] && . ./then$RANK
 while :; do sleep 0.002; done
 )";
-
-/// Processes whose environment holds `mark`: a run's, however they have detached themselves.
-std::vector<pid_t> marked(const std::string& mark) {
-  std::vector<pid_t> result;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    std::ifstream in(entry.path() / "environ", std::ios::binary);
-    const std::string environment{std::istreambuf_iterator<char>(in), {}};
-    if (environment.find(mark) != environment.npos && is_running(pid)) result.push_back(pid);
-  }
-  return result;
-}
 
 bool can_be_bound(int port) {
   const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
@@ -90,7 +75,7 @@ class FaultyRun {
     process_.emplace(HOOKLINE_BINARY, options);
   }
   ~FaultyRun() {
-    for (const pid_t pid : marked(mark_)) kill(pid, SIGKILL);  // only after a failure
+    for (const pid_t pid : running_with(mark_)) kill(pid, SIGKILL);  // only after a failure
   }
   FaultyRun(const FaultyRun&) = delete;
   FaultyRun& operator=(const FaultyRun&) = delete;
@@ -117,7 +102,7 @@ class FaultyRun {
     ProcessResult result = process_->wait();
     EXPECT_FALSE(result.timed_out);
     // Who was killed together with the launcher may say so a little later.
-    EXPECT_TRUE(eventually([&] { return marked(mark_).empty(); })) << "processes are left";
+    EXPECT_TRUE(eventually([&] { return running_with(mark_).empty(); })) << "processes are left";
     process_->wait_for("\x01");  // reads what is there
     result.err = process_->err();
     if (sandbox_.has("port")) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
@@ -9,6 +11,7 @@
 #include <set>
 
 #include "run_hookline.h"
+#include "support/sanitized.h"
 
 namespace hookline {
 namespace {
@@ -46,6 +49,9 @@ TEST(Launch, PrefixesEachLineWithItsRankAndKeepsLogs) {
 
 TEST(Launch, LeavesPrefixesOutWhenTold) {
   const Sandbox sandbox;
+  const ProcessResult colours = sandbox.run(
+      {"launch", "--set", "logging.prefix_template=\x1b[1;32m${rank}\x1b[0m\x1b]0;title\a ", "echo", "x"});
+  EXPECT_EQ(colours.out, "\x1b[1;32m0\x1b[0m\\x1b]0;title\\x07 x\n") << "colours alone reach a terminal";
   const ProcessResult result = sandbox.run({"launch", "--set", "logging.prefix_template=", "echo", "plain"});
   EXPECT_EQ(result.out, "plain\n");
 }
@@ -102,9 +108,9 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
       return std::filesystem::file_size(folder + "stderr.log", none_yet) == 5;
     };
     ASSERT_TRUE(testing::eventually(all_written, kPatience));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what is freed
-    EXPECT_LT(testing::peak_memory_kb(testing::children_of(process.pid()).at(0)), 32 * 1024);
-#endif
+    if (!testing::kSanitized) {  // which keep what is freed
+      EXPECT_LT(testing::peak_memory_kb(testing::children_of(process.pid()).at(0)), 32 * 1024);
+    }
     sandbox.folder.write("go", "");
     EXPECT_EQ(process.wait().exit_code, 0);
     EXPECT_EQ(std::filesystem::file_size(folder + "stdout.log"), kBytes) << show;
@@ -545,6 +551,153 @@ TEST(Launch, MeetsWhereTheSchedulerSaysAndNotWhereTheFileDoes) {
   options.arguments.insert(options.arguments.begin() + 1, {"--set", "rendezvous.main_address=localhost"});
   const ProcessResult given = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_EQ(given.err, "hookline: Open MPI: node 0 of 2, which meet at localhost\n");
+}
+
+/// What a dry run of one rank logs under a scheduler's variables.
+ProcessResult dry_run_under(const Sandbox& sandbox,
+                            const std::vector<std::pair<std::string, std::string>>& variables,
+                            const std::vector<std::string>& sets = {}) {
+  std::vector<std::string> arguments = {"launch", "--dry-run"};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  arguments.push_back("/bin/true");
+  testing::ProcessOptions options = sandbox.options(arguments);
+  for (const auto& [name, value] : variables) options.environment[name] = value;
+  return testing::run_process(HOOKLINE_BINARY, options);
+}
+
+constexpr const char* kAlone =
+    "; this launch runs alone, as a run of one node\n  if it is one of several, set [launch] nnodes and "
+    "node_rank, "
+    "and [rendezvous] main_address; nnodes = 1 says that it is not\n";
+
+TEST(Launch, NeitherWaitsForNorReadsOnAListOfHostsThatIsNoFile) {
+  const Sandbox sandbox;
+  const std::string pipe = (sandbox.folder.path() / "ff").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [job, list] : {std::pair("PBS_JOBID", "PBS_NODEFILE"),
+                                  {"LSB_JOBID", "LSB_DJOB_HOSTFILE"},
+                                  {"JOB_ID", "PE_HOSTFILE"}})
+    for (const auto& [file, kind] :
+         {std::pair(pipe, "a named pipe"), {"/dev/zero", "a device"}, {"/dev/null", "a device"}}) {
+      const ProcessResult result = dry_run_under(sandbox, {{job, "1"}, {list, file}});
+      EXPECT_EQ(result.err, std::string("hookline: warning: ") + list + "=" + file +
+                                " can't be read: it is " + kind + ", not a regular file" + kAlone);
+      EXPECT_EQ(result.exit_code, 0);
+    }
+  const std::string hosts =
+      dry_run_under(sandbox, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"HYDRA_HOST_FILE", pipe}}).err;
+  EXPECT_THAT(hosts, HasSubstr("HYDRA_HOST_FILE=" + pipe +
+                               " can't be read: it is a named pipe, not a regular file\n"));
+}
+
+TEST(Launch, WarnsWhereAnUnusableVariableMakesItRunAlone) {
+  const Sandbox sandbox;
+  EXPECT_EQ(dry_run_under(sandbox, {{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}}).err,
+            std::string("hookline: warning: PMI_RANK=abc is not a number from 0 to 4095") + kAlone);
+  EXPECT_EQ(dry_run_under(sandbox, {{"JOB_COMPLETION_INDEX", "0"}}).err,
+            std::string(
+                "hookline: warning: JOB_COMPLETION_INDEX=0, and nothing says how many nodes Kubernetes' job "
+                "has") +
+                kAlone);
+  EXPECT_EQ(dry_run_under(sandbox, {{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}}, {"launch.nnodes=1"}).err, "");
+  EXPECT_THAT(dry_run_under(sandbox, {{"JOB_COMPLETION_INDEX", "0"}},
+                            {"launch.nnodes=2", "rendezvous.main_address=10.9.9.9"})
+                  .err,
+              Not(HasSubstr("nothing says")));
+  EXPECT_EQ(dry_run_under(sandbox, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).err, "");
+  const std::string one = sandbox.folder.write("one", "host\nhost\n").string();
+  EXPECT_EQ(dry_run_under(sandbox, {{"PBS_JOBID", "1"}, {"PBS_NODEFILE", one}}).err, "");
+}
+
+TEST(Launch, RefusesVariablesThatContradictThemselves) {
+  const Sandbox sandbox;
+  const ProcessResult result = dry_run_under(sandbox, {{"PMI_RANK", "1"}, {"PMI_SIZE", "99999999999"}});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(
+      result.err,
+      "hookline: error: PMI_SIZE=99999999999 is not a number from 1 to 4096, which [launch] nnodes and "
+      "node_rank are limited to: start a launcher on each of at most 4096 nodes, or set [launch] nnodes = 1 "
+      "to use this one alone\n");
+}
+
+std::string own_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+TEST(Launch, SaysWhatWinsUnderEachScheduler) {
+  const Sandbox sandbox;
+  sandbox.script("train", "exit 0\n");
+  sandbox.folder.write("run.toml", "[launch]\nnnodes = 2\n[rendezvous]\nmain_address = \"localhost\"\n");
+  const std::string nodes = sandbox.folder.write("nodes", "127.0.0.3\n127.0.0.4\n").string();
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  const auto launch = [&](const Variables& variables, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), "launch");
+    more.insert(more.end(), {"--config", "run.toml", "--dry-run", "./train"});
+    testing::ProcessOptions options = sandbox.options(more);
+    for (const auto& [name, value] : variables) options.environment[name] = value;
+    return testing::run_process(HOOKLINE_BINARY, options);
+  };
+  const auto overrides = [](const std::string& value, const std::string& from) {
+    return "hookline: rendezvous.main_address is " + value + ", by " + from +
+           ", which overrides localhost (from file run.toml:4:1); --set rendezvous.main_address=VALUE "
+           "overrides "
+           "both\n";
+  };
+  const Variables pbs = {{"PBS_JOBID", "1.s"}, {"PBS_NODEFILE", nodes}, {"PBS_TASKNUM", "2"}};
+  Variables second = pbs;
+  second.emplace_back("PBS_NODENUM", "1");
+  EXPECT_EQ(launch(second).err,
+            overrides("127.0.0.3", "PBS_NODEFILE") + "hookline: PBS: node 1 of 2, which meet at 127.0.0.3\n");
+  EXPECT_EQ(launch(pbs).err,
+            "hookline: warning: the hosts of PBS's job, in PBS_NODEFILE, are others than this one, " +
+                own_name() + "\n" + overrides("127.0.0.3", "PBS_NODEFILE") +
+                "hookline: PBS: a node of 2, which meet at 127.0.0.3\n");
+  const Variables script = {
+      {"PBS_JOBID", "1.s"}, {"PBS_NODEFILE", nodes}, {"PBS_TASKNUM", "1"}, {"PBS_NODENUM", "0"}};
+  const ProcessResult refused = launch(script);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.err,
+            "hookline: error: this job has 2 nodes, and the launcher was started on the first of them only: "
+            "start it on "
+            "each, with 'mpiexec' or 'pbsdsh', with --set launch.node_rank=N if that is done otherwise, or "
+            "set [launch] "
+            "nnodes = 1 to use this one alone\n");
+  EXPECT_EQ(launch(script, {"--set", "launch.node_rank=1"}).exit_code, 0);
+
+  const Variables hydra = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "1"}};
+  EXPECT_EQ(launch(hydra).err,
+            "hookline: Hydra's variables do not say where the nodes meet: rendezvous.main_address stays "
+            "localhost "
+            "(from file run.toml:4:1)\nhookline: Hydra: node 1 of 2, which meet at localhost\n");
+  EXPECT_EQ(
+      launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}).err,
+      overrides("127.0.0.1", "MPI_LOCALNRANKS") + "hookline: Hydra: node 1 of 2, which meet at 127.0.0.1\n");
+  EXPECT_EQ(
+      launch({{"LSB_JOBID", "1"}, {"LSB_HOSTS", "127.0.0.5 127.0.0.6"}}, {"--set", "launch.node_rank=1"}).err,
+      "hookline: warning: the hosts of LSF's job, in LSB_HOSTS, are others than this one, " + own_name() +
+          "\n" + overrides("127.0.0.5", "LSB_HOSTS") +
+          "hookline: LSF: node 1 of 2, which meet at 127.0.0.5\n");
+  EXPECT_EQ(launch({{"JOB_ID", "1"}, {"PE_HOSTFILE", nodes}}, {"--set", "launch.node_rank=1"}).err,
+            "hookline: warning: the hosts of Grid Engine's job, in PE_HOSTFILE, are others than this one, " +
+                own_name() + "\n" + overrides("127.0.0.3", "PE_HOSTFILE") +
+                "hookline: Grid Engine: node 1 of 2, which meet at 127.0.0.3\n");
+}
+
+TEST(Launch, OfHydrasMpiexecFindItsPlace) {
+  const char* const mpiexec = "/usr/bin/mpiexec.hydra";
+  if (!std::filesystem::exists(mpiexec)) GTEST_SKIP() << "no " << mpiexec << " (Debian's mpich)";
+  const Sandbox sandbox;
+  sandbox.script("train", "exit 0\n");
+  testing::ProcessOptions options = sandbox.options({});
+  options.arguments = {"-launcher",     "fork",   "-prepend-rank", "-n",     "2",
+                       HOOKLINE_BINARY, "launch", "--dry-run",     "./train"};
+  const ProcessResult result = testing::run_process(mpiexec, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* node : {"0", "1"})
+    EXPECT_THAT(result.out + result.err,
+                HasSubstr(std::string("Hydra: node ") + node + " of 2, which meet at 127.0.0.1\n"));
 }
 
 }  // namespace

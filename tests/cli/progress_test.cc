@@ -103,8 +103,8 @@ TEST(Stall, GoesOnWithoutGdb) {
   const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_EQ(result.exit_code, 124);
   EXPECT_THAT(result.err,
-              HasSubstr("hookline: warning: where the ranks are stuck can't be shown: gdb is not here, "
-                        "or can't be started\n"));
+              HasSubstr("hookline: warning: the stacks of rank 0 are not complete: gdb is not here; install "
+                        "it, or add it to PATH\n"));
 }
 
 TEST(Stall, AtTheSameStepTwiceIsNotRestarted) {
@@ -124,12 +124,42 @@ TEST(EarlyExit, IsToldOfWhenOthersGoOn) {
   bash_script(sandbox, "tell step=3\n[ $RANK = 1 ] && exit 0\nuntil [ -e go ]; do sleep 0.01; done\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "--set",
                                                     "launch.early_exit_seconds=0.2", "./train"}));
-  EXPECT_TRUE(
-      process.wait_for("hookline: warning: rank 1 ended with code 0 0.2 s ago, and the others go on: rank 0 "
-                       "at step 3; if they wait for "
-                       "it, they do so in vain\n"));
+  EXPECT_TRUE(process.wait_for(
+      "hookline: warning: rank 1 exited with code 0 0.2 s ago, and the others still run: rank 0 "
+      "at step 3; if they wait for rank 1, they wait for ever\n"));
   sandbox.folder.write("go", "");
   EXPECT_EQ(process.wait().exit_code, 0);
+}
+
+// The rank that exits first did so with 0: it did not fail, and without it the others can't go on.
+TEST(EarlyExit, IsNamedAsWhatTheOthersWereWaitingFor) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=3\n[ $RANK = 1 ] && exit 0\ntell step=3 waiting=1\nsleep 0.5\nexit 1\n");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: rank 0 exited with code 1, after rank 1 had exited with code 0 at "
+                        "step 3 while others were waiting in a collective\n"));
+}
+
+TEST(EarlyExit, IsToldWithAFailureThatMayHaveAnotherCause) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "[ $RANK = 1 ] && exit 0\nsleep 0.5\nexit 4\n");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 exited with code 4\n"
+                                    "  rank 1 had exited with code 0 before\n"));
+}
+
+TEST(EarlyExit, IsNamedAsWhatStuckRanksWaitFor) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=3\n[ $RANK = 1 ] && exit 0\ntell step=3 waiting=1\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=1", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(result.err,
+              HasSubstr("\n  it waits in a collective, as all ranks do that still run on this host, and rank "
+                        "1 exited with code 0 at step 3 before\n"));
 }
 
 TEST(Status, IsAPlainLineNowAndThenWithoutATerminal) {

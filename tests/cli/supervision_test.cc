@@ -106,6 +106,17 @@ TEST(Supervision, ShowsTheErrorFileOfARankThatWritesOne) {
                                     "  it wrote nothing to standard error\n"));
 }
 
+TEST(Supervision, WarnsOfAnErrorFileOfARankThatExitsWithZero) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo '{\"message\": \"ValueError: no\"}' >$TORCHELASTIC_ERROR_FILE\nexit 0\n");
+  const ProcessResult result = sandbox.run({"launch", "./train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: warning: rank 0 exited with code 0, which counts as success, but "
+                        "wrote an error to '" +
+                        sandbox.run_folder() + "/attempt_0/0/error.json': ValueError: no\n"));
+}
+
 // Whoever opens a named pipe waits for its other end.
 TEST(Supervision, IsNotHeldUpByAnErrorFileThatIsAPipe) {
   const Sandbox sandbox;
@@ -262,6 +273,28 @@ TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
 INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "keeper"),
                          [](const auto& instance) { return instance.param; });
 
+// As `pkill -9 -f` does.
+TEST(Supervision, LeavesNothingBehindWhenAllThatTheirCommandLineNamesAreKilled) {
+  const Sandbox sandbox;
+  sandbox.script("train", kSleepWithADaemon);
+  const std::string program = (sandbox.folder.path() / "train").string();
+  auto options = sandbox.options({"launch", "--processes-per-node", "3", program});
+  options.environment["SUPERVISION_MARK"] = program;
+  Process process(HOOKLINE_BINARY, options);
+  for (const char* ready : {"ready0", "ready1", "ready2"}) ASSERT_TRUE(process.wait_for(ready));
+  const auto all = [&] { return testing::running_with("SUPERVISION_MARK=" + program); };
+  EXPECT_GE(all().size(), 11u);
+  for (const pid_t pid : all()) {
+    const std::string command = testing::read_file("/proc/" + std::to_string(pid) + "/cmdline");
+    if (command.find(program) != command.npos) kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+  const bool is_clean = eventually([&] { return all().empty(); });
+  EXPECT_TRUE(is_clean);
+  if (!is_clean)
+    for (const pid_t pid : all()) kill(pid, SIGKILL);
+}
+
 TEST(Supervision, GivesItsKeeperANameThatKillallDoesNotMeet) {
   const Sandbox sandbox;
   sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
@@ -270,6 +303,10 @@ TEST(Supervision, GivesItsKeeperANameThatKillallDoesNotMeet) {
   std::string name;
   std::getline(std::ifstream("/proc/" + std::to_string(keeper_of(process.pid())) + "/comm"), name);
   EXPECT_EQ(name, "hl-keeper");
+  const std::string command =
+      testing::read_file("/proc/" + std::to_string(keeper_of(process.pid())) + "/cmdline");
+  EXPECT_STREQ(command.c_str(), "hl-keeper");
+  EXPECT_EQ(command.find("train"), command.npos);
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
 }

@@ -174,6 +174,38 @@ TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
             "  its logs on node7: /runs/latest/1/");
 }
 
+TEST(FailureReport, ShowsTheStackOfASignalBehindItsReason) {
+  Failure failure{{1, Signalled{SIGSEGV}}, "node7", "/runs/latest/1", {}, {}, {}, {}, {}, {}};
+  failure.error = RankError{"the program used address 0x0, where there is no memory", "SIGSEGV", 12};
+  failure.stack_lines = {"in thread 7 'train', the innermost call first:",
+                         "  frame #0: f() (0x12 in /train)"};
+  EXPECT_EQ(failure_report(failure),
+            "rank 1 was killed by SIGSEGV (signal 11)\n"
+            "  its error at step 12:\n"
+            "    SIGSEGV: the program used address 0x0, where there is no memory\n"
+            "    in thread 7 'train', the innermost call first:\n"
+            "      frame #0: f() (0x12 in /train)\n"
+            "  it wrote nothing to standard error\n"
+            "  its logs on node7: /runs/latest/1/");
+}
+
+TEST(FailureReport, NamesRanksThatExitedWithZeroBefore) {
+  Failure failure{{0, Exited{1}}, "node7", "/runs/latest/0", {}, {}, {}, {}, {}, {}};
+  failure.finished_ranks = {{2, 3}, {4}};
+  const auto first_lines = [&] {
+    const std::string text = failure_report(failure);
+    return text.substr(0, text.find("\n  it wrote nothing"));
+  };
+  EXPECT_EQ(first_lines(),
+            "rank 0 exited with code 1\n"
+            "  rank 2 had exited with code 0 at step 3, rank 4 had exited with code 0 before");
+  failure.was_waiting = true;
+  EXPECT_EQ(
+      first_lines(),
+      "rank 0 exited with code 1, after rank 2 had exited with code 0 at step 3, rank 4 had exited with "
+      "code 0 while others were waiting in a collective");
+}
+
 TEST(FailureReport, SteersNoTerminal) {
   Failure failure{
       {1, Exited{7}}, "node\x1b[7m", "/runs/\u202e/1", {"\x1b]0;mine\x07", "\xff"}, {}, {}, {}, {}, {}};
@@ -201,9 +233,8 @@ TEST(FailureReport, ExplainsAKillFromOutside) {
   failure.memory_ran_out = true;
   EXPECT_EQ(report(), "rank 0 was killed by SIGKILL (signal 9); memory ran out, and the kernel chose it");
   failure.memory_ran_out = false;
-  EXPECT_EQ(
-      report(),
-      "rank 0 was killed by SIGKILL (signal 9); memory had not run out: another process sent the signal");
+  EXPECT_EQ(report(),
+            "rank 0 was killed by SIGKILL (signal 9); memory had not run out: a process sent the signal");
   failure.cause.outcome = Signalled{SIGSEGV, true};
   EXPECT_EQ(report(), "rank 0 was killed by SIGSEGV (signal 11, core dumped)");
 }

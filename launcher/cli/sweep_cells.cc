@@ -43,7 +43,9 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
     cell.problems = "it needs a GPU, and " + why_no_gpu() + "\n";
   if (!cell.problems.empty()) return cell;
   most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
-  uses_gpus_ = uses_gpus_ || needs_gpu || (config.launch.device != "cpu" && visible_gpus() > 0);
+  const NodeResources needed = resources_of(config.launch);
+  needed_.cpus = std::max(needed_.cpus, needed.cpus);
+  needed_.gpus = std::max(needed_.gpus, needed.gpus);
   for (const Diagnostic& each : resolution.diagnostics)
     if (each.message.ends_with(kNeverStarts)) cell.never_starts = each.message + ": " + each.note;
   for (const RankSetting& each : rank_settings(config)) keys_of_ranks_.insert(each.key);

@@ -9,6 +9,7 @@
 
 #include "config/resolve.h"
 #include "launcher/cli/catalog_of.h"
+#include "launcher/schedulers/sbatch_lines.h"
 #include "launcher/sweep/plan.h"
 
 namespace hookline {
@@ -22,9 +23,9 @@ class SweepCells {
   /// What a cell comes to, for plan_of.
   ResolvedCell cell(const Assignments& values);
 
-  /// Of the cells that can run.
+  /// Of the cells that can run: the most ranks of one, and what is enough for each.
   std::int64_t most_ranks() const { return most_ranks_; }
-  bool uses_gpus() const { return uses_gpus_; }
+  const NodeResources& needed() const { return needed_; }
   /// Keys that they set, and that only hookline's library in a rank can act on.
   const std::set<std::string>& keys_of_ranks() const { return keys_of_ranks_; }
 
@@ -36,7 +37,7 @@ class SweepCells {
   Sources base_;
   std::set<std::pair<std::string, std::string>> defaults_;
   std::int64_t most_ranks_ = 1;
-  bool uses_gpus_ = false;
+  NodeResources needed_;
   std::set<std::string> keys_of_ranks_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hooks/error.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
@@ -66,6 +67,7 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
   }
   if (!stopped_by && run.was_signalled()) stopped_by = wait_for_signal(signals, kSignalPatience);
   const auto result = stopped_by ? run.result_if_done() : run.result();
+  for (const std::string& warning : run.warnings()) log::warning(warning);
   if (!result) {
     log::info("stopped before the trial was done: it has no result");
     return 128 + *stopped_by;
@@ -87,6 +89,7 @@ int trial(const Arguments& arguments) {
                     "hookline trial hookline-sweeps/hooks/trials/0123456789ab");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("trial's folder", 1, 1);
+  expect_access(parser.plain()[0]);
   std::error_code none;  // a name that can't be looked at has no plan
   const fs::path folder = fs::absolute(parser.plain()[0], none);
   if (!fs::exists(folder / kPlanFile, none)) {

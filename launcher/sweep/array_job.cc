@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/replace_file.h"
+#include "hooks/bounded_json.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
@@ -34,17 +36,25 @@ std::string log_pattern(const fs::path& folder) {
   return text + "/%A_%a.log";
 }
 
+int number_of(const std::string& element) {
+  int number = 0;
+  const auto [end, problem] = std::from_chars(element.data(), element.data() + element.size(), number);
+  if (problem != std::errc() || end != element.data() + element.size() || number < 1)
+    throw Error("'" + element + "' is no element of an array job, which are counted from 1");
+  return number;
+}
+
 ArrayJob job_in(const fs::path& file) {
   try {
     InputFile in(file, kLargestRecordBytes);
     const std::string text = in.read_all();
     if (in.problem() != FileProblem::none) throw Error(in.why());
-    const Json json = Json::parse(text);
+    const Json json = read_json<Json>(text);
     ArrayJob job;
     job.number = json.at("job").get<std::string>();
     job.stem = file.parent_path() / file.stem();
     for (const auto& [element, id] : json.at("elements").items())
-      job.elements[std::stoi(element)] = id.get<std::string>();
+      job.elements[number_of(element)] = id.get<std::string>();
     return job;
   } catch (const std::exception& error) {  // of JSON too
     throw Error("'" + file.string() + "', which says what trials a job of Slurm's has, can't be used: " +
@@ -67,21 +77,20 @@ fs::path stem_now(const fs::path& folder) {
 }
 
 std::string array_script(const ArrayRequest& request, const fs::path& stem, std::size_t count) {
-  std::string array = "1-" + std::to_string(count), arguments;
+  std::string array = "1-" + std::to_string(count);
   if (request.most_at_once) array += "%" + std::to_string(*request.most_at_once);
-  for (const std::string& argument : request.scheduler_arguments)
-    arguments += (arguments.empty() ? "" : "\n") + ("#SBATCH " + argument);
+  const SbatchLines lines = sbatch_lines(request.needed, request.scheduler_arguments);
   const fs::path folder = stem.parent_path();
-  return fill(request.template_text,
-              {{"name", request.name},
-               {"array", array},
-               {"cpus", std::to_string(request.cpus)},
-               {"gpus", request.gpus == 0 ? "" : "#SBATCH --gres=gpu:" + std::to_string(request.gpus)},
-               {"log", shell_word(log_pattern(folder))},
-               {"scheduler_arguments", arguments},
-               {"command", shell_line({request.hookline.string(), "trial"})},
-               {"trials", shell_word((folder.parent_path() / "trials").string())},
-               {"list", shell_word(with(stem, ".trials").string())}});
+  return fill(request.template_text, {{"name", request.name},
+                                      {"array", array},
+                                      {"cpus", std::to_string(request.needed.cpus)},
+                                      {"cpus_line", lines.cpus},
+                                      {"gpus", lines.gpus},
+                                      {"log", shell_word(log_pattern(folder))},
+                                      {"scheduler_arguments", lines.arguments},
+                                      {"command", shell_line({request.hookline.string(), "trial"})},
+                                      {"trials", shell_word((folder.parent_path() / "trials").string())},
+                                      {"list", shell_word(with(stem, ".trials").string())}});
 }
 
 ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,

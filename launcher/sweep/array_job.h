@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/schedulers/sbatch_lines.h"
 #include "launcher/supervise/signals.h"
 
 namespace hookline {
@@ -15,7 +16,7 @@ namespace hookline {
 /// What is asked of Slurm for each element.
 struct ArrayRequest {
   std::string name;  // of the job
-  std::int64_t cpus = 1, gpus = 0;
+  NodeResources needed;
   std::optional<std::int64_t> most_at_once;      // elements; none: as many as Slurm likes
   std::vector<std::string> scheduler_arguments;  // of sbatch
   std::string template_text;

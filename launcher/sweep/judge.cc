@@ -49,10 +49,12 @@ void judge(const MetricsFile& metrics, const Yardstick& by, TrialResult& result)
   if (by.metric.empty()) return;
   if (points.empty()) {
     std::string names;
+    const std::string loss = metrics.loss();
     for (const std::string& each : metrics.names()) names += (names.empty() ? "" : ", ") + each;
     result.status = TrialStatus::failed;
     result.reason = shortened_reason("it never logged '" + by.metric + "'; " +
-                                     (names.empty() ? "it logged no metric" : "it logged " + names));
+                                     (names.empty() ? "it logged no metric" : "it logged " + names) +
+                                     (loss.empty() ? "" : "; " + loss));
   } else if (!std::isfinite(points.back().value)) {
     result.status = TrialStatus::failed;
     result.reason = not_a_number(by, points);

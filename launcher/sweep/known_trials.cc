@@ -24,6 +24,7 @@ bool take_in_result(const fs::path& folder, const Yardstick& by, Trial& trial, S
   if (is_other) {  // the sweep has another metric than it had
     MetricsFile metrics(metrics_of(own), by.metric);
     metrics.finish();
+    if (const std::string loss = metrics.loss(); !loss.empty()) log::warning(loss);
     judge(metrics, by, result);
   }
   if (is_other || !is_known) state.end(trial.planned.id, result);

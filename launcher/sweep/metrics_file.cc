@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "config/run_files.h"
+#include "hooks/bounded_json.h"
+#include "hooks/folder_access.h"
 #include "hooks/regular_file.h"
 #include "launcher/supervise/run_folder.h"
 
 namespace hookline {
 namespace {
-
-constexpr std::size_t kLongestLine = 1 << 20;
 
 /// How long the number at the start of `text` is, if it is too large for one; else 0.
 std::size_t length_of_overflow(std::string_view text) {
@@ -66,10 +66,22 @@ std::string without_infinities(const std::string& line) {
 
 std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
   using Json = nlohmann::json;
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) json = Json::parse(without_infinities(line), nullptr, /*allow_exceptions=*/false);
+  Json json = json_or_discarded<Json>(line);
+  if (json.is_discarded()) json = json_or_discarded<Json>(without_infinities(line));
   if (!json.is_object()) return std::nullopt;
   return json;
+}
+
+std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file) {
+  const std::string skipped = lines.skipped_text(file);
+  const bool is_one = lines.skipped().count == 1;
+  return skipped.empty() ? "" : skipped + (is_one ? ": what it logs is lost" : ": what they log is lost");
+}
+
+std::string unread_text(const InputFile& file, const std::filesystem::path& name) {
+  if (file.problem() == FileProblem::none || file.problem() == FileProblem::missing) return "";
+  const auto access = find_access_problem(name);
+  return access ? access->what : "'" + name.string() + "' can't be read: " + file.why();
 }
 
 std::int64_t step_of(const nlohmann::json& line, std::int64_t lines) {
@@ -105,29 +117,23 @@ MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
 
 void MetricsFile::read_on() {
   InputFile in(file_);
+  unread_ = unread_text(in, file_);
   if (!in || !in.seekg(static_cast<std::streamoff>(read_))) return;
   std::array<char, 1 << 16> block;
   while (in.read(block.data(), block.size()), in.gcount() > 0) {
     repeated_.look();
-    std::uintmax_t next = read_;
     read_ += static_cast<std::uintmax_t>(in.gcount());
-    for (const char c : std::string_view(block.data(), static_cast<std::size_t>(in.gcount()))) {
-      ++next;
-      if (c == '\n') {
-        take(rest_, rest_begin_);
-        rest_.clear();
-        rest_begin_ = next;
-      } else if (rest_.size() < kLongestLine) {
-        rest_ += c;
-      }
-    }
+    lines_of_file_.feed({block.data(), static_cast<std::size_t>(in.gcount())},
+                        [this](const std::string& line, std::uint64_t offset) { take(line, offset); });
   }
 }
 
 void MetricsFile::finish() {
   read_on();
-  if (!rest_.empty()) take(std::exchange(rest_, ""), rest_begin_);
+  lines_of_file_.finish([this](const std::string& line, std::uint64_t offset) { take(line, offset); });
 }
+
+std::string MetricsFile::loss() const { return unread_.empty() ? loss_text(lines_of_file_, file_) : unread_; }
 
 void MetricsFile::take(const std::string& line, std::uintmax_t offset) {
   const std::optional<nlohmann::json> json = read_metrics_line(line);

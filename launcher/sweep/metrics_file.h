@@ -1,6 +1,7 @@
 // The metrics that a run logs: one JSON object a line, such as {"step": 10, "loss": 0.31}.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,10 +11,23 @@
 #include <string>
 #include <vector>
 
+#include "hooks/bounded_lines.h"
+#include "hooks/regular_file.h"
+
 namespace hookline {
+
+/// Longer lines are skipped.
+inline constexpr std::size_t kLongestMetricsLine = 1 << 20;
 
 /// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no object.
 std::optional<nlohmann::json> read_metrics_line(const std::string& line);
+
+/// "line 3 of 'FILE' is longer than 1.0 MiB: what it logs is lost"; empty if no line was skipped.
+std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file);
+
+/// Why a file that is there can't be read, naming it or the folder that keeps it from being reached; empty if it is open, or
+/// not there.
+std::string unread_text(const InputFile& file, const std::filesystem::path& name);
 
 /// The step of a line, or `lines`, how many came before it, if it has none.
 std::int64_t step_of(const nlohmann::json& line, std::int64_t lines);
@@ -60,6 +74,8 @@ class MetricsFile {
   std::optional<std::int64_t> step() const { return step_; }
   /// Every name that had a number so far.
   const std::set<std::string>& names() const { return names_; }
+  /// Of its lines so far, as loss_text has it, or why the file can't be read.
+  std::string loss() const;
 
  private:
   void take(const std::string& line, std::uintmax_t offset);
@@ -67,8 +83,8 @@ class MetricsFile {
   std::filesystem::path file_;
   std::string metric_;
   std::uintmax_t read_ = 0;
-  std::string rest_;
-  std::uintmax_t rest_begin_ = 0;  // in bytes
+  std::string unread_;  // why it could not be read the last time; empty if it could, or is not there
+  BoundedLines lines_of_file_{kLongestMetricsLine};
   RepeatedSteps repeated_;
   std::int64_t lines_ = 0;
   std::optional<std::int64_t> step_;

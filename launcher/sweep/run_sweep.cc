@@ -63,6 +63,7 @@ class Sweep {
       if (trial.result.status == TrialStatus::waiting || !run_.settings.stops_early()) continue;
       MetricsFile metrics(metrics_of(folder_of(trial)), run_.settings.metric);
       metrics.finish();
+      if (const std::string loss = metrics.loss(); !loss.empty()) log::warning(loss);
       remember(trial.result.status, metrics.points());
     }
   }
@@ -191,6 +192,10 @@ class Sweep {
     state_.end(trial.planned.id, result);
     if (run_.settings.stops_early()) remember(result.status, each.trial->metrics().points());
     places_[each.place] = false;
+    for (const std::string& warning : each.trial->warnings()) {
+      line_.erase();
+      log::warning(short_name(trial, run_.same) + ": " + warning);
+    }
     line_.tell(line_of(trial, ended(), trials_.size(), run_.settings.metric, run_.same));
   }
 

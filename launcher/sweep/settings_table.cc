@@ -6,6 +6,7 @@
 
 #include "config/collect.h"
 #include "config/run_files.h"
+#include "hooks/folder_access.h"
 #include "hooks/suggest.h"
 #include "launcher/sweep/command_line.h"
 
@@ -59,7 +60,10 @@ void SettingsTable::expect_program(const TomlNode& node) {
 void SettingsTable::expect_config(const TomlNode& node) {
   const std::filesystem::path config = folder_ / settings_.config;
   std::error_code failure;
-  if (!settings_.config.empty() && !std::filesystem::exists(config, failure))
+  if (settings_.config.empty()) return;
+  if (const auto access = find_access_problem(config))
+    error(node.place, access->what, access->advice);
+  else if (!std::filesystem::exists(config, failure))
     error(node.place, "there is no config '" + config.string() + "'",
           "a relative path begins in the folder of the sweep file");
 }

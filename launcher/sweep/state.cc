@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,10 @@
 
 #include "hooks/error.h"
 #include "launcher/supervise/file_url.h"
+#include "launcher/sweep/database/check.h"
+#include "launcher/sweep/database/salvage.h"
+#include "launcher/sweep/database/seal.h"
+#include "launcher/sweep/database/tables.h"
 
 namespace hookline {
 namespace {
@@ -16,19 +21,23 @@ namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 2;
-constexpr int kWithoutFacts = 1;
 constexpr int kFormer = -1;          // the position of a trial of a former plan
 constexpr int kPatienceMs = 10'000;  // for a reader, such as a report that is being made
 
-constexpr const char* kTables =
-    "CREATE TABLE trials ("
-    "  id TEXT PRIMARY KEY, position INTEGER NOT NULL,"  // -1: of a former plan
-    "  key_values TEXT NOT NULL, program TEXT NOT NULL, repeat INTEGER NOT NULL, is_baseline INTEGER NOT "
-    "NULL,"
-    "  status TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL, metric REAL, step INTEGER,"
-    "  measures TEXT NOT NULL, metric_name TEXT NOT NULL, ran_well INTEGER NOT NULL)";
-constexpr const char* kFactsTable = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
+constexpr const char* kRepairIt =
+    "; run the sweep with --repair: it keeps a copy of the file and every row that is sound, and runs the "
+    "other "
+    "trials again";
+constexpr const char* kBeginAnew =
+    "; move its folder aside, where all that trials have logged stays in trials/, and begin the sweep anew";
+constexpr const char* kBringItBack =
+    "; put the file back, or run the sweep with --repair: it makes a new one, runs the trials again, and "
+    "keeps "
+    "what they have left, as trials/ID.1";
+constexpr const char* kMoveItAside = "; move it aside, and put the sweep's own file back if there was one";
+constexpr const char* kAfterFailedRepair =
+    "; remove what stands in its way and repair again, or move the folder aside, where all that trials have "
+    "logged stays in trials/, and begin the sweep anew";
 constexpr const char* kFile = "state.sqlite";
 constexpr const char* kBegan = "began";
 constexpr const char* kSame = "same";
@@ -86,29 +95,43 @@ std::string name_of(TrialStatus status) {
 
 struct SweepState::Rows {
   explicit Rows(const fs::path& file)
-      : database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
-    database.exec("PRAGMA journal_mode = WAL");
-    database.exec("PRAGMA synchronous = FULL");
-    const int format = format_of(database);
-    if (format == kFormat) return;
+      : is_new(!is_there(file)),
+        database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
+    // A log that lies there goes into the file when it is closed: not into one that is damaged.
+    keep_log_at_close(true);
+    const int format = is_new ? kEmptyFormat : checked_format(database, file.parent_path());
+    if (sqlite3_db_readonly(database.getHandle(), "main") == 1 && access(file.c_str(), W_OK) == 0)
+      throw DamagedDatabase("SQLite won't write it: its header is not as it was written", true);
+    keep_log_at_close(false);
+    for (const char* pragma : {"journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"})
+      database.exec(std::string("PRAGMA ") + pragma);
+    if (format == kSweepFormat) return;
     SQLite::Transaction whole(database);
-    if (format == 0) database.exec(kTables);
-    database.exec(kFactsTable);
-    database.exec("PRAGMA user_version = " + std::to_string(kFormat));
+    if (format == kEmptyFormat)
+      create_tables(database);
+    else
+      upgrade_tables(database, format);
+    seal_all(database);
     whole.commit();
   }
 
-  /// 0: there is nothing in it. Throws Error for one that is of another version.
-  static int format_of(SQLite::Database& database) {
-    const int format = database.execAndGet("PRAGMA user_version").getInt();
-    if (format != 0 && format != kWithoutFacts && format != kFormat)
-      throw Error("it was written by another version of hookline (format " + std::to_string(format) + ")");
-    return format;
+  /// Leaves nothing in the log, also while a report reads.
+  ~Rows() {
+    try {
+      database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch (const SQLite::Exception&) {  // what is in the log stays there, and is read with the file
+    }
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+
+  void keep_log_at_close(bool keep) {
+    sqlite3_db_config(database.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep ? 1 : 0, nullptr);
   }
 
   static void keep(SQLite::Database& database, const SweepFacts& facts) {
-    SQLite::Statement put(database, "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)");
-    SQLite::Statement add(database, "INSERT OR IGNORE INTO facts (name, value) VALUES (?, ?)");
+    SQLite::Statement put(database, "INSERT OR REPLACE INTO facts (name, value, checksum) VALUES (?, ?, '')");
+    SQLite::Statement add(database, "INSERT OR IGNORE INTO facts (name, value, checksum) VALUES (?, ?, '')");
     const auto keep_as = [](SQLite::Statement& row, const char* name, const std::string& value) {
       row.reset();
       row.bind(1, name);
@@ -157,11 +180,11 @@ struct SweepState::Rows {
     return trials;
   }
 
-  static SweepRecord record_in(SQLite::Database& database) {
+  static SweepRecord record_in(SQLite::Database& database, const fs::path& folder) {
     const SQLite::Transaction one_moment(database);
-    const int format = format_of(database);
-    if (format == 0) return {};
-    return {format == kWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
+    const int format = checked_format(database, folder);
+    if (format == kEmptyFormat) return {};
+    return {format == kFormatWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
   }
 
   /// Was SQLite to make or change a file where it may not?
@@ -171,11 +194,25 @@ struct SweepState::Rows {
            (of_sqlite->getErrorCode() == SQLITE_CANTOPEN || of_sqlite->getErrorCode() == SQLITE_READONLY);
   }
 
-  /// Otherwise it is the machine's trouble, such as a full disk, after which the state is as it was.
-  static bool is_damage(const std::exception& error) {
-    const auto* of_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
-    return !of_sqlite || of_sqlite->getErrorCode() == SQLITE_NOTADB ||
-           of_sqlite->getErrorCode() == SQLITE_CORRUPT || of_sqlite->getErrorCode() == SQLITE_ERROR;
+  static bool may_not_read(const fs::path& file) {
+    return access(file.c_str(), R_OK) != 0 && errno == EACCES;
+  }
+
+  [[noreturn]] static void fail(const fs::path& file, bool is_damaged, const std::string& what,
+                                const std::string& advice) {
+    throw Error("the state of the sweep, '" + file.string() + "', " +
+                (is_damaged ? "is damaged: " : "can't be used: ") + what + advice);
+  }
+
+  /// Puts the sound rows of a damaged database in its place. What fails is no reason to try the same again.
+  static Salvage repaired(const fs::path& file, const std::string& damage, std::unique_ptr<Rows>& rows) {
+    try {
+      Salvage salvaged = salvage(file);
+      rows = std::make_unique<Rows>(file);
+      return salvaged;
+    } catch (const std::exception& error) {
+      fail(file, true, damage + "; the repair has failed: " + error.what(), kAfterFailedRepair);
+    }
   }
 
   /// Calls `act`, and names the file in what goes wrong.
@@ -183,20 +220,48 @@ struct SweepState::Rows {
   static auto named(const fs::path& file, const Act& act) {
     try {
       return act();
-    } catch (const std::exception& error) {  // of SQLite, or of what it holds
-      throw Error("the state of the sweep, '" + file.string() + "', can't be used: " + error.what() +
-                  (is_damage(error)
-                       ? "; move its folder aside, where all that trials have logged stays in trials/, "
-                         "and begin the sweep anew"
-                       : ""));
+    } catch (const MissingDatabase&) {
+      throw Error("the state of the sweep, '" + file.string() + "', is missing, though '" +
+                  (file.parent_path() / "trials").string() + "' has trials" + kBringItBack);
+    } catch (const DamagedDatabase& error) {
+      fail(file, true, error.what(), error.has_checksums() ? kRepairIt : kBeginAnew);
+    } catch (const NoDatabaseFile& error) {
+      fail(file, false, error.what(), kMoveItAside);
+    } catch (const SQLite::Exception& error) {  // else it is the machine's trouble, such as a full disk
+      if (may_not_read(file))
+        fail(file, false, "this user may not read it",
+             "; ask its owner for access (chmod a+r), or run as its owner");
+      fail(file, is_damage(error), error.what(), is_damage(error) ? kRepairIt : "");
+    } catch (const std::exception& error) {  // of what it holds
+      fail(file, false, error.what(), kBeginAnew);
     }
   }
 
+  /// What is damaged, if rows that are sound can be told from others; empty if nothing is.
+  static std::string damage_in(const fs::path& file) {
+    try {
+      const Rows sound(file);
+      return "";
+    } catch (const DamagedDatabase& error) {
+      if (!error.has_checksums()) throw;
+      return error.what();
+    }
+  }
+
+  const bool is_new;
   SQLite::Database database;
 };
 
-SweepState::SweepState(const fs::path& folder) : lock_(folder, "the sweep's folder"), file_(folder / kFile) {
-  Rows::named(file_, [&] { rows_ = std::make_unique<Rows>(file_); });
+SweepState::SweepState(const fs::path& folder, OnDamage on_damage)
+    : lock_(folder, "the sweep's folder"), file_(folder / kFile) {
+  const std::string damage =
+      on_damage == OnDamage::repair ? Rows::named(file_, [&] { return Rows::damage_in(file_); }) : "";
+  if (damage.empty()) {
+    Rows::named(file_, [&] { rows_ = std::make_unique<Rows>(file_); });
+    return;
+  }
+  Salvage salvaged = Rows::repaired(file_, damage, rows_);
+  repair_ = {damage, std::move(salvaged.kept), std::move(salvaged.ids)};
 }
 
 SweepState::~SweepState() = default;
@@ -216,7 +281,8 @@ PlanChange SweepState::take(const SweepPlan& plan, const SweepFacts& facts) {
     SQLite::Statement add(
         database,
         "INSERT INTO trials (position, key_values, program, repeat, is_baseline, id, status, reason, "
-        "seconds, measures, metric_name, ran_well) VALUES (?, ?, ?, ?, ?, ?, 'waiting', '', 0, '{}', '', 0)");
+        "seconds, measures, metric_name, ran_well, checksum) "
+        "VALUES (?, ?, ?, ?, ?, ?, 'waiting', '', 0, '{}', '', 0, '')");
     for (std::size_t i = 0; i < plan.trials.size(); ++i) {
       const PlannedTrial& trial = plan.trials[i];
       was_there.reset();
@@ -236,6 +302,7 @@ PlanChange SweepState::take(const SweepPlan& plan, const SweepFacts& facts) {
     change.dropped =
         static_cast<std::size_t>(database.exec("UPDATE trials SET position = -1 WHERE position = -2"));
     Rows::keep(database, facts);
+    seal_all(database);
     whole.commit();
     return change;
   });
@@ -247,28 +314,32 @@ std::vector<Trial> SweepState::trials() const {
 
 void SweepState::begin(const std::string& id) {
   Rows::named(file_, [&] {
-    SQLite::Statement row(rows_->database, "UPDATE trials SET status = 'running' WHERE id = ?");
-    row.bind(1, id);
-    row.exec();
+    change_trial(rows_->database, id, [&] {
+      SQLite::Statement row(rows_->database, "UPDATE trials SET status = 'running' WHERE id = ?");
+      row.bind(1, id);
+      row.exec();
+    });
   });
 }
 
 void SweepState::end(const std::string& id, const TrialResult& result) {
   Rows::named(file_, [&] {
-    SQLite::Statement row(
-        rows_->database,
-        "UPDATE trials SET status = ?, reason = ?, seconds = ?, metric = ?, step = ?, measures = ?, "
-        "metric_name = ?, ran_well = ? WHERE id = ?");
-    row.bind(1, name_of(result.status));
-    row.bind(2, result.reason);
-    row.bind(3, result.seconds);
-    if (result.metric) row.bind(4, *result.metric);
-    if (result.step) row.bind(5, *result.step);
-    row.bind(6, result.measures);
-    row.bind(7, result.judged_by);
-    row.bind(8, result.ran_well ? 1 : 0);
-    row.bind(9, id);
-    row.exec();
+    change_trial(rows_->database, id, [&] {
+      SQLite::Statement row(
+          rows_->database,
+          "UPDATE trials SET status = ?, reason = ?, seconds = ?, metric = ?, step = ?, measures = ?, "
+          "metric_name = ?, ran_well = ? WHERE id = ?");
+      row.bind(1, name_of(result.status));
+      row.bind(2, result.reason);
+      row.bind(3, result.seconds);
+      if (result.metric) row.bind(4, *result.metric);
+      if (result.step) row.bind(5, *result.step);
+      row.bind(6, result.measures);
+      row.bind(7, result.judged_by);
+      row.bind(8, result.ran_well ? 1 : 0);
+      row.bind(9, id);
+      row.exec();
+    });
   });
 }
 
@@ -278,21 +349,24 @@ void SweepState::reset(const std::string& id) {
   end(id, none);
 }
 
-bool SweepRecord::is_in(const fs::path& folder) { return fs::exists(folder / kFile); }
+bool SweepRecord::is_in(const fs::path& folder) {
+  const fs::path file = folder / kFile;
+  return SweepState::Rows::named(file, [&] { return is_there(file); });
+}
 
 SweepRecord SweepRecord::read(const fs::path& folder) {
   const fs::path file = folder / kFile;
-  if (!is_in(folder))
+  if (!fs::exists(file))
     throw Error("'" + folder.string() + "' is no folder of a sweep's results: it has no " + kFile);
   return SweepState::Rows::named(file, [&] {
-    while (true) {
+    while (is_there(file)) {
       const OnDisk before = on_disk(file);
       // Where nothing is in the log the file is all there is: read as what nobody changes it needs no files of SQLite's
       // beside it, which a folder that can only be read doesn't take, and elsewhere would stay there.
       const char* const how = before.has_log ? "" : "?immutable=1";
       SQLite::Database database(file_url(file) + how, SQLite::OPEN_READONLY | SQLite::OPEN_URI, kPatienceMs);
       try {
-        SweepRecord record = SweepState::Rows::record_in(database);
+        SweepRecord record = SweepState::Rows::record_in(database, folder);
         if (before.has_log || on_disk(file) == before) return record;
       } catch (const std::exception& error) {
         if (on_disk(file) != before) continue;  // a sweep has begun or ended meanwhile
@@ -303,6 +377,7 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
                                 SQLITE_READONLY);
       }
     }
+    throw Error("it has vanished as it was read");
   });
 }
 

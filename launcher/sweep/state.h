@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,14 +66,30 @@ struct PlanChange {
   bool is_first = false;
 };
 
+/// What becomes of a state that is damaged.
+enum class OnDamage {
+  refuse,
+  repair,  // every row that is sound is kept, and the damaged file as a copy
+};
+
+/// What a repair has done.
+struct Repair {
+  std::string damage;          // what was damaged, for people
+  std::filesystem::path kept;  // the copy of the damaged file; empty if there was none
+  std::set<std::string> ids;   // of the trials whose rows were sound
+};
+
 /// The state in a folder, which one process has at a time. Every change is on the disk when a call returns. Throws Error,
-/// naming the folder, if it is another's, is no sweep's, or can't be read or written.
+/// naming the file, if it is another's, is no sweep's, is damaged, or can't be read or written.
 class SweepState {
  public:
-  explicit SweepState(const std::filesystem::path& folder);
+  explicit SweepState(const std::filesystem::path& folder, OnDamage on_damage = OnDamage::refuse);
   ~SweepState();
   SweepState(const SweepState&) = delete;
   SweepState& operator=(const SweepState&) = delete;
+
+  /// Nothing if there was no damage.
+  const std::optional<Repair>& repair() const { return repair_; }
 
   /// From now on these are the trials. What is known of those that were there stays; one that was begun waits again. Of the
   /// facts `began` is kept from the first time.
@@ -91,6 +108,7 @@ class SweepState {
   struct Rows;
   FolderLock lock_;
   std::filesystem::path file_;
+  std::optional<Repair> repair_;
   std::unique_ptr<Rows> rows_;
 };
 
@@ -99,9 +117,10 @@ struct SweepRecord {
   SweepFacts facts;
   std::vector<Trial> trials;  // of the plan, in its order
 
+  /// Throws Error if it is missing, though trials have run, and if something else has its name.
   static bool is_in(const std::filesystem::path& folder);
   /// Of a folder that can only be read too, and without a trace in it unless a sweep is running there or was killed. Throws
-  /// Error, naming the folder, if there is no sweep's state in it, or it can't be read.
+  /// Error, naming the file, if there is no sweep's state in it, or it is damaged or can't be read.
   static SweepRecord read(const std::filesystem::path& folder);
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "hooks/bounded_json.h"
 #include "hooks/printable.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/status_line.h"
@@ -76,7 +77,7 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
       row.best_id = trial.planned.id;
     }
   }
-  const auto measures = nlohmann::json::parse(result.measures, nullptr, /*allow_exceptions=*/false);
+  const auto measures = json_or_discarded<nlohmann::json>(result.measures);
   const auto measure = [&](const char* name) -> std::optional<double> {
     const auto found = measures.is_object() ? measures.find(name) : measures.end();
     return found != measures.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;

@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "config/run_files.h"
+#include "hooks/bounded_json.h"
+#include "hooks/bounded_lines.h"
 #include "hooks/error.h"
 #include "hooks/regular_file.h"
 #include "launcher/supervise/child.h"
@@ -30,7 +32,8 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
 constexpr std::uint64_t kLargestSummaryBytes = 16 << 20;
-constexpr Seconds kFolderPatience{10};  // for what a trial that was killed still writes
+constexpr std::size_t kLongestLogLine = 1 << 20;  // that may be the launcher's last error
+constexpr Seconds kFolderPatience{10};            // for what a trial that was killed still writes
 
 /// Variables that would put values over the trial's config once more.
 bool is_of_config(const std::string& variable) {
@@ -43,9 +46,28 @@ std::string last_error_in(const fs::path& log) {
   constexpr std::string_view kError = "hookline: error: ";
   InputFile in(log);
   std::string found;
-  for (std::string line; std::getline(in, line);)
+  BoundedLines lines(kLongestLogLine);
+  read_lines(in, lines, [&](const std::string& line, std::uint64_t) {
     if (line.starts_with(kError)) found = line.substr(kError.size());
+  });
   return shortened_reason(found);
+}
+
+/// Nothing if there is no such file: a program need not leave one. Throws Error.
+std::optional<std::string> measures_in(const fs::path& summary) {
+  InputFile in(summary, kLargestSummaryBytes);
+  const std::string text = in.read_all();
+  if (in.problem() == FileProblem::missing) return std::nullopt;
+  const std::string name = "'" + summary.string() + "' can't be read: ";
+  if (in.problem() != FileProblem::none) throw Error(name + in.why());
+  try {
+    const auto measures = read_json<nlohmann::json>(text);
+    if (!measures.is_object()) throw JsonError("it is no JSON object");
+    // What a program has written may hold bytes that are no text.
+    return measures.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  } catch (const JsonError& problem) {
+    throw Error(name + problem.what());
+  }
 }
 
 ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const TrialPlace& place) {
@@ -194,13 +216,15 @@ TrialResult TrialRun::result() {
   // From its start: it may have been written anew.
   metrics_ = MetricsFile(metrics_of(folder_.path()), spec_.by.metric);
   metrics_.finish();
+  warnings_.clear();
+  if (const std::string loss = metrics_.loss(); !loss.empty()) warnings_.push_back(loss);
   TrialResult result;
   result.seconds = Seconds(Clock::now() - start_).count();
   result.step = metrics_.step();
-  InputFile summary(run_of(folder_.path()) / kRunSummary, kLargestSummaryBytes);
-  if (summary) {
-    const auto measures = nlohmann::json::parse(summary.read_all(), nullptr, /*allow_exceptions=*/false);
-    if (measures.is_object()) result.measures = measures.dump();
+  try {
+    if (const auto measures = measures_in(run_of(folder_.path()) / kRunSummary)) result.measures = *measures;
+  } catch (const Error& problem) {
+    warnings_.push_back(problem.what() + std::string(": the trial's measures are missing from the results"));
   }
   const Outcome outcome = outcome_of(*wait_status_);
   result.judged_by = spec_.by.name();

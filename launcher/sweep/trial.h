@@ -92,6 +92,8 @@ class TrialRun {
   std::optional<TrialResult> result_if_done();
   /// Of one that has ended, whatever ended it.
   TrialResult result();
+  /// What could not be read for its result.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   void end_within_grace(int signal);
@@ -106,6 +108,7 @@ class TrialRun {
   std::string reason_, judged_by_;
   std::optional<Clock::time_point> killed_at_;
   std::optional<int> wait_status_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace hookline

@@ -5,6 +5,7 @@
 #include "checkpoint/folder_lock.h"
 #include "checkpoint/replace_file.h"
 #include "config/source_text.h"
+#include "hooks/bounded_json.h"
 #include "hooks/error.h"
 #include "hooks/regular_file.h"
 
@@ -30,7 +31,7 @@ Json parsed(const fs::path& file) {
   InputFile in(file, kLargestBytes);
   const std::string text = in.read_all();
   if (in.problem() != FileProblem::none) throw Error(in.why());
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = json_or_discarded<Json>(text);
   if (!json.is_object()) throw Error("it is no JSON object");
   if (json.value("format", 0) != kFormat) throw Error("it was written by another version of hookline");
   return json;

@@ -376,6 +376,15 @@ TEST_F(SweepOnSlurm, TellsWhatSlurmRefuses) {
   EXPECT_EQ(sweep().exit_code, 0) << "what was refused is not taken for queued";
 }
 
+TEST_F(SweepOnSlurm, AsksForACoreForEachThreadOfARank) {
+  sandbox_.folder.write("s.toml", kHead + "[fixed]\nlaunch.omp_num_threads = 2\n[grid]\nargs.a = [1]\n");
+  const ProcessResult refused = sweep();  // the cluster's nodes have one core each
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("Requested node configuration is not available"));
+  const ProcessResult result = sweep({"--scheduler-arg", "--cpus-per-task=1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 struct SweepJob : ::testing::Test {
   SweepJob() {
     sandbox.script("train", kTrain);
@@ -434,6 +443,18 @@ TEST_F(SweepJob, IsPrinted) {
   // The GPUs need not be where the job is submitted.
   EXPECT_EQ(line_of("[fixed]\nlaunch.device = \"cuda\"\nlaunch.processes_per_node = 4", "gres"),
             "gres=gpu:4");
+  EXPECT_EQ(line_of("[fixed]\nlaunch.processes_per_node = 4\nlaunch.omp_num_threads = 3", "cpus"),
+            "cpus-per-task=12");
+  sandbox.folder.write("s.toml", kHead +
+                                     "[fixed]\nlaunch.device = \"cuda\"\nlaunch.processes_per_node = 4\n"
+                                     "[grid]\nargs.a = [1]\n");
+  EXPECT_THAT(
+      sweep({"--scheduler", "slurm", "--print", "--scheduler-arg=--gpus=a100:4", "--scheduler-arg=-c 8"}).out,
+      AllOf(HasSubstr("\n#SBATCH --gpus=a100:4\n#SBATCH -c 8\n"), Not(HasSubstr("--gres")),
+            Not(HasSubstr("--cpus-per-task"))));
+  EXPECT_THAT(sweep({"--scheduler", "slurm", "--print", "--scheduler-arg=--gres=tmp:1G"}).err,
+              HasSubstr("hookline: warning: the job asks Slurm for no GPU, though its ranks use 4 on a node: "
+                        "'--gres=tmp:1G' takes the place of --gres=gpu:4; add gpu:4 to it\n"));
 
   sandbox.folder.write("s.toml", kHead + "[grid]\nargs.a = [1, 2, 3]\n");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
@@ -483,6 +504,17 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
                        "' would number other trials than the sweep's: it has one element for each");
+  const auto of_layout = [](const std::string& word, const std::string& what) {
+    return "--scheduler-arg '" + word + "' asks for " + what +
+           ", and a trial is one task on one node, which starts its ranks: leave it out; "
+           "launch.processes_per_node in the sweep file says how many they are";
+  };
+  for (const std::string nodes : {"--nodes=2", "-N2"})
+    expect_refused({"--scheduler", "slurm", "--scheduler-arg", nodes}, of_layout(nodes, "nodes"));
+  expect_refused({"--scheduler", "slurm", "--scheduler-arg", "--mem=1G --ntasks 4"},
+                 of_layout("--ntasks", "tasks"));
+  for (const std::string one : {"--nodes=1", "-N 1", "--ntasks=1"})
+    EXPECT_EQ(sweep({"--scheduler", "slurm", "--print", "--scheduler-arg=" + one}).exit_code, 0) << one;
   expect_refused(
       {"--scheduler", "slurm", "--scheduler-arg", "--clusters=other"},
       "--scheduler-arg '--clusters=other' leads to another cluster, whose queue is not asked: submit "
@@ -503,7 +535,7 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
     const ProcessResult result = sweep(arguments);
     EXPECT_THAT(result.err,
                 HasSubstr("hookline: error: the template 'mine', line 1: there is no ${nodes}; known are "
-                          "${array}, ${command}, ${cpus}, ${gpus}, ${list}, ${log}, ${name}, "
+                          "${array}, ${command}, ${cpus}, ${cpus_line}, ${gpus}, ${list}, ${log}, ${name}, "
                           "${scheduler_arguments}, ${trials}\n"));
     EXPECT_EQ(result.exit_code, 2);
   }

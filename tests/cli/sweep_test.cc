@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "run_hookline.h"
+#include "support/sanitized.h"
 #include "support/terminal.h"
 #include "sweep_rows.h"
 
@@ -116,7 +117,8 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % (1000 * milliseconds)));
   };
   std::size_t kills = 0, starts = 0;
-  for (; kills < 50; ++kills) {
+  constexpr std::size_t kKills = testing::kSanitized ? 15 : 50;
+  for (; kills < kKills; ++kills) {
     Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml", "--json"}));
     if (kills % 2) {  // when a trial has begun, however slow the machine is
       ASSERT_TRUE(testing::eventually(
@@ -128,6 +130,9 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
     sweep.signal(SIGKILL);
     sweep.wait();
     if (sandbox.has("starts.log")) starts = lines_in(sandbox.read("starts.log"));
+    if (!sandbox.has("hookline-sweeps/s/state.sqlite")) continue;
+    const ProcessResult report = sandbox.run({"report", "hookline-sweeps/s"});
+    EXPECT_EQ(report.exit_code, 0) << "every kill leaves a state that is sealed: " << report.err;
   }
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -330,13 +335,14 @@ TEST(Sweep, SaysOfEachTrialThatFailedWhy) {
       "case $2 in\n"
       "  exits) exit 3;;\n"
       "  nan) echo '{\"step\": 4, \"loss\": NaN}' >> $HOOKLINE_RUN_DIR/metrics.jsonl;;\n"
+      "  pipe) rm -f $HOOKLINE_RUN_DIR/metrics.jsonl; mkfifo $HOOKLINE_RUN_DIR/metrics.jsonl;;\n"
       "  other) echo '{\"step\": 1, \"accuracy\": 1, \"rate\": 2}' >> $HOOKLINE_RUN_DIR/metrics.jsonl;;\n"
       "  hangs) sleep 1000;;\n"
       "  fine) echo '{\"step\": 1, \"loss\": 1}' >> $HOOKLINE_RUN_DIR/metrics.jsonl;;\n"
       "esac\n");
   const std::string rest =
       "program = [\"./train\"]\nmetric = \"loss\"\ntrial_limit_seconds = 8\n[grid]\n"
-      "args.how = [\"exits\", \"nan\", \"other\", \"silent\", \"hangs\", \"fine\"]\n";
+      "args.how = [\"exits\", \"nan\", \"pipe\", \"other\", \"silent\", \"hangs\", \"fine\"]\n";
   sandbox.folder.write("s.toml", "[sweep]\n" + rest);
   const ProcessResult result = sandbox.run({"sweep", "s.toml"});
   EXPECT_EQ(result.exit_code, 1);
@@ -344,6 +350,7 @@ TEST(Sweep, SaysOfEachTrialThatFailedWhy) {
        {"how=exits: failed after ", ": rank 0 exited with code 3\n",
         ": its 'loss' is not a number at step 4\n", ": it never logged 'loss'; it logged accuracy, rate\n",
         ": it never logged 'loss'; it logged no metric\n",
+        "/metrics.jsonl' can't be read: it is a named pipe",
         ": it was not done after 8 s (trial_limit_seconds)\n", "] how=fine: loss 1, "})
     EXPECT_THAT(result.err, HasSubstr(line));
   EXPECT_THAT(result.out, AllOf(HasSubstr("0, 1 failed  how=exits\n"), HasSubstr("/best.toml:\n")));
@@ -354,22 +361,22 @@ TEST(Sweep, SaysOfEachTrialThatFailedWhy) {
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
   const ProcessResult retried = sandbox.run({"sweep", "s.toml", "--retry-failed", "--json"});
   EXPECT_EQ(retried.exit_code, 0) << retried.err;
-  EXPECT_THAT(retried.err, HasSubstr("hookline: 6 trials, 1 of them done before; results in "));
+  EXPECT_THAT(retried.err, HasSubstr("hookline: 7 trials, 1 of them done before; results in "));
   std::size_t kept = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(sandbox.folder.path() / "hookline-sweeps/s/trials"))
     kept += entry.path().extension() == ".1";
-  EXPECT_EQ(kept, 5u);
+  EXPECT_EQ(kept, 6u);
   const std::string id = timeless(retried.out)[0].at("best_id");
   const ProcessResult rerun = sandbox.run({"sweep", "s.toml", "--rerun", id.substr(0, 8)});
-  EXPECT_THAT(rerun.err, HasSubstr("hookline: 6 trials, 5 of them done before; results in "));
+  EXPECT_THAT(rerun.err, HasSubstr("hookline: 7 trials, 6 of them done before; results in "));
   const ProcessResult unknown = sandbox.run({"sweep", "s.toml", "--rerun", id, "--rerun", "zzz"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(unknown.err,
             "hookline: error: --rerun 'zzz' names no trial of this sweep; --dry-run lists their ids\n"
             "  see: hookline sweep --help\n");
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err,
-              HasSubstr("hookline: 6 trials, 6 of them done before; results in "));
+              HasSubstr("hookline: 7 trials, 7 of them done before; results in "));
 }
 
 TEST(Sweep, StopsBehindAFailureIfTold) {
@@ -568,11 +575,11 @@ TEST(Sweep, RefusesWhatCanNotRun) {
                        "this is no database, though it is long enough to be taken for one at first");
   result = sandbox.run({"sweep", "s.toml", "--output", "out"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("hookline: error: the state of the sweep, '"),
-                    HasSubstr("/out/state.sqlite', can't be used: file is not a database; move its "
-                              "folder aside, where all that trials have logged stays in trials/, and "
-                              "begin the sweep anew\n")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("hookline: error: the state of the sweep, '"),
+            HasSubstr("/out/state.sqlite', is damaged: SQLite can't read it: file is not a database; run "
+                      "the sweep with --repair: ")));
   EXPECT_FALSE(sandbox.has("starts.log"));
 }
 
@@ -599,6 +606,30 @@ TEST(Sweep, TakesATrialThatPrintsAGigabyte) {
   EXPECT_LT(result.out.size() + result.err.size(), 10'000u);
 }
 
+TEST(Sweep, SaysWhatOfATrialCanNotBeRead) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "echo '{\"step\": 1, \"score\": 1}' >> $HOOKLINE_RUN_DIR/metrics.jsonl\n"
+                 "(printf '{\"step\": 2, \"score\": 2, \"text\": \"'; head -c 2000000 /dev/zero | tr '\\0' "
+                 "x; echo '\"}') "
+                 ">> $HOOKLINE_RUN_DIR/metrics.jsonl\n"
+                 "(printf '{\"step_seconds\": 1, \"deep\": '; head -c 3000000 /dev/zero | tr '\\0' '['; "
+                 "head -c 3000000 /dev/zero | tr '\\0' ']'; printf '}') > $HOOKLINE_RUN_DIR/summary.json\n");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n[grid]\nargs.a = [1, 2]\n");
+  const ProcessResult result = sandbox.run({"sweep", "s.toml"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const std::string a : {"1", "2"}) {
+    const std::string start = "hookline: warning: a=" + a + ": ";
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr(start + "line 2 of '"),
+                      HasSubstr("/runs/latest/metrics.jsonl' is longer than 1.0 MiB: what it logs is lost\n"),
+                      HasSubstr("/runs/latest/summary.json' can't be read: it nests more than 64 deep: the "
+                                "trial's measures are missing from the results\n"),
+                      HasSubstr("] a=" + a + ": score 1, ")));
+  }
+}
+
 TEST(Sweep, LosesNothingToAFullDisk) {
   if (geteuid() != 0) GTEST_SKIP() << "a small file system can't be mounted here (run as root)";
   const Sandbox sandbox;
@@ -623,11 +654,8 @@ TEST(Sweep, LosesNothingToAFullDisk) {
 }
 
 TEST(Sweep, AddsLittleToAShortTrial) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr double kMost = 300e-3;
-#else
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer takes most of the time";
   constexpr double kMost = 50e-3;  // 7 are usual
-#endif
   double least = kMost;
   for (int tries = 0; tries < 3 && least >= kMost; ++tries) {  // what else runs here may slow one down
     const Sandbox sandbox;
@@ -666,7 +694,7 @@ TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
                        "[grid]\nddp.comm_hook = [\"no\", \"fp16\"]\n");
   const std::string at_start =
       "hookline: warning: './train' is a script, and only a program that is built with hookline acts on "
-      "ddp.comm_hook: unless the script starts one, these settings have no effect, and rows differ by "
+      "ddp.comm_hook: unless it starts one, these settings have no effect, and rows differ by "
       "chance\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(at_start));
   const std::string at_end =

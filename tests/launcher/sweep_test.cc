@@ -9,6 +9,7 @@
 
 #include "hooks/error.h"
 #include "launcher/sweep/command_line.h"
+#include "launcher/sweep/judge.h"
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/plan.h"
 #include "launcher/sweep/progress_text.h"
@@ -513,6 +514,36 @@ TEST(Metrics, AreReadAsTheyAreWritten) {
   EXPECT_EQ(metrics.points()[1].value, 0.25);
   for (std::size_t i = 2; i < 5; ++i) EXPECT_TRUE(std::isnan(metrics.points()[i].value)) << i;
   EXPECT_THAT(metrics.names(), ElementsAre("loss", "rate"));
+}
+
+TEST(Metrics, SaySoWhenALineIsTooLong) {
+  const TemporaryFolder folder;
+  const std::string longer =
+      "{\"step\": 2, \"loss\": 0.1, \"text\": \"" + std::string(1 << 20, 'x') + "\"}\n";
+  const auto file = folder.write(
+      "metrics.jsonl", "{\"step\": 1, \"loss\": 0.5}\n" + longer + "{\"step\": 3, \"loss\": 0.2}\n");
+  MetricsFile metrics(file, "loss");
+  metrics.finish();
+  EXPECT_THAT(metrics.points(), SizeIs(2));
+  EXPECT_EQ(metrics.step(), 3);
+  EXPECT_EQ(metrics.loss(), "line 2 of '" + file.string() + "' is longer than 1.0 MiB: what it logs is lost");
+  folder.write("metrics.jsonl", longer + longer);
+  MetricsFile none(file, "loss");
+  none.finish();
+  TrialResult result;
+  judge(none, Yardstick{"loss"}, result);
+  EXPECT_EQ(result.reason, "it never logged 'loss'; it logged no metric; line 1 and 1 other of '" +
+                               file.string() + "' are longer than 1.0 MiB each: what they log is lost");
+}
+
+TEST(Metrics, PassOverALineThatNestsDeep) {
+  const TemporaryFolder folder;
+  const auto file =
+      folder.write("metrics.jsonl", "{\"step\": 1, \"loss\": 0.5, \"x\": " + std::string(400'000, '[') +
+                                        std::string(400'000, ']') + "}\n{\"step\": 2, \"loss\": 0.2}\n");
+  MetricsFile metrics(file, "loss");
+  metrics.finish();
+  EXPECT_THAT(metrics.points(), SizeIs(1));
 }
 
 std::vector<std::pair<std::int64_t, double>> points_of(const MetricsFile& metrics) {

@@ -1,0 +1,27 @@
+// The flags of `hookline sweep`, and which of them go together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+struct SweepFlags {
+  std::string output, scheduler, template_file;
+  std::vector<std::string> rerun, scheduler_arguments;
+  bool retry_failed = false, repair = false, dry_run = false, json = false, print = false, no_follow = false;
+
+  bool on_slurm() const { return !scheduler.empty(); }
+
+  /// Those that run again what has a result.
+  std::string again() const {
+    std::string names = retry_failed ? "--retry-failed" : "";
+    if (!rerun.empty()) names += std::string(names.empty() ? "" : " and ") + "--rerun";
+    return names;
+  }
+
+  /// Throws UsageError.
+  void check() const;
+};
+
+}  // namespace hookline

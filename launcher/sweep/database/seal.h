@@ -1,0 +1,44 @@
+// Checksums against damage of a sweep's database: each row has one of its own, and the seal, a row that every transaction
+// updates, has the sum of them all. So what changed by itself is found, and what vanished, at a cost that does not grow with
+// the number of trials.
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "launcher/sweep/database/tables.h"
+
+namespace hookline {
+
+/// Of all rows together, in any order.
+struct Seal {
+  std::int64_t row_count = 0;
+  std::uint64_t checksum_sum = 0;  // modulo 2^64
+  bool operator==(const Seal&) const = default;
+
+  /// `checksum`: of a row, 16 hexadecimal digits.
+  void add(const std::string& checksum);
+  void remove(const std::string& checksum);
+};
+
+/// Of the row of `table` at which `row` stands, which selects its columns first: of their types and values, and of the
+/// table's name.
+std::string checksum_of_row(const SealedTable& table, SQLite::Statement& row);
+
+/// Does the row have the checksum that it is to have? `row` selects `columns_and_checksum`.
+bool is_sound(const SealedTable& table, SQLite::Statement& row);
+
+/// The database's seal. Throws Error if it has none that is sound.
+Seal seal_in(SQLite::Database& database);
+
+/// Seals every row as it is, for the caller to commit.
+void seal_all(SQLite::Database& database);
+
+/// Calls `change`, which changes the row of the trial `id` alone, and seals what it leaves, in one transaction. Throws Error
+/// if there is no such trial.
+void change_trial(SQLite::Database& database, const std::string& id, const std::function<void()>& change);
+
+}  // namespace hookline

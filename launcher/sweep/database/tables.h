@@ -1,0 +1,50 @@
+// The tables of a sweep's database. A change of them raises kFormat, and upgrade_tables brings the former ones to it.
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <string>
+
+namespace hookline {
+
+/// SQLite's `user_version`.
+inline constexpr int kEmptyFormat = 0;         // no tables yet
+inline constexpr int kFormatWithoutFacts = 1;  // trials alone
+inline constexpr int kFormatWithoutSeal = 2;   // no checksums
+inline constexpr int kSweepFormat = 3;
+
+/// The size that page 1 of a damaged file is written anew with.
+inline constexpr int kPageBytes = 4096;
+
+/// A table of which each row has a checksum behind its columns.
+struct SealedTable {
+  const char* name;
+  const char* key;      // the first column
+  const char* columns;  // without the checksum
+  int column_count;
+
+  std::string columns_and_checksum() const { return std::string(columns) + ", checksum"; }
+};
+
+inline constexpr SealedTable kTrialsTable{"trials", "id",
+                                          "id, position, key_values, program, repeat, is_baseline, status, "
+                                          "reason, seconds, metric, step, measures, "
+                                          "metric_name, ran_well",
+                                          14};
+inline constexpr SealedTable kFactsTable{"facts", "name", "name, value", 2};
+/// Has one row: how many rows the others have together, and the sum of their checksums.
+inline constexpr SealedTable kSealTable{"seal", "id", "id, row_count, checksum_sum", 3};
+
+/// In an empty database. The rows of the next three are for the caller to seal, and the transaction is the caller's.
+void create_tables(SQLite::Database& database);
+
+/// Keeps every row of a database of the format `from`.
+void upgrade_tables(SQLite::Database& database, int from);
+
+/// What create_tables makes, as schema_in finds it.
+const std::string& expected_schema();
+
+/// All that sqlite_master says, without where tables begin.
+std::string schema_in(SQLite::Database& database);
+
+}  // namespace hookline

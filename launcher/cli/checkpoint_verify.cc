@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/cli/checkpoints_in.h"
 #include "launcher/cli/count_text.h"
 #include "launcher/cli/exit_code.h"
@@ -20,8 +21,8 @@ bool is_good(const std::filesystem::path& folder) {
     const Manifest manifest = read_manifest(folder);
     problems = problems_of(folder, manifest, [](const std::string&) { return true; });
     if (problems.empty())
-      std::cout << folder.string() << ": good (" << count_text(manifest.files.size(), "file") << ", "
-                << size_text(bytes_of(manifest)) << ")\n"
+      std::cout << printable(folder.string()) << ": good (" << count_text(manifest.files.size(), "file")
+                << ", " << size_text(bytes_of(manifest)) << ")\n"
                 << std::flush;
   } catch (const Error& error) {
     problems = {error.what()};

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "checkpoint/checkpoint_folder.h"
+#include "hooks/folder_access.h"
 #include "launcher/cli/arguments.h"
 
 namespace hookline {
@@ -11,6 +12,7 @@ namespace hookline {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  expect_access(folder);
   const fs::path checkpoint = locate(folder);
   std::error_code ignored;
   if (fs::exists(checkpoint / kManifestName, ignored)) return {checkpoint};

@@ -9,6 +9,7 @@
 
 #include "checkpoint/replace_file.h"
 #include "hooks/error.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
@@ -86,10 +87,16 @@ int report(const Arguments& arguments) {
   if (format.empty()) format = "svg";
   if (format != "png" && format != "svg")
     throw UsageError("--format '" + format + "' is none: it is png or svg");
-  for (const auto& [flag, file] : {std::pair("--output", output), {"--csv", csv}, {"--jsonl", json_lines}})
+  for (const auto& [flag, file] : {std::pair("--output", output), {"--csv", csv}, {"--jsonl", json_lines}}) {
+    expect_access(file);
     if (fs::is_directory(file))
       throw UsageError(std::string(flag) + " '" + file + "' is a folder: name a file in it");
+  }
   const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
+  for (const fs::path& folder : folders) expect_access(folder);
+  expect_access(plots);
+  if (std::error_code none; !plots.empty() && fs::exists(plots, none) && !fs::is_directory(plots, none))
+    throw UsageError("--plots '" + plots + "' is a file: name a folder");
   if (folders.size() > 1 && output.empty())
     throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");
   if (output.empty()) output = folders[0] / "report.html";

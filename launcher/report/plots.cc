@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -71,8 +72,13 @@ std::string from_base64(std::string_view text) {
 std::string from_percent(std::string_view text) {
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      bytes += static_cast<char>(std::strtol(std::string(text.substr(i + 1, 2)).c_str(), nullptr, 16));
+    if (text[i] == '%') {
+      const std::string_view digits = text.substr(i + 1, 2);
+      unsigned byte = 0;
+      const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+      if (digits.size() != 2 || problem != std::errc() || end != digits.data() + 2)
+        throw Error("a chart is no data: URL: it has a % without two digits behind it");
+      bytes += static_cast<char>(byte);
       i += 2;
     } else {
       bytes += text[i];

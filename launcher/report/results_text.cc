@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "hooks/bounded_json.h"
+
 namespace hookline {
 namespace {
 
@@ -30,7 +32,7 @@ Json json_of(const std::vector<SeriesPoint>& points) {
 }
 
 Json measures_of(const Trial& trial) {
-  Json json = Json::parse(trial.result.measures, nullptr, /*allow_exceptions=*/false);
+  Json json = json_or_discarded<Json>(trial.result.measures);
   return json.is_object() ? json : Json::object();
 }
 

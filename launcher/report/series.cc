@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/run_files.h"
+#include "hooks/bounded_lines.h"
 #include "hooks/regular_file.h"
 #include "launcher/sweep/metrics_file.h"
 
@@ -46,18 +47,16 @@ class Thinned {
 }  // namespace
 
 std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesystem::path& file,
-                                                            std::size_t most_points) {
+                                                            std::size_t most_points, std::string& loss) {
   std::map<std::string, Thinned> found;
   InputFile in(file);
   std::int64_t lines = 0;
   RepeatedSteps repeated(file);
   repeated.look();
-  std::uintmax_t offset = 0;
-  for (std::string line; std::getline(in, line);) {
-    const std::uintmax_t begin = offset;
-    offset += line.size() + 1;
+  BoundedLines lines_of_file(kLongestMetricsLine);
+  read_lines(in, lines_of_file, [&](const std::string& line, std::uint64_t begin) {
     const auto json = read_metrics_line(line);
-    if (!json) continue;
+    if (!json) return;
     const auto number = [&](const char* name) -> std::optional<double> {
       const auto value = json->find(name);
       return value != json->end() && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
@@ -74,7 +73,8 @@ std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesyste
       point.value = value.get<double>();
       if (std::isfinite(point.value)) found[name].add(point, most_points);
     }
-  }
+  });
+  loss = loss_text(lines_of_file, file);
   std::map<std::string, std::vector<SeriesPoint>> series;
   for (auto& [name, thinned] : found) series[name] = std::move(thinned).take();
   return series;

@@ -20,8 +20,8 @@ struct SeriesPoint {
 };
 
 /// By metric, in the order of the file; of more than `most_points` every second one, every fourth, …, and the last. What is not
-/// a finite number is left out. Empty if there is no such file.
+/// a finite number is left out. Empty if there is no such file. `loss`: of its lines, as loss_text has it.
 std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesystem::path& file,
-                                                            std::size_t most_points);
+                                                            std::size_t most_points, std::string& loss);
 
 }  // namespace hookline

@@ -8,10 +8,12 @@
 #include "checkpoint/folder_lock.h"
 #include "config/run_files.h"
 #include "hooks/error.h"
+#include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/tail.h"
 #include "launcher/sweep/array_job.h"
+#include "launcher/sweep/metrics_file.h"
 
 namespace hookline {
 namespace {
@@ -23,6 +25,27 @@ constexpr std::size_t kMostPointsOfOne = 500, kLeastPointsOfOne = 20;
 constexpr std::size_t kTailLines = 30, kTailLineBytes = 400;
 constexpr std::uint64_t kTailBytes = 1 << 16;  // of a file that may hold gigabytes
 constexpr std::uint64_t kMostConfigBytes = 1 << 18;
+
+/// Files of trials that are there and can't be read.
+class UnreadFiles {
+ public:
+  void look_at(const fs::path& file) {
+    const std::string why = unread_text(InputFile(file), file);
+    if (!why.empty() && count_++ == 0) first_ = why;
+  }
+
+  void warn() const {
+    if (count_ == 0) return;
+    log::warning("the report lacks what " +
+                 (count_ == 1 ? "a file of a trial holds: "
+                              : std::to_string(count_) + " files of trials hold; of the first: ") +
+                 first_);
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::string first_;
+};
 
 /// The last `most` bytes of a file; empty if it is not there.
 std::string end_of(const fs::path& file, std::uint64_t most) {
@@ -96,11 +119,16 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
   const std::size_t points = std::clamp(most_points / std::max<std::size_t>(1, record.trials.size()),
                                         kLeastPointsOfOne, kMostPointsOfOne);
   const auto of_jobs = trials_of_jobs(folder);
+  UnreadFiles unread;
   for (Trial& trial : record.trials) {
     const fs::path own = folder / "trials" / trial.planned.id, run = own / "runs" / "latest";
     TrialResults of_trial;
     if (trial.result.status != TrialStatus::waiting) {
-      of_trial.series = read_series(run / kMetricsFile, points);
+      std::string loss;
+      of_trial.series = read_series(run / kMetricsFile, points, loss);
+      if (!loss.empty()) log::warning(loss);
+      for (const fs::path& file : {run / kMetricsFile, own / "config.toml", own / "output.log"})
+        unread.look_at(file);
       of_trial.config = end_of(own / "config.toml", kMostConfigBytes);
       of_trial.log = logs_of(own, run);
     }
@@ -109,6 +137,7 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
     of_trial.trial = std::move(trial);
     results.trials.push_back(std::move(of_trial));
   }
+  unread.warn();
   results.facts = std::move(record.facts);
   return results;
 }

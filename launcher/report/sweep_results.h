@@ -29,7 +29,7 @@ struct SweepResults {
   std::vector<TrialResults> trials;
 };
 
-/// What is missing or unreadable of a trial is left out. Of several sweeps it is all rows together, which say by "sweep" whose
+/// What is missing or unreadable of a trial is left out, and what is unreadable is warned of. Of several sweeps it is all rows together, which say by "sweep" whose
 /// they are: its folder's name, or, where two have the same, the folder. A row's speed-up is over its own sweep's baseline.
 /// Throws Error if a folder is not one of a sweep's, or if two sweeps are not compared by the same metric.
 SweepResults read_sweep_results(const std::vector<std::filesystem::path>& folders);

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +61,7 @@ void run_sweep_of_three(const Sandbox& sandbox) {
 nlohmann::json seen_by_browser(const fs::path& page) {
   testing::ProcessOptions options;
   options.arguments = {LOOK_AT_PAGE, find_browser(), page.string()};
+  options.limit = std::chrono::minutes(5);  // a page of a thousand trials takes 40 seconds
   const ProcessResult result = testing::run_process(PYTHON_PROGRAM, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
@@ -71,7 +73,8 @@ std::string why_no_browser() {
 }
 
 /// A sweep's folder with `count` trials, all done.
-void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = false) {
+void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = false,
+                 const std::string& goal = "min") {
   SweepPlan plan;
   for (std::size_t i = 0; i < count; ++i) {
     PlannedTrial trial;
@@ -85,6 +88,7 @@ void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = 
   SweepFacts facts;
   facts.name = "many";
   facts.metric = "loss";
+  facts.goal = goal;
   state.take(plan, facts);
   for (std::size_t i = 0; i < count; ++i) {
     const fs::path run = folder / "trials" / plan.trials[i].id / "runs" / "latest";
@@ -195,7 +199,8 @@ TEST(Series, AreThinnedButKeepTheirEnds) {
   std::string text = "no JSON\n";
   for (int i = 0; i < 1000; ++i)
     text += R"({"step": )" + std::to_string(i) + R"(, "loss": 1, "rate": null})" + "\n";
-  const auto series = read_series(folder.write("metrics.jsonl", text), 100);
+  std::string loss;
+  const auto series = read_series(folder.write("metrics.jsonl", text), 100, loss);
   ASSERT_EQ(series.size(), 1u) << "null is no number";
   const std::vector<SeriesPoint>& points = series.at("loss");
   EXPECT_LE(points.size(), 101u);
@@ -203,7 +208,37 @@ TEST(Series, AreThinnedButKeepTheirEnds) {
   EXPECT_EQ(points.front().step, 0);
   EXPECT_EQ(points.back().step, 999);
   EXPECT_FALSE(points.back().seconds || points.back().bytes_sent);
-  EXPECT_THAT(read_series(folder.path() / "none", 100), IsEmpty());
+  EXPECT_EQ(loss, "");
+  EXPECT_THAT(read_series(folder.path() / "none", 100, loss), IsEmpty());
+}
+
+TEST(Series, SkipALineThatIsTooLongAndSayWhich) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("metrics.jsonl", R"({"step": 1, "loss": 3})"
+                                                  "\n"
+                                                  R"({"step": 2, "loss": 2, "text": ")" +
+                                                      std::string(2 << 20, 'x') + "\"}\n" +
+                                                      R"({"step": 3, "loss": 1})"
+                                                      "\n");
+  std::string loss;
+  const auto series = read_series(file, 100, loss);
+  ASSERT_EQ(series.at("loss").size(), 2u);
+  EXPECT_EQ(series.at("loss").back().step, 3);
+  EXPECT_EQ(loss, "line 2 of '" + file.string() + "' is longer than 1.0 MiB: what it logs is lost");
+}
+
+TEST(Series, TakeLittleMemoryForALineWithoutAnEnd) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("metrics.jsonl", R"({"step": 1, "loss": 3})"
+                                                  "\n");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 30);  // a hole: it takes no disk
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  std::string loss;
+  EXPECT_EQ(read_series(file, 100, loss).at("loss").size(), 1u);
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100'000) << "KiB";
+  EXPECT_EQ(loss, "line 2 of '" + file.string() + "' is longer than 1.0 MiB: what it logs is lost");
 }
 
 /// Attempt 1 goes on from step 2, attempt 2 from the start of the run.
@@ -231,9 +266,10 @@ TEST(Series, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
     return found;
   };
   using Pair = std::pair<std::int64_t, double>;
-  EXPECT_THAT(values(read_series(run.write("metrics.jsonl", two), 100).at("loss")),
+  std::string loss;
+  EXPECT_THAT(values(read_series(run.write("metrics.jsonl", two), 100, loss).at("loss")),
               ElementsAre(Pair(1, 10), Pair(2, 10), Pair(3, 20), Pair(4, 20), Pair(5, 20), Pair(6, 20)));
-  EXPECT_THAT(values(read_series(run.write("metrics.jsonl", text), 100).at("loss")),
+  EXPECT_THAT(values(read_series(run.write("metrics.jsonl", text), 100, loss).at("loss")),
               ElementsAre(Pair(1, 30), Pair(2, 30)));
 }
 
@@ -431,7 +467,8 @@ TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
   keep_trials(folder, 2);
   {
     SQLite::Database database((folder / "state.sqlite").string(), SQLite::OPEN_READWRITE);
-    database.exec("DROP TABLE facts");
+    for (const char* table : {"facts", "seal"}) database.exec(std::string("DROP TABLE ") + table);
+    database.exec("ALTER TABLE trials DROP COLUMN checksum");
     database.exec("PRAGMA user_version = 1");
   }
   const ProcessResult result = sandbox.run({"report", "old", "--jsonl", "-"});
@@ -536,19 +573,17 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(error({"."}, 2),
             "hookline: error: '.' is no folder of a sweep's results: it has no state.sqlite");
   sandbox.folder.write("broken/state.sqlite", std::string(5000, 'x'));
-  EXPECT_EQ(
-      error({"broken"}, 2),
-      "hookline: error: the state of the sweep, 'broken/state.sqlite', can't be used: file is not a "
-      "database; move its folder aside, where all that trials have logged stays in trials/, and begin the "
-      "sweep anew");
+  EXPECT_EQ(error({"broken"}, 2),
+            "hookline: error: the state of the sweep, 'broken/state.sqlite', is damaged: SQLite can't read "
+            "it: file "
+            "is not a database; run the sweep with --repair: it keeps a copy of the file and every row that "
+            "is sound, "
+            "and runs the other trials again");
   keep_trials(sandbox.folder.path() / "one", 1);
   keep_trials(sandbox.folder.path() / "two", 1);
   EXPECT_THAT(error({"one", "two"}, 2),
               HasSubstr("the page of several sweeps is in the folder of none: say where with --output FILE"));
-  {
-    SQLite::Database state(sandbox.folder.path() / "two/state.sqlite", SQLite::OPEN_READWRITE);
-    state.exec("UPDATE facts SET value = 'max' WHERE name = 'goal'");
-  }
+  keep_trials(sandbox.folder.path() / "two", 1, /*has_baseline=*/false, "max");
   EXPECT_EQ(error({"one", "two", "--output", "both.html"}, 2),
             "hookline: error: 'one' goes by the last 'loss' (min), and 'two' by the last 'loss' (max): a "
             "page is of "
@@ -579,6 +614,8 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "hookline: error: --output and --csv both write to standard output: name a file for one of them");
   EXPECT_FALSE(sandbox.has("one/report.html")) << "nothing is written";
   EXPECT_EQ(sandbox.read("x"), "");
+  sandbox.folder.write("file", "");
+  EXPECT_THAT(error({"one", "--plots", "file"}, 2), HasSubstr("--plots 'file' is a file: name a folder"));
   EXPECT_EQ(clash({"one", "--output", "-", "--plots", "p"}),
             "hookline: error: --plots draws the page from its file: say where that is with --output FILE");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),

@@ -1,0 +1,17 @@
+// end_mlflow_run RUN_FOLDER STATUS: sets the MLflow run of a run's folder to FINISHED, FAILED or KILLED. Prints what went
+// wrong, if anything did. The exit code is 0 then too.
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "tracking/mlflow_end.h"
+
+int main(int count, char** arguments) {
+  const std::string_view status = count == 3 ? arguments[2] : "";
+  if (status != "FINISHED" && status != "FAILED" && status != "KILLED") {
+    std::fputs("usage: end_mlflow_run RUN_FOLDER FINISHED|FAILED|KILLED\n", stderr);
+    return 2;
+  }
+  std::fputs(hookline::end_mlflow_run(arguments[1], arguments[2]).c_str(), stdout);
+  return 0;
+}

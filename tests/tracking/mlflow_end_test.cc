@@ -1,0 +1,240 @@
+// How a launch that rank 0 could not end is shown by a real MLflow server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/cli/end_tracked_run.h"
+#include "support/process.h"
+#include "support/tracking_servers.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using testing::eventually;
+using ::testing::HasSubstr;
+using testing::kServerPatience;
+using testing::Mlflow;
+using testing::Process;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using ::testing::SizeIs;
+using testing::TemporaryFolder;
+
+TEST(MlflowStatus, IsThatOfARunWithThisExitCode) {
+  const auto status = [](int code) { return mlflow_status(code, /*keeps_checkpoints=*/false); };
+  EXPECT_EQ(status(0), "FINISHED");
+  for (const int code : {1, 2, 3, 75, 124, 127, 128, 255}) EXPECT_EQ(status(code), "FAILED") << code;
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGXCPU})
+    EXPECT_EQ(status(128 + signal), "KILLED");
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL})
+    EXPECT_EQ(status(128 + signal), "FAILED") << "a defect of the program's own";
+  EXPECT_EQ(mlflow_status(75, /*keeps_checkpoints=*/true), "KILLED") << "another launch resumes it";
+}
+
+/// A launch of two ranks that log to `server`, of which each ends as `how` says.
+ProcessOptions launch(const TemporaryFolder& folder, const std::string& server, const std::string& how,
+                      const std::vector<std::string>& sets = {}) {
+  ProcessOptions options;
+  options.folder = folder.path();
+  options.limit = kServerPatience;
+  options.environment = {{"OMP_NUM_THREADS", "1"},
+                         {"HOOKLINE_CONFIG", std::nullopt},
+                         {"MLFLOW_EXPERIMENT_NAME", std::nullopt},
+                         {"MLFLOW_TRACKING_URI", std::nullopt}};
+  options.arguments = {"launch", "--processes-per-node", "2"};
+  std::vector<std::string> all = {"logging.trackers=mlflow", "logging.mlflow_tracking_uri=" + server,
+                                  "logging.dir=" + (folder.path() / how).string()};
+  all.insert(all.end(), sets.begin(), sets.end());
+  for (const std::string& set : all) options.arguments.insert(options.arguments.end(), {"--set", set});
+  options.arguments.insert(options.arguments.end(), {TRACKED_RANK, how});
+  return options;
+}
+
+/// Of the run that the launch's folder notes.
+std::string status_of(Mlflow& server, const TemporaryFolder& folder, const std::string& how) {
+  const auto note = nlohmann::json::parse(testing::read_file(folder.path() / how / "latest" / "mlflow.json"));
+  const nlohmann::json info =
+      server.get("/api/2.0/mlflow/runs/get?run_id=" + note.at("run_id").get<std::string>())
+          .at("run")
+          .at("info");
+  EXPECT_EQ(info.contains("end_time"), info.at("status") != "RUNNING") << how;
+  return info.at("status");
+}
+
+/// A server that shares two cores with much else may take longer than the launcher waits for it, which is told then.
+bool was_told(const std::string& err) { return err.find("was not told that the run is") == err.npos; }
+
+// One server for all: it takes long to start.
+TEST(MlflowServer, ShowsHowARunEndedThatRankZeroCouldNotEnd) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  struct Case {
+    const char* how;
+    int exit_code;
+    const char* status;
+  };
+  for (const Case& each : std::vector<Case>{{"kill", 137, "KILLED"},
+                                            {"crash", 139, "FAILED"},
+                                            {"exit", 3, "FAILED"},
+                                            {"return", 3, "FAILED"},
+                                            {"throw", 134, "FAILED"},
+                                            {"exit at once", 0, "FINISHED"},
+                                            {"end", 0, "FINISHED"}}) {
+    const ProcessResult result = run_process(HOOKLINE_BINARY, launch(folder, server.url(), each.how));
+    EXPECT_EQ(result.exit_code, each.exit_code) << each.how << ": " << result.err;
+    if (was_told(result.err)) {
+      EXPECT_EQ(status_of(server, folder, each.how), each.status) << each.how;
+    }
+  }
+}
+
+TEST(MlflowServer, ShowsARunAsKilledWhoseLauncherIsStoppedOrKilled) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
+    fs::remove_all(folder.path() / "wait");
+    Process process(HOOKLINE_BINARY, launch(folder, server.url(), "wait"));
+    ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
+    ::kill(process.pid(), signal);
+    EXPECT_EQ(process.wait().exit_code, 128 + signal) << process.err();
+    // Of a launcher that was killed, the keeper is left, which nobody waits for.
+    const auto is_shown = [&] {
+      process.read();
+      return !was_told(process.err()) || status_of(server, folder, "wait") == "KILLED";
+    };
+    EXPECT_TRUE(eventually(is_shown, kServerPatience)) << signal << ": " << status_of(server, folder, "wait");
+  }
+}
+
+TEST(MlflowServer, ShowsARestartedRunAsRunningUntilItsEnd) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  const std::string how = "kill, then 0";
+  Process process(HOOKLINE_BINARY, launch(folder, server.url(), how,
+                                          {"launch.max_restarts=1", "launch.restart_delay_seconds=3"}));
+  ASSERT_TRUE(process.wait_for("restarting all ranks")) << process.err();
+  EXPECT_EQ(status_of(server, folder, how), "RUNNING");
+  const fs::path note = folder.path() / how / "latest" / "mlflow.json";
+  const std::string id = nlohmann::json::parse(testing::read_file(note)).at("run_id");
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  if (was_told(result.err)) {
+    EXPECT_EQ(status_of(server, folder, how), "FINISHED");
+  }
+  EXPECT_EQ(nlohmann::json::parse(testing::read_file(note)).at("run_id"), id) << "both attempts are one run";
+}
+
+TEST(MlflowServer, KeepsAStatusThatSomebodyElseHasSet) {
+  const TemporaryFolder folder;
+  Mlflow server(folder.path());
+  Process process(HOOKLINE_BINARY, launch(folder, server.url(), "wait"));
+  ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
+  const auto runs = server.runs_of("Default");
+  ASSERT_THAT(runs, SizeIs(1));
+  const std::string id = runs[0].at("info").at("run_id");
+  server.post("/api/2.0/mlflow/runs/update", {{"run_id", id}, {"status", "FINISHED"}, {"end_time", 1}});
+  ::kill(process.pid(), SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, 143);
+  EXPECT_EQ(status_of(server, folder, "wait"), "FINISHED");
+}
+
+TEST(MlflowServer, ThatHasGoneIsNamedInAWarning) {
+  const TemporaryFolder folder;
+  auto server = std::make_unique<Mlflow>(folder.path());
+  const std::string url = server->url();
+  Process process(HOOKLINE_BINARY, launch(folder, url, "wait"));
+  ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
+  const std::string id = server->runs_of("Default").at(0).at("info").at("run_id");
+  server.reset();
+  ::kill(process.pid(), SIGTERM);
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 143) << "the run's";
+  const std::string port = url.substr(url.rfind(':') + 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("hookline: warning: MLflow at " + url +
+                              " was not told that the run is KILLED: Failed to connect to 127.0.0.1 port " +
+                              port + " after "),  // curl says how many milliseconds
+                    EndsWith(" ms: Couldn't connect to server; it may show the run as RUNNING for ever.\n"
+                             "  Set it by hand: python3 -c \"import mlflow; mlflow.MlflowClient('" +
+                             url + "').set_terminated('" + id + "', 'KILLED')\"\n")));
+}
+
+/// A server that takes requests, and never answers one.
+class Silent {
+ public:
+  Silent() : listening_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address_;
+    auto* const address = reinterpret_cast<sockaddr*>(&address_);
+    EXPECT_EQ(bind(listening_, address, length), 0);
+    EXPECT_EQ(listen(listening_, 16), 0);
+    EXPECT_EQ(getsockname(listening_, address, &length), 0);
+  }
+  ~Silent() { close(listening_); }
+  Silent(const Silent&) = delete;
+  Silent& operator=(const Silent&) = delete;
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(ntohs(address_.sin_port)); }
+
+ private:
+  int listening_;
+  sockaddr_in address_{};
+};
+
+/// A launch whose rank 0 leaves a note of a run on `server` and exits with 3.
+ProcessOptions launch_with_note(const TemporaryFolder& folder, const std::string& server) {
+  ProcessOptions options = launch(folder, server, "runs");
+  options.arguments.resize(options.arguments.size() - 2);
+  folder.write("rank.sh",
+               "#!/bin/sh\n[ \"$RANK\" = 0 ] || exec sleep 60\nprintf '{\"tracking_uri\": \"" + server +
+                   "\", \"run_id\": \"abc\"}' > \"$HOOKLINE_RUN_DIR/mlflow.json\"\nexit 3\n",
+               true);
+  options.arguments.emplace_back("./rank.sh");
+  return options;
+}
+
+TEST(MlflowServer, ThatNeverAnswersIsNotWaitedForAndLeavesTheExitCode) {
+  const TemporaryFolder folder;
+  const Silent server;
+  const ProcessResult result = run_process(HOOKLINE_BINARY, launch_with_note(folder, server.url()));
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("hookline: warning: MLflow at " + server.url() +
+                                    " was not told that the run is FAILED: Operation timed out after "));
+}
+
+// What somebody at a terminal presses who does not want to wait for it.
+TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
+  const TemporaryFolder folder;
+  const Silent server;
+  Process process(HOOKLINE_BINARY, launch_with_note(folder, server.url()));
+  ASSERT_TRUE(process.wait_for("rank 0 exited with code 3")) << process.err();
+  const fs::path note = fs::canonical(folder.path() / "runs" / "latest") / "mlflow.json";
+  const auto asks = [&] {
+    for (const pid_t child : testing::children_of(process.pid()))
+      if (testing::read_file("/proc/" + std::to_string(child) + "/comm") == "end_mlflow_run\n") return true;
+    return false;
+  };
+  ASSERT_TRUE(eventually(asks));
+  ::kill(process.pid(), SIGINT);
+  const ProcessResult result = process.wait();
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(
+      result.err,
+      EndsWith("hookline: warning: MLflow was not told that the run is FAILED: SIGINT came while it was "
+               "asked; it may show the run as RUNNING for ever. Which run it is: '" +
+               note.string() + "'\n"));
+}
+
+}  // namespace
+}  // namespace hookline

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/run_files.h"
+#include "hooks/bounded_json.h"
 #include "hooks/regular_file.h"
 
 namespace hookline {
@@ -42,7 +43,7 @@ std::string end_of(const std::filesystem::path& file) {
 
 /// None of a line that is torn, or of another kind.
 std::optional<LoggedSoFar> so_far_in(std::string_view line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto json = json_or_discarded<nlohmann::json>(line);
   if (!json.is_object()) return std::nullopt;
   const auto seconds = json.find(kSecondsOfLine), bytes = json.find(kBytesOfLine);
   if (seconds == json.end() || !seconds->is_number() || bytes == json.end() || !bytes->is_number_integer())

@@ -181,9 +181,12 @@ void Trackers::add(std::unique_ptr<Tracker> tracker) {
   queues_.emplace_back(queue, std::move(thread));
   All& all = All::instance();
   static const pid_t process = ::getpid();  // a child that was forked off has no such threads
-  static const bool ended_at_exit = std::atexit([] {
-                                      if (::getpid() == process) end_all(RunEnd::finished);
-                                    }) == 0;
+  static const bool ended_at_exit = ::on_exit(
+                                        [](int code, void*) {
+                                          if (::getpid() == process)
+                                            end_all(code == 0 ? RunEnd::finished : RunEnd::failed);
+                                        },
+                                        nullptr) == 0;
   static_cast<void>(ended_at_exit);
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.queues, [](const auto& each) { return each.expired(); });

@@ -1,0 +1,130 @@
+// The real TensorBoard and MLflow, as servers of a test.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/process.h"
+#include "tracking/http_client.h"
+
+namespace hookline::testing {
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+inline constexpr std::chrono::minutes kServerPatience{
+    5};  // for a server of Python's to start on a machine that does much else
+
+/// A port of the loopback that nobody listens on, below those that the system gives to whoever connects meanwhile.
+inline int free_port() {
+  std::random_device random;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const int port = std::uniform_int_distribution<int>(20'000, 30'000)(random);
+    const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool is_free = bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(listening);
+    if (is_free) return port;
+  }
+  ADD_FAILURE() << "no port is free";
+  return 0;
+}
+
+/// A program of Python's, which serves at a port until it goes.
+class Server {
+ public:
+  Server(const std::string& program, std::vector<std::string> arguments, int port, const std::string& health)
+      : url_("http://127.0.0.1:" + std::to_string(port)) {
+    ProcessOptions options;
+    arguments.insert(arguments.end(), {"--host", "127.0.0.1", "--port", std::to_string(port)});
+    options.arguments = std::move(arguments);
+    options.environment = {{"MLFLOW_DISABLE_TELEMETRY", "true"}, {"DO_NOT_TRACK", "true"}};
+    options.limit = 2 * kServerPatience;
+    process_.emplace(std::string(TRACKERS_BIN) + "/" + program, options);
+    const bool is_up = eventually(
+        [&] {
+          process_->read();
+          return HttpClient({}).get(url_ + health).status == 200;
+        },
+        kServerPatience);
+    EXPECT_TRUE(is_up) << process_->out() << process_->err();
+  }
+
+  const std::string& url() const { return url_; }
+
+  json get(const std::string& path) {
+    return answer_to(path, [&](HttpClient& client) { return client.get(url_ + path); });
+  }
+
+  json post(const std::string& path, const json& request) {
+    return answer_to(path, [&](HttpClient& client) { return client.post(url_ + path, request.dump()); });
+  }
+
+ private:
+  // A server that has just started, or shares its cores with much else, may be late or say that its database is locked.
+  json answer_to(const std::string& path, const std::function<HttpAnswer(HttpClient&)>& ask) {
+    HttpOptions options;
+    options.timeout = kServerPatience;
+    HttpClient client(options);
+    HttpAnswer answer;
+    const auto is_answered = [&] {
+      process_->read();
+      answer = ask(client);
+      return answer.status == 200;
+    };
+    EXPECT_TRUE(eventually(is_answered, kServerPatience))
+        << path << ": HTTP " << answer.status << ' ' << answer.body << answer.problem << process_->err();
+    return json::parse(answer.body, nullptr, false);
+  }
+
+  std::string url_;
+  std::optional<Process> process_;
+};
+
+class Mlflow : public Server {
+ public:
+  explicit Mlflow(const fs::path& folder, int port = free_port())
+      : Server("mlflow",
+               {"server", "--backend-store-uri", "sqlite:///" + (folder / "mlflow.db").string(),
+                "--default-artifact-root", (folder / "artifacts").string(), "--workers", "1"},
+               port, "/health") {}
+
+  json experiment(const std::string& name) {
+    return get("/api/2.0/mlflow/experiments/get-by-name?experiment_name=" + name).at("experiment");
+  }
+
+  json runs_of(const std::string& experiment_name) {
+    const std::string id = experiment(experiment_name).at("experiment_id");
+    const json found = post("/api/2.0/mlflow/runs/search", {{"experiment_ids", {id}}});
+    return found.contains("runs") ? found.at("runs") : json::array();
+  }
+
+  /// {step, value} of a metric, each value as text.
+  std::vector<std::pair<int, std::string>> history(const json& run, const std::string& name) {
+    const std::string id = run.at("info").at("run_id");
+    const json found =
+        get("/api/2.0/mlflow/metrics/get-history?run_id=" + id + "&metric_key=" + HttpClient::escaped(name));
+    std::vector<std::pair<int, std::string>> points;
+    for (const json& each : found.value("metrics", json::array()))
+      points.emplace_back(each.at("step").get<int>(), each.at("value").dump());
+    return points;
+  }
+};
+
+}  // namespace hookline::testing

@@ -1,6 +1,9 @@
 #include "launcher/rendezvous/messages.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "hooks/bounded_json.h"
 
 namespace hookline {
 namespace {
@@ -14,12 +17,6 @@ void put(Json& json, const char* key, const std::optional<T>& value) {
   if (value) json[key] = *value;
 }
 
-template <class T>
-std::optional<T> take(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found == json.end() ? std::nullopt : std::optional(found->get<T>());
-}
-
 void put_outcome(Json& json, const Outcome& outcome) {
   if (const auto* exited = std::get_if<Exited>(&outcome)) json["exited"] = exited->code;
   if (const auto* signalled = std::get_if<Signalled>(&outcome))
@@ -27,10 +24,38 @@ void put_outcome(Json& json, const Outcome& outcome) {
   if (const auto* stuck = std::get_if<Stuck>(&outcome)) json["stuck"] = stuck->seconds;
 }
 
+constexpr int kMost = std::numeric_limits<int>::max();
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr int kMostExitCode = 255, kMostSignal = 64, kMostPort = 65535;
+constexpr double kMostSeconds = 1e9;
+constexpr int kMostRanks = 1 << 16;  // of a node; the ranks of 4096 nodes, which is the most, fit into an int
+
+/// From `least` to `most`. nlohmann's own conversion would cut a number off, and takes true for one.
+std::int64_t number_in(const Json& json, std::int64_t least, std::int64_t most) {
+  if (!json.is_number_integer() ||
+      (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{kLargest}))
+    throw JsonError("not an integer");
+  const auto number = json.get<std::int64_t>();
+  if (number < least || number > most) throw JsonError("a number that no node sends");
+  return number;
+}
+
+int int_in(const Json& json, int least, int most) { return static_cast<int>(number_in(json, least, most)); }
+
+std::optional<int> signal_in(const Json& json) {
+  const auto found = json.find("signal");
+  return found == json.end() ? std::nullopt : std::optional(int_in(*found, 1, kMostSignal));
+}
+
 Outcome outcome_of(const Json& json) {
-  if (json.contains("signalled")) return Signalled{json["signalled"].at(0), json["signalled"].at(1)};
-  if (json.contains("stuck")) return Stuck{json["stuck"]};
-  return Exited{json.at("exited")};
+  if (json.contains("signalled"))
+    return Signalled{int_in(json["signalled"].at(0), 1, kMostSignal), json["signalled"].at(1).get<bool>()};
+  if (json.contains("stuck")) {
+    const auto seconds = json["stuck"].get<double>();
+    if (!(seconds >= 0 && seconds <= kMostSeconds)) throw JsonError("a time that no node waits for");
+    return Stuck{seconds};
+  }
+  return Exited{int_in(json.at("exited"), 0, kMostExitCode)};
 }
 
 Json json_of(const NodeHello& hello) {
@@ -72,12 +97,41 @@ Json json_of(const EndRun& end) {
 Json json_of(const Refuse& refuse) { return {{"is", "refuse"}, {"node", refuse.node}, {"why", refuse.why}}; }
 Json json_of(const Say& say) { return {{"is", "say"}, {"text", say.text}}; }
 
-StorePort port_of(const Json& json) { return {json.at("round"), json.at("port")}; }
+int round_in(const Json& json) { return int_in(json.at("round"), 0, kMost); }
+
+StorePort port_of(const Json& json) { return {round_in(json), int_in(json.at("port"), 1, kMostPort)}; }
+
+NodeHello hello_of(const Json& json) {
+  NodeHello hello{json.at("host"), int_in(json.at("ranks"), 1, kMostRanks), {}, json.at("config")};
+  if (const auto rank = json.find("node_rank"); rank != json.end()) hello.node_rank = int_in(*rank, 0, kMost);
+  return hello;
+}
+
+NodeFailed failed_of(const Json& json) {
+  NodeFailed failed{round_in(json), int_in(json.at("rank"), 0, kMost), outcome_of(json), {}};
+  if (const auto step = json.find("step"); step != json.end())
+    failed.step = number_in(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
+  return failed;
+}
+
+/// Throws JsonError.
+Json message_in(const std::string& line) {
+  if (line.size() > kLongestMessageBytes) throw JsonError("longer than any message");
+  Json json = read_json<Json>(line);
+  if (!json.is_object()) throw JsonError("no object");
+  return json;
+}
 
 Round round_of(const Json& json) {
-  Round round{json.at("number"), json.at("restarts"), {}, json.at("world_size")};
-  for (const Json& member : json.at("members"))
-    round.members.push_back({member.at(0), member.at(1), member.at(2), member.at(3)});
+  Round round{int_in(json.at("number"), 0, kMost),
+              number_in(json.at("restarts"), 0, kLargest),
+              {},
+              int_in(json.at("world_size"), 1, kMost)};
+  for (const Json& member : json.at("members")) {
+    if (!member.is_array()) throw JsonError("a member that is no list");
+    round.members.push_back(
+        {member.at(0), member.at(1), int_in(member.at(2), 0, kMost), int_in(member.at(3), 1, kMostRanks)});
+  }
   return round;
 }
 
@@ -95,19 +149,16 @@ std::string to_line(const Down& down) {
 
 std::optional<Up> up_of(const std::string& line) {
   try {
-    const Json json = Json::parse(line);
+    const Json json = message_in(line);
     const std::string is = json.at("is"), from = json.at("from");
-    if (is == "hello")
-      return Up{from, NodeHello{json.at("host"), json.at("ranks"), take<int>(json, "node_rank"),
-                                json.at("config")}};
+    if (is == "hello") return Up{from, hello_of(json)};
     if (is == "port") return Up{from, port_of(json)};
-    if (is == "failed")
-      return Up{from, NodeFailed{json.at("round"), json.at("rank"), outcome_of(json),
-                                 take<std::int64_t>(json, "step")}};
+    if (is == "failed") return Up{from, failed_of(json)};
     if (is == "end")
       return Up{from,
-                NodeEnd{json.at("round"), take<int>(json, "signal"), json.at("warned"), json.at("report")}};
-    if (is == "leave") return Up{from, Leave{take<int>(json, "signal")}};
+                NodeEnd{round_in(json), signal_in(json), json.at("warned").get<bool>(), json.at("report")}};
+    if (is == "leave") return Up{from, Leave{signal_in(json)}};
+  } catch (const JsonError&) {
   } catch (const Json::exception&) {
   }
   return std::nullopt;
@@ -115,14 +166,15 @@ std::optional<Up> up_of(const std::string& line) {
 
 std::optional<Down> down_of(const std::string& line) {
   try {
-    const Json json = Json::parse(line);
+    const Json json = message_in(line);
     const std::string is = json.at("is");
     if (is == "round") return round_of(json);
     if (is == "port") return port_of(json);
-    if (is == "stop") return StopRound{json.at("round"), json.at("why")};
-    if (is == "end_run") return EndRun{json.at("exit_code"), json.at("why")};
+    if (is == "stop") return StopRound{round_in(json), json.at("why")};
+    if (is == "end_run") return EndRun{int_in(json.at("exit_code"), 0, kMostExitCode), json.at("why")};
     if (is == "refuse") return Refuse{json.at("node"), json.at("why")};
     if (is == "say") return Say{json.at("text")};
+  } catch (const JsonError&) {
   } catch (const Json::exception&) {
   }
   return std::nullopt;

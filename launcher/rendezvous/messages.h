@@ -1,6 +1,7 @@
 // What the nodes of a run tell each other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -96,7 +97,11 @@ using Down = std::variant<Round, StorePort, StopRound, EndRun, Refuse, Say>;
 std::string to_line(const Up& up);
 std::string to_line(const Down& down);
 
-/// Nothing if the line is none of these: it may be a stranger's.
+/// Longer ones are nobody's: a rank's error file, the longest part of any, has at most 1 MiB, which JSON may write as six. The
+/// store of libtorch takes no more either.
+inline constexpr std::size_t kLongestMessageBytes = 8 << 20;
+
+/// Nothing if the line is none of these, or if a number in it is one that no node sends: it may be a stranger's.
 std::optional<Up> up_of(const std::string& line);
 std::optional<Down> down_of(const std::string& line);
 

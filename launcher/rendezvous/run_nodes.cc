@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/supervise/outcome.h"
 #include "launcher/supervise/rank_sockets.h"
 #include "launcher/supervise/report.h"
@@ -149,13 +150,20 @@ class NodeRun {
         }
         break;
       case LinkWord::Kind::up:
-        if (const auto up = up_of(word.text); up && coordinator_) tell(coordinator_->take(*up, Clock::now()));
+        if (!coordinator_) break;
+        if (const auto up = up_of(word.text))
+          tell(coordinator_->take(*up, Clock::now()));
+        else
+          ignore(word.text);
         break;
       case LinkWord::Kind::lost:
         if (coordinator_) tell(coordinator_->lost(word.text, Clock::now()));
         break;
       case LinkWord::Kind::down:
-        if (const auto down = down_of(word.text)) std::visit([this](const auto& said) { hear(said); }, *down);
+        if (const auto down = down_of(word.text))
+          std::visit([this](const auto& said) { hear(said); }, *down);
+        else
+          ignore(word.text);
         break;
       case LinkWord::Kind::unreachable:
         refuse(word.text, 1);
@@ -170,6 +178,15 @@ class NodeRun {
         if (!running_) give_up_store();
         break;
     }
+  }
+
+  /// Once: whoever can reach the store can write there as often as it likes.
+  void ignore(const std::string& message) {
+    constexpr std::size_t kShownBytes = 80;
+    if (std::exchange(is_stranger_told_, true)) return;
+    log::warning("a message at the nodes' store at " + place() +
+                 " is none that a node of this hookline sends; it is ignored, as all such messages are: '" +
+                 printable(message.substr(0, kShownBytes)) + (message.size() > kShownBytes ? " …'" : "'"));
   }
 
   void give_up_store() {
@@ -250,6 +267,7 @@ class NodeRun {
   bool due_ = false;  // the round's ranks are to be started
   bool running_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
+  bool is_stranger_told_ = false;
   std::optional<std::string> lost_store_;  // and how
   std::optional<int> exit_code_;
 };

@@ -27,7 +27,15 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "hooks/bounded_json.h"
+#include "hooks/regular_file.h"
+#include "launcher/rendezvous/messages.h"
+
 namespace {
+
+using hookline::file_size_text;
+using hookline::json_or_discarded;
+using hookline::kLongestMessageBytes;
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
@@ -58,6 +66,12 @@ Place place_of(const char* text) {
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// What the launcher is to read; of what is too long for a message, that much alone.
+std::string message_in(const std::vector<std::uint8_t>& bytes) {
+  return bytes.size() <= kLongestMessageBytes ? text_of(bytes) : "one of " + file_size_text(bytes.size());
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 bool listens(const Place& place) {
@@ -257,7 +271,7 @@ class Node {
     const std::int64_t there = store_->add("downs", 0);
     if (downs_read_ == there) return;
     while (downs_read_ < there)
-      launcher_.tell("down", text_of(store_->get("down/" + std::to_string(++downs_read_))));
+      launcher_.tell("down", message_in(store_->get("down/" + std::to_string(++downs_read_))));
     store_->set("heard/" + place_.node, bytes_of(std::to_string(downs_read_)));
   }
 
@@ -272,11 +286,15 @@ class Node {
         ++ups_read_;
         continue;
       }
-      const std::string line = text_of(store_->get("up/" + std::to_string(++ups_read_)));
-      const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      const std::string from = json.is_object() ? json.value("from", "") : "";
+      const std::string line = message_in(store_->get("up/" + std::to_string(++ups_read_)));
+      const Json json = json_or_discarded<Json>(line);
+      const auto word = [&json](const char* key) -> std::string {
+        const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
+        return is_there ? json[key].get<std::string>() : "";
+      };
+      const std::string from = word("from");
       if (!from.empty() && !lives_.contains(from)) lives_[from].changed = now;
-      const std::string is = from.empty() ? "" : json.value("is", "");
+      const std::string is = from.empty() ? "" : word("is");
       if (is == "leave") lives_[from].lost = true;
       if (is == "hello") lives_[from] = {"", now, false};  // also of one that was taken for lost
       launcher_.tell("up", line);

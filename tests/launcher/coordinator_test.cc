@@ -271,5 +271,33 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
   }
 }
 
+TEST(NodeMessages, AreNoneWithNumbersThatNoNodeSends) {
+  const std::string hello = R"({"is":"hello","from":"a","host":"h","config":{},"ranks":)";
+  ASSERT_TRUE(up_of(hello + "2}"));
+  for (const char* const ranks :
+       {"0", "-1", "1.5", "true", "\"2\"", "65537", "4294967298", "18446744073709551615", "1e300", "null"})
+    EXPECT_FALSE(up_of(hello + ranks + "}")) << ranks;
+  const std::string leave = R"({"is":"leave","from":"a","signal":)";
+  ASSERT_TRUE(up_of(leave + "15}"));
+  for (const char* const signal : {"0", "65", "2147483647"})
+    EXPECT_FALSE(up_of(leave + signal + "}")) << signal;
+  const std::string round = R"({"is":"round","number":1,"restarts":0,"world_size":1,"members":)";
+  ASSERT_TRUE(down_of(round + R"([["a","h",0,1]]})"));
+  for (const char* const members :
+       {R"([["a","h",-1,1]]})", R"([["a","h",0,0]]})", R"([["a","h",0]]})", R"([7]})"})
+    EXPECT_FALSE(down_of(round + members)) << members;
+  EXPECT_FALSE(down_of(R"({"is":"port","round":1,"port":65536})"));
+  EXPECT_FALSE(down_of(R"({"is":"end_run","exit_code":256,"why":""})"));
+}
+
+TEST(NodeMessages, AreNoneThatAreLongOrNestDeep) {
+  const std::string say = R"({"is":"say","text":")";
+  ASSERT_TRUE(down_of(say + std::string(kLongestMessageBytes / 2, 'x') + "\"}"));
+  EXPECT_FALSE(down_of(say + std::string(kLongestMessageBytes, 'x') + "\"}"));
+  const std::string deep = R"({"is":"say","text":"x","more":)" + std::string(3'000'000, '[');
+  EXPECT_FALSE(down_of(deep + std::string(3'000'000, ']') + "}"));
+  EXPECT_FALSE(up_of(deep));
+}
+
 }  // namespace
 }  // namespace hookline

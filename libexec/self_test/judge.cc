@@ -122,7 +122,8 @@ std::string advice_for(const std::string& error) {
       {"No space left on device", "make room on the disk, or in /dev/shm, that the message names"},
       {"out of memory", "free memory on that host or GPU, or start fewer ranks on it"},
       {"Cannot allocate memory", "free memory on that host, or start fewer ranks on it"},
-      {"has left the run", "see that rank's logs: it ended first"},
+      {"left the run while", "see that rank's logs: it ended first"},
+      {"exited while", "see that rank's logs: it ended first"},
       {"no sign of life", "see whether that host is up, and whether the others can still reach it (ping)"},
   };
   for (const auto& [part, advice] : kKnown) {

@@ -1,13 +1,14 @@
 #include "libexec/self_test/report.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
+
+#include "hooks/printable.h"
+#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {
@@ -32,7 +33,7 @@ std::string number(double value, const char* unit) {
 
 std::string indented(const std::string& text, const std::string& indent) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : printable_lines(text)) {
     result += c;
     if (c == '\n') result += indent;
   }
@@ -62,7 +63,7 @@ void Report::expect(std::size_t checks) {
 void Report::print(const Check& check) {
   if (form_ != Form::text) return;
   const std::string indent(kIndent, ' ');
-  out_ << padded(name_of(check.verdict), kVerdict) << padded(check.name, kName)
+  out_ << padded(name_of(check.verdict), kVerdict) << padded(printable(check.name), kName)
        << indented(check.found, indent) << "\n";
   if (!check.advice.empty()) out_ << indent << "-> " << indented(check.advice, indent + "   ") << "\n";
   out_ << std::flush;
@@ -126,17 +127,17 @@ void Report::write(const std::string& verdict) {
                              {"bytes_sent", hook.bytes_sent}});
   }
   const std::filesystem::path aside = file_.string() + ".new";
+  // A message of the system may hold bytes of any encoding.
+  std::string problem =
+      write_regular_file(aside, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   std::error_code error;
-  {
-    std::ofstream out(aside, std::ios::binary);
-    // A message of the system may hold bytes of any encoding.
-    out << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
-    if (!out) error = std::error_code(errno, std::generic_category());
+  if (problem.empty()) {
+    std::filesystem::rename(aside, file_, error);
+    if (!error) return;
+    problem = error.message();
   }
-  if (!error) std::filesystem::rename(aside, file_, error);
-  if (!error) return;
-  std::cerr << "hookline test: the report can't be written to '" << file_.string() << "': " << error.message()
-            << "\n";
+  std::cerr << "hookline test: the report can't be written to '" << printable(file_.string())
+            << "': " << problem << "\n";
   file_.clear();
 }
 

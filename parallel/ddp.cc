@@ -2,7 +2,9 @@
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <map>
 #include <sstream>
@@ -24,6 +26,18 @@
 
 namespace hookline {
 namespace {
+
+class BeforeGradient : public torch::autograd::FunctionPreHook {
+ public:
+  explicit BeforeGradient(std::function<void()> action) : action_(std::move(action)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    action_();
+    return gradients;
+  }
+
+ private:
+  std::function<void()> action_;
+};
 
 void release(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
@@ -49,7 +63,11 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
-    : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
+    : Engine(world->step_clock()),
+      world_(std::move(world)),
+      module_(std::move(module)),
+      options_(options),
+      sinks_(std::make_shared<BackwardSinks>()) {
   for (const auto& parameter : module_->named_parameters()) {
     if (!parameter.value().requires_grad()) continue;
     names_.push_back(parameter.key());
@@ -86,6 +104,7 @@ void Ddp::build_reducer() {
   for (const at::Tensor& parameter : parameters_) elements += parameter.numel();
   group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements);
   reducer_ = make_reducer(group_, parameters_, names_, options_);
+  begin_with_accumulators();
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers, false,
@@ -179,31 +198,42 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
   const bool communicates = sync();
   buffers_may_differ_ = communicates;
   const bool joint = options_.find_unused_parameters && !options_.static_graph;
-  put_behind_sink(outputs, joint, [this, alive = std::weak_ptr(alive_), communicates] {
-    if (!alive.expired()) begin_backward(communicates);
+  put_behind_sink(outputs, joint, sinks_, communicates, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) begin_backward();
   });
   // A module may keep to itself what the loss is made of: the next gradients are averaged even if no output shows them.
   if (communicates && needs_outputs().empty()) reducer_->prepare_for_backward({});
 }
 
-void Ddp::begin_backward(bool communicates) {
+/// A loss may use parameters after the forward, behind its outputs: their gradients come before the pass reaches an output.
+void Ddp::begin_with_accumulators() {
+  for (const at::Tensor& parameter : parameters_)
+    torch::autograd::impl::grad_accumulator(parameter)->add_pre_hook(
+        std::make_unique<BeforeGradient>([this, alive = std::weak_ptr(alive_)] {
+          if (!alive.expired()) begin_backward();
+        }));
+}
+
+void Ddp::begin_backward() {
+  constexpr std::size_t kMostNested = 64;
   const int pass = torch::autograd::get_current_graph_task_id();
-  if (pass == begun_pass_ && (begun_pass_communicates_ || !communicates)) return;
-  if (communicates) {
+  const std::lock_guard lock(begin_mutex_);
+  if (begun_passes_.contains(pass)) return;
+  const BackwardSinks::Found found = sinks_->in_this_pass();
+  if (found == BackwardSinks::Found::communicating) {
     bool begun = false;
     explain_unused_parameters([&] { begun = reducer_->begin_backward(); });
-    if (!begun) return;
-    if (reducer_->learns()) {
+    if (begun && reducer_->learns()) {
       torch::autograd::Engine::get_default_engine().queue_callback(
           [reducer = reducer_] { reducer->delay_all_reduce(); });
     }
-    if (options_.gradient_as_bucket_view)
+    if (begun && options_.gradient_as_bucket_view)
       at_end_of_backward([parameters = parameters_] { release(parameters); });
-  } else {
+  } else if (found == BackwardSinks::Found::local) {
     reducer_->begin_local_backward();
   }
-  begun_pass_ = pass;
-  begun_pass_communicates_ = communicates;
+  begun_passes_.insert(pass);
+  if (begun_passes_.size() > kMostNested) begun_passes_.erase(begun_passes_.begin());
 }
 
 void Ddp::release_gradient_views() {

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ class Logger;
 
 namespace hookline {
 
+class BackwardSinks;
 class GuardedHook;
 class ResumableReducer;
 class WatchedGroup;
@@ -114,8 +117,10 @@ class Ddp : public Engine {
   void build_reducer();
   void attach(std::unique_ptr<CommHook> hook);
   void rebuild_buckets();
-  /// In a backward pass, when it comes to the outputs of a forward.
-  void begin_backward(bool communicates);
+  /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient. The first time it
+  /// decides what the pass communicates, from all that the pass goes through.
+  void begin_backward();
+  void begin_with_accumulators();
   std::int64_t reduced_steps() const;
   void explain_unused_parameters(const std::function<void()>& call);
   void broadcast(const std::vector<at::Tensor>& tensors);
@@ -135,9 +140,10 @@ class Ddp : public Engine {
   bool forward_begun_ = false;
   std::vector<std::function<void()>> before_first_forward_;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
-  int begun_pass_ = -1;             // the engine's number of the latest backward pass through an output
-  bool begun_pass_communicates_ = false;
-  std::int64_t resumed_steps_ = 0;                          // reduced steps of the run that this one resumes
+  std::shared_ptr<BackwardSinks> sinks_;
+  std::mutex begin_mutex_;          // the engine has a thread for each device
+  std::set<int> begun_passes_;      // by the engine's number, the latest: passes may be nested
+  std::int64_t resumed_steps_ = 0;  // reduced steps of the run that this one resumes
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this
 };
 

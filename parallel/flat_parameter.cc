@@ -176,6 +176,7 @@ at::Tensor FlatParameter::place_of_gradient(std::size_t index) {
 void FlatParameter::collect_gradient(std::size_t index) {
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = parameters_[index].mutable_grad();
+  if (!gradient.defined()) return;  // an autograd function gave none: it counts as zero
   if (is_collected_[index])
     place_of_gradient(index).add_(gradient);
   else

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,14 +25,19 @@ namespace {
 using testing::failure_of;
 using testing::run_ranks;
 
+/// The same to every model.
+void give_values(torch::nn::Module& module) {
+  torch::NoGradGuard no_grad;
+  for (at::Tensor& parameter : module.parameters())
+    parameter.copy_(torch::cos(torch::arange(parameter.numel())).view(parameter.sizes()));
+}
+
 struct HeadsImpl : torch::nn::Module {
   HeadsImpl() {
     trunk = register_module("trunk", torch::nn::Linear(4, 4));
     left = register_module("left", torch::nn::Linear(4, 2));
     right = register_module("right", torch::nn::Linear(4, 2));
-    torch::NoGradGuard no_grad;
-    for (at::Tensor& parameter : parameters())
-      parameter.copy_(torch::cos(torch::arange(parameter.numel())).view(parameter.sizes()));
+    give_values(*this);
   }
   std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
     const at::Tensor hidden = torch::tanh(trunk(x));
@@ -51,10 +57,11 @@ at::Tensor both(std::pair<at::Tensor, at::Tensor> outputs) {
 at::Tensor first(std::pair<at::Tensor, at::Tensor> outputs) { return outputs.first.sum(); }
 
 /// The mean over two ranks of the gradients that `body` leaves in a bare model, one for each parameter; undefined where none.
-std::vector<at::Tensor> mean_of_two(const std::function<void(HeadsImpl&, int rank)>& body) {
+template <class Impl = HeadsImpl>
+std::vector<at::Tensor> mean_of_two(const std::type_identity_t<std::function<void(Impl&, int rank)>>& body) {
   std::vector<at::Tensor> mean;
   for (int rank = 0; rank < 2; ++rank) {
-    HeadsImpl alone;
+    Impl alone;
     body(alone, rank);
     for (std::size_t i = 0; i < alone.parameters().size(); ++i) {
       const at::Tensor gradient = alone.parameters()[i].grad();
@@ -65,7 +72,8 @@ std::vector<at::Tensor> mean_of_two(const std::function<void(HeadsImpl&, int ran
   return mean;
 }
 
-void expect_gradients(const Heads& model, const std::vector<at::Tensor>& expected, const char* when) {
+template <class Model>
+void expect_gradients(const Model& model, const std::vector<at::Tensor>& expected, const std::string& when) {
   const auto parameters = model.named_parameters();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const at::Tensor gradient = parameters[i].value().grad();
@@ -155,6 +163,95 @@ TEST(DdpBackward, KeepsALocalForwardBetweenAForwardAndItsBackwardApart) {
       });
     }
   }
+}
+
+/// A loss uses `outside` behind the outputs of the forward.
+struct OutsideImpl : torch::nn::Module {
+  OutsideImpl() {
+    trunk = register_module("trunk", torch::nn::Linear(4, 3));
+    outside = register_module("outside", torch::nn::Linear(3, 2));
+    scale = register_parameter("scale", torch::full({1}, 0.3));
+    give_values(*this);
+  }
+  at::Tensor forward(const at::Tensor& x) { return torch::tanh(trunk(x)); }
+  at::Tensor loss(const at::Tensor& output) {
+    return outside(output).square().sum() * torch::exp(-scale).sum() + scale.sum();
+  }
+  torch::nn::Linear trunk{nullptr}, outside{nullptr};
+  at::Tensor scale;
+};
+
+TEST(DdpBackward, AveragesParametersThatTheLossUsesBehindTheOutputs) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      DistributedModule<OutsideImpl> model(world, std::make_shared<OutsideImpl>(), options);
+      const auto expected = mean_of_two<OutsideImpl>(
+          [](OutsideImpl& net, int rank) { net.loss(net.forward(input(rank))).backward(); });
+      for (int step = 0; step < 5; ++step) {
+        model.zero_grad();
+        model.no_sync([&] {  // of an evaluation, whose backward is another's
+          const at::Tensor unused = model.forward(input(world->rank(), 7));
+        });
+        model.module()->loss(model.forward(input(world->rank()))).backward();
+        expect_gradients(model, expected, "step " + std::to_string(step));
+      }
+      EXPECT_EQ(model.ddp().wire_report().steps, 5);
+
+      model.zero_grad();
+      OutsideImpl alone;
+      alone.loss(alone.forward(input(world->rank()))).backward();
+      model.no_sync([&] { model.module()->loss(model.forward(input(world->rank()))).backward(); });
+      std::vector<at::Tensor> own;
+      for (const at::Tensor& parameter : alone.parameters()) own.push_back(parameter.grad());
+      expect_gradients(model, own, "of one rank alone");
+      EXPECT_EQ(model.ddp().wire_report().steps, 5);
+    });
+  }
+}
+
+TEST(DdpBackward, AveragesABackwardThroughAForwardAndALocalOne) {
+  for (const DdpOptions& options : {DdpOptions{}, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      const auto expected = mean_of_two([](HeadsImpl& net, int rank) {
+        (net.forward(input(rank)).first.sum() + net.forward(input(rank, 5)).second.sum()).backward();
+      });
+      for (int step = 0; step < 3; ++step) {
+        model.zero_grad();
+        at::Tensor loss = model.forward(input(world->rank())).first.sum();
+        model.no_sync([&] { loss = loss + model.forward(input(world->rank(), 5)).second.sum(); });
+        loss.backward();
+        expect_gradients(model, expected, "both heads, of two forwards");
+      }
+      EXPECT_EQ(model.ddp().wire_report().steps, 3);
+    });
+  }
+}
+
+struct OverlappingImpl : torch::nn::Module {
+  OverlappingImpl() {
+    linear = register_module("linear", torch::nn::Linear(4, 4));
+    give_values(*this);
+  }
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    const at::Tensor all = linear(x);
+    return {all, all.slice(1, 0, 2)};
+  }
+  torch::nn::Linear linear{nullptr};
+};
+
+TEST(DdpBackward, GivesOutputsThatShareMemoryTheGradientsOfTheirValues) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    DistributedModule<OverlappingImpl> model(world, std::make_shared<OverlappingImpl>(), DdpOptions{});
+    const auto expected = mean_of_two<OverlappingImpl>([](OverlappingImpl& net, int rank) {
+      const auto [all, part] = net.forward(input(rank));
+      (all.square().sum() + (part.clone() * 2).square().sum()).backward();
+    });
+    auto [all, part] = model.forward(input(world->rank()));
+    part.mul_(2);
+    (all.square().sum() + part.square().sum()).backward();
+    expect_gradients(model, expected, "as PyTorch's copies of outputs");
+  });
 }
 
 TEST(DdpBackward, AveragesEachOfTwoBackwardsThatFollowTwoForwards) {

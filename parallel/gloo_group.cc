@@ -1,5 +1,6 @@
 #include "parallel/gloo_group.h"
 
+#include <c10/util/hash.h>
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
@@ -33,32 +34,33 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
     identities[static_cast<std::size_t>(rank_)] = own_identity;
     auto identities_in = buffer(identities.data(), identities.size() * sizeof own_identity);
     auto identity_out = buffer(&wanted_.identity, sizeof own_identity);
-    // Receives of parts are announced at once: what is sent then goes without another round trip.
-    auto parts_in = wanted_.part_bytes > 0 ? buffer_of(wanted_.received) : nullptr;
+    const bool has_parts = wanted_.part_bytes > 0;
+    const auto parts_in = has_parts ? buffer_of(wanted_.received) : nullptr;
+    const auto parts_out = has_parts ? buffer_of(wanted_.sent) : nullptr;
+    // All is announced at once, so the comparison costs no round trip: Gloo sends a part only to a rank that waits for one
+    // with the same identity.
+    const std::uint64_t part_slot = slot(hash_of(own_identity));
     for_each_peer([&](int peer) {
       identities_in->recv(peer, slot(0), static_cast<std::size_t>(peer) * sizeof own_identity,
                           sizeof own_identity);
-      if (parts_in)
-        parts_in->recv(peer, slot(1), static_cast<std::size_t>(peer) * wanted_.part_bytes,
+      if (has_parts)
+        parts_in->recv(peer, part_slot, static_cast<std::size_t>(peer) * wanted_.part_bytes,
                        wanted_.part_bytes);
     });
     for_each_peer([&](int peer) { identity_out->send(peer, slot(0), 0, sizeof own_identity); });
+    if (has_parts) {
+      for_each_peer([&](int peer) {
+        parts_out->send(peer, part_slot, sent_part(peer) * wanted_.part_bytes, wanted_.part_bytes);
+      });
+      std::memcpy(received_bytes() + static_cast<std::size_t>(rank_) * wanted_.part_bytes,
+                  sent_bytes() + sent_part(rank_) * wanted_.part_bytes, wanted_.part_bytes);
+    }
     for_each_peer([&](int) { expect(identities_in->waitRecv(timeout_)); });
     for_each_peer([&](int) { expect(identity_out->waitSend(timeout_)); });
     if (std::any_of(identities.begin(), identities.end(),
                     [&](const GlooGroup::Identity& each) { return each != own_identity; }))
       throw RanksDiffer(wanted_.difference(identities));
-    if (!parts_in) return;
-    auto parts_out = buffer_of(wanted_.sent);
-    for_each_peer([&](int peer) {
-      const auto part = wanted_.sends_same_to_all ? 0 : static_cast<std::size_t>(peer);
-      parts_out->send(peer, slot(1), part * wanted_.part_bytes, wanted_.part_bytes);
-    });
-    const auto own = static_cast<std::size_t>(rank_) * wanted_.part_bytes;
-    std::memcpy(
-        static_cast<std::byte*>(wanted_.received.mutable_data_ptr()) + own,
-        static_cast<const std::byte*>(wanted_.sent.const_data_ptr()) + (wanted_.sends_same_to_all ? 0 : own),
-        wanted_.part_bytes);
+    if (!has_parts) return;
     for_each_peer([&](int) { expect(parts_in->waitRecv(timeout_)); });
     for_each_peer([&](int) { expect(parts_out->waitSend(timeout_)); });
     wanted_.sent.reset();  // whoever holds the work need not hold the memory
@@ -74,10 +76,23 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
   Buffer buffer(void* data, std::size_t bytes) { return context_->createUnboundBuffer(data, bytes); }
   Buffer buffer_of(const at::Tensor& tensor) { return buffer(tensor.mutable_data_ptr(), tensor.nbytes()); }
 
-  /// Of messages that are matched: Gloo's own collectives begin with other numbers.
-  std::uint64_t slot(std::uint64_t round) const {
+  std::size_t sent_part(int to) const { return wanted_.sends_same_to_all ? 0 : static_cast<std::size_t>(to); }
+  const std::byte* sent_bytes() const { return static_cast<const std::byte*>(wanted_.sent.const_data_ptr()); }
+  std::byte* received_bytes() const { return static_cast<std::byte*>(wanted_.received.mutable_data_ptr()); }
+
+  /// Gloo matches messages by their slots. Its own collectives' begin with other numbers.
+  std::uint64_t slot(std::uint32_t message) const {
     constexpr std::uint64_t kPrefix = 0xF1;
-    return kPrefix << 56 | static_cast<std::uint64_t>(tag_) << 24 | round;
+    constexpr std::uint64_t kTagBits = 24;  // 16 million collectives before a number comes again
+    return kPrefix << 56 | (tag_ & ((std::uint64_t{1} << kTagBits) - 1)) << 32 | message;
+  }
+
+  /// Never 0, which is the slot of identities.
+  static std::uint32_t hash_of(const GlooGroup::Identity& identity) {
+    std::size_t hash = 0;
+    for (const std::int64_t number : identity)
+      hash = c10::hash_combine(hash, std::hash<std::int64_t>()(number));
+    return static_cast<std::uint32_t>(hash ^ hash >> 32) | 1;
   }
 
   /// The next rank first, so that not all of them begin with the same one.

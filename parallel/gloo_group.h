@@ -33,9 +33,9 @@ class GlooGroup : public c10d::ProcessGroupGloo {
     std::function<std::string(const std::vector<Identity>&)> difference;
   };
 
-  /// Starts an exchange, of which every rank starts as many, in the same order among the group's collectives. The identities go
-  /// first: if one rank's differs, the work fails with RanksDiffer on every rank, and no part is sent. This rank's own part is
-  /// copied.
+  /// Starts an exchange; every rank must start the same number of them, in the same order among the group's collectives. Ranks
+  /// compare their identities while the parts travel: if one differs, the work fails with RanksDiffer on every rank, and no
+  /// rank receives a part of another identity. This rank's own part is copied.
   c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
 
   /// True as soon as no collective is under way; false if that takes longer than `patience`.

@@ -109,8 +109,14 @@ TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
     EXPECT_FALSE(result.timed_out);
     EXPECT_EQ(result.exit_code, 3) << "rank " << rank << ": " << result.err;
     const std::string failure = failure_in(result);
+    // Rank 0 takes the store with it.
+    if (c.mode == "exit" && c.failing != 0) {
+      EXPECT_THAT(failure, MatchesRegex("rank " + gone +
+                                        " exited while rank [01] was waiting for it in step 3 of " + hook));
+      continue;
+    }
     EXPECT_TRUE(std::regex_search(
-        failure, std::regex("^rank " + gone + ".*(is gone|no sign of life|has not answered|has left)")))
+        failure, std::regex("^rank " + gone + ".*(is gone|no sign of life|has not answered)")))
         << failure;
     EXPECT_TRUE(std::regex_search(failure, std::regex("waits for it: step 3 of " + hook))) << failure;
   }
@@ -167,8 +173,9 @@ TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
       EXPECT_EQ(result.exit_code, 0) << "rank " << rank << ": " << result.out << result.err;
       EXPECT_THAT(result.out, HasSubstr("trained 10 steps to "));
       if (rank == failing) continue;
-      EXPECT_THAT(failure_in(result), MatchesRegex("rank " + std::to_string(failing) +
-                                                   " has left the run; rank [0-2] waits for it: .*"));
+      EXPECT_THAT(failure_in(result),
+                  MatchesRegex("rank " + std::to_string(failing) +
+                               " left the run while rank [0-2] was waiting for it in .*"));
     }
   }
 }
@@ -187,6 +194,49 @@ TEST(LoggedMetrics, AreThereAfterACrash) {
     EXPECT_THAT(lines, HasSubstr("\"number\":2"));
     EXPECT_THAT(lines, ::testing::EndsWith("}\n")) << "whole lines";
   }
+}
+
+/// failing_rank under the launcher.
+ProcessResult launch(const TemporaryFolder& folder, const std::string& mode, int failing) {
+  ProcessOptions options;
+  options.arguments = {"launch", "--processes-per-node", "2", FAILING_RANK_PROGRAM,
+                       mode,     std::to_string(failing)};
+  options.folder = folder.path();
+  options.environment = {
+      {"HOOKLINE_CONFIG", std::nullopt}, {"HOOKLINE_RUN_DIR", std::nullopt}, {"OMP_NUM_THREADS", "1"}};
+  return run_process(HOOKLINE_BINARY, options);
+}
+
+TEST(Launched, ARankThatExitsWithZeroIsWhatTheOthersWereWaitingFor) {
+  for (const int leaving : {1, 0}) {
+    const TemporaryFolder folder;
+    const std::string other = std::to_string(1 - leaving), gone = std::to_string(leaving);
+    const ProcessResult result = launch(folder, "exit", leaving);
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_THAT(result.err,
+                HasSubstr("hookline: error: rank " + other + " exited with code 3, after rank " + gone +
+                          " had exited with code 0 at step 3 while others were waiting in "
+                          "a collective\n"));
+    if (leaving == 1) {
+      EXPECT_THAT(result.err,
+                  HasSubstr("    rank 1 exited while rank 0 was waiting for it in step 3 of no hook\n"));
+    }
+  }
+}
+
+TEST(Launched, ASignalIsReportedWithItsStackAndAnExceptionWithoutOne) {
+  const TemporaryFolder folder;
+  const ProcessResult crashed = launch(folder, "segv", 1);
+  EXPECT_EQ(crashed.exit_code, 128 + SIGSEGV);
+  EXPECT_THAT(crashed.err,
+              HasSubstr("\n  its error at step 3:\n    SIGSEGV: the program sent it to itself\n"));
+  EXPECT_THAT(crashed.err, ::testing::ContainsRegex("\n      frame #[0-9]+: [^\n]*train\\("));
+  const ProcessResult threw = launch(folder, "uncaught", 1);
+  EXPECT_EQ(threw.exit_code, 128 + SIGABRT);
+  EXPECT_THAT(
+      threw.err,
+      HasSubstr("\n  its error at step 3:\n    an exception that is no std::exception\n  the end of its"));
+  EXPECT_THAT(threw.err, ::testing::Not(HasSubstr("frame #")));
 }
 
 TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {

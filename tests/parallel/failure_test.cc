@@ -121,9 +121,9 @@ TEST(Failure, OfOneRanksProgramEndsTheOthersWaits) {
     GivenGradientsModel model(world, bare_model(), {});
     for (int step = 0; step < 2; ++step) testing::communicate(model, ones());
     if (rank == 1) return;  // the model and the World go, as when an exception passes
-    EXPECT_THAT(
-        failure_of<RunFailed>([&] { testing::communicate(model, ones()); }),
-        ::testing::MatchesRegex("rank 1 has left the run; rank [02] waits for it: step 2 of no hook"));
+    EXPECT_THAT(failure_of<RunFailed>([&] { testing::communicate(model, ones()); }),
+                ::testing::MatchesRegex(
+                    "rank 1 left the run while rank [02] was waiting for it in step 2 of no hook"));
   });
 }
 
@@ -137,7 +137,7 @@ TEST(Failure, EndsWhatTheReducerWaitsForByItself) {
       std::vector<at::Tensor> numbers{torch::ones({3}, torch::kInt)};
       const auto work = rebuilds ? group->broadcast(numbers, {}) : group->allreduce(numbers, {});
       const std::string failure =
-          std::string("rank 1 has left the run; rank 0 waits for it: ") +
+          std::string("rank 1 left the run while rank 0 was waiting for it in ") +
           (rebuilds ? "the rebuilding of buckets" : "the exchange of used parameters");
       EXPECT_EQ(failure_of<RunFailed>([&] { work->wait(); }), failure);
       EXPECT_TRUE(work->isCompleted());
@@ -167,6 +167,12 @@ TEST(Failure, LetsTheSameProcessFormANewWorldAndTrainOn) {
     });
   }
   for (std::thread& rank : ranks) rank.join();
+}
+
+TEST(Failure, IsNotARankThatEndsItsGroupWhileOthersConnectTheirs) {
+  run_ranks(6, [](const std::shared_ptr<World>& world) {
+    for (int group = 0; group < 60; ++group) world->make_gloo("a group that is ended at once");
+  });
 }
 
 TEST(Failure, OfARunOfOneRankNamesStepAndHook) {

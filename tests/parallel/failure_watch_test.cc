@@ -125,8 +125,9 @@ TEST(FailureWatch, FindsThatARankHasLeft) {
     const FuturePtr waiting = ranks.wait_on(2);
     std::this_thread::sleep_for(milliseconds(700));
     ranks.watches[gone].reset();
-    EXPECT_EQ(failure_of(waiting, std::chrono::seconds(30)),
-              "rank " + std::to_string(gone) + " has left the run; rank 2 waits for it: an all-reduce");
+    EXPECT_EQ(
+        failure_of(waiting, std::chrono::seconds(30)),
+        "rank " + std::to_string(gone) + " left the run while rank 2 was waiting for it in an all-reduce");
   }
 }
 

@@ -1,7 +1,10 @@
 #include "parallel/failure_watch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -39,7 +42,15 @@ std::string seconds_text(milliseconds time) {
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-const char* const kLeft = "left";
+/// What a rank that leaves writes last, instead of a sign of life.
+const char* const kLeft = "left";      // its World is gone
+const char* const kExited = "exited";  // its process is about to be
+
+enum class Leaving { no, left, exited };
+
+Leaving leaving_of(const std::string& sign) {
+  return sign == kExited ? Leaving::exited : sign == kLeft ? Leaving::left : Leaving::no;
+}
 
 /// The rank that reads the signs of life of all others. Rank 0, whose process holds the store: without it no rank learns
 /// anything anyway.
@@ -72,7 +83,9 @@ struct FailureWatch::State {
   RankPosition position;
   Clock::time_point store_answered = Clock::now();
   bool closing = false;
+  bool exiting = false;  // the process, while this World lives
   bool talker_ended = false;
+  int own_rank = -1;  // of several; never changes
 
   /// Ends every wait with `text`; the first call counts.
   void fail(const std::string& text) {
@@ -84,6 +97,8 @@ struct FailureWatch::State {
       own_failure.reset();
     }
     changed.notify_all();
+    if (!ended.empty() && own_rank >= 0)
+      tell_waiting(own_rank, true);  // it may be the last that this rank tells
     for (const auto& [id, wait] : ended) wait.result->setError(std::make_exception_ptr(RunFailed(text)));
   }
 
@@ -185,19 +200,21 @@ class FailureWatch::Talker {
   struct Quietest {
     int rank = -1;
     milliseconds silence{-1};
-    bool has_left = false;
+    Leaving leaving = Leaving::no;
 
     std::string text(std::uint64_t number) const {
       return std::to_string(number) + " " + std::to_string(rank) + " " + std::to_string(silence.count()) +
-             " " + (has_left ? "1" : "0");
+             " " + std::to_string(static_cast<int>(leaving));
     }
     static Quietest parse(const std::string& text) {
       std::istringstream in(text);
       std::uint64_t number = 0;
       std::int64_t silence = 0;
+      int leaving = 0;
       Quietest result;
-      if (!(in >> number >> result.rank >> silence >> result.has_left)) return {};
+      if (!(in >> number >> result.rank >> silence >> leaving)) return {};
       result.silence = milliseconds(silence);
+      result.leaving = static_cast<Leaving>(leaving);
       return result;
     }
   };
@@ -237,7 +254,7 @@ class FailureWatch::Talker {
       const std::string sign = text_of(signs[i]);
       if (was_away || sign != seen.sign) seen = {sign, now};
       const auto silence = std::chrono::duration_cast<milliseconds>(now - seen.since);
-      if (silence > quietest.silence) quietest = {peers[i], silence, sign == kLeft};
+      if (silence > quietest.silence) quietest = {peers[i], silence, leaving_of(sign)};
     }
     return quietest;
   }
@@ -252,7 +269,11 @@ class FailureWatch::Talker {
 
   void leave() {
     try {
-      store_->set(rank_ == kWatcher ? kQuietestKey : life_key(rank_), bytes_of(kLeft));
+      const bool exits = [&] {
+        const std::lock_guard lock(state_->mutex);
+        return state_->exiting;
+      }();
+      store_->set(rank_ == kWatcher ? kQuietestKey : life_key(rank_), bytes_of(exits ? kExited : kLeft));
     } catch (const std::exception&) {
       // The store is in rank 0's process, which may have ended first: then nobody is left to be told.
     }
@@ -342,22 +363,24 @@ class FailureWatch::Talker {
     }
     last_look_ = now;
     // Who watches the others may be the one that is dead: then what it has written last does not change any more.
-    judge({kWatcher, std::chrono::duration_cast<milliseconds>(now - found_since_), found == kLeft},
-          suspicious);
+    const Leaving watcher = leaving_of(found);
+    judge({kWatcher, std::chrono::duration_cast<milliseconds>(now - found_since_), watcher}, suspicious);
     const Quietest quietest = Quietest::parse(found);
-    if (found != kLeft && quietest.rank != rank_) judge(quietest, suspicious);
+    if (watcher == Leaving::no && quietest.rank != rank_) judge(quietest, suspicious);
   }
 
   void judge(const Quietest& quietest, bool suspicious) {
     if (quietest.rank < 0) return;
     const std::string who = "rank " + std::to_string(quietest.rank);
-    const std::string waits = "; rank " + std::to_string(rank_) + " waits for it: " + state_->waits_for();
+    const std::string me = "rank " + std::to_string(rank_);
     const milliseconds limit = suspicious ? std::min(peer_timeout_, kSuspiciousSilence) : peer_timeout_;
-    if (quietest.has_left) {
-      if (quietest.silence >= kPatience) agree_on(who + " has left the run" + waits);
+    if (quietest.leaving != Leaving::no) {
+      const std::string how = quietest.leaving == Leaving::exited ? " exited" : " left the run";
+      if (quietest.silence >= kPatience)
+        agree_on(who + how + " while " + me + " was waiting for it in " + state_->waits_for());
     } else if (peer_timeout_.count() > 0 && quietest.silence >= limit) {
       agree_on(who + " has shown no sign of life for " + seconds_text(quietest.silence) +
-               ", and is dead, stopped or cut off" + waits);
+               ", and is dead, stopped or cut off; " + me + " waits for it: " + state_->waits_for());
     }
   }
 
@@ -385,12 +408,42 @@ struct FailureWatch::Living {
     static Living& living = *new Living;  // a World may outlive whatever is destroyed at exit
     return living;
   }
+
+  /// std::exit destroys nothing that lives on a stack, so that the others would miss this rank without knowing why.
+  static void leave_at_exit() {
+    static const pid_t process = getpid();
+    static const bool registered = std::atexit([] {
+                                     // In a forked child the threads are missing, and a mutex may be locked for ever.
+                                     if (getpid() == process) leave_all();
+                                   }) == 0;
+    static_cast<void>(registered);
+  }
+
+ private:
+  static void leave_all() {
+    std::vector<std::shared_ptr<State>> states;
+    {
+      const std::lock_guard lock(of_process().mutex);
+      states = of_process().states;
+    }
+    for (const auto& state : states) {
+      const std::lock_guard lock(state->mutex);
+      state->closing = state->exiting = true;
+      state->changed.notify_all();
+    }
+    for (const auto& state : states) {
+      std::unique_lock lock(state->mutex);
+      state->changed.wait_for(lock, kTimeToEnd, [&] { return state->talker_ended; });
+    }
+  }
 };
 
 FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                            milliseconds peer_timeout)
     : state_(std::make_shared<State>()), rank_(rank), alone_(size == 1) {
   if (alone_) return;
+  state_->own_rank = rank;
+  Living::leave_at_exit();
   {
     const std::lock_guard lock(Living::of_process().mutex);
     Living::of_process().states.push_back(state_);

@@ -68,21 +68,38 @@ Signature sharded_signature(torch::nn::Module& module, const ShardedOptions& opt
   return signature;
 }
 
-/// Remembers whose parameters have been cut, in any run of this process. Throws Error if `module`'s were.
-void expect_whole(const torch::nn::Module& module) {
-  static std::mutex mutex;
-  static std::map<const void*, c10::weak_intrusive_ptr<c10::TensorImpl>> cut;
-  const std::lock_guard lock(mutex);
-  std::erase_if(cut, [](const auto& entry) { return entry.second.expired(); });
-  for (const auto& parameter : module.named_parameters()) {
-    if (parameter.value().defined() && cut.contains(parameter.value().unsafeGetTensorImpl()))
-      throw Error("the model '" + module.name() + "' is sharded already ('" + parameter.key() +
-                  "' is one rank's piece): prepare it once; after a failure, make it anew");
+/// Whose parameters have been cut, in any run of this process.
+class CutParameters {
+ public:
+  /// Throws Error if one of `module`'s is among them.
+  static void expect_none_of(const torch::nn::Module& module) {
+    CutParameters& all = instance();
+    const std::lock_guard lock(all.mutex_);
+    std::erase_if(all.cut_, [](const auto& entry) { return entry.second.expired(); });
+    for (const auto& parameter : module.named_parameters()) {
+      if (parameter.value().defined() && all.cut_.contains(parameter.value().unsafeGetTensorImpl()))
+        throw Error("the model '" + module.name() + "' is sharded already ('" + parameter.key() +
+                    "' is one rank's piece): prepare it once; after a failure, make it anew");
+    }
   }
-  for (const auto& parameter : module.named_parameters())
-    if (parameter.value().defined())
-      cut.emplace(parameter.value().unsafeGetTensorImpl(), parameter.value().getIntrusivePtr());
-}
+
+  /// Before the first of `module`'s is cut.
+  static void add(const torch::nn::Module& module) {
+    CutParameters& all = instance();
+    const std::lock_guard lock(all.mutex_);
+    for (const at::Tensor& parameter : module.parameters())
+      if (parameter.defined()) all.cut_.emplace(parameter.unsafeGetTensorImpl(), parameter.getIntrusivePtr());
+  }
+
+ private:
+  static CutParameters& instance() {
+    static CutParameters all;
+    return all;
+  }
+
+  std::mutex mutex_;
+  std::map<const void*, c10::weak_intrusive_ptr<c10::TensorImpl>> cut_;
+};
 
 }  // namespace
 
@@ -103,7 +120,7 @@ std::shared_ptr<Sharded> Sharded::make(std::shared_ptr<World> world,
 Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
                  const ShardedOptions& options)
     : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
-  expect_whole(*module_);
+  CutParameters::expect_none_of(*module_);
   agree_on_signature(*world_, sharded_signature(*module_, options_));
   refuse_sparse_gradients(*module_);
   const std::vector<at::Tensor> parameters = module_->parameters();
@@ -126,6 +143,7 @@ void Sharded::make_units() {
   std::vector<at::Tensor> buffers = module_->buffers();
   std::erase_if(buffers, [](const at::Tensor& buffer) { return !buffer.defined(); });
   world_->broadcast(buffers);
+  CutParameters::add(*module_);
   for (const FoundUnit& each : found) {
     const Accumulators accumulators = accumulators_of(each);
     auto unit = std::make_shared<Unit>(

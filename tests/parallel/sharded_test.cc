@@ -867,9 +867,12 @@ TEST(Sharded, TakesUnitsThatABackwardComputesAgain) {
 TEST(Sharded, WaitsOnceForAUnitThatAnotherRankAlwaysPassesOver) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const bool passes_over = world->rank() == 1;
-    Layers net(3, [passes_over](LayersImpl& layers, const at::Tensor& x) {
-      const at::Tensor y = layers.layers[1]->forward(layers.layers[0]->forward(x));
-      const at::Tensor side = layers.layers[2]->forward(y);
+    // So many that the ranks come to wait for each other's.
+    constexpr std::size_t kLayers = 8;
+    Layers net(kLayers, [passes_over](LayersImpl& layers, const at::Tensor& x) {
+      at::Tensor y = x;
+      for (std::size_t i = 0; i + 1 < kLayers; ++i) y = layers.layers[i]->forward(y);
+      const at::Tensor side = layers.layers[kLayers - 1]->forward(y);
       return passes_over ? y + 0 * side.detach() : y + side;
     });
     Accelerator accelerator(sharded_config(), world);
@@ -891,6 +894,10 @@ TEST(Sharded, EndsItsThreadsWithTheModel) {
   for (const char* strategy : {"full_shard", "no_shard"}) {
     std::vector<std::size_t> counts;
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      at::ones({2}).requires_grad_().sum().backward();  // autograd's own thread
+      world->barrier("the start");
+      if (world->rank() == 0) counts.push_back(threads_of_process());
+      world->barrier("the first count");
       for (int model_number = 0; model_number < 4; ++model_number) {
         {
           Accelerator accelerator(sharded_config(strategy), world);
@@ -902,7 +909,7 @@ TEST(Sharded, EndsItsThreadsWithTheModel) {
         world->barrier("the count");
       }
     });
-    EXPECT_EQ(counts.back(), counts.front()) << strategy;
+    EXPECT_THAT(counts, ::testing::Each(counts.front())) << strategy;
   }
 }
 
@@ -998,6 +1005,9 @@ TEST(Sharded, SaysWhatAModelLacks) {
     EXPECT_THAT(failure_of([&] { accelerator.prepare(torch::nn::ReLU()); }),
                 HasSubstr("has no parameter that requires a gradient: there is nothing to train"));
     Net net;
+    for (at::Tensor& parameter : net->parameters()) parameter.requires_grad_(false);
+    EXPECT_THAT(failure_of([&] { accelerator.prepare(net); }), HasSubstr("there is nothing to train"));
+    for (at::Tensor& parameter : net->parameters()) parameter.requires_grad_(true);
     auto model = std::make_unique<DistributedModule<NetImpl>>(accelerator.prepare(net));
     EXPECT_THAT(failure_of([&] { accelerator.prepare(net); }),
                 HasSubstr("is sharded already ('scale' is one rank's piece): prepare it once; after a "

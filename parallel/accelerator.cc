@@ -136,6 +136,7 @@ void detail::check_first_step(const TrainingProgress& progress) {
 
 Accelerator Accelerator::from_env() {
   end_uncaught_errors_with_a_message();
+  report_fatal_signals_in_error_file();
   RunConfig config = config_from_environment();
   log::set_level(config.logging.level);
   const Placement placement =
@@ -314,11 +315,14 @@ void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
     now->checkpointer->before_batch(loader);
     now->place->loads(loader);
   };
-  const auto skips = [state = std::weak_ptr<State>(state_)](std::int64_t passes) {
+  const auto skips = [state = std::weak_ptr<State>(state_)](std::int64_t passes, std::int64_t trained) {
     const auto now = state.lock();
-    return now && now->checkpointer->skips_done_passes(passes);
+    return now && now->checkpointer->skips_done_passes(passes, trained);
   };
-  plan->watch({before_batch, skips});
+  const auto taken_back = [state = std::weak_ptr<State>(state_), loader = plan.get()] {
+    if (const auto now = state.lock()) now->checkpointer->pass_taken_back(loader);
+  };
+  plan->watch({before_batch, skips, taken_back});
   state_->place->add(plan);
   state_->checkpointer->add(std::move(plan));
 }

@@ -21,10 +21,15 @@
 #include "tracking/trackers.h"
 
 namespace hookline {
+
+using detail::EpochPlan;
+
 namespace {
 
 const char* const kProgressPart = "progress";
 const char* const kHookNote = "hook";
+const char* const kBeginAtEpoch =
+    ": begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)";
 
 SavedPart save_progress(const detail::TrainingProgress& progress) {
   SavedPart saved;
@@ -167,28 +172,29 @@ void Checkpointer::warn(const std::string& message) const {
 }
 
 /// A program that counts its epochs from 0 begins with those that are done; one that has restored its own count does not.
-bool Checkpointer::skips_done_passes(std::int64_t passes) {
-  const std::string advice =
-      ": begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)";
+bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) {
+  const bool knows =
+      std::any_of(loaders_.begin(), loaders_.end(), [](const auto& each) { return each.second->asks_now(); });
+  if (knows) return false;  // of the loaders that it trains on, it asks one
   const auto is_count = [&](const auto& object) {
     const at::Tensor value = object.second.save();
     if (value.scalar_type() != at::kLong || value.dim() != 0) return true;  // may hold anything
     const auto count = value.template item<std::int64_t>();
-    return count == passes || count == passes + 1;
+    return count == trained || count == trained + 1;
   };
   const auto count = std::find_if(counts_.begin(), counts_.end(), is_count);
   if (count != counts_.end()) {
     warn("the run resumes behind " + std::to_string(passes) +
          " loops over the training loader, and the program has not called loader.epoch(); '" + count->first +
          "', which it registered, is taken for its count of epochs, so none of its loops is skipped" +
-         advice);
+         kBeginAtEpoch);
     return false;
   }
   if (world_->rank() == 0)
     log::info("the program has not called loader.epoch(): its first " + std::to_string(passes) +
               (passes == 1 ? " loop" : " loops") +
               " over the training loader, done before the run resumed, get no batch; to leave them out" +
-              advice);
+              kBeginAtEpoch);
   return true;
 }
 
@@ -213,13 +219,35 @@ void Checkpointer::restore_before_first_batch(const detail::EpochPlan* loader) {
   resumption_.resets.clear();  // they have been told
   restore_random();
   first_batch_is_due_ = false;
+}
+
+/// The program has only looked at batches: what holds before a batch holds again before the next one.
+void Checkpointer::pass_taken_back(const EpochPlan* loader) {
+  const bool has_skipped = std::any_of(loaders_.begin(), loaders_.end(),
+                                       [](const auto& each) { return each.second->skipped_passes() > 0; });
+  if (from_ && !has_skipped) first_batch_is_due_ = true;
+  if (saved_before_batch_of_ == loader) waits_for_ = loader;  // what the program did since belongs in it
+}
+
+void Checkpointer::has_trained() {
+  saved_before_batch_of_ = nullptr;
+  first_batch_is_due_ = false;
+  if (!from_) return;
   from_.reset();
+  for (const auto& [name, plan] : loaders_)
+    if (plan->is_driver() && plan->asks_no_longer())
+      warn(std::string(
+               "the program called loader.epoch() before it trained when the checkpoint was saved, and "
+               "has not now: if its loop over epochs begins at 0, it trains epochs again") +
+           kBeginAtEpoch);
 }
 
 void Checkpointer::before_batch(const detail::EpochPlan* loader) {
   if (first_batch_is_due_) restore_before_first_batch(loader);
   // An evaluation over the same loader is part of what comes before the next batch.
-  if (waits_for_ == loader && at::GradMode::is_enabled()) save_due();
+  if (waits_for_ != loader || !at::GradMode::is_enabled() || loader->may_be_look()) return;
+  save_due();
+  saved_before_batch_of_ = loader;
 }
 
 bool Checkpointer::is_due() const {
@@ -230,13 +258,34 @@ bool Checkpointer::is_due() const {
 }
 
 void Checkpointer::step_done(bool last) {
+  has_trained();
   look_for_preemption();
   if (!is_due()) return;
   waits_for_ = place_->active_loader();
-  if (!waits_for_ && last) save_due();
+  if (!waits_for_ && last) save_without_loader();
+}
+
+/// Batches come from no prepared loader, or the program takes several steps on the first batch of one: then the checkpoint waits
+/// for the next batch, though no longer than until another is due.
+void Checkpointer::save_without_loader() {
+  const EpochPlan* loader = place_->loader_at_first_batch();
+  const std::int64_t every = *config_.checkpoint_every_steps;
+  if (loader && !told_of_mid_batch_ && !is_to_stop_ &&
+      progress_->steps / every == last_saved_step_ / every + 1) {
+    waits_for_ = loader;
+    return;
+  }
+  if (loader && !std::exchange(told_of_mid_batch_, true))
+    warn(
+        "the checkpoint of step " + std::to_string(progress_->steps) +
+        " is saved while the first batch of a prepared loader is in hand: if the program takes more steps on "
+        "that batch, a run that resumes goes on with the next one; save less often than once in a batch, "
+        "with a larger checkpoint_every_steps");
+  save_due();
 }
 
 void Checkpointer::backward_done() {
+  has_trained();
   if (!config_.checkpoint_every_steps || progress_->steps != first_step_) return;
   if (++backwards_ != *config_.checkpoint_every_steps * config_.gradient_accumulation_steps) return;
   warn("a checkpoint is due, since backward() has run " + std::to_string(backwards_) +
@@ -347,7 +396,7 @@ void Checkpointer::load_state(const std::filesystem::path& folder) {
 }
 
 void Checkpointer::finish() {
-  if (config_.checkpoint_every_steps && progress_->steps != last_saved_step_) save_due();
+  if (config_.checkpoint_every_steps && (waits_for_ || progress_->steps != last_saved_step_)) save_due();
   if (saver_) saver_->wait();
 }
 

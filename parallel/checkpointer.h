@@ -46,7 +46,8 @@ class Checkpointer {
   /// `loader` is about to load a batch.
   void before_batch(const detail::EpochPlan* loader);
   /// See detail::LoaderWatch.
-  bool skips_done_passes(std::int64_t passes);
+  bool skips_done_passes(std::int64_t passes, std::int64_t trained);
+  void pass_taken_back(const detail::EpochPlan* loader);
   /// An optimizer has made a step. `last`: no other will in this iteration.
   void step_done(bool last);
   /// accelerator.backward() has run.
@@ -64,12 +65,14 @@ class Checkpointer {
   CheckpointContent content() const;
   bool is_due() const;
   void save_due();
+  void save_without_loader();
   void look_for_preemption();
   [[noreturn]] void end_for_later();
   void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
   void restore(const CheckpointPart& part);
   void restore_random();
   void restore_before_first_batch(const detail::EpochPlan* loader);
+  void has_trained();
   void warn(const std::string& message) const;
   std::string reason_for_none() const;
 
@@ -79,7 +82,7 @@ class Checkpointer {
   std::vector<CheckpointPart> parts_;
   std::optional<FolderLock> lock_;  // rank 0's, on the folder that checkpoints are made in
   std::unique_ptr<CheckpointSaver> saver_;
-  std::unique_ptr<OpenCheckpoint> from_;
+  std::unique_ptr<OpenCheckpoint> from_;  // until the program trains
   Resumption resumption_;
   std::shared_ptr<TrainingPlace> place_;
   std::map<std::string, std::shared_ptr<detail::EpochPlan>> loaders_;  // by the name of their part
@@ -97,6 +100,8 @@ class Checkpointer {
   bool is_to_stop_ = false;  // all ranks save at this step and end
   const detail::EpochPlan* waits_for_ =
       nullptr;  // to load its next batch, which is when what is due is saved
+  const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since
+  bool told_of_mid_batch_ = false;
 };
 
 }  // namespace hookline

@@ -55,15 +55,17 @@ class DataLoader {
       : state_(std::make_shared<State>(std::move(dataset), options)) {}
 
   /// Starts an epoch: the first, the one given to set_epoch, or the one after the last. It is the loop's place in the program
-  /// until its end, or until the iterator is destroyed, as `break` does. In a run that resumes, the loops that are done yield no
-  /// batch, so that a loop that counts epochs from 0 comes out right; unless the program has called epoch() before its first.
+  /// until its end, or until the iterator is destroyed, as `break` does. A look at a batch of the training's loader, or a whole
+  /// pass on which nothing is trained, leaves it where it was. In a run that resumes, the loops that are done yield no batch, so
+  /// that a loop that counts epochs from 0 comes out right; unless the program has called epoch() before its first.
   Iterator begin() { return Iterator(state_, state_->plan.start_epoch()); }
   std::default_sentinel_t end() const { return {}; }
 
   /// Batches in one epoch of this rank.
   std::int64_t size() const { return state_->plan.batches(); }
   /// The epoch being iterated, or the one that the next loop will be if none has begun: where a run that resumes is to begin
-  /// its loop, `for (auto epoch = loader.epoch(); epoch < epochs; ++epoch)`.
+  /// its loop, `for (auto epoch = loader.epoch(); epoch < epochs; ++epoch)`. Passes before the first call, if nothing was trained
+  /// on them, are not counted.
   std::int64_t epoch() const {
     state_->plan.asked_for_epoch();
     return state_->plan.epoch();
@@ -157,7 +159,7 @@ class DataLoader<Dataset>::Iterator {
       state.plan.end_epoch(pass_->number);
       return;
     }
-    state.plan.before_batch();
+    state.plan.before_batch(pass_->number);
     next_ += batch.size();
     batch_ = detail::collate(state.dataset.get_batch(batch), batch);
     if (state.device) detail::move_batch(*batch_, *state.device);

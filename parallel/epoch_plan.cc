@@ -1,7 +1,10 @@
 #include "parallel/epoch_plan.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "hooks/error.h"
 
@@ -60,17 +63,31 @@ void EpochPlan::set_epoch(std::int64_t epoch) {
     throw Error("hookline::data_loader: epoch is " + to_string(epoch) + ": it must be at least 0");
   if (is_resumed_ && next_epoch_) {
     // A program that names the epochs of its loops: those before the resumed one are done.
-    if (epoch < *next_epoch_ && passes_to_skip_ > 0) return;
+    if (epoch < *next_epoch_ - offset_ && passes_to_skip_ > 0) return;
     passes_to_skip_ = 0;
+    if (epoch == *next_epoch_ - offset_ && batches_to_skip_ > 0) return;
   }
-  if (!next_epoch_ || epoch != *next_epoch_) batches_to_skip_ = 0;
-  if (loop_ == Loop::left) loop_ = Loop::finished;
-  next_epoch_ = epoch;
+  if (!next_epoch_ || epoch != *next_epoch_ - offset_) batches_to_skip_ = 0;
+  if (now_.loop == Loop::left) now_.loop = Loop::finished;
+  next_epoch_ = first_asked_epoch_ = epoch;
+  offset_ = 0;
+}
+
+std::int64_t EpochPlan::due_epoch() const {
+  return next_epoch_.value_or(now_.epoch + (now_.loop == Loop::none ? 0 : 1));
+}
+
+void EpochPlan::asked_for_epoch() {
+  if (std::exchange(is_asked_, true)) return;
+  if (!is_under_way()) asks_ = asks_ || !trains_ || (is_resumed_ && skipped_passes_ == 0);
+  first_asked_epoch_ = epoch();
+  first_asked_in_pass_ = is_under_way() ? now_.number : 0;
 }
 
 bool EpochPlan::skips_this_pass() {
   if (passes_to_skip_ > 0 && skipped_passes_ == 0 && is_resumed_) {
-    const bool skips = !is_asked_ && watch_.skips_done_passes && watch_.skips_done_passes(passes_to_skip_);
+    const bool skips =
+        !is_asked_ && watch_.skips_done_passes && watch_.skips_done_passes(passes_to_skip_, trained_passes_);
     if (!skips) passes_to_skip_ = 0;
   }
   if (passes_to_skip_ == 0) return false;
@@ -82,71 +99,197 @@ bool EpochPlan::skips_this_pass() {
 EpochPass EpochPlan::start_epoch() {
   started_ = true;
   if (skips_this_pass()) return {};
-  if (iterated_ > 0) is_cycled_ = true;
-  if (next_epoch_) {
-    shard_.epoch = *next_epoch_;
-  } else if (loop_ != Loop::none) {
-    ++shard_.epoch;
-  }
-  next_epoch_.reset();
+  if (now_.is_iterated) others_.push_back(now_);
+  // Whose iterator is kept, `auto it = loader.begin()`, or in whose body this one begins before anything was trained.
+  if (is_under_way() && !now_.trained && drives_) take_back();
+  const auto before = std::make_shared<Before>(Before{now_, next_epoch_, batches_to_skip_, is_resumed_});
+  before->pass.is_iterated = false;
+  before->pass.before.reset();
+  Pass pass;
+  pass.number = ++newest_;
+  pass.epoch = shard_.epoch = due_epoch();
+  pass.first = pass.batches = std::exchange(batches_to_skip_, 0);
+  // It measures on the training samples, on all of them.
+  if (drives_ && !at::GradMode::is_enabled()) pass.first = pass.batches = 0;
+  pass.loop = Loop::under_way;
+  pass.is_iterated = true;
+  pass.passes_done = passes_;
+  pass.before = before;
   is_resumed_ = false;
-  loop_ = Loop::under_way;
-  batches_consumed_ = std::exchange(batches_to_skip_, 0);
+  next_epoch_.reset();
+  now_ = pass;
   ++passes_;
-  ++iterated_;
   const std::vector<std::int64_t> indices = shard_indices(dataset_size_, shard_);
-  return {++newest_,
+  return {pass.number,
           {indices.begin(), indices.end()},
-          static_cast<std::size_t>(batches_consumed_ * options_.batch_size)};
+          static_cast<std::size_t>(pass.first * options_.batch_size)};
 }
 
-void EpochPlan::consumed(std::int64_t pass, std::size_t samples) {
+void EpochPlan::take_back() {
+  const std::shared_ptr<const Before> before = now_.before;
+  if (!before) return;
+  if (!next_epoch_) {
+    next_epoch_ = before->next_epoch;
+    batches_to_skip_ = before->batches_to_skip;
+  }
+  is_resumed_ = before->is_resumed;
+  now_ = before->pass;
+  if (watch_.taken_back) watch_.taken_back();
+}
+
+void EpochPlan::undo_if_untrained() {
+  if (now_.trained) return;
+  if (const std::int64_t body = outer(/*trained=*/true); body != 0) {
+    go_back_to(body);
+  } else if (drives_) {
+    ++looks_since_training_;
+    take_back();
+  }
+}
+
+std::int64_t EpochPlan::outer(bool trained) const {
+  const auto newest = std::find_if(others_.rbegin(), others_.rend(), [&](const Pass& pass) {
+    return pass.loop == Loop::under_way && (pass.trained || (!trained && !pass.passed_over));
+  });
+  return newest == others_.rend() ? 0 : newest->number;
+}
+
+/// Passes that began inside of it are not counted.
+void EpochPlan::go_back_to(std::int64_t older) {
+  if (now_.is_iterated) others_.push_back(now_);
+  const auto found =
+      std::find_if(others_.begin(), others_.end(), [&](const Pass& pass) { return pass.number == older; });
+  now_ = *found;
+  others_.erase(found);
+  passes_ = now_.passes_done + 1;
+  next_epoch_.reset();
+  batches_to_skip_ = 0;
+  is_resumed_ = false;
+}
+
+bool EpochPlan::may_be_look() const {
+  if (now_.trained || is_cycled_) return false;
+  return looks_since_training_ < looks_ || std::any_of(others_.begin(), others_.end(), [](const Pass& pass) {
+           return pass.loop == Loop::under_way || !pass.is_at_first_batch();
+         });
+}
+
+std::int64_t EpochPlan::loop_to_return_to() const {
+  const std::int64_t body = outer(/*trained=*/false);
+  return now_.trained && (is_under_way() || body < now_.number) ? 0 : body;
+}
+
+void EpochPlan::before_batch(std::int64_t number) {
+  if (loop_to_return_to() == number) go_back_to(number);
+  if (watch_.before_batch) watch_.before_batch();
+}
+
+void EpochPlan::consumed(std::int64_t number, std::size_t samples) {
   samples_consumed_ += static_cast<std::int64_t>(samples);
-  if (pass == newest_) ++batches_consumed_;
+  const auto count = [&](Pass& pass) {
+    if (pass.number != number) return;
+    ++pass.batches;
+    pass.in_hand = static_cast<std::int64_t>(samples);
+    pass.with_gradients = at::GradMode::is_enabled();
+  };
+  count(now_);
+  std::for_each(others_.begin(), others_.end(), count);
 }
 
-void EpochPlan::end_epoch(std::int64_t pass) {
-  if (pass == newest_ && is_under_way()) loop_ = Loop::finished;
+void EpochPlan::end_epoch(std::int64_t number) {
+  for (Pass& pass : others_)
+    if (pass.number == number) pass.loop = Loop::finished;
+  if (now_.number != number || !is_under_way()) return;
+  now_.loop = Loop::finished;
+  undo_if_untrained();
 }
 
-void EpochPlan::leave(std::int64_t pass) {
-  if (pass == 0) return;
-  --iterated_;
-  if (pass == newest_ && is_under_way()) loop_ = Loop::left;
+void EpochPlan::leave(std::int64_t number) {
+  const auto older =
+      std::find_if(others_.begin(), others_.end(), [&](const Pass& pass) { return pass.number == number; });
+  if (now_.number == number) {
+    if (older != others_.end()) others_.erase(older);
+    now_.is_iterated = false;
+    if (!is_under_way()) return;
+    now_.loop = Loop::left;
+    return undo_if_untrained();
+  }
+  if (older == others_.end()) return;
+  // `it = loader.begin()` has taken its place.
+  if (is_under_way() && now_.is_at_first_batch() && !older->is_at_first_batch()) is_cycled_ = true;
+  others_.erase(older);
 }
 
 EpochPosition EpochPlan::position() const {
-  const bool is_in_the_middle = is_under_way() || (loop_ == Loop::left && trains_);
-  if (is_in_the_middle && !all_handed_out())
-    return {shard_.epoch, batches_consumed_, samples_consumed_, passes_ - 1};
-  const bool follows = loop_ != Loop::none && !next_epoch_;
-  return {next_epoch_.value_or(shard_.epoch + (follows ? 1 : 0)), batches_to_skip_, samples_consumed_,
-          passes_};
+  EpochPosition position{due_epoch() - offset_,
+                         batches_to_skip_,
+                         samples_consumed_,
+                         passes_,
+                         offset_,
+                         asks_,
+                         looks_,
+                         is_cycled_,
+                         leaves_,
+                         trained_passes_};
+  const bool is_in_the_middle = is_under_way() || (now_.loop == Loop::left && trains_ && !leaves_);
+  const bool is_last_untrained = is_in_the_middle && trains_ && now_.in_hand > 0;
+  if (is_last_untrained) position.samples_consumed -= now_.in_hand;
+  if (is_in_the_middle && (is_last_untrained || !all_handed_out())) {
+    position.epoch = now_.epoch - offset_;
+    position.batches = now_.batches - (is_last_untrained ? 1 : 0);
+    position.passes = now_.passes_done;
+    position.trained_passes = trained_passes_ - (now_.trained ? 1 : 0);
+  }
+  return position;
 }
 
 void EpochPlan::resume_at(EpochPosition position, bool drives, bool by_hand) {
   if (position.batches >= batches()) {
     ++position.epoch;
     ++position.passes;
+    ++position.trained_passes;
     position.batches = 0;
   }
-  // A loader that this process has looped over before goes back, and its program's loop with it.
-  const bool is_first = passes_ == 0 || is_resumed_;
-  next_epoch_ = position.epoch;
+  offset_ = position.offset;
+  next_epoch_ = position.epoch + offset_;
   batches_to_skip_ = position.batches;
-  batches_consumed_ = 0;
   samples_consumed_ = position.samples_consumed;
   passes_ = position.passes;
-  passes_to_skip_ = is_first && drives && !by_hand ? position.passes : 0;
-  drives_ = trains_ = drives;
-  loop_ = Loop::none;
+  asks_ = position.asks;
+  looks_ = position.looks;
+  looks_since_training_ = 0;
+  passes_to_skip_ = drives && !by_hand && !asks_ ? position.passes : 0;
+  drives_ = has_driven_ = trains_ = drives;
+  is_cycled_ = position.cycled;
+  leaves_ = position.leaves;
+  trained_passes_ = position.trained_passes;
+  others_.clear();
+  now_ = {};
   is_resumed_ = true;
   is_asked_ = false;
 }
 
+void EpochPlan::program_trains() {
+  const std::int64_t body = is_under_way() ? 0 : loop_to_return_to();
+  if (body != 0) go_back_to(body);
+  now_.passed_over = true;
+  now_.in_hand = 0;
+  for (Pass& older : others_) older.passed_over = true;
+}
+
 void EpochPlan::trains(bool drives) {
+  if (!std::exchange(now_.trained, true)) {
+    looks_ = std::exchange(looks_since_training_, 0);
+    ++trained_passes_;
+    if (now_.before && now_.before->pass.trained && now_.before->pass.loop == Loop::left) leaves_ = true;
+    for (Pass& older : others_)  // has an iterator that was kept
+      if (older.loop == Loop::under_way && !older.trained) older.loop = Loop::left;
+  }
   trains_ = true;
-  drives_ = drives_ || drives;
+  drives_ = drives;
+  if (!drives || std::exchange(has_driven_, true)) return;
+  if (is_asked_ && first_asked_in_pass_ != now_.number) asks_ = true;
+  if (asks_) offset_ = now_.epoch - first_asked_epoch_;  // passes before it, on which nothing was trained
 }
 
 std::int64_t EpochPlan::last_batch_size() const {

@@ -11,6 +11,12 @@ SavedPart save_position(const detail::EpochPlan& plan, int ranks) {
                  {"samples", position.batches * plan.options().batch_size * ranks},
                  {"samples_consumed", position.samples_consumed},
                  {"passes", position.passes},
+                 {"epoch_offset", position.offset},
+                 {"asks", position.asks},
+                 {"looks", position.looks},
+                 {"cycled", position.cycled},
+                 {"leaves", position.leaves},
+                 {"trained_passes", position.trained_passes},
                  {"drives", plan.is_driver()}};
   return saved;
 }
@@ -20,6 +26,12 @@ void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& 
   saved.notes.at("epoch").get_to(position.epoch);
   saved.notes.at("samples_consumed").get_to(position.samples_consumed);
   position.passes = saved.notes.value("passes", position.epoch);
+  position.offset = saved.notes.value("epoch_offset", std::int64_t{0});
+  position.asks = saved.notes.value("asks", false);
+  position.looks = saved.notes.value("looks", std::int64_t{0});
+  position.cycled = saved.notes.value("cycled", false);
+  position.leaves = saved.notes.value("leaves", false);
+  position.trained_passes = saved.notes.value("trained_passes", position.passes);
   const auto samples = saved.notes.at("samples").get<std::int64_t>();
   const std::int64_t batch = plan.options().batch_size * resumption.ranks;
   position.batches = samples / batch;

@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
+#include "hooks/bounded_json.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/checkpoint_saver.h"
@@ -15,6 +16,7 @@ namespace hookline {
 namespace {
 
 const char* const kWhat = "reading a checkpoint";
+constexpr std::size_t kMostNotes = 16'000'000;  // values, of a model with as many tensors as a header names
 
 void read_into(const std::filesystem::path& file, const std::string& prefix,
                const std::function<void(const std::string& key, at::Tensor)>& take) {
@@ -41,7 +43,12 @@ OpenCheckpoint::OpenCheckpoint(const World& world, std::filesystem::path folder)
   const auto notes = header.metadata.find(kNotesKey);
   if (notes == header.metadata.end())
     throw Error("'" + (folder_ / notes_of).string() + "' has no notes of the run: it is not a checkpoint's");
-  notes_ = nlohmann::json::parse(notes->second);
+  try {
+    notes_ = read_json<nlohmann::json>(notes->second, {.values = kMostNotes});
+  } catch (const JsonError& problem) {
+    throw Error("'" + (folder_ / notes_of).string() +
+                "' is damaged: the notes of the run in it can't be read: " + problem.what());
+  }
 }
 
 std::unique_ptr<OpenCheckpoint> OpenCheckpoint::open(World& world, const std::filesystem::path& folder) {

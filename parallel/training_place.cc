@@ -1,7 +1,5 @@
 #include "parallel/training_place.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -21,14 +19,13 @@ void TrainingPlace::loads(const EpochPlan* loader) {
     if (loads.count++ > 0) loads.longest_steps = std::max(loads.longest_steps, steps_ - loads.at_step);
     loads.at_step = steps_;
     loads.last = ++all_loads_;
-    loads.for_training = at::GradMode::is_enabled();
   }
 }
 
 bool TrainingPlace::can_be_active(std::size_t loader) const {
   const Loads& loads = loads_[loader];
   const std::int64_t optimizers = std::max<std::int64_t>(1, static_cast<std::int64_t>(last_step_.size()));
-  return loaders_[loader]->is_under_way() && loads.for_training &&
+  return loaders_[loader]->is_under_way() && loaders_[loader]->loaded_with_gradients() &&
          steps_ - loads.at_step <= std::max(optimizers, loads.longest_steps);
 }
 
@@ -43,6 +40,7 @@ bool TrainingPlace::is_preferred(std::size_t loader, std::size_t to) const {
 void TrainingPlace::trains() {
   active_ = -1;
   for (std::size_t i = 0; i < loaders_.size(); ++i) {
+    loaders_[i]->program_trains();
     if (!can_be_active(i)) continue;
     loaders_[i]->trains(/*drives=*/false);
     if (active_ < 0 || is_preferred(i, static_cast<std::size_t>(active_))) active_ = static_cast<int>(i);
@@ -53,6 +51,14 @@ void TrainingPlace::trains() {
 const EpochPlan* TrainingPlace::active_loader() const {
   if (active_ < 0 || !can_be_active(static_cast<std::size_t>(active_))) return nullptr;
   return loaders_[static_cast<std::size_t>(active_)].get();
+}
+
+const EpochPlan* TrainingPlace::loader_at_first_batch() const {
+  for (std::size_t i = 0; i < loaders_.size(); ++i) {
+    if (loads_[i].count == 1 && loaders_[i]->is_under_way() && loaders_[i]->loaded_with_gradients())
+      return loaders_[i].get();
+  }
+  return nullptr;
 }
 
 const EpochPlan* TrainingPlace::loader_in_hand() const {

@@ -36,6 +36,9 @@ class TrainingPlace {
   /// Null if batches come from no prepared loader.
   const detail::EpochPlan* active_loader() const;
   bool at_last_batch() const { return active_loader() && active_loader()->at_last_batch(); }
+  /// One that may be the active one, of which this process has loaded a single batch, so that it is not known how many steps
+  /// the program takes on each; null if there is none.
+  const detail::EpochPlan* loader_at_first_batch() const;
   /// The loader that loaded last, and whose batch is in hand, trained on or not; null if there is none.
   const detail::EpochPlan* loader_in_hand() const;
 
@@ -45,7 +48,6 @@ class TrainingPlace {
     std::int64_t last = 0;           // among the loads of all loaders
     std::int64_t at_step = 0;        // steps of optimizers before it
     std::int64_t longest_steps = 0;  // from one load to the next
-    bool for_training = false;
   };
   bool can_be_active(std::size_t loader) const;
   bool is_preferred(std::size_t loader, std::size_t to) const;

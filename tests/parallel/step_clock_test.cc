@@ -36,8 +36,8 @@ TEST(StepClock, TellsNothingBeforeTheSecondStep) {
 
 TEST(StepClock, TakesWaitingOutOfThePhaseThatItIsIn) {
   StepClock clock(c10::kCPU);
-  clock.end_step();
   const auto begun = std::chrono::steady_clock::now();
+  clock.end_step();
   for (int step = 0; step < 2; ++step) {
     {
       const TimedPhase timed(clock, &PhaseSeconds::backward);

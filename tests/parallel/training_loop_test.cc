@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -27,6 +28,7 @@ using testing::Messages;
 using ::testing::Not;
 using testing::run_ranks;
 using testing::TemporaryFolder;
+using torch::nn::LinearImpl;
 using WorldPtr = std::shared_ptr<World>;
 
 struct Rows : torch::data::datasets::Dataset<Rows> {
@@ -226,6 +228,10 @@ struct Loop {
   bool counts = false;       // registers its count of epochs
   std::int64_t stop_at = 0;  // step, 0: none
   bool ends = true;          // with end_training()
+  int ranks = 2;
+  std::function<void(DataLoader<Rows>&, LinearImpl&)> before = {}, first = {}, at_batch = {}, inside = {},
+                                                      behind = {};  // its epochs
+  bool keeps_iterator = false;  // of the training loader, before its epochs
 };
 
 struct End {
@@ -237,25 +243,37 @@ struct End {
 /// A program of four batches an epoch, that evaluates and changes its rate behind each.
 End run_program(const RunConfig& config, const Loop& loop) {
   End end;
-  run_ranks(2, [&](const WorldPtr& world) {
+  torch::manual_seed(1);
+  run_ranks(loop.ranks, [&](const WorldPtr& world) {
     Accelerator accelerator(config, world);
     auto net = linear();
     torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-    auto [model, optimizer, training, validation] = accelerator.prepare(net, sgd, rows(16), rows(8));
+    const auto samples = static_cast<std::size_t>(8 * loop.ranks);
+    auto [model, optimizer, training, validation] =
+        accelerator.prepare(net, sgd, rows(samples), rows(samples / 2));
     double rate = 0.1;
     int epoch = 0;
     accelerator.register_for_checkpointing("rate", rate);
     if (loop.counts) accelerator.register_for_checkpointing("epoch", epoch);
+    if (loop.before) loop.before(training, *net);
+    std::optional<DataLoader<Rows>::Iterator> kept;
+    if (loop.keeps_iterator) kept = training.begin();
     if (loop.asks) epoch = static_cast<int>(training.epoch());
     try {
       for (; epoch < loop.epochs; ++epoch) {
         if (loop.names) training.set_epoch(epoch);
+        if (loop.first) loop.first(training, *net);
         for (auto& batch : training) {
+          if (loop.at_batch) loop.at_batch(training, *net);
+          // Of one rank only: here the ranks are threads, and share one stream of random numbers.
+          if (loop.ranks == 1) batch.data += 0.01 * torch::rand_like(batch.data);
           accelerator.backward((model->forward(batch.data) - batch.target).pow(2).mean());
+          if (loop.inside) loop.inside(training, *net);
           optimizer.step();
           optimizer.zero_grad();
           if (accelerator.steps_done() == loop.stop_at) throw Interrupted();
         }
+        if (loop.behind) loop.behind(training, *net);
         for (auto& batch : validation) {
           const torch::NoGradGuard no_grad;
           rate *= 1 - 0.1 * model->forward(batch.data).abs().mean().item<double>();
@@ -297,6 +315,307 @@ TEST(TrainingLoop, ResumesRightInTheSimplestLoop) {
       EXPECT_EQ(messages.text().find("get no batch") != std::string::npos, skips) << messages.text();
     }
   }
+}
+
+TEST(TrainingLoop, SaysThatAProgramNoLongerAsksForItsEpoch) {
+  const TemporaryFolder scratch;
+  RunConfig config = saving(scratch.path(), 2);
+  run_program(config, {.asks = true, .stop_at = 7});
+  config.training.resume = "auto";
+  const Messages messages;
+  run_program(config, {});
+  EXPECT_THAT(
+      messages.text(),
+      HasSubstr("hookline: warning: the program called loader.epoch() before it trained when the checkpoint "
+                "was saved, and has not now: if its loop over epochs begins at 0, it trains epochs again: "
+                "begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)\n"));
+}
+
+void look_at_batch(DataLoader<Rows>& training, LinearImpl& net) {
+  EXPECT_EQ(net.forward((*training.begin()).data + torch::rand({2, 4})).size(0), 2);
+}
+
+void keep_iterator(DataLoader<Rows>& training, LinearImpl& net) {
+  auto batch = training.begin();
+  EXPECT_EQ(net.forward(batch->data).size(0), 2);
+  ++batch;
+}
+
+void measure_all(DataLoader<Rows>& training, LinearImpl& net) {
+  const torch::NoGradGuard no_grad;
+  for (auto& batch : training) net.forward(batch.data);
+}
+
+void measure_all_with_guard_inside(DataLoader<Rows>& training, LinearImpl& net) {
+  for (auto& batch : training) {
+    const torch::NoGradGuard no_grad;
+    net.forward(batch.data);
+  }
+}
+
+void expect_same_after_resuming(Loop loop) {
+  loop.ranks = 1;
+  const End whole = run_program({}, loop);
+  EXPECT_EQ(whole.steps, 12);
+  for (const std::int64_t stop_at : {3, 8, 9, 11}) {
+    SCOPED_TRACE("stopped at " + std::to_string(stop_at));
+    const TemporaryFolder scratch;
+    RunConfig config = saving(scratch.path(), 2);
+    Loop stopped = loop;
+    stopped.stop_at = stop_at;
+    run_program(config, stopped);
+    config.training.resume = "auto";
+    stopped.stop_at = std::min<std::int64_t>(stop_at + 2, 12);
+    run_program(config, stopped);
+    expect_same(run_program(config, loop), whole);
+  }
+}
+
+TEST(TrainingLoop, ResumesRightThoughItSaysItsEpochBehindEach) {
+  const auto say = [](DataLoader<Rows>& training, LinearImpl&) { EXPECT_GE(training.epoch(), 0); };
+  expect_same_after_resuming({.behind = say});
+  expect_same_after_resuming({.asks = true, .behind = say});
+}
+
+TEST(TrainingLoop, ResumesRightAfterALookAtABatch) {
+  expect_same_after_resuming({.asks = true, .before = look_at_batch});
+  expect_same_after_resuming({.asks = true, .before = keep_iterator});
+  expect_same_after_resuming({.asks = true, .behind = look_at_batch});
+  expect_same_after_resuming({.asks = true, .inside = look_at_batch});
+}
+
+TEST(TrainingLoop, ResumesRightThoughAnIteratorOfTheTrainingsLoaderIsKept) {
+  expect_same_after_resuming({.keeps_iterator = true});
+  expect_same_after_resuming({.asks = true, .keeps_iterator = true});
+}
+
+TEST(TrainingLoop, ResumesRightThoughItMeasuresOnTheTrainingsSamples) {
+  for (const auto& measure : {measure_all, measure_all_with_guard_inside}) {
+    expect_same_after_resuming({.behind = measure});
+    expect_same_after_resuming({.counts = true, .behind = measure});
+    expect_same_after_resuming({.asks = true, .behind = measure});
+    expect_same_after_resuming({.inside = measure});
+    expect_same_after_resuming({.asks = true, .inside = measure});
+    expect_same_after_resuming({.asks = true, .before = measure});
+    expect_same_after_resuming({.asks = true, .first = measure});
+    expect_same_after_resuming({.at_batch = measure});
+    expect_same_after_resuming({.asks = true, .at_batch = measure});
+  }
+}
+
+using Step = std::function<void(const at::Tensor& data, const at::Tensor& target)>;
+
+/// The weight that one rank ends with after `loop`, over four batches an epoch.
+at::Tensor trained_by(const RunConfig& config,
+                      const std::function<void(Accelerator&, DataLoader<Rows>&, const Step&)>& loop) {
+  at::Tensor weight;
+  run_ranks(1, [&](const WorldPtr& world) {
+    Accelerator accelerator(config, world);
+    auto net = linear();
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    auto [model, optimizer, training] = accelerator.prepare(net, sgd, rows(8));
+    try {
+      loop(accelerator, training,
+           [&, &model = model, &optimizer = optimizer](const at::Tensor& data, const at::Tensor& target) {
+             accelerator.backward((model->forward(data) - target).pow(2).mean());
+             optimizer.step();
+             optimizer.zero_grad();
+           });
+    } catch (const Interrupted&) {
+    }
+    weight = net->weight.detach().clone();
+  });
+  return weight;
+}
+
+TEST(TrainingLoop, ResumesRightWithTwoLoadersInOneLoop) {
+  const TemporaryFolder scratch;
+  const auto run = [](const RunConfig& config, std::int64_t stop_at) {
+    return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& first, const Step& step) {
+      auto second = accelerator.prepare(rows(8));
+      for (std::int64_t epoch = first.epoch(); epoch < 3; ++epoch) {
+        auto other = second.begin();
+        for (auto& batch : first) {
+          step(batch.data + other->data, batch.target);
+          if (accelerator.steps_done() == stop_at) throw Interrupted();
+          ++other;
+        }
+      }
+      EXPECT_EQ(accelerator.steps_done(), 12);
+    });
+  };
+  const at::Tensor expected = run({}, 0);
+  RunConfig config = saving(scratch.path(), 2);
+  run(config, 7);
+  config.training.resume = "auto";
+  EXPECT_TRUE(run(config, 0).equal(expected));
+}
+
+TEST(TrainingLoop, ResumesTwiceWithAnIteratorThatBeginsAnew) {
+  const TemporaryFolder scratch;
+  const auto run = [](const RunConfig& config, std::int64_t stop_at) {
+    return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
+      auto batch = training.begin();
+      while (accelerator.steps_done() < stop_at) {
+        step(batch->data, batch->target);
+        ++batch;
+        if (batch == training.end()) batch = training.begin();
+      }
+    });
+  };
+  const at::Tensor expected = run({}, 20);
+  RunConfig config = saving(scratch.path(), 2);
+  run(config, 7);
+  config.training.resume = "auto";
+  run(config, 10);
+  run(config, 13);
+  EXPECT_TRUE(run(config, 20).equal(expected));
+}
+
+TEST(TrainingLoop, TrainsOnABatchThatWasInHandWhenItEnded) {
+  const TemporaryFolder scratch;
+  const auto run = [](const RunConfig& config, std::int64_t steps) {
+    return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
+      for (std::int64_t epoch = training.epoch(); epoch < 3; ++epoch) {
+        for (auto& batch : training) {
+          if (accelerator.steps_done() == steps) break;
+          step(batch.data, batch.target);
+        }
+        if (accelerator.steps_done() == steps) break;
+      }
+      accelerator.end_training();
+      EXPECT_EQ(accelerator.steps_done(), steps);
+    });
+  };
+  const at::Tensor expected = run({}, 12);
+  RunConfig config = saving(scratch.path(), 100);
+  run(config, 6);
+  config.training.resume = "auto";
+  EXPECT_TRUE(run(config, 12).equal(expected));
+}
+
+TEST(TrainingLoop, IsDoneWithALoopThatItLeavesBeforeItsEndEachTime) {
+  const TemporaryFolder scratch;
+  const auto run = [](const RunConfig& config) {
+    return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
+      for (std::int64_t epoch = training.epoch(); epoch < 3; ++epoch) {
+        int batches = 0;
+        for (auto& batch : training) {
+          step(batch.data, batch.target);
+          if (++batches == 3) break;
+        }
+      }
+      accelerator.end_training();
+      EXPECT_EQ(accelerator.steps_done(), 9);
+    });
+  };
+  RunConfig config = saving(scratch.path(), 100);
+  const at::Tensor weight = run(config);
+  config.training.resume = "auto";
+  EXPECT_TRUE(run(config).equal(weight));
+}
+
+TEST(TrainingLoop, BeginsANewEpochInEachLoopThoughTheProgramTrainsByItself) {
+  run_ranks(1, [](const WorldPtr& world) {
+    Accelerator accelerator({}, world);
+    auto training = accelerator.prepare(rows(16));
+    std::vector<std::int64_t> epochs;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (auto& batch : training) {
+        if (training.at_last_batch()) epochs.push_back(training.epoch());
+        EXPECT_EQ(batch.data.size(0), 2);
+      }
+    }
+    EXPECT_THAT(epochs, ElementsAre(0, 1, 2));
+  });
+}
+
+TEST(TrainingLoop, ResumesRightWithAModelMadeAfterALookAtABatch) {
+  const TemporaryFolder scratch;
+  const auto run = [&](const RunConfig& config, std::int64_t steps) {
+    at::Tensor weight;
+    run_ranks(1, [&](const WorldPtr& world) {
+      Accelerator accelerator(config, world);
+      auto training = accelerator.prepare(rows(8));
+      std::int64_t epoch = training.epoch();
+      EXPECT_EQ((*training.begin()).data.size(1), 4);
+      auto net = linear();
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      auto [model, optimizer] = accelerator.prepare(net, sgd);
+      for (; epoch < 3 && accelerator.steps_done() < steps; ++epoch)
+        for (auto& batch : training) {
+          accelerator.backward((model->forward(batch.data) - batch.target).pow(2).mean());
+          optimizer.step();
+          optimizer.zero_grad();
+          if (accelerator.steps_done() == steps) break;
+        }
+      weight = net->weight.detach().clone();
+    });
+    return weight;
+  };
+  const at::Tensor expected = run({}, 12);
+  RunConfig config = saving(scratch.path(), 2);
+  run(config, 7);
+  config.training.resume = "auto";
+  EXPECT_TRUE(run(config, 12).equal(expected));
+}
+
+TEST(TrainingLoop, AccumulatesPastAMeasurementOnTheTrainingsSamples) {
+  run_ranks(1, [](const WorldPtr& world) {
+    Accelerator accelerator(accumulating(4), world);
+    auto [model, training] = accelerator.prepare(linear(), rows(12));
+    std::vector<bool> communicated;
+    for (auto& batch : training) {
+      accelerator.accumulate(model, [&, &model = model] {
+        communicated.push_back(accelerator.sync_gradients());
+        accelerator.backward(model->forward(batch.data).sum());
+      });
+      const torch::NoGradGuard no_grad;
+      for (auto& sample : training) model->forward(sample.data);
+    }
+    EXPECT_THAT(communicated, ElementsAre(false, false, false, true, false, true));
+    EXPECT_EQ(training.epoch(), 0);
+  });
+}
+
+/// Six steps on each batch.
+at::Tensor train_six_steps_a_batch(const RunConfig& config, std::int64_t stop_at) {
+  return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
+    for (auto& batch : training) {
+      for (int i = 0; i < 6; ++i) {
+        step(batch.data, batch.target);
+        if (accelerator.steps_done() == stop_at) throw Interrupted();
+      }
+    }
+    EXPECT_EQ(accelerator.steps_done(), 24);
+    accelerator.end_training();
+  });
+}
+
+TEST(TrainingLoop, SavesBetweenBatchesThoughItTakesSeveralStepsOnEach) {
+  const TemporaryFolder scratch;
+  const Messages messages;
+  const at::Tensor expected = train_six_steps_a_batch({}, 0);
+  RunConfig config = saving(scratch.path(), 5);
+  train_six_steps_a_batch(config, 7);
+  EXPECT_TRUE(has_checkpoint(scratch.path(), "06")) << "due at step 5";
+  config.training.resume = "auto";
+  EXPECT_TRUE(train_six_steps_a_batch(config, 0).equal(expected));
+  EXPECT_THAT(messages.text(), Not(HasSubstr("in hand"))) << messages.text();
+}
+
+TEST(TrainingLoop, SaysThatACheckpointIsSavedWithABatchInHand) {
+  const TemporaryFolder scratch;
+  const Messages messages;
+  train_six_steps_a_batch(saving(scratch.path(), 2), 0);
+  const std::string text = messages.text();
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "hookline: warning: the checkpoint of step 4 is saved while the first batch of a prepared loader "
+          "is in hand: if the program takes more steps on that batch, a run that resumes goes on with the "
+          "next one; save less often than once in a batch, with a larger checkpoint_every_steps\n"));
+  EXPECT_EQ(text.find("in hand"), text.rfind("in hand")) << text;
 }
 
 TEST(TrainingLoop, SaysThatLoopsGetNoBatch) {

@@ -1,0 +1,387 @@
+// Whatever is in a file or a message from outside, its reader takes it or refuses it in its own words, within the memory that
+// limit_memory() allows. The sanitizers look at the same texts.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/tensor_file.h"
+#include "config/print.h"
+#include "config/resolve.h"
+#include "hooks/catalog.h"
+#include "hooks/error.h"
+#include "launcher/import/imported.h"
+#include "launcher/rendezvous/coordinator.h"
+#include "launcher/rendezvous/messages.h"
+#include "launcher/report/series.h"
+#include "launcher/supervise/error_file.h"
+#include "launcher/sweep/metrics_file.h"
+#include "launcher/sweep/sweep_file.h"
+#include "launcher/sweep/trial_files.h"
+#include "libexec/estimate/pickle.h"
+#include "support/mutate.h"
+#include "support/process.h"
+#include "support/sanitized.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+using testing::kSanitized;
+using testing::mutated;
+using testing::TemporaryFolder;
+
+/// Allocations beyond it throw std::bad_alloc, which no reader catches.
+void limit_memory() {
+  if (kSanitized) return;  // RLIMIT_DATA would count the shadow memory; ASAN_OPTIONS limit it there
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &limit), 0);
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, rlim_t{1} << 30);
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+}
+
+/// A reader, and texts that it takes.
+struct Reader {
+  std::string name;
+  std::vector<std::string> texts;
+  std::vector<std::string> pieces;  // of its language
+  /// In a folder of its own. False if the text was refused; throws nothing.
+  std::function<bool(const TemporaryFolder&, const std::string& text)> takes;
+  int mutations = 2000;
+};
+
+const std::vector<std::string> kJsonPieces = {"[",
+                                              "]",
+                                              "{",
+                                              "}",
+                                              ",",
+                                              ":",
+                                              "\"",
+                                              "\\u",
+                                              "\\u0000",
+                                              "\\ud800",
+                                              "null",
+                                              "true",
+                                              "-1",
+                                              "0",
+                                              "1e999",
+                                              "1.5",
+                                              "18446744073709551615",
+                                              "9223372036854775808",
+                                              "-9223372036854775808",
+                                              "[[",
+                                              "{\"a\":",
+                                              "\n",
+                                              "\xff",
+                                              "é",
+                                              "\\"};
+const std::vector<std::string> kTomlPieces = {"[",
+                                              "]",
+                                              "{",
+                                              "}",
+                                              "\"",
+                                              "'",
+                                              "\"\"\"",
+                                              "=",
+                                              ".",
+                                              "\n",
+                                              "\\u",
+                                              "\\u+1 2",
+                                              "# from file \"",
+                                              "#",
+                                              ",",
+                                              "\xff",
+                                              "1e999",
+                                              "0x",
+                                              "a.",
+                                              "a = {",
+                                              "99999999999999999999"};
+const std::vector<std::string> kYamlPieces = {
+    "[",   "]",   "{",      "}",           "- ",     ": ",        "? ", "&a ", "*a",  "<<: *a",
+    "|\n", ">\n", "!!int ", "%YAML 1.2\n", "---\n",  "\t",        "'",  "\"",  "#",   "\n",
+    "  ",  "-1",  "\xff",   "null",        "slots=", "torchrun ", "$",  "`",   "\\\n"};
+
+bool takes_manifest(const TemporaryFolder& folder, const std::string& text) {
+  folder.write("manifest.json", text);
+  try {
+    read_manifest(folder.path());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Reader manifest() {
+  Manifest manifest{300, 2, "power_sgd", "2026-01-31T12:00:00Z", "0.1.0", {}};
+  manifest.files.push_back({"model.safetensors", 1234, "0123456789abcdef"});
+  manifest.files.push_back({"rank_0.safetensors", 99, "0123456789abcdef"});
+  return {"Manifest", {manifest_text(manifest)}, kJsonPieces, takes_manifest};
+}
+
+Reader tensor_file() {
+  const std::vector<TensorRow> rows = {{"a", "F32", {2, 3}, 0, 24}, {"b", "I64", {}, 24, 32}};
+  return {"TensorFile",
+          {header_bytes({{"format", "pt"}}, rows) + std::string(32, 'x')},
+          kJsonPieces,
+          [](const TemporaryFolder& folder, const std::string& text) {
+            try {
+              read_tensor_header(folder.write("x.safetensors", text));
+              return true;
+            } catch (const Error&) {
+              return false;
+            }
+          }};
+}
+
+Reader pickle() {
+  std::string state =
+      "\x80\x02"
+      "ccollections\nOrderedDict\n)Rq";
+  state += std::string(1, '\0') + "(X\x06";
+  state += std::string(3, '\0') + "weightctorch._utils\n_rebuild_tensor_v2\n((X\x07" + std::string(3, '\0') +
+           "storagectorch\nFloatStorage\nX\x01" + std::string(3, '\0') + "0X\x03" + std::string(3, '\0') +
+           "cpuK\x0ctQK" + std::string(1, '\0') +
+           "(K\x03K\x04t(K\x04K\x01t\x89"
+           "ccollections\nOrderedDict\n)RtRu.";
+  return {"Pickle",
+          {state},
+          {"(",
+           "t",
+           "l",
+           "d",
+           "}",
+           "]",
+           ")",
+           "a",
+           "e",
+           "s",
+           "u",
+           "q\x01",
+           "h\x01",
+           "2",
+           "0",
+           "1",
+           "R",
+           "Q",
+           "b",
+           "\x81",
+           "\x92",
+           "\x93",
+           "\x94",
+           "K\xff",
+           "J\xff\xff\xff\xff",
+           "\x8a\x09",
+           "X\xff\xff\xff\xff",
+           "."},
+          [](const TemporaryFolder&, const std::string& text) {
+            try {
+              parameter_shapes(read_pickle(text));
+              return true;
+            } catch (const PickleError&) {
+              return false;
+            }
+          },
+          20'000};
+}
+
+Reader resolved() {
+  RunConfig config;
+  config.origins["ddp.comm_hook"] = {OriginKind::file, "run\n.toml:3:1"};
+  config.origins["logging.dir"] = {OriginKind::command_line, "--set \"logging.dir\""};
+  return {"ResolvedConfig",
+          {to_toml(config)},
+          kTomlPieces,
+          [](const TemporaryFolder& folder, const std::string& text) {
+            try {
+              read_resolved(folder.write("resolved.toml", text), Catalog::built_in());
+              return true;
+            } catch (const ConfigError&) {
+              return false;
+            }
+          },
+          kSanitized ? 10 : 40};
+}
+
+Reader metrics() {
+  return {
+      "Metrics",
+      {"{\"step\": 1, \"loss\": 0.5, \"seconds\": 1.5, \"bytes_sent\": 0}\n{\"step\": 2, \"loss\": NaN}\nno "
+       "JSON\n"
+       "{\"step\": 2, \"loss\": 0.25, \"name\": \"x\", \"seconds\": 3, \"bytes_sent\": 8}\n{\"loss\": -inf}"},
+      kJsonPieces,
+      [](const TemporaryFolder& folder, const std::string& text) {
+        const fs::path file = folder.write("metrics.jsonl", text);
+        MetricsFile metrics(file, "loss");
+        metrics.finish();
+        std::string loss;
+        return !read_series(file, 10, loss).empty() || !metrics.points().empty();
+      }};
+}
+
+Reader error_file() {
+  return {
+      "ErrorFile",
+      {R"({"message": {"message": "it broke", "extraInfo": {"type": "Error", "step": 7, "py_callstack": "…"}}})",
+       R"({"message": "it broke"})"},
+      kJsonPieces,
+      [](const TemporaryFolder& folder, const std::string& text) {
+        return read_error_file(folder.write("error.json", text)).error.has_value();
+      }};
+}
+
+NodeHello hello_of(const std::string& host) { return {host, 2, 1, {{"launch.nnodes", "2"}}}; }
+
+/// What is read reaches a coordinator too, which must bear it.
+bool takes_message(const TemporaryFolder&, const std::string& text) {
+  const auto now = std::chrono::steady_clock::now();
+  Coordinator coordinator({2, 3}, {}, "a", hello_of("one"), now);
+  coordinator.take({"b", {hello_of("two")}}, now);
+  const auto up = up_of(text);
+  if (up)
+    for (const Down& said : coordinator.take(*up, now)) down_of(to_line(said));
+  for (const Down& said : coordinator.tick(now + std::chrono::hours(1))) down_of(to_line(said));
+  const auto down = down_of(text);
+  if (down) to_line(*down);
+  return up || down;
+}
+
+Reader messages() {
+  const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
+  return {"NodeMessages",
+          {to_line(Up{"b", hello_of("two")}), to_line(Up{"b", NodeFailed{1, 3, Signalled{9, true}, 12}}),
+           to_line(Up{"b", NodeEnd{1, 15, true, "rank 3 fell"}}), to_line(Up{"b", Leave{10}}),
+           to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(round)), to_line(Down(StopRound{1, "so"})),
+           to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"b", "so"})), to_line(Down(Say{"so"}))},
+          kJsonPieces,
+          takes_message};
+}
+
+Reader imports() {
+  std::vector<std::string> texts;
+  for (const auto& entry : fs::directory_iterator(IMPORTS)) texts.push_back(testing::read_file(entry.path()));
+  std::sort(texts.begin(), texts.end());
+  return {"Imports", texts, kYamlPieces, [](const TemporaryFolder&, const std::string& text) {
+            try {
+              import_any(text, IMPORTS "/script.sh");  // a script may name a file beside it
+              return true;
+            } catch (const ImportError&) {
+              return false;
+            }
+          }};
+}
+
+Reader sweep_file() {
+  return {"SweepFile",
+          {"[sweep]\nprogram = [\"train\", \"--lr\", \"{lr}\"]\nmetric = \"loss\"\nseeds = [1, 2]\n[fixed]\n"
+           "launch.processes_per_node = 2\n[baseline]\nargs.lr = 0.1\n[grid]\nddp.comm_hook = [\"fp16\", "
+           "\"bf16\"]\n"
+           "args.lr = { from = 1e-3, to = 1e-1, count = 3, log = true }\n[random]\nsamples = 20\nseed = 1\n"
+           "args.lr = { from = 1e-3, to = 1e-1, log = true }\n[exclude.slow]\nddp.comm_hook = \"bf16\"\n"},
+          kTomlPieces,
+          [](const TemporaryFolder& folder, const std::string& text) {
+            return read_sweep(folder.write("sweep.toml", text), Catalog::built_in()).ok;
+          },
+          100};
+}
+
+Reader trial_result() {
+  const TemporaryFolder folder;
+  TrialResult result;
+  result.status = TrialStatus::done;
+  result.metric = 0.5;
+  result.measures = R"({"step_seconds": 0.1, "phase_seconds": {"forward": 0.05}})";
+  write_result(folder.path(), "a1", result);
+  return {"TrialResult",
+          {testing::read_file(folder.path() / kResultFile)},
+          kJsonPieces,
+          [](const TemporaryFolder& here, const std::string& text) {
+            here.write(kResultFile, text);
+            try {
+              return read_result(here.path(), "a1").has_value();
+            } catch (const UnreadableResult&) {
+              return false;
+            }
+          }};
+}
+
+Reader hook_row() {
+  return {
+      "HookRow",
+      {R"({"name": "clip", "summary": "Clips.", "options": [{"name": "max_norm", "type": "number", "default": 0.5}]})"},
+      kJsonPieces,
+      [](const TemporaryFolder&, const std::string& text) {
+        try {
+          hook_row_from_json(text);
+          return true;
+        } catch (const CatalogError&) {
+          return false;
+        }
+      }};
+}
+
+struct NamedReader {
+  const char* name;
+  Reader (*make)();
+
+  /// GoogleTest shows it behind the name of the test.
+  friend void PrintTo(const NamedReader& reader, std::ostream* out) { *out << reader.name; }
+};
+
+class Fuzz : public ::testing::TestWithParam<NamedReader> {};
+
+TEST_P(Fuzz, EveryTextIsTakenOrRefusedInItsReadersWords) {
+  const Reader reader = GetParam().make();
+  const TemporaryFolder folder;
+  limit_memory();
+  for (const std::string& text : reader.texts) ASSERT_TRUE(reader.takes(folder, text)) << text;
+  std::mt19937 random(20260301);
+  int refused = 0;
+  for (int i = 0; i < reader.mutations; ++i) {
+    const std::string text = mutated(reader.texts[random() % reader.texts.size()], reader.pieces, random);
+    try {
+      refused += !reader.takes(folder, text);
+    } catch (const std::exception& error) {
+      FAIL() << reader.name << ", mutation " << i << ": " << error.what() << "\n" << text.substr(0, 2000);
+    }
+  }
+  EXPECT_GT(refused, reader.name == "Metrics" ? -1 : reader.mutations / 50) << reader.name;
+}
+
+/// Brackets by the million, alone and behind the start of what the reader takes.
+TEST_P(Fuzz, NestingOfAnyDepthIsBorne) {
+  constexpr std::size_t kDepth = 500'000;
+  const Reader reader = GetParam().make();
+  const TemporaryFolder folder;
+  limit_memory();
+  for (const std::string open : {"[", "{", "{\"a\":", "(", "- ", "? ", "x=["}) {
+    std::string many;
+    while (many.size() < kDepth) many += open;
+    for (const std::string& text : {many, reader.texts[0].substr(0, reader.texts[0].size() / 2) + many,
+                                    "{\"message\":" + many, "x = " + many}) {
+      try {
+        reader.takes(folder, text);
+      } catch (const std::exception& error) {
+        FAIL() << reader.name << ", " << open << ": " << error.what();
+      }
+    }
+  }
+}
+
+const NamedReader kReaders[] = {
+    {"Manifest", manifest},        {"TensorFile", tensor_file}, {"Pickle", pickle},
+    {"ResolvedConfig", resolved},  {"Metrics", metrics},        {"ErrorFile", error_file},
+    {"NodeMessages", messages},    {"Imports", imports},        {"SweepFile", sweep_file},
+    {"TrialResult", trial_result}, {"HookRow", hook_row}};
+
+INSTANTIATE_TEST_SUITE_P(Of, Fuzz, ::testing::ValuesIn(kReaders),
+                         [](const auto& reader) { return std::string(reader.param.name); });
+
+}  // namespace
+}  // namespace hookline

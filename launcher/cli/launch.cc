@@ -10,6 +10,7 @@
 #include "config/recording.h"
 #include "config/resolve.h"
 #include "hooks/error.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
@@ -81,7 +82,8 @@ bool can_record_in(const RunConfig& config) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    log::error(what + ": the folder can't be made: " + error.message());
+    const std::string access = access_problem(folder);
+    log::error(what + ": " + (access.empty() ? "the folder can't be made: " + error.message() : access));
     return false;
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {

@@ -12,8 +12,10 @@
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/visible_gpus.h"
+#include "hooks/folder_access.h"
 #include "hooks/log.h"
 #include "hooks/printable.h"
+#include "launcher/cli/end_tracked_run.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/libexec.h"
 #include "launcher/cli/node_setup.h"
@@ -24,7 +26,9 @@
 #include "launcher/supervise/environment.h"
 #include "launcher/supervise/guard.h"
 #include "launcher/supervise/machine.h"
+#include "launcher/supervise/pid_namespace.h"
 #include "launcher/supervise/rank_sockets.h"
+#include "launcher/supervise/run_bounds.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -52,9 +56,20 @@ bool has_the_gpus(const RunConfig& config) {
   return true;
 }
 
+/// Says what is wrong, and returns false, if the run asks for an isolation that this system does not give it.
+bool has_the_isolation(const RunConfig& config) {
+  if (config.launch.isolation != "pid") return true;
+  const auto refusal = pid_namespace_refusal();
+  if (!refusal) return true;
+  log::error("isolation = \"pid\" (" + origin_text(config.origins.at("launch.isolation")) +
+             ") needs a PID namespace, which can't be made here: " + refusal->why + "\n  " + refusal->remedy +
+             "; or set isolation = \"none\"");
+  return false;
+}
+
 /// Says what is wrong, and returns false, if ranks can't be started here as the config has it. `nodes`: of a run of several.
 bool can_start(const RunConfig& config, std::optional<NodeSetup>& nodes) {
-  if (!has_the_gpus(config) || !node_rank_fits(config)) return false;
+  if (!has_the_gpus(config) || !node_rank_fits(config) || !has_the_isolation(config)) return false;
   if (!has_many_nodes(config.launch)) return true;
   nodes = node_setup(config, ranks_of(config.launch));
   return nodes.has_value();
@@ -65,7 +80,8 @@ std::optional<RunFolder> make_run_folder(const RunConfig& config) {
   try {
     return RunFolder(config.logging.dir, to_toml(config));
   } catch (const std::system_error& error) {
-    reason = error.code().message();
+    reason = access_problem(config.logging.dir);
+    if (reason.empty()) reason = error.code().message();
   }
   log::error("can't make a run folder in '" + config.logging.dir + "': " + reason +
              "\n  choose another with: --set logging.dir=DIR");
@@ -100,7 +116,7 @@ std::optional<std::string> prefix_of(const LoggingConfig& config, int rank, int 
 }
 
 JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder,
-               const NodePlace& node, std::int64_t attempt, StoreSocket store) {
+               const RunBounds& bounds, const NodePlace& node, std::int64_t attempt, StoreSocket store) {
   RunPlace place = place_of(config, folder.path(), attempt);
   place.node = node;
   folder.make_attempt(attempt, place.ranks, node.first_rank);
@@ -112,6 +128,7 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.program = program.executable;
   job.arguments = program.arguments;
   job.explained_exit = program.explained_exit;
+  job.bounds = &bounds;
   const LoggingConfig& logging = config.logging;
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
   const std::vector<std::string> base = own_environment();
@@ -138,8 +155,8 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
 }
 
 /// What the keeper does; `link` to the other nodes, if there are any.
-int keep(const RunConfig& config, const Program& program, const RunFolder& folder, Signals& signals,
-         const std::optional<NodeSetup>& nodes, NodeLink* link) {
+int keep(const RunConfig& config, const Program& program, const RunFolder& folder, const RunBounds& bounds,
+         Signals& signals, const std::optional<NodeSetup>& nodes, NodeLink* link) {
   const int ranks = ranks_of(config.launch);
   log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") +
             printable(program.file.string()) + "'; logs in " + printable(folder.path().string()));
@@ -148,7 +165,7 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
   const auto job = [&](const NodePlace& place, std::int64_t attempt, StoreSocket store) {
     speaks = place.node == 0;
     if (speaks && !std::exchange(has_begun, true)) warn_of_script(config, program);
-    return job_of(config, program, folder, place, attempt, std::move(store));
+    return job_of(config, program, folder, bounds, place, attempt, std::move(store));
   };
   try {
     const int code = link ? run_nodes(*nodes, *link, signals, job)
@@ -187,8 +204,14 @@ int start_ranks(const RunConfig& config, const Program& program) {
     log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());
     return kFailure;
   }
-  return run_guarded(signals,
-                     [&] { return keep(config, program, *folder, signals, nodes, link ? &*link : nullptr); });
+  RunBounds bounds(config.launch.isolation == "pid");
+  const int run_code = run_guarded(signals, bounds, [&] {
+    const int code = keep(config, program, *folder, bounds, signals, nodes, link ? &*link : nullptr);
+    if (signals.is_guard_gone()) end_tracked_run(config, folder->path(), code, signals);
+    return code;
+  });
+  end_tracked_run(config, folder->path(), run_code, signals);
+  return run_code;
 }
 
 }  // namespace hookline

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hooks/printable.h"
 #include "launcher/wizard/dialog.h"
 
 namespace hookline {
@@ -120,14 +121,15 @@ class Block {
 
   void show(const std::vector<std::string>& lines) {
     std::string text = back_to_its_start();
-    for (std::size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + cut(lines[i], columns_);
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      text += (i == 0 ? "" : "\r\n") + cut(printable(lines[i]), columns_);
     lines_ = lines.size();
     put(text);
   }
 
   /// In its place, for good.
   void end(const std::string& line) {
-    put(back_to_its_start() + cut(line, columns_) + "\r\n");
+    put(back_to_its_start() + cut(printable(line), columns_) + "\r\n");
     lines_ = 0;
   }
 

@@ -44,7 +44,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
   EXPECT_THAT(testing::read_file(CONFIG_README), HasSubstr(result.out.substr(result.out.find('\n') + 1)));
   EXPECT_EQ(result.out.substr(result.out.find('\n') + 1),
             R"(
-1. Hosts of the run; "2:4": as many of them as are there.
+1. Number of hosts; "2:4": at least 2, at most 4.
    (launch.nnodes: text, or an integer)
    [1] > 1
 
@@ -66,7 +66,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
 4. All else has its defaults. Go through the settings of a table?
    (more: a table, or done)
    1) done      Write the file.
-   2) launch    omp_num_threads, grace_period_seconds, binding and 5 more
+   2) launch    omp_num_threads, grace_period_seconds, binding and 6 more
    3) ddp       broadcast_buffers, bucket_cap_mb, find_unused_parameters and 3 more
    4) training  max_steps, gradient_accumulation_steps, seed and 3 more
    5) logging   level, dir, status and 5 more
@@ -146,7 +146,7 @@ ProcessOptions on(const std::string& terminal, const Sandbox& sandbox, std::vect
 TEST(Wizard, IsMovedThroughWithTheKeysOfATerminal) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("xterm-256color", sandbox));
-  ASSERT_TRUE(terminal.shows("1. Hosts of the run"));
+  ASSERT_TRUE(terminal.shows("1. Number of hosts"));
   terminal.type("7" + keys::kErase + "1" + keys::kEnter);
   ASSERT_TRUE(terminal.shows("2. Ranks on this host"));
   terminal.type("none" + keys::kEnter);
@@ -177,7 +177,7 @@ TEST(Wizard, IsLeftWithCtrlCAndWritesNothing) {
   const Sandbox sandbox;
   for (const std::string terminal_name : {"xterm", "dumb"}) {
     Terminal terminal(HOOKLINE_BINARY, on(terminal_name, sandbox));
-    ASSERT_TRUE(terminal.shows("1. Hosts of the run"));
+    ASSERT_TRUE(terminal.shows("1. Number of hosts"));
     ASSERT_TRUE(terminal.shows("[1] > "));
     terminal.type(keys::kInterrupt);
     EXPECT_EQ(terminal.exit_code(), 128 + SIGINT);
@@ -216,7 +216,7 @@ TEST(Wizard, AsksBeforeItReplacesAFile) {
   Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox, {"--yes"}));
   ASSERT_TRUE(terminal.shows("[no] > "));
   terminal.type("yes\r");
-  ASSERT_TRUE(terminal.shows("1. Hosts of the run"));
+  ASSERT_TRUE(terminal.shows("1. Number of hosts"));
   terminal.type(keys::kEnd);  // defaults from here on
   EXPECT_EQ(terminal.exit_code(), 0);
   EXPECT_THAT(sandbox.read("hookline.toml"), StartsWith("# A config of hookline;"));

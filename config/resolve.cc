@@ -6,6 +6,7 @@
 
 #include "config/collect.h"
 #include "config/hook_checks.h"
+#include "config/node_count.h"
 #include "config/plugins.h"
 #include "config/schema.h"
 #include "config/sharding_checks.h"
@@ -31,15 +32,27 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
     warn("ddp.check_reduction", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
 }
 
-/// NCCL moves data between GPUs only.
+/// NCCL moves data between GPUs only, and shared memory between processes of one host.
 void check_backend(const Collected& collected, const RunConfig& config,
                    std::vector<Diagnostic>& diagnostics) {
-  if (config.launch.backend != "nccl" || config.launch.device != "cpu") return;
-  const Given& given = collected.keys.at("launch.backend").back();
-  diagnostics.push_back(
-      diagnostic_at(given.place, Severity::error, "backend \"nccl\" does not work with device \"cpu\"",
-                    "NCCL connects GPUs: set device = \"cuda\", or backend = \"gloo\"; device is set at " +
-                        config.origins.at("launch.device").where));
+  const auto refuse = [&](const std::string& message, const std::string& note, const std::string& other) {
+    const Given& given = collected.keys.at("launch.backend").back();
+    diagnostics.push_back(
+        diagnostic_at(given.place, Severity::error, message,
+                      note + "; " + other + " is set at " + config.origins.at("launch." + other).where));
+  };
+  const LaunchConfig& launch = config.launch;
+  if (launch.backend == "nccl" && launch.device == "cpu")
+    refuse("backend \"nccl\" does not work with device \"cpu\"",
+           "NCCL connects GPUs: set device = \"cuda\", or backend = \"gloo\"", "device");
+  if (launch.backend == "shm" && launch.device == "cuda")
+    refuse("backend \"shm\" does not work with device \"cuda\"",
+           "it shares the memory of CPUs: set device = \"cpu\", or backend = \"nccl\" or \"gloo\"", "device");
+  const auto nodes = NodeCount::parse(launch.nnodes);
+  if (launch.backend == "shm" && nodes && nodes->most > 1)
+    refuse("backend \"shm\" does not work with several hosts",
+           "ranks share memory on one host only: set nnodes = 1, or backend = \"auto\" or \"gloo\"",
+           "nnodes");
 }
 
 void check_form(const KeyRow& row, const Given& given, const OptionValue& value,

@@ -26,12 +26,12 @@ struct LaunchConfig {
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
   std::string device = "auto";                     // cpu, cuda; auto: cuda where there is a GPU
-  std::string backend = "auto";      // gloo, nccl; auto: nccl between GPUs, a rank each, else gloo
-  double grace_period_seconds = 10;  // between SIGTERM and SIGKILL
-  std::string binding = "none";      // of ranks to cores: none, core, numa
-  std::string isolation = "none";    // of ranks from other processes: none, pid
-  std::int64_t max_restarts = 0;     // of all ranks, after one failed
-  std::string restart = "curable";   // or always: also after a failure that will come again
+  std::string backend = "auto";                    // gloo, nccl, shm; auto: see config/schema.cc
+  double grace_period_seconds = 10;                // between SIGTERM and SIGKILL
+  std::string binding = "none";                    // of ranks to cores: none, core, numa
+  std::string isolation = "none";                  // of ranks from other processes: none, pid
+  std::int64_t max_restarts = 0;                   // of all ranks, after one failed
+  std::string restart = "curable";                 // or always: also after a failure that will come again
   double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one
   double early_exit_seconds =
       30;  // after a rank succeeded before the others, which are then told of; 0: never

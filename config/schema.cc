@@ -273,8 +273,10 @@ std::vector<KeyRow> make_schema() {
       "launch", one_of("device", {"auto", "cpu", "cuda"},
                        "Where models and data are; auto: a GPU for each rank where there are any.")));
   rows.push_back(key<launch, &LaunchConfig::backend>(
-      "launch", one_of("backend", {"auto", "gloo", "nccl"},
-                       "What ranks communicate with; auto: nccl for ranks with a GPU each, else gloo.")));
+      "launch",
+      one_of("backend", {"auto", "gloo", "nccl", "shm"},
+             "What ranks communicate with. auto: nccl for ranks with a GPU each; shm, which sums through "
+             "shared memory, for ranks on the CPUs of one host; else gloo.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
   rows.push_back(key<launch, &LaunchConfig::binding>(
       "launch", one_of("binding", {"none", "core", "numa"},

@@ -5,7 +5,7 @@ hookline_library(hookline_hooks
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc
     fsdp/buffer_pool.cc fsdp/gradient_scatter.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
-    numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/low_rank.cc
+    numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/low_rank.cc numerics/rank_sum.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
     build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h plugin.h register.h registry.h
@@ -31,7 +31,7 @@ install(TARGETS hookline_plugin EXPORT hookline-targets)
 hookline_use_torch_pch(hookline_hooks)
 
 # Ranks on different CPUs must end with the same bits.
-set_source_files_properties(numerics/half_cast.cc numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
+set_source_files_properties(numerics/half_cast.cc numerics/low_rank.cc numerics/rank_sum.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
 # These see little of libtorch, or none.
-set_source_files_properties(numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc
+set_source_files_properties(numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/rank_sum.cc
   PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

@@ -149,7 +149,8 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
   if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
-  if (!forward_begun_ && world_->rank() == 0) log::info(pipeline_line(wire_report()));
+  if (!forward_begun_ && world_->rank() == 0)
+    log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
   forward_begun_ = true;
   run_what_waits_for_the_first_forward();
   const bool recording = at::GradMode::is_enabled();

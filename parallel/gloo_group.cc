@@ -120,22 +120,28 @@ c10::intrusive_ptr<c10d::Work> GlooGroup::exchange(Exchange wanted) {
   return work;
 }
 
+bool GlooGroup::is_idle() {
+  const std::lock_guard lock(workMutex_);
+  const bool running = std::any_of(workInProgress_.begin(), workInProgress_.end(),
+                                   [](const auto& work) { return work.defined(); });
+  return workQueue_.empty() && !running;
+}
+
 bool GlooGroup::idle_within(std::chrono::milliseconds patience) {
   const auto give_up = std::chrono::steady_clock::now() + patience;
-  while (true) {
-    {
-      const std::lock_guard lock(workMutex_);
-      const bool running = std::any_of(workInProgress_.begin(), workInProgress_.end(),
-                                       [](const auto& work) { return work.defined(); });
-      if (workQueue_.empty() && !running) return true;
-    }
+  while (!is_idle()) {
     if (std::chrono::steady_clock::now() >= give_up) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  return true;
+}
+
+void GlooGroup::close_connections() {
+  for (const auto& context : contexts_) context->closeConnections();
 }
 
 void GlooGroup::abandon(c10::intrusive_ptr<GlooGroup> group) {
-  for (const auto& context : group->contexts_) context->closeConnections();
+  group->close_connections();
   // Never destroyed: the groups' threads may still be waiting when the process ends.
   static auto& abandoned = *new std::vector<c10::intrusive_ptr<GlooGroup>>;
   static std::mutex mutex;

@@ -41,9 +41,16 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   /// True as soon as no collective is under way; false if that takes longer than `patience`.
   bool idle_within(std::chrono::milliseconds patience);
 
+  /// No collective is under way.
+  virtual bool is_idle();
+
   /// Closes the connections to the peers, whose collectives then fail at once, and keeps the group for as long as the
   /// process lives, since its threads still wait.
   static void abandon(c10::intrusive_ptr<GlooGroup> group);
+
+ protected:
+  /// What is under way fails at once, here and on the peers.
+  virtual void close_connections();
 };
 
 }  // namespace hookline

@@ -83,13 +83,17 @@ std::string obstacle(int gpus) {
 }  // namespace
 
 Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks) {
-  if (config.device == "cpu") return {};
+  Placement placement;
+  placement.shared_memory = config.backend == "shm"    ? SharedMemory::always
+                            : config.backend == "auto" ? SharedMemory::where_possible
+                                                       : SharedMemory::never;
+  if (config.device == "cpu" || config.backend == "shm") return placement;
   int gpus = visible_gpus();
   if (const std::string reason = obstacle(gpus); !reason.empty()) {
     if (config.device == "cuda") throw Error("[launch] device = \"cuda\": " + reason);
     if (config.backend == "nccl") throw Error("[launch] backend = \"nccl\" needs GPUs: " + reason);
     if (gpus > 0 && local_rank == 0) log::warning("training on the CPU, though there are GPUs: " + reason);
-    return {};
+    return placement;
   }
   const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
   gpus = std::min(gpus,
@@ -98,7 +102,7 @@ Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks
   if (config.backend == "nccl" && !gpu_each) {
     throw Error("[launch] backend = \"nccl\"" + too_few_gpus(gpus, local_ranks));
   }
-  Placement placement;
+  placement.shared_memory = SharedMemory::never;
   placement.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
   if (config.backend != "gloo" && gpu_each) placement.nccl = loaded_module().module;
   cuda.setDevice(placement.device);

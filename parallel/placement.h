@@ -11,10 +11,18 @@ namespace hookline {
 
 struct CudaModule;
 
+/// Whether ranks on the CPU sum their tensors through memory that they share.
+enum class SharedMemory {
+  never,
+  where_possible,  // all ranks on one host; Gloo where that is not so
+  always,          // an error where it can't be
+};
+
 /// A rank's device and backend.
 struct Placement {
   c10::Device device = c10::Device(c10::kCPU);
   const CudaModule* nccl = nullptr;  // what makes NCCL groups; null: Gloo
+  SharedMemory shared_memory = SharedMemory::where_possible;
 };
 
 /// What `[launch] device` and `backend` mean for the `local_rank`-th of `local_ranks` ranks of this machine. Rank i gets

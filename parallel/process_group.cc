@@ -30,6 +30,7 @@
 #include "parallel/gloo_groups.h"
 #include "parallel/rank_position.h"
 #include "parallel/reachability.h"
+#include "parallel/shared_memory_group.h"
 
 namespace hookline {
 namespace {
@@ -229,7 +230,18 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
   // A connection of its own: a call that waits for the store on this one must not hold the watch up.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);
+  if (placement_.shared_memory != SharedMemory::never)
+    shares_memory_ = ranks_share_a_host(*store_, rank_, size_, timeout_);
+  if (placement_.shared_memory == SharedMemory::always && !shares_memory_ && size_ > 1)
+    throw Error(
+        "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one network namespace, " +
+        std::to_string(SharedAllReduce::kMostRanks) +
+        " at most; this run's are not: set backend = \"auto\" or \"gloo\"");
   group_ = make_group("world");
+}
+
+std::string World::backend_name() const {
+  return uses_nccl() ? "NCCL" : shares_memory_ ? "shared memory" : "Gloo";
 }
 
 World::~World() {
@@ -252,8 +264,30 @@ void World::flush_nccl() {
 
 std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name) {
   auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
-  auto gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
-  wait_until_all_connected(*store, size_, timeout_);
+  return owned_gloo(c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_)),
+                    *store);
+}
+
+std::shared_ptr<GlooGroup> World::make_cpu_group(const std::string& name) {
+  if (!shares_memory_) return make_gloo(name);
+  auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
+  std::string problem;
+  auto memory = open_shared_memory(*store, rank_, size_, timeout_, problem);
+  if (!memory) {
+    if (placement_.shared_memory == SharedMemory::always)
+      throw Error("[launch] backend = \"shm\": " + problem);
+    if (rank_ == 0)
+      log::warning("the ranks communicate over Gloo, since they can't share memory: " + problem);
+    shares_memory_ = false;
+    return make_gloo(name);
+  }
+  return owned_gloo(c10::make_intrusive<SharedMemoryGroup>(
+                        store, rank_, size_, gloo_options(address_, timeout_), std::move(memory)),
+                    *store);
+}
+
+std::shared_ptr<GlooGroup> World::owned_gloo(c10::intrusive_ptr<GlooGroup> gloo, c10d::Store& store) {
+  wait_until_all_connected(store, size_, timeout_);
   backends_->add(gloo);
   GlooGroup* const group = gloo.get();
   return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {
@@ -263,7 +297,7 @@ std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name) {
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
-  const std::shared_ptr<GlooGroup> owned = make_gloo(name);
+  const std::shared_ptr<GlooGroup> owned = make_cpu_group(name);
   const auto gloo = c10::intrusive_ptr<GlooGroup>::reclaim_copy(owned.get());
   auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   auto group = c10::make_intrusive<OwningGroup>(store, rank_, size_, owned);

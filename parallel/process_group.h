@@ -48,6 +48,10 @@ class World {
   int size() const { return size_; }
   c10::Device device() const { return placement_.device; }
   bool uses_nccl() const { return placement_.nccl != nullptr; }
+  /// Sums of tensors on the CPU go through memory that the ranks share.
+  bool uses_shared_memory() const { return shares_memory_; }
+  /// For people: "NCCL", "shared memory", "Gloo".
+  std::string backend_name() const;
 
   /// The store, for agreement outside of collectives.
   c10d::Store& store() const { return *store_; }
@@ -109,6 +113,8 @@ class World {
 
  private:
   void flush_nccl();
+  std::shared_ptr<GlooGroup> owned_gloo(c10::intrusive_ptr<GlooGroup> gloo, c10d::Store& store);
+  std::shared_ptr<GlooGroup> make_cpu_group(const std::string& name);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;
@@ -116,6 +122,7 @@ class World {
   std::string address_;
   std::chrono::milliseconds timeout_;
   Placement placement_;
+  bool shares_memory_ = false;
   std::map<std::string, int> uses_;  // of each name
   std::shared_ptr<GlooGroups> backends_;
   std::unique_ptr<FailureWatch> watch_;

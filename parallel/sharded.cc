@@ -219,7 +219,8 @@ void Sharded::before_forward() {
   settle();
   if (std::exchange(had_backward_, false))
     for (const auto& unit : units_) unit->forget_forward();
-  if (!std::exchange(was_told_, true) && world_->rank() == 0) log::info(pipeline_line(wire_report()));
+  if (!std::exchange(was_told_, true) && world_->rank() == 0)
+    log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
   units_[0]->before_forward();
 }
 

@@ -1,38 +1,12 @@
 #include "parallel/watched_group.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
+
+#include "parallel/future_work.h"
 
 namespace hookline {
 namespace {
-
-/// Work that is done when a future is.
-class FutureWork : public c10d::Work {
- public:
-  /// `started`: the collective behind `future`, if what waits on a GPU has to be put behind it by hand.
-  explicit FutureWork(FuturePtr future, c10::intrusive_ptr<c10d::Work> started = {})
-      : future_(std::move(future)), started_(std::move(started)) {}
-
-  bool isCompleted() override { return future_->completed(); }
-  bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
-  std::exception_ptr exception() const override {
-    return future_->hasError() ? future_->exception_ptr() : nullptr;
-  }
-  bool wait(std::chrono::milliseconds) override {
-    future_->waitAndThrow();
-    if (started_) started_->synchronize();
-    return true;
-  }
-  void synchronize() override {
-    if (started_) started_->synchronize();
-  }
-  FuturePtr getFuture() override { return future_; }
-
- private:
-  FuturePtr future_;
-  c10::intrusive_ptr<c10d::Work> started_;
-};
 
 c10::intrusive_ptr<c10d::Work> watched(const World& world, const c10::intrusive_ptr<c10d::Work>& work,
                                        const std::string& what) {

@@ -170,9 +170,7 @@ class SelfTest {
 
  private:
   World& world() const { return accelerator_->world(); }
-  std::string device_text() const {
-    return accelerator_->device().str() + " over " + (world().uses_nccl() ? "NCCL" : "Gloo");
-  }
+  std::string device_text() const { return accelerator_->device().str() + " over " + world().backend_name(); }
 
   void step(const std::string& name) {
     limit_.step(name);

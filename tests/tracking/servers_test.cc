@@ -250,7 +250,8 @@ TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
   const int port = free_port();
   auto server = std::make_unique<Mlflow>(folder.path(), port);
   ::testing::internal::CaptureStderr();
-  std::optional<Trackers> trackers(std::in_place, TrackedRun{folder.path(), {}}, Trackers::Clock::now(), kServerPatience);
+  std::optional<Trackers> trackers(std::in_place, TrackedRun{folder.path(), {}}, Trackers::Clock::now(),
+                                   kServerPatience);
   trackers->add(std::make_unique<MlflowRun>(options_for(*server, "Default")));
   trackers->log(1, 0, {{"loss", 1}});
   ASSERT_TRUE(eventually([&] { return server->runs_of("Default").size() == 1; }, kServerPatience));
@@ -258,7 +259,7 @@ TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
                          kServerPatience));
   server.reset();
   for (int step = 2; step <= 100; ++step) trackers->log(step, 0, {{"loss", 1}});  // without waiting for it
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // for the first attempt
+  std::this_thread::sleep_for(std::chrono::seconds(1));                           // for the first attempt
   server = std::make_unique<Mlflow>(folder.path(), port);
   EXPECT_TRUE(eventually([&] { return server->history(server->runs_of("Default")[0], "loss").size() == 100; },
                          kServerPatience));

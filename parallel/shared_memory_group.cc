@@ -1,0 +1,125 @@
+#include "parallel/shared_memory_group.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <exception>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "hooks/error.h"
+#include "hooks/future.h"
+#include "hooks/numerics/rank_sum.h"
+#include "parallel/future_work.h"
+#include "shared_memory/hand_over.h"
+
+namespace hookline {
+namespace {
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string text_at(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout) {
+  store.wait({key}, timeout);
+  const std::vector<std::uint8_t> bytes = store.get(key);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// What processes have in common that can hand memory to each other.
+std::string host_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat network {};
+  if (boot.empty() || ::stat("/proc/self/ns/net", &network) != 0) return "";
+  return boot + " " + std::to_string(network.st_ino) + " " + std::to_string(::geteuid());
+}
+
+/// Every rank tells its problem, if it has one. Returns that of one of them, the same on every rank; empty: none has.
+std::string problem_of_any(c10d::Store& store, const std::string& name, const std::string& own, int size,
+                           std::chrono::milliseconds timeout) {
+  const std::string problem = name + "/problem", all = name + "/all";
+  if (!own.empty()) store.set(problem, bytes_of(own));
+  if (store.add(name + "/asked", 1) == size)
+    store.set(all, store.check({problem}) ? store.get(problem) : std::vector<std::uint8_t>{});
+  return text_at(store, all, timeout);
+}
+
+}  // namespace
+
+bool ranks_share_a_host(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
+  if (size < 2) return false;
+  const std::string first = "host_of_rank_0", own = host_identity();
+  if (rank == 0) store.set(first, bytes_of(own));
+  const bool is_same =
+      !own.empty() && own == text_at(store, first, timeout) && size <= SharedAllReduce::kMostRanks;
+  return problem_of_any(store, "same_host", is_same ? "" : "another host", size, timeout).empty();
+}
+
+std::unique_ptr<SharedAllReduce> open_shared_memory(c10d::Store& store, int rank, int size,
+                                                    std::chrono::milliseconds timeout, std::string& problem) {
+  const std::string key = "shared_memory";
+  const std::size_t bytes = SharedAllReduce::bytes_for(size);
+  std::shared_ptr<SharedSegment> segment;
+  std::unique_ptr<SharedAllReduce> memory;
+  std::string own_problem;
+  bool is_announced = false;
+  try {
+    if (rank == 0) {
+      segment = std::make_shared<SharedSegment>(bytes);
+      SharedAllReduce::prepare(*segment, size);
+      SegmentSource source(*segment);
+      store.set(key, bytes_of(source.address()));
+      is_announced = true;
+      source.hand_over(size - 1, timeout);
+    } else if (const std::string address = text_at(store, key, timeout); !address.empty()) {
+      segment = receive_segment(address, bytes, timeout);
+    }
+    if (segment) memory = std::make_unique<SharedAllReduce>(segment, rank, size, timeout);
+  } catch (const Error& error) {
+    own_problem = "rank " + std::to_string(rank) + ": " + error.what();
+    if (rank == 0 && !is_announced) store.set(key, std::vector<std::uint8_t>{});
+  }
+  problem = problem_of_any(store, key, own_problem, size, timeout);
+  if (!problem.empty()) memory.reset();
+  return memory;
+}
+
+SharedMemoryGroup::SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                     c10::intrusive_ptr<Options> options,
+                                     std::unique_ptr<SharedAllReduce> memory)
+    : GlooGroup(store, rank, size, std::move(options)), memory_(std::move(memory)) {}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tensor>& tensors,
+                                                            const c10d::AllreduceOptions& options) {
+  const bool is_one = tensors.size() == 1 && tensors[0].defined();
+  const RankSum sum = is_one ? rank_sum_of(tensors[0].scalar_type()) : nullptr;
+  if (!sum || options.reduceOp != c10d::ReduceOp::SUM || !tensors[0].is_cpu() ||
+      !tensors[0].is_contiguous() || tensors[0].layout() != at::kStrided)
+    return GlooGroup::allreduce(tensors, options);
+  const at::Tensor& tensor = tensors[0];
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  Reduction reduction;
+  reduction.data = tensor.mutable_data_ptr();
+  reduction.elements = static_cast<std::size_t>(tensor.numel());
+  reduction.element_bytes = tensor.element_size();
+  reduction.type = static_cast<std::uint32_t>(tensor.scalar_type());
+  reduction.sum = sum;
+  reduction.done = [future, tensor](const std::exception_ptr& error) {
+    if (error) {
+      future->setError(error);
+    } else {
+      future->markCompleted(c10::IValue(std::vector<at::Tensor>{tensor}));
+    }
+  };
+  memory_->start(std::move(reduction));
+  return c10::make_intrusive<FutureWork>(future);
+}
+
+bool SharedMemoryGroup::is_idle() { return memory_->is_idle() && GlooGroup::is_idle(); }
+
+void SharedMemoryGroup::close_connections() {
+  memory_->stop();
+  GlooGroup::close_connections();
+}
+
+}  // namespace hookline

@@ -1,0 +1,45 @@
+// A process group whose ranks share a host, and sum their tensors through memory.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/gloo_group.h"
+#include "shared_memory/all_reduce.h"
+
+namespace hookline {
+
+/// True if all ranks of `store` run on one host, as one user, and in one network namespace, and are few enough to share memory. A
+/// collective call; every rank gets the same answer.
+bool ranks_share_a_host(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout);
+
+/// Opens the shared memory of a group. A collective call. Null on every rank if it fails on one of them; `problem` is then why,
+/// with the rank.
+std::unique_ptr<SharedAllReduce> open_shared_memory(c10d::Store& store, int rank, int size,
+                                                    std::chrono::milliseconds timeout, std::string& problem);
+
+/// A Gloo group whose all-reduce (SUM) goes through shared memory, for contiguous tensors on the CPU whose type rank_sum_of knows.
+/// Everything else is Gloo's. Sums are those of a plain loop in the order of ranks, with the same bits on all ranks, whatever a
+/// tensor's place in a bucket; float16 and bfloat16 are summed in float32.
+class SharedMemoryGroup : public GlooGroup {
+ public:
+  SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                    c10::intrusive_ptr<Options> options, std::unique_ptr<SharedAllReduce> memory);
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override;
+
+  bool is_idle() override;
+
+ protected:
+  void close_connections() override;
+
+ private:
+  std::unique_ptr<SharedAllReduce> memory_;
+};
+
+}  // namespace hookline

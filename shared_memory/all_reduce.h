@@ -1,0 +1,80 @@
+// Sums over the ranks of one machine, through memory that they share.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "shared_memory/segment.h"
+
+namespace hookline {
+
+/// out[i] = parts[0][i] + parts[1][i] + …, in this order; `out` may be one of the parts.
+using SumInOrder = void (*)(const void* const* parts, int count, void* out, std::size_t elements);
+
+/// An array that is summed in place, element by element.
+struct Reduction {
+  void* data = nullptr;  // stays where it is until `done` is called
+  std::size_t elements = 0;
+  std::size_t element_bytes = 0;
+  std::uint32_t type = 0;  // any number that stands for the elements' type: ranks compare it
+  SumInOrder sum = nullptr;
+  /// Called once, on one of the group's threads: null, or why there is no sum. PeerError: a rank is gone.
+  /// RanksDiffer: the ranks hold arrays of different sizes or types.
+  std::function<void(std::exception_ptr)> done;
+};
+
+/// The ranks of one machine, numbered from 0. Their reductions are matched by the order in which each rank starts them.
+///
+/// Every element is summed in the order of ranks, whatever its place in the array: all ranks end with the same bits, those of a
+/// plain loop over the ranks' arrays. The array is cut into chunks of kChunkBytes. Of a chunk each rank copies what others sum
+/// into its slots of the segment, sums its own part of the chunk out of theirs, and copies the other sums back; a chunk of
+/// kDirectBytes or less is copied and summed whole by each rank, which saves a meeting. Copies and sums of several chunks and
+/// reductions overlap, as far as there are slots; so memory is kSlots × kChunkBytes a rank, however large the arrays.
+///
+/// A rank that can do nothing sleeps in the kernel until one that it waits for has moved on. It looks every kLookInterval
+/// whether the ranks that it waits for still live: a rank that dies takes the others' reductions along with a PeerError.
+///
+/// Thread-safe. Has two threads: while one calls `done`, which may take its time, the other goes on for the other ranks.
+class SharedAllReduce {
+ public:
+  static constexpr int kMostRanks = 63;
+  static constexpr std::size_t kChunkBytes = 256 * 1024, kSlots = 8, kDirectBytes = 16 * 1024;
+  static constexpr std::chrono::milliseconds kLookInterval{100};
+
+  /// What the segment must have.
+  static std::size_t bytes_for(int ranks);
+
+  /// Prepares a new segment, once, before any rank uses it. Throws Error.
+  static void prepare(SharedSegment& segment, int ranks);
+
+  /// Rank `rank` of `ranks`. A reduction fails if it takes longer than `timeout`. Return before any rank starts one.
+  SharedAllReduce(std::shared_ptr<SharedSegment> segment, int rank, int ranks,
+                  std::chrono::milliseconds timeout);
+
+  /// Stops. `done` may be what destroys it.
+  ~SharedAllReduce();
+  SharedAllReduce(const SharedAllReduce&) = delete;
+  SharedAllReduce& operator=(const SharedAllReduce&) = delete;
+
+  /// Starts a reduction. Once one has failed, all later ones fail with the same error.
+  void start(Reduction reduction);
+
+  /// Fails what is under way and what is started later, here and, where they wait for this rank, on the others.
+  void stop();
+
+  /// True if no reduction is under way.
+  bool is_idle() const;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+  std::array<std::thread, 2> threads_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,170 @@
+#include "shared_memory/hand_over.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "hooks/error.h"
+
+namespace hookline {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kTokenCharacters = 32;
+constexpr std::chrono::seconds kPatience{5};  // with a process that has connected
+
+[[noreturn]] void fail(const std::string& what) { throw Error(what + ": " + std::strerror(errno)); }
+
+/// Closes a descriptor when it goes.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+bool readable(int descriptor, Clock::time_point until) {
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd waiting{descriptor, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
+    if (ready > 0) return true;
+    if (ready == 0 && Clock::now() >= until) return false;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+bool is_of_this_user(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
+std::string random_token() {
+  std::array<unsigned char, kTokenCharacters / 2> random{};
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) fail("getrandom");
+  std::string token;
+  for (const unsigned char byte : random)
+    for (const int digit : {byte >> 4, byte & 15}) token += "0123456789abcdef"[digit];
+  return token;
+}
+
+/// Abstract: the name begins with a zero byte. The kernel has chosen the rest.
+std::pair<sockaddr_un, socklen_t> address_named(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), length);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length)};
+}
+
+struct Ancillary {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int))] = {};
+};
+
+}  // namespace
+
+SegmentSource::SegmentSource(const SharedSegment& segment)
+    : segment_(segment),
+      socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)),
+      token_(random_token()) {
+  if (socket_ < 0) fail("a socket for shared memory");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t length = sizeof address;
+  if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family) != 0 ||
+      ::listen(socket_, SOMAXCONN) != 0 ||
+      ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    const int reason = errno;
+    ::close(socket_);
+    errno = reason;
+    fail("a socket for shared memory");
+  }
+  address_ = token_ + std::string(address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1);
+}
+
+SegmentSource::~SegmentSource() { ::close(socket_); }
+
+void SegmentSource::hand_over(int receivers, std::chrono::milliseconds timeout) {
+  const Clock::time_point until = Clock::now() + timeout;
+  for (int served = 0; served < receivers;) {
+    if (!readable(socket_, until))
+      throw Error(std::to_string(receivers - served) + " of " + std::to_string(receivers) +
+                  " ranks have not asked for the shared memory");
+    if (serve_one(until)) ++served;
+  }
+}
+
+bool SegmentSource::serve_one(Clock::time_point until) {
+  const Descriptor peer(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
+  if (peer.number() < 0 || !is_of_this_user(peer.number())) return false;
+  std::string token(kTokenCharacters + 1, '\0');
+  if (!readable(peer.number(), std::min(until, Clock::now() + kPatience))) return false;
+  const ssize_t read = ::recv(peer.number(), token.data(), token.size(), 0);
+  if (read < 0 || token.substr(0, static_cast<std::size_t>(read)) != token_) return false;
+
+  char content = 0;
+  iovec part{&content, sizeof content};
+  Ancillary ancillary;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.bytes;
+  message.msg_controllen = sizeof ancillary.bytes;
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int descriptor = segment_.descriptor();
+  std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+  return ::sendmsg(peer.number(), &message, MSG_NOSIGNAL) == sizeof content;
+}
+
+std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::size_t bytes,
+                                               std::chrono::milliseconds timeout) {
+  if (address.size() <= kTokenCharacters) throw Error("'" + address + "' is no address of shared memory");
+  const Descriptor own(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (own.number() < 0) fail("a socket for shared memory");
+  const auto [to, length] = address_named(address.substr(kTokenCharacters));
+  if (::connect(own.number(), reinterpret_cast<const sockaddr*>(&to), length) != 0)
+    fail("the rank that shares its memory can't be reached");
+  if (!is_of_this_user(own.number())) throw Error("the rank that shares its memory is another user's");
+  if (::send(own.number(), address.data(), kTokenCharacters, MSG_NOSIGNAL) < 0)
+    fail("the rank that shares its memory can't be asked");
+
+  char content = 0;
+  iovec part{&content, sizeof content};
+  Ancillary ancillary;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.bytes;
+  message.msg_controllen = sizeof ancillary.bytes;
+  if (!readable(own.number(), Clock::now() + timeout))
+    throw Error("the rank that shares its memory does not answer");
+  if (::recvmsg(own.number(), &message, MSG_CMSG_CLOEXEC) <= 0) fail("the shared memory can't be received");
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  if (!rights || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(int)))
+    throw Error("the rank that shares its memory has sent none");
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
+  return std::make_unique<SharedSegment>(descriptor, bytes);
+}
+
+}  // namespace hookline

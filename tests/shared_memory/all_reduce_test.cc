@@ -1,0 +1,322 @@
+// Sums through shared memory, by ranks that are threads here and, where one of them dies, processes.
+#include "shared_memory/all_reduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hooks/error.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::Each;
+using testing::eventually;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::chrono::minutes kTimeout{2};
+constexpr std::size_t kChunk = SharedAllReduce::kChunkBytes / sizeof(float);
+constexpr std::size_t kDirect = SharedAllReduce::kDirectBytes / sizeof(float);
+
+void sum_floats(const void* const* parts, int count, void* out, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    float sum = static_cast<const float*>(parts[0])[i];
+    for (int rank = 1; rank < count; ++rank) sum += static_cast<const float*>(parts[rank])[i];
+    static_cast<float*>(out)[i] = sum;
+  }
+}
+
+/// Of numbers that round, so that their order shows.
+std::vector<float> values_of(int rank, std::size_t elements, unsigned seed) {
+  std::minstd_rand random(seed * 64 + static_cast<unsigned>(rank) + 1);
+  std::vector<float> values(elements);
+  for (float& value : values) value = static_cast<float>(random()) * 1e-3f;
+  return values;
+}
+
+std::vector<float> expected_sum(int ranks, std::size_t elements, unsigned seed) {
+  std::vector<std::vector<float>> all;
+  std::vector<const void*> parts;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(values_of(rank, elements, seed));
+  for (const auto& each : all) parts.push_back(each.data());
+  std::vector<float> sum(elements);
+  sum_floats(parts.data(), ranks, sum.data(), elements);
+  return sum;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+Reduction reduction_of(std::vector<float>& values, std::function<void(std::exception_ptr)> done) {
+  Reduction reduction;
+  reduction.data = values.data();
+  reduction.elements = values.size();
+  reduction.element_bytes = sizeof(float);
+  reduction.sum = sum_floats;
+  reduction.done = std::move(done);
+  return reduction;
+}
+
+std::future<void> start(SharedAllReduce& group, std::vector<float>& values) {
+  auto done = std::make_shared<std::promise<void>>();
+  group.start(reduction_of(values, [done](const std::exception_ptr& error) {
+    if (error) {
+      done->set_exception(error);
+    } else {
+      done->set_value();
+    }
+  }));
+  return done->get_future();
+}
+
+std::string error_of(std::future<void>& sum) {
+  try {
+    sum.get();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::shared_ptr<SharedSegment> segment_for(int ranks) {
+  auto segment = std::make_shared<SharedSegment>(SharedAllReduce::bytes_for(ranks));
+  SharedAllReduce::prepare(*segment, ranks);
+  return segment;
+}
+
+/// Runs `body` for each rank, on a thread of its own. All map the segment at one place, so that the thread sanitizer sees
+/// what they share.
+void run_ranks(int ranks, const std::function<void(SharedAllReduce&, int)>& body) {
+  const auto segment = segment_for(ranks);
+  std::vector<std::unique_ptr<SharedAllReduce>> groups;
+  for (int rank = 0; rank < ranks; ++rank)
+    groups.push_back(std::make_unique<SharedAllReduce>(segment, rank, ranks, kTimeout));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      body(*groups[static_cast<std::size_t>(rank)], rank);
+      groups[static_cast<std::size_t>(rank)].reset();  // while others may still be at it
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(SharedAllReduce, AddsInTheOrderOfRanksWhateverTheSize) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    run_ranks(ranks, [&](SharedAllReduce& group, int rank) {
+      unsigned seed = 0;
+      for (const std::size_t elements :
+           {std::size_t{0}, std::size_t{1}, std::size_t{7}, kDirect, kDirect + 1, kDirect + 5, kChunk - 1,
+            kChunk, kChunk + 1, kChunk + kDirect, 3 * kChunk + 11, 20 * kChunk}) {
+        std::vector<float> values = values_of(rank, elements, ++seed);
+        start(group, values).get();
+        EXPECT_TRUE(same_bits(values, expected_sum(ranks, elements, seed)))
+            << elements << " elements, rank " << rank << " of " << ranks;
+      }
+    });
+  }
+}
+
+TEST(SharedAllReduce, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
+  constexpr unsigned kSums = 300;
+  for (const int ranks : {2, 4, 8}) {
+    std::vector<std::size_t> sizes;
+    std::minstd_rand shared(static_cast<unsigned>(ranks));
+    for (unsigned i = 0; i < kSums; ++i) sizes.push_back(shared() % (i % 10 == 0 ? 4 * kChunk : 2 * kDirect));
+    run_ranks(ranks, [&](SharedAllReduce& group, int rank) {
+      std::minstd_rand own(static_cast<unsigned>(rank + 1));
+      std::vector<std::vector<float>> values;
+      std::vector<std::future<void>> sums;
+      for (unsigned i = 0; i < kSums; ++i) values.push_back(values_of(rank, sizes[i], i));
+      for (unsigned i = 0; i < kSums; ++i) {
+        if (own() % 20 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 3000));
+        sums.push_back(start(group, values[i]));
+        if (own() % 10 == 0) sums[own() % sums.size()].wait();
+      }
+      for (unsigned i = 0; i < kSums; ++i) {
+        sums[i].get();
+        EXPECT_TRUE(same_bits(values[i], expected_sum(ranks, sizes[i], i)))
+            << i << ", rank " << rank << " of " << ranks;
+      }
+      EXPECT_TRUE(eventually([&] { return group.is_idle(); }));
+    });
+  }
+}
+
+// What follows one sum on a rank must not hold the other ranks up.
+TEST(SharedAllReduce, GoesOnWhileWhatFollowsASumTakesItsTime) {
+  std::promise<void> second_of_rank_1;
+  run_ranks(2, [&](SharedAllReduce& group, int rank) {
+    std::vector<float> first(2 * kChunk), second(2 * kChunk), third(1);
+    std::future<void> slow;
+    if (rank == 0) {
+      auto entered = std::make_shared<std::promise<void>>();
+      slow = entered->get_future();
+      group.start(reduction_of(first, [&, entered](const std::exception_ptr&) {
+        second_of_rank_1.get_future().wait();
+        entered->set_value();
+      }));
+      start(group, second).get();
+      slow.get();
+    } else {
+      start(group, first).get();
+      start(group, second).get();
+      second_of_rank_1.set_value();
+    }
+    start(group, third).get();
+  });
+}
+
+TEST(SharedAllReduce, RefusesArraysOfDifferentSizesOnEveryRank) {
+  run_ranks(3, [&](SharedAllReduce& group, int rank) {
+    std::vector<float> values(rank == 1 ? 3 * kChunk : 10);
+    auto sum = start(group, values);
+    EXPECT_THROW(
+        {
+          try {
+            sum.get();
+          } catch (const RanksDiffer& error) {
+            EXPECT_EQ(std::string(error.what()), rank == 2 ? "the ranks sum different tensors: rank 1 one of "
+                                                             "196608 elements, rank 2 one of 10 elements"
+                                                           : "the ranks sum different tensors: rank 0 one of "
+                                                             "10 elements, rank 1 one of 196608 elements");
+            throw;
+          }
+        },
+        RanksDiffer);
+    auto later = start(group, values);
+    EXPECT_THROW(later.get(), RanksDiffer) << "numbers can't be matched any more";
+  });
+}
+
+TEST(SharedAllReduce, RefusesArraysOfDifferentTypes) {
+  run_ranks(2, [&](SharedAllReduce& group, int rank) {
+    std::vector<float> values(10);
+    auto done = std::make_shared<std::promise<void>>();
+    Reduction reduction =
+        reduction_of(values, [done](const std::exception_ptr& error) { done->set_exception(error); });
+    reduction.type = static_cast<std::uint32_t>(rank);
+    group.start(std::move(reduction));
+    auto sum = done->get_future();
+    EXPECT_EQ(error_of(sum), "the ranks sum tensors of different types: rank 0 and rank 1");
+  });
+}
+
+TEST(SharedAllReduce, FailsWhereARankEndsItsGroupFirst) {
+  const auto segment = segment_for(3);
+  auto first = std::make_unique<SharedAllReduce>(segment, 0, 3, kTimeout);
+  auto second = std::make_unique<SharedAllReduce>(segment, 1, 3, kTimeout);
+  SharedAllReduce third(segment, 2, 3, kTimeout);
+  std::vector<float> values(2 * kChunk), others(2 * kChunk), last(2 * kChunk);
+  auto of_first = start(*first, values), of_third = start(third, last);
+  second.reset();
+  EXPECT_EQ(error_of(of_first), "rank 1 has ended the process group");
+  EXPECT_EQ(error_of(of_third), "rank 1 has ended the process group");
+  auto later = start(*first, values);
+  EXPECT_EQ(error_of(later), "rank 1 has ended the process group");
+}
+
+TEST(SharedAllReduce, FailsWhatIsUnderWayWhenItStops) {
+  const auto segment = segment_for(2);
+  SharedAllReduce first(segment, 0, 2, kTimeout), second(segment, 1, 2, kTimeout);
+  std::vector<float> values(kChunk);
+  auto sum = start(first, values);
+  EXPECT_FALSE(first.is_idle());
+  first.stop();
+  EXPECT_EQ(error_of(sum), "the process group has ended");
+  auto later = start(first, values);
+  EXPECT_EQ(error_of(later), "the process group has ended");
+}
+
+TEST(SharedAllReduce, FailsAfterItsTimeout) {
+  const auto segment = segment_for(2);
+  SharedAllReduce first(segment, 0, 2, std::chrono::seconds(1)), second(segment, 1, 2, kTimeout);
+  std::vector<float> values(kChunk);
+  auto sum = start(first, values);
+  EXPECT_EQ(error_of(sum), "the sum over the ranks of this machine took longer than 1 s");
+}
+
+TEST(SharedAllReduce, MayBeDestroyedByWhatFollowsASum) {
+  const auto segment = segment_for(2);
+  auto first = std::make_unique<SharedAllReduce>(segment, 0, 2, kTimeout);
+  SharedAllReduce second(segment, 1, 2, kTimeout);
+  std::vector<float> values(10), others(10);
+  std::promise<void> gone;
+  first->start(reduction_of(values, [&](const std::exception_ptr&) {
+    first.reset();
+    gone.set_value();
+  }));
+  start(second, others).get();
+  gone.get_future().get();
+  EXPECT_EQ(first, nullptr);
+}
+
+/// A process that is rank 1 of 2 and sums `values` over and over, until it is killed.
+pid_t start_rank_1(const std::shared_ptr<SharedSegment>& segment, std::size_t elements) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  {
+    SharedAllReduce group(segment, 1, 2, kTimeout);
+    while (true) {
+      std::vector<float> values(elements, 1);
+      start(group, values).wait();
+    }
+  }
+}
+
+TEST(SharedAllReduce, NamesARankThatWasKilled) {
+  std::minstd_rand random(7);
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto segment = segment_for(2);
+    const pid_t child = start_rank_1(segment, 3 * kChunk);
+    ASSERT_GT(child, 0);
+    SharedAllReduce group(segment, 0, 2, kTimeout);
+    std::vector<float> values(3 * kChunk, 1);
+    start(group, values).get();  // it has begun
+    const auto kill_at = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 5000);
+    std::string error;
+    bool is_killed = false;
+    while (error.empty()) {
+      std::fill(values.begin(), values.end(), 1.0f);
+      auto sum = start(group, values);
+      if (!is_killed && std::chrono::steady_clock::now() >= kill_at) {
+        kill(child, SIGKILL);
+        is_killed = true;
+      }
+      error = error_of(sum);
+      if (error.empty()) {
+        EXPECT_THAT(values, Each(2.0f));
+      }
+    }
+    EXPECT_EQ(error, "rank 1's process has ended");
+    waitpid(child, nullptr, 0);
+  }
+}
+
+TEST(SharedAllReduce, LeavesNoMemoryBehind) {
+  const auto maps = [] {
+    std::ifstream in("/proc/self/maps");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  {
+    const auto segment = segment_for(2);
+    EXPECT_THAT(maps(), HasSubstr("memfd:hookline"));
+  }
+  EXPECT_THAT(maps(), Not(HasSubstr("memfd:hookline")));
+}
+
+}  // namespace
+}  // namespace hookline

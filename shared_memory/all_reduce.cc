@@ -268,7 +268,8 @@ class SharedAllReduce::State {
         return name(of) + " one of " + std::to_string((of == rank ? other : mine).elements) + " elements";
       };
       throw RanksDiffer(other.type != mine.type
-                            ? "the ranks sum tensors of different types: " + name(first) + " and " + name(second)
+                            ? "the ranks sum tensors of different types: " + name(first) + " and " +
+                                  name(second)
                             : "the ranks sum different tensors: " + size(first) + ", " + size(second));
     }
   }

@@ -41,6 +41,21 @@ TEST_F(Messages, NameTheNearestKeyAndTable) {
             "    | ^~~~~~~~ did you mean 'comm_hook'?\n");
 }
 
+TEST_F(Messages, SayWhatABackendDoesNotWorkWith) {
+  EXPECT_EQ(
+      report_of("[launch]\nbackend = \"shm\"\ndevice = \"cuda\"\n"),
+      "run.toml:2:11: error: backend \"shm\" does not work with device \"cuda\"\n"
+      "  2 | backend = \"shm\"\n"
+      "    |           ^~~~~ it shares the memory of CPUs: set device = \"cpu\", or backend = \"nccl\" or "
+      "\"gloo\"; device is set at run.toml:3:1\n");
+  EXPECT_EQ(
+      report_of("[launch]\nbackend = \"shm\"\nnnodes = 2\n"),
+      "run.toml:2:11: error: backend \"shm\" does not work with several hosts\n"
+      "  2 | backend = \"shm\"\n"
+      "    |           ^~~~~ ranks share memory on one host only: set nnodes = 1, or backend = \"auto\" or "
+      "\"gloo\"; nnodes is set at run.toml:3:1\n");
+}
+
 TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
   EXPECT_EQ(report_of("seed = 1\nlr = 1\n[ddp]\nmax_steps = 4\nlearning_rate = 0.1\n[foo]\n"),
             "run.toml:1:1: error: key 'seed' is outside of any table\n"

@@ -87,9 +87,10 @@ TEST(SelfTest, TakesTwoRanksWhereNothingSaysHowMany) {
   const TemporaryFolder folder;
   const ProcessResult result = run(folder, {});
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("ok       join                       2 ranks on 1 host, cpu over Gloo"),
-                    HasSubstr(" checks: all is well\n")));
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("ok       join                       2 ranks on 1 host, cpu over shared memory"),
+            HasSubstr(" checks: all is well\n")));
   EXPECT_THAT(result.out, HasSubstr("rank 0 - 1"));
 }
 

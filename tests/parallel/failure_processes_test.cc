@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -17,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/free_port.h"
 #include "support/hosts.h"
 #include "support/process.h"
 
@@ -25,18 +24,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 /// For one rank of failing_rank without a launcher, which would end it when another fails.
 ProcessOptions rank_options(const std::string& mode, int failing, const std::string& hook, int rank,

@@ -1,23 +1,18 @@
 // The real TensorBoard and MLflow, as servers of a test.
 #pragma once
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/free_port.h"
 #include "support/process.h"
 #include "tracking/http_client.h"
 
@@ -27,24 +22,6 @@ using nlohmann::json;
 
 inline constexpr std::chrono::minutes kServerPatience{
     5};  // for a server of Python's to start on a machine that does much else
-
-/// A port of the loopback that nobody listens on, below those that the system gives to whoever connects meanwhile.
-inline int free_port() {
-  std::random_device random;
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const int port = std::uniform_int_distribution<int>(20'000, 30'000)(random);
-    const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const bool is_free = bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-    close(listening);
-    if (is_free) return port;
-  }
-  ADD_FAILURE() << "no port is free";
-  return 0;
-}
 
 /// A program of Python's, which serves at a port until it goes.
 class Server {

@@ -76,6 +76,7 @@ struct TrainingConfig {
   std::optional<std::int64_t>
       max_steps;  // optimizer steps the run is meant to take; unset: the program decides
   std::int64_t gradient_accumulation_steps = 1;
+  std::string fused_optimizer = "auto";                // no, yes; auto: where torch has a kernel for it
   std::optional<std::int64_t> seed;                    // unset: not seeded
   std::optional<std::int64_t> checkpoint_every_steps;  // optimizer steps; unset: none are saved by themselves
   std::string checkpoint_dir = "checkpoints";          // the folder that they are made in

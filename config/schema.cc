@@ -328,6 +328,10 @@ std::vector<KeyRow> make_schema() {
       "training", count("gradient_accumulation_steps", "batches", 1, "Batches to one optimizer step.")));
   rows.push_back(open_key<training, &TrainingConfig::seed, kNone>(
       "training", count("seed", "", 0, "Seeds every rank's random numbers; none: not seeded.")));
+  rows.push_back(key<training, &TrainingConfig::fused_optimizer>(
+      "training",
+      one_of("fused_optimizer", {"auto", "no", "yes"},
+             "Step SGD, Adam and AdamW in one pass over memory; auto: wherever torch's fused kernels can.")));
   rows.push_back(open_key<training, &TrainingConfig::checkpoint_every_steps, kNone>(
       "training", count("checkpoint_every_steps", "steps", 1,
                         "Optimizer steps from one checkpoint to the next; none: none by themselves.")));

@@ -14,6 +14,7 @@
 #include "hooks/registry.h"
 #include "parallel/checkpointer.h"
 #include "parallel/environment.h"
+#include "parallel/fused_step.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/model_state.h"
 #include "parallel/optimizer_state.h"
@@ -325,6 +326,10 @@ void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
   plan->watch({before_batch, skips, taken_back});
   state_->place->add(plan);
   state_->checkpointer->add(std::move(plan));
+}
+
+std::function<bool()> Accelerator::fused_step(torch::optim::Optimizer& optimizer) const {
+  return detail::fused_step_of(optimizer, config().training.fused_optimizer);
 }
 
 void Accelerator::follow(torch::optim::Optimizer& optimizer) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "parallel/step_clock.h"
 
@@ -33,8 +34,13 @@ void check_first_step(const TrainingProgress& progress);
 template <class Optimizer>
 class PreparedOptimizer {
  public:
-  PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress)
-      : optimizer_(&optimizer), progress_(std::move(progress)), number_(++progress_->optimizers) {}
+  /// `fused_step`: steps `optimizer` faster, or returns false; may be empty.
+  PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress,
+                    std::function<bool()> fused_step = {})
+      : optimizer_(&optimizer),
+        progress_(std::move(progress)),
+        fused_step_(std::move(fused_step)),
+        number_(++progress_->optimizers) {}
 
   void step() {
     if (!progress_->sync_gradients) return;
@@ -42,7 +48,7 @@ class PreparedOptimizer {
     if (progress_->before_step) progress_->before_step();
     {
       const TimedPhase timed(*progress_->step_clock, &PhaseSeconds::optimizer);
-      optimizer_->step();
+      if (!fused_step_ || !fused_step_()) optimizer_->step();
     }
     ++progress_->steps;
     if (progress_->after_step) progress_->after_step(number_);
@@ -64,6 +70,7 @@ class PreparedOptimizer {
  private:
   Optimizer* optimizer_;
   std::shared_ptr<detail::TrainingProgress> progress_;
+  std::function<bool()> fused_step_;
   std::int64_t number_;
 };
 

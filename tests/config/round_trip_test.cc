@@ -349,6 +349,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "max_steps = 5                    # from command line --set training.max_steps\n"
             "gradient_accumulation_steps = 1  # default\n"
             "seed = \"none\"                    # default\n"
+            "fused_optimizer = \"auto\"         # default\n"
             "checkpoint_every_steps = \"none\"  # default\n"
             "checkpoint_dir = \"checkpoints\"   # default\n"
             "checkpoint_keep_last = 3         # default\n"

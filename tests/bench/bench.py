@@ -1,6 +1,6 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, steps, sharded, hosts; all of them if none is named)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, machine, optimizers, steps, sharded, hosts; all if none is named)
 
 Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both.
 """
@@ -36,6 +36,8 @@ STEP_CASES = [
 ]
 WIDE_CASES = [("no", "no", 0), ("fp16", "no", 0), ("power_sgd", "no", 2)]
 SHARDED_CASES = [("full_shard", "no", 0), ("shard_grad_op", "no", 0)]
+# ranks, units of the hidden layers, million parameters
+MACHINE_CASES = [(2, 2048, 6.3), (2, 4096, 21), (4, 2048, 6.3), (8, 2048, 6.3)]
 HIDDEN, WIDE_HIDDEN = 2048, 4096  # units of the hidden layers: 6.3 and 21 million parameters
 
 
@@ -62,8 +64,8 @@ def peak_memory(command, folder):
     return peak
 
 
-def torchrun(script, *arguments):
-    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS), *script, *arguments]
+def torchrun(script, *arguments, ranks=RANKS):
+    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), *script, *arguments]
 
 
 def median(rows, column):
@@ -102,10 +104,10 @@ def digits(folder, build):
 
 def figures(output):
     """Milliseconds a step, peak memory in MB and, of ours, bytes that a rank sends in a step."""
-    found = re.search(r"median ([0-9.]+) ms, peak ([0-9.]+) MB(?:, ([0-9.]+) bytes)?", output)
+    found = re.search(r"(?:([0-9]+) bytes, )?median ([0-9.]+) ms, peak ([0-9.]+) MB", output)
     if not found:
         sys.exit(f"no figures in:\n{output}")
-    return float(found[1]), float(found[2]), float(found[3] or 0)
+    return float(found[2]), float(found[3]), float(found[1] or 0)
 
 
 def name_of(hook, wrapper, rank):
@@ -118,6 +120,61 @@ def hook_variables(hook, wrapper, rank):
         options = "HOOKLINE_DDP__COMM_STATE_OPTION__"
         variables |= {f"{options}MATRIX_APPROXIMATION_RANK": str(rank), f"{options}START_POWERSGD_ITER": "2"}
     return variables
+
+
+def in_turns(folder, commands):
+    """Medians of milliseconds a step, and of peak memory in MB, of each command."""
+    rows = [[figures(run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
+    return [(median(its, 0), median(its, 1)) for its in zip(*rows)]
+
+
+def machine(folder, hookline, step_rank):
+    """Without a hook, all ranks on this machine."""
+    print("| ranks, million parameters | hookline, ms a step | over Gloo | `noop` | PyTorch | hookline ÷ PyTorch | ÷ `noop` | peak MB a rank | over Gloo |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for ranks, hidden, size in MACHINE_CASES:
+        ours = [hookline, "launch", "--processes-per-node", str(ranks)]
+        program = [step_rank, str(STEPS), str(hidden)]
+        script = [str(HERE / "step_rank.py"), str(STEPS), str(hidden), "no", "no", "0"]
+        mine, gloo, noop, its = in_turns(
+            folder,
+            [
+                [*ours, *program],
+                [*ours, "--set", "launch.backend=gloo", *program],
+                [*ours, "--comm-hook", "noop", *program],
+                torchrun(script, ranks=ranks),
+            ],
+        )
+        print(
+            f"| {ranks}, {size} | {mine[0]:.1f} | {gloo[0]:.1f} | {noop[0]:.1f} | {its[0]:.1f} | {mine[0] / its[0]:.2f} "
+            f"| {mine[0] / noop[0]:.2f} | {mine[1]:.0f} | {gloo[1]:.0f} |",
+            flush=True,
+        )
+    print()
+
+
+def optimizers(folder, hookline, step_rank):
+    ours = [hookline, "launch", "--processes-per-node", str(RANKS)]
+    program = [step_rank, str(STEPS), str(HIDDEN), "adamw"]
+    script = [str(HERE / "step_rank.py"), str(STEPS), str(HIDDEN), "no", "no", "0"]
+    mine, plain, its, its_fused = in_turns(
+        folder,
+        [
+            [*ours, *program],
+            [*ours, "--set", "training.fused_optimizer=no", *program],
+            torchrun([*script, "adamw"]),
+            torchrun([*script, "fused_adamw"]),
+        ],
+    )
+    print("| AdamW, 6.3 million parameters | ms a step | hookline ÷ this |\n|---|---|---|")
+    for name, figure in [
+        ("hookline", mine),
+        ('hookline, `fused_optimizer = "no"`', plain),
+        ("PyTorch", its),
+        ("PyTorch, `fused=True`", its_fused),
+    ]:
+        print(f"| {name} | {figure[0]:.1f} | {mine[0] / figure[0]:.2f} |")
+    print()
 
 
 def steps(folder, hookline, step_rank, cases, hidden):
@@ -237,7 +294,7 @@ def hosts(folder, step_rank):
 
 
 def main():
-    all_tables = ["launch", "digits", "steps", "sharded", "hosts"]
+    all_tables = ["launch", "digits", "machine", "optimizers", "steps", "sharded", "hosts"]
     tables = sys.argv[2:] or all_tables
     if len(sys.argv) < 2 or not set(tables) <= set(all_tables):
         sys.exit(__doc__)
@@ -248,6 +305,10 @@ def main():
             launch(folder, hookline)
         if "digits" in tables:
             digits(folder, build)
+        if "machine" in tables:
+            machine(folder, hookline, step_rank)
+        if "optimizers" in tables:
+            optimizers(folder, hookline, step_rank)
         if "steps" in tables:
             print("6.3 million parameters:\n")
             steps(folder, hookline, step_rank, STEP_CASES, HIDDEN)

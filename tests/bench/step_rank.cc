@@ -1,8 +1,8 @@
 // One rank of the step benchmark: trains an MLP on random data. Run by hookline launch:
 //
-//     hookline launch --processes-per-node 2 step_rank STEPS HIDDEN
+//     hookline launch --processes-per-node 2 step_rank STEPS HIDDEN [adamw]
 //
-// HIDDEN 2048 makes 6.3 million parameters, 4096 makes 21 million.
+// HIDDEN 2048 makes 6.3 million parameters, 4096 makes 21 million. The optimizer is SGD, or AdamW.
 // Rank 0 prints the median time of a step in ms, without the first five, the peak memory of the process in MB, and the
 // bytes that it hands to collectives in a step.
 #include <ATen/ops/mse_loss.h>
@@ -11,12 +11,14 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
+#include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "parallel/hookline.h"
@@ -37,18 +39,11 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: step_rank STEPS HIDDEN\n", stderr);
-    return 2;
-  }
-  const int steps = std::atoi(argv[1]);
-  auto accelerator = hookline::Accelerator::from_env();
-  Net net(std::atoll(argv[2]));
-  torch::optim::SGD sgd(net->parameters(), 0.01);
-  auto [model, optimizer] = accelerator.prepare(net, sgd);
+/// Milliseconds of each step.
+template <class Optimizer>
+std::vector<double> train(hookline::Accelerator& accelerator, Net net, Optimizer optimizer_of_net,
+                          int steps) {
+  auto [model, optimizer] = accelerator.prepare(net, optimizer_of_net);
   const at::Tensor inputs = at::randn({kBatch, kInputs}), targets = at::randn({kBatch, kOutputs});
   std::vector<double> times;
   for (int step = 0; step < kWarmUpSteps + steps; ++step) {
@@ -59,13 +54,30 @@ int main(int argc, char** argv) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     if (step >= kWarmUpSteps) times.push_back(time.count());
   }
+  if (accelerator.is_main_process())
+    std::printf("%lld bytes, ", static_cast<long long>(model.engine().wire_report().bytes_per_step));
+  return times;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool is_adamw = argc == 4 && std::string_view(argv[3]) == "adamw";
+  if (argc != 3 && !is_adamw) {
+    std::fputs("usage: step_rank STEPS HIDDEN [adamw]\n", stderr);
+    return 2;
+  }
+  const int steps = std::atoi(argv[1]);
+  auto accelerator = hookline::Accelerator::from_env();
+  Net net(std::atoll(argv[2]));
+  std::vector<double> times =
+      is_adamw ? train(accelerator, net, torch::optim::AdamW(net->parameters()), steps)
+               : train(accelerator, net, torch::optim::SGD(net->parameters(), 0.01), steps);
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  if (accelerator.is_main_process()) {
-    std::printf("median %.3f ms, peak %.1f MB, %lld bytes\n", times[times.size() / 2],
-                static_cast<double>(usage.ru_maxrss) / 1024,
-                static_cast<long long>(model.engine().wire_report().bytes_per_step));
-  }
+  if (accelerator.is_main_process())
+    std::printf("median %.3f ms, peak %.1f MB\n", times[times.size() / 2],
+                static_cast<double>(usage.ru_maxrss) / 1024);
   return 0;
 }

@@ -1,7 +1,7 @@
 """Python's side of the step benchmark: the model and the steps of step_rank.cc in torch's DistributedDataParallel, or, with
 full_shard or shard_grad_op for a HOOK, in its FullyShardedDataParallel.
 
-Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HIDDEN HOOK WRAPPER RANK_OF_POWER_SGD
+Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HIDDEN HOOK WRAPPER RANK_OF_POWER_SGD [adamw | fused_adamw]
 """
 
 import os
@@ -54,14 +54,17 @@ def main():
         torch.nn.Linear(hidden, OUTPUTS),
     )
     model = sharded(net, hook) if hook in ("full_shard", "shard_grad_op") else replicated(net, hook, wrapper, rank)
-    sgd = torch.optim.SGD(model.parameters(), 0.01)
+    if len(sys.argv) > 6:
+        optimizer = torch.optim.AdamW(model.parameters(), fused=sys.argv[6] == "fused_adamw" or None)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
     inputs, targets = torch.randn(BATCH, INPUTS), torch.randn(BATCH, OUTPUTS)
     times = []
     for step in range(WARM_UP_STEPS + steps):
         start = time.perf_counter()
-        sgd.zero_grad()
+        optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(inputs), targets).backward()
-        sgd.step()
+        optimizer.step()
         if step >= WARM_UP_STEPS:
             times.append(time.perf_counter() - start)
     if dist.get_rank() == 0:

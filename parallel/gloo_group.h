@@ -36,7 +36,7 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   /// Starts an exchange; every rank must start the same number of them, in the same order among the group's collectives. Ranks
   /// compare their identities while the parts travel: if one differs, the work fails with RanksDiffer on every rank, and no
   /// rank receives a part of another identity. This rank's own part is copied.
-  c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
+  virtual c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
 
   /// True as soon as no collective is under way; false if that takes longer than `patience`.
   bool idle_within(std::chrono::milliseconds patience);

@@ -235,7 +235,7 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
   if (placement_.shared_memory == SharedMemory::always && !shares_memory_ && size_ > 1)
     throw Error(
         "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one network namespace, " +
-        std::to_string(SharedAllReduce::kMostRanks) +
+        std::to_string(SharedCollectives::kMostRanks) +
         " at most; this run's are not: set backend = \"auto\" or \"gloo\"");
   group_ = make_group("world");
 }

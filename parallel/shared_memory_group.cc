@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <fstream>
 #include <optional>
@@ -51,22 +52,23 @@ bool ranks_share_a_host(c10d::Store& store, int rank, int size, std::chrono::mil
   const std::string first = "host_of_rank_0", own = host_identity();
   if (rank == 0) store.set(first, bytes_of(own));
   const bool is_same =
-      !own.empty() && own == text_at(store, first, timeout) && size <= SharedAllReduce::kMostRanks;
+      !own.empty() && own == text_at(store, first, timeout) && size <= SharedCollectives::kMostRanks;
   return problem_of_any(store, "same_host", is_same ? "" : "another host", size, timeout).empty();
 }
 
-std::unique_ptr<SharedAllReduce> open_shared_memory(c10d::Store& store, int rank, int size,
-                                                    std::chrono::milliseconds timeout, std::string& problem) {
+std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int rank, int size,
+                                                      std::chrono::milliseconds timeout,
+                                                      std::string& problem) {
   const std::string key = "shared_memory";
-  const std::size_t bytes = SharedAllReduce::bytes_for(size);
+  const std::size_t bytes = SharedCollectives::bytes_for(size);
   std::shared_ptr<SharedSegment> segment;
-  std::unique_ptr<SharedAllReduce> memory;
+  std::unique_ptr<SharedCollectives> memory;
   std::string own_problem;
   bool is_announced = false;
   try {
     if (rank == 0) {
       segment = std::make_shared<SharedSegment>(bytes);
-      SharedAllReduce::prepare(*segment, size);
+      SharedCollectives::prepare(*segment, size);
       SegmentSource source(*segment);
       store.set(key, bytes_of(source.address()));
       is_announced = true;
@@ -74,7 +76,7 @@ std::unique_ptr<SharedAllReduce> open_shared_memory(c10d::Store& store, int rank
     } else if (const std::string address = text_at(store, key, timeout); !address.empty()) {
       segment = receive_segment(address, bytes, timeout);
     }
-    if (segment) memory = std::make_unique<SharedAllReduce>(segment, rank, size, timeout);
+    if (segment) memory = std::make_unique<SharedCollectives>(segment, rank, size, timeout);
   } catch (const Error& error) {
     own_problem = "rank " + std::to_string(rank) + ": " + error.what();
     if (rank == 0 && !is_announced) store.set(key, std::vector<std::uint8_t>{});
@@ -86,7 +88,7 @@ std::unique_ptr<SharedAllReduce> open_shared_memory(c10d::Store& store, int rank
 
 SharedMemoryGroup::SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                      c10::intrusive_ptr<Options> options,
-                                     std::unique_ptr<SharedAllReduce> memory)
+                                     std::unique_ptr<SharedCollectives> memory)
     : GlooGroup(store, rank, size, std::move(options)), memory_(std::move(memory)) {}
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tensor>& tensors,
@@ -97,21 +99,44 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tens
       !tensors[0].is_contiguous() || tensors[0].layout() != at::kStrided)
     return GlooGroup::allreduce(tensors, options);
   const at::Tensor& tensor = tensors[0];
-  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   Reduction reduction;
   reduction.data = tensor.mutable_data_ptr();
   reduction.elements = static_cast<std::size_t>(tensor.numel());
   reduction.element_bytes = tensor.element_size();
   reduction.type = static_cast<std::uint32_t>(tensor.scalar_type());
   reduction.sum = sum;
-  reduction.done = [future, tensor](const std::exception_ptr& error) {
+  return start(std::move(reduction), {}, {tensor});
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {
+  PartExchange parts;
+  parts.identity = wanted.identity;
+  parts.part_bytes = wanted.part_bytes;
+  parts.sends_same_to_all = wanted.sends_same_to_all;
+  parts.difference = std::move(wanted.difference);
+  std::vector<at::Tensor> held;
+  if (wanted.part_bytes > 0) {
+    parts.sent = wanted.sent.const_data_ptr();
+    parts.received = wanted.received.mutable_data_ptr();
+    held = {std::move(wanted.received), std::move(wanted.sent)};
+  }
+  return start(std::move(parts), std::move(held), {});
+}
+
+template <class Collective>
+c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::start(Collective collective, std::vector<at::Tensor> held,
+                                                        std::vector<at::Tensor> result) {
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  collective.done = [future, held = std::move(held),
+                     result = std::move(result)](const std::exception_ptr& error) mutable {
+    held.clear();  // whoever waits may count on it
     if (error) {
       future->setError(error);
     } else {
-      future->markCompleted(c10::IValue(std::vector<at::Tensor>{tensor}));
+      future->markCompleted(c10::IValue(std::move(result)));
     }
   };
-  memory_->start(std::move(reduction));
+  memory_->start(std::move(collective));
   return c10::make_intrusive<FutureWork>(future);
 }
 

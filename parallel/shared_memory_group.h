@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "parallel/gloo_group.h"
-#include "shared_memory/all_reduce.h"
+#include "shared_memory/collectives.h"
 
 namespace hookline {
 
@@ -19,19 +19,22 @@ bool ranks_share_a_host(c10d::Store& store, int rank, int size, std::chrono::mil
 
 /// Opens the shared memory of a group. A collective call. Null on every rank if it fails on one of them; `problem` is then why,
 /// with the rank.
-std::unique_ptr<SharedAllReduce> open_shared_memory(c10d::Store& store, int rank, int size,
-                                                    std::chrono::milliseconds timeout, std::string& problem);
+std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int rank, int size,
+                                                      std::chrono::milliseconds timeout,
+                                                      std::string& problem);
 
-/// A Gloo group whose all-reduce (SUM) goes through shared memory, for contiguous tensors on the CPU whose type rank_sum_of knows.
-/// Everything else is Gloo's. Sums are those of a plain loop in the order of ranks, with the same bits on all ranks, whatever a
+/// A Gloo group whose all-reduce (SUM) goes through shared memory, for contiguous tensors on the CPU whose type rank_sum_of knows, and
+/// whose exchange does. Everything else is Gloo's. Sums are those of a plain loop in the order of ranks, with the same bits on all ranks, whatever a
 /// tensor's place in a bucket; float16 and bfloat16 are summed in float32.
 class SharedMemoryGroup : public GlooGroup {
  public:
   SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                    c10::intrusive_ptr<Options> options, std::unique_ptr<SharedAllReduce> memory);
+                    c10::intrusive_ptr<Options> options, std::unique_ptr<SharedCollectives> memory);
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;
+
+  c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted) override;
 
   bool is_idle() override;
 
@@ -39,7 +42,12 @@ class SharedMemoryGroup : public GlooGroup {
   void close_connections() override;
 
  private:
-  std::unique_ptr<SharedAllReduce> memory_;
+  /// `held`: tensors that must stay until it is done. `result`: what the work's future holds then.
+  template <class Collective>
+  c10::intrusive_ptr<c10d::Work> start(Collective collective, std::vector<at::Tensor> held,
+                                       std::vector<at::Tensor> result);
+
+  std::unique_ptr<SharedCollectives> memory_;
 };
 
 }  // namespace hookline

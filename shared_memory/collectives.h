@@ -1,4 +1,4 @@
-// Sums over the ranks of one machine, through memory that they share.
+// What the ranks of one machine do together, through memory that they share.
 #pragma once
 
 #include <array>
@@ -8,7 +8,9 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "shared_memory/segment.h"
 
@@ -17,6 +19,10 @@ namespace hookline {
 /// out[i] = parts[0][i] + parts[1][i] + …, in this order; `out` may be one of the parts.
 using SumInOrder = void (*)(const void* const* parts, int count, void* out, std::size_t elements);
 
+/// Called once, on one of the group's threads: with null, or with why it failed. PeerError: a rank is gone. RanksDiffer: the ranks
+/// do not do the same.
+using WhenDone = std::function<void(std::exception_ptr)>;
+
 /// An array that is summed in place, element by element.
 struct Reduction {
   void* data = nullptr;  // stays where it is until `done` is called
@@ -24,24 +30,38 @@ struct Reduction {
   std::size_t element_bytes = 0;
   std::uint32_t type = 0;  // any number that stands for the elements' type: ranks compare it
   SumInOrder sum = nullptr;
-  /// Called once, on one of the group's threads: null, or why there is no sum. PeerError: a rank is gone.
-  /// RanksDiffer: the ranks hold arrays of different sizes or types.
-  std::function<void(std::exception_ptr)> done;
+  WhenDone done = {};
 };
 
-/// The ranks of one machine, numbered from 0. Their reductions are matched by the order in which each rank starts them.
+/// Every rank hands a part to each of the others.
+struct PartExchange {
+  /// What a rank is about to do, in numbers that it compares with the others'.
+  using Identity = std::array<std::int64_t, 4>;
+
+  Identity identity = {};
+  const void* sent = nullptr;      // both stay where they are until `done` is called
+  void* received = nullptr;        // a part from each rank, in the order of ranks; this rank's own is copied
+  std::size_t part_bytes = 0;      // 0: identities are compared, and that is all
+  bool sends_same_to_all = false;  // `sent` is one part; if not, one for each rank
+  /// The text of RanksDiffer for identities, in the order of ranks, that are not all equal.
+  std::function<std::string(const std::vector<Identity>&)> difference = {};
+  WhenDone done = {};
+};
+
+/// The ranks of one machine, numbered from 0. Their collectives are matched by the order in which each rank starts them.
 ///
-/// Every element is summed in the order of ranks, whatever its place in the array: all ranks end with the same bits, those of a
-/// plain loop over the ranks' arrays. The array is cut into chunks of kChunkBytes. Of a chunk each rank copies what others sum
-/// into its slots of the segment, sums its own part of the chunk out of theirs, and copies the other sums back; a chunk of
-/// kDirectBytes or less is copied and summed whole by each rank, which saves a meeting. Copies and sums of several chunks and
-/// reductions overlap, as far as there are slots; so memory is kSlots × kChunkBytes a rank, however large the arrays.
+/// Every element of a reduction is summed in the order of ranks, whatever its place in the array: all ranks end with the same bits,
+/// those of a plain loop over the ranks' arrays. The array is cut into chunks of kChunkBytes. Of a chunk each rank copies what
+/// others sum into its slots of the segment, sums its own part of the chunk out of theirs, and copies the other sums back; a chunk
+/// of kDirectBytes or less is copied and summed whole by each rank, which saves a meeting. An exchange is copied into slots and
+/// out of them. Chunks of several collectives are under way at a time, as far as there are slots; so memory is kSlots × kChunkBytes a
+/// rank, however large the arrays.
 ///
 /// A rank that can do nothing sleeps in the kernel until one that it waits for has moved on. It looks every kLookInterval
-/// whether the ranks that it waits for still live: a rank that dies takes the others' reductions along with a PeerError.
+/// whether the ranks that it waits for still live: a rank that dies takes the others' collectives along with a PeerError.
 ///
 /// Thread-safe. Has two threads: while one calls `done`, which may take its time, the other goes on for the other ranks.
-class SharedAllReduce {
+class SharedCollectives {
  public:
   static constexpr int kMostRanks = 63;
   static constexpr std::size_t kChunkBytes = 256 * 1024, kSlots = 8, kDirectBytes = 16 * 1024;
@@ -53,22 +73,23 @@ class SharedAllReduce {
   /// Prepares a new segment, once, before any rank uses it. Throws Error.
   static void prepare(SharedSegment& segment, int ranks);
 
-  /// Rank `rank` of `ranks`. A reduction fails if it takes longer than `timeout`. Return before any rank starts one.
-  SharedAllReduce(std::shared_ptr<SharedSegment> segment, int rank, int ranks,
-                  std::chrono::milliseconds timeout);
+  /// Rank `rank` of `ranks`. A collective fails if it takes longer than `timeout`. To be made by all ranks before one of them starts a collective.
+  SharedCollectives(std::shared_ptr<SharedSegment> segment, int rank, int ranks,
+                    std::chrono::milliseconds timeout);
 
   /// Stops. `done` may be what destroys it.
-  ~SharedAllReduce();
-  SharedAllReduce(const SharedAllReduce&) = delete;
-  SharedAllReduce& operator=(const SharedAllReduce&) = delete;
+  ~SharedCollectives();
+  SharedCollectives(const SharedCollectives&) = delete;
+  SharedCollectives& operator=(const SharedCollectives&) = delete;
 
-  /// Starts a reduction. Once one has failed, all later ones fail with the same error.
+  /// Starts a collective. Once one has failed, all later ones fail with the same error.
   void start(Reduction reduction);
+  void start(PartExchange exchange);
 
   /// Fails what is under way and what is started later, here and, where they wait for this rank, on the others.
   void stop();
 
-  /// True if no reduction is under way.
+  /// True if no collective is under way.
   bool is_idle() const;
 
  private:

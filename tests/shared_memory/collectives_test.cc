@@ -1,5 +1,5 @@
-// Sums through shared memory, by ranks that are threads here and, where one of them dies, processes.
-#include "shared_memory/all_reduce.h"
+// Collectives through shared memory, by ranks that are threads here and, where one of them dies, processes.
+#include "shared_memory/collectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr std::chrono::minutes kTimeout{2};
-constexpr std::size_t kChunk = SharedAllReduce::kChunkBytes / sizeof(float);
-constexpr std::size_t kDirect = SharedAllReduce::kDirectBytes / sizeof(float);
+constexpr std::size_t kChunk = SharedCollectives::kChunkBytes / sizeof(float);
+constexpr std::size_t kDirect = SharedCollectives::kDirectBytes / sizeof(float);
 
 void sum_floats(const void* const* parts, int count, void* out, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -71,15 +71,31 @@ Reduction reduction_of(std::vector<float>& values, std::function<void(std::excep
   return reduction;
 }
 
-std::future<void> start(SharedAllReduce& group, std::vector<float>& values) {
-  auto done = std::make_shared<std::promise<void>>();
-  group.start(reduction_of(values, [done](const std::exception_ptr& error) {
+WhenDone keep(const std::shared_ptr<std::promise<void>>& promise) {
+  return [promise](const std::exception_ptr& error) {
     if (error) {
-      done->set_exception(error);
+      promise->set_exception(error);
     } else {
-      done->set_value();
+      promise->set_value();
     }
-  }));
+  };
+}
+
+std::future<void> start(SharedCollectives& group, std::vector<float>& values) {
+  auto done = std::make_shared<std::promise<void>>();
+  group.start(reduction_of(values, keep(done)));
+  return done->get_future();
+}
+
+std::future<void> start(SharedCollectives& group, PartExchange exchange) {
+  auto done = std::make_shared<std::promise<void>>();
+  exchange.done = keep(done);
+  exchange.difference = [](const std::vector<PartExchange::Identity>& all) {
+    std::string text = "ranks differ:";
+    for (const auto& identity : all) text += " " + std::to_string(identity[0]);
+    return text;
+  };
+  group.start(std::move(exchange));
   return done->get_future();
 }
 
@@ -93,18 +109,18 @@ std::string error_of(std::future<void>& sum) {
 }
 
 std::shared_ptr<SharedSegment> segment_for(int ranks) {
-  auto segment = std::make_shared<SharedSegment>(SharedAllReduce::bytes_for(ranks));
-  SharedAllReduce::prepare(*segment, ranks);
+  auto segment = std::make_shared<SharedSegment>(SharedCollectives::bytes_for(ranks));
+  SharedCollectives::prepare(*segment, ranks);
   return segment;
 }
 
 /// Runs `body` for each rank, on a thread of its own. All map the segment at one place, so that the thread sanitizer sees
 /// what they share.
-void run_ranks(int ranks, const std::function<void(SharedAllReduce&, int)>& body) {
+void run_ranks(int ranks, const std::function<void(SharedCollectives&, int)>& body) {
   const auto segment = segment_for(ranks);
-  std::vector<std::unique_ptr<SharedAllReduce>> groups;
+  std::vector<std::unique_ptr<SharedCollectives>> groups;
   for (int rank = 0; rank < ranks; ++rank)
-    groups.push_back(std::make_unique<SharedAllReduce>(segment, rank, ranks, kTimeout));
+    groups.push_back(std::make_unique<SharedCollectives>(segment, rank, ranks, kTimeout));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -114,9 +130,9 @@ void run_ranks(int ranks, const std::function<void(SharedAllReduce&, int)>& body
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(SharedAllReduce, AddsInTheOrderOfRanksWhateverTheSize) {
+TEST(SharedCollectives, AddsInTheOrderOfRanksWhateverTheSize) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
-    run_ranks(ranks, [&](SharedAllReduce& group, int rank) {
+    run_ranks(ranks, [&](SharedCollectives& group, int rank) {
       unsigned seed = 0;
       for (const std::size_t elements :
            {std::size_t{0}, std::size_t{1}, std::size_t{7}, kDirect, kDirect + 1, kDirect + 5, kChunk - 1,
@@ -130,13 +146,13 @@ TEST(SharedAllReduce, AddsInTheOrderOfRanksWhateverTheSize) {
   }
 }
 
-TEST(SharedAllReduce, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
+TEST(SharedCollectives, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
   constexpr unsigned kSums = 300;
   for (const int ranks : {2, 4, 8}) {
     std::vector<std::size_t> sizes;
     std::minstd_rand shared(static_cast<unsigned>(ranks));
     for (unsigned i = 0; i < kSums; ++i) sizes.push_back(shared() % (i % 10 == 0 ? 4 * kChunk : 2 * kDirect));
-    run_ranks(ranks, [&](SharedAllReduce& group, int rank) {
+    run_ranks(ranks, [&](SharedCollectives& group, int rank) {
       std::minstd_rand own(static_cast<unsigned>(rank + 1));
       std::vector<std::vector<float>> values;
       std::vector<std::future<void>> sums;
@@ -156,10 +172,85 @@ TEST(SharedAllReduce, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
   }
 }
 
+TEST(SharedCollectives, HandEveryRankItsPartOrTheSamePart) {
+  for (const int ranks : {2, 3, 8}) {
+    run_ranks(ranks, [&](SharedCollectives& group, int rank) {
+      for (const std::size_t elements :
+           {std::size_t{0}, std::size_t{1}, kChunk / 8, kChunk + 3, 5 * kChunk}) {
+        for (const bool same : {true, false}) {
+          const auto count = static_cast<std::size_t>(ranks);
+          const std::vector<float> sent = values_of(rank, same ? elements : elements * count, 3);
+          std::vector<float> received(elements * count), expected;
+          for (int from = 0; from < ranks; ++from) {
+            const std::vector<float> theirs = values_of(from, sent.size(), 3);
+            const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(
+                                                    same ? 0 : static_cast<std::size_t>(rank) * elements);
+            expected.insert(expected.end(), begin, begin + static_cast<std::ptrdiff_t>(elements));
+          }
+          PartExchange exchange;
+          exchange.sent = sent.data();
+          exchange.received = received.data();
+          exchange.part_bytes = elements * sizeof(float);
+          exchange.sends_same_to_all = same;
+          start(group, std::move(exchange)).get();
+          EXPECT_TRUE(same_bits(received, expected))
+              << elements << " elements, rank " << rank << " of " << ranks;
+          std::vector<float> sum = values_of(rank, elements, 5);
+          start(group, sum).get();
+          EXPECT_TRUE(same_bits(sum, expected_sum(ranks, elements, 5))) << "between exchanges";
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedCollectives, CompareWhatRanksAreAboutToDo) {
+  for (const bool has_parts : {true, false}) {
+    run_ranks(3, [&](SharedCollectives& group, int rank) {
+      std::vector<float> sent(7, 1), received(21, 9);
+      PartExchange exchange;
+      exchange.identity = {rank == 2 ? 5 : 4, 0, 0, 0};
+      exchange.sent = sent.data();
+      exchange.received = received.data();
+      exchange.part_bytes = has_parts ? 28 : 0;
+      exchange.sends_same_to_all = true;
+      auto work = start(group, std::move(exchange));
+      EXPECT_EQ(error_of(work), "ranks differ: 4 4 5");
+      for (int other = 0; other < 3; ++other) {
+        if (other == rank) continue;
+        EXPECT_EQ(received[static_cast<std::size_t>(other) * 7], 9) << "nothing is received";
+      }
+    });
+  }
+}
+
+TEST(SharedCollectives, RefusesDifferentCollectivesAndPartsOfDifferentSizes) {
+  run_ranks(2, [&](SharedCollectives& group, int rank) {
+    std::vector<float> values(30);
+    PartExchange exchange;
+    exchange.sent = values.data();
+    exchange.received = values.data() + 10;
+    exchange.part_bytes = 40;
+    exchange.sends_same_to_all = true;
+    auto work = rank == 0 ? start(group, values) : start(group, std::move(exchange));
+    EXPECT_EQ(error_of(work), "the ranks start different collectives: rank 0 and rank 1");
+  });
+  run_ranks(2, [&](SharedCollectives& group, int rank) {
+    std::vector<float> values(30);
+    PartExchange exchange;
+    exchange.sent = values.data();
+    exchange.received = values.data() + 10;
+    exchange.part_bytes = rank == 0 ? 40 : 36;
+    exchange.sends_same_to_all = true;
+    auto work = start(group, std::move(exchange));
+    EXPECT_EQ(error_of(work), "the ranks exchange parts of different sizes: rank 0 and rank 1");
+  });
+}
+
 // What follows one sum on a rank must not hold the other ranks up.
-TEST(SharedAllReduce, GoesOnWhileWhatFollowsASumTakesItsTime) {
+TEST(SharedCollectives, GoesOnWhileWhatFollowsASumTakesItsTime) {
   std::promise<void> second_of_rank_1;
-  run_ranks(2, [&](SharedAllReduce& group, int rank) {
+  run_ranks(2, [&](SharedCollectives& group, int rank) {
     std::vector<float> first(2 * kChunk), second(2 * kChunk), third(1);
     std::future<void> slow;
     if (rank == 0) {
@@ -180,8 +271,8 @@ TEST(SharedAllReduce, GoesOnWhileWhatFollowsASumTakesItsTime) {
   });
 }
 
-TEST(SharedAllReduce, RefusesArraysOfDifferentSizesOnEveryRank) {
-  run_ranks(3, [&](SharedAllReduce& group, int rank) {
+TEST(SharedCollectives, RefusesArraysOfDifferentSizesOnEveryRank) {
+  run_ranks(3, [&](SharedCollectives& group, int rank) {
     std::vector<float> values(rank == 1 ? 3 * kChunk : 10);
     auto sum = start(group, values);
     EXPECT_THROW(
@@ -202,8 +293,8 @@ TEST(SharedAllReduce, RefusesArraysOfDifferentSizesOnEveryRank) {
   });
 }
 
-TEST(SharedAllReduce, RefusesArraysOfDifferentTypes) {
-  run_ranks(2, [&](SharedAllReduce& group, int rank) {
+TEST(SharedCollectives, RefusesArraysOfDifferentTypes) {
+  run_ranks(2, [&](SharedCollectives& group, int rank) {
     std::vector<float> values(10);
     auto done = std::make_shared<std::promise<void>>();
     Reduction reduction =
@@ -215,11 +306,11 @@ TEST(SharedAllReduce, RefusesArraysOfDifferentTypes) {
   });
 }
 
-TEST(SharedAllReduce, FailsWhereARankEndsItsGroupFirst) {
+TEST(SharedCollectives, FailsWhereARankEndsItsGroupFirst) {
   const auto segment = segment_for(3);
-  auto first = std::make_unique<SharedAllReduce>(segment, 0, 3, kTimeout);
-  auto second = std::make_unique<SharedAllReduce>(segment, 1, 3, kTimeout);
-  SharedAllReduce third(segment, 2, 3, kTimeout);
+  auto first = std::make_unique<SharedCollectives>(segment, 0, 3, kTimeout);
+  auto second = std::make_unique<SharedCollectives>(segment, 1, 3, kTimeout);
+  SharedCollectives third(segment, 2, 3, kTimeout);
   std::vector<float> values(2 * kChunk), others(2 * kChunk), last(2 * kChunk);
   auto of_first = start(*first, values), of_third = start(third, last);
   second.reset();
@@ -229,9 +320,9 @@ TEST(SharedAllReduce, FailsWhereARankEndsItsGroupFirst) {
   EXPECT_EQ(error_of(later), "rank 1 has ended the process group");
 }
 
-TEST(SharedAllReduce, FailsWhatIsUnderWayWhenItStops) {
+TEST(SharedCollectives, FailsWhatIsUnderWayWhenItStops) {
   const auto segment = segment_for(2);
-  SharedAllReduce first(segment, 0, 2, kTimeout), second(segment, 1, 2, kTimeout);
+  SharedCollectives first(segment, 0, 2, kTimeout), second(segment, 1, 2, kTimeout);
   std::vector<float> values(kChunk);
   auto sum = start(first, values);
   EXPECT_FALSE(first.is_idle());
@@ -241,18 +332,18 @@ TEST(SharedAllReduce, FailsWhatIsUnderWayWhenItStops) {
   EXPECT_EQ(error_of(later), "the process group has ended");
 }
 
-TEST(SharedAllReduce, FailsAfterItsTimeout) {
+TEST(SharedCollectives, FailsAfterItsTimeout) {
   const auto segment = segment_for(2);
-  SharedAllReduce first(segment, 0, 2, std::chrono::seconds(1)), second(segment, 1, 2, kTimeout);
+  SharedCollectives first(segment, 0, 2, std::chrono::seconds(1)), second(segment, 1, 2, kTimeout);
   std::vector<float> values(kChunk);
   auto sum = start(first, values);
-  EXPECT_EQ(error_of(sum), "the sum over the ranks of this machine took longer than 1 s");
+  EXPECT_EQ(error_of(sum), "a collective of this machine's ranks took longer than 1 s");
 }
 
-TEST(SharedAllReduce, MayBeDestroyedByWhatFollowsASum) {
+TEST(SharedCollectives, MayBeDestroyedByWhatFollowsASum) {
   const auto segment = segment_for(2);
-  auto first = std::make_unique<SharedAllReduce>(segment, 0, 2, kTimeout);
-  SharedAllReduce second(segment, 1, 2, kTimeout);
+  auto first = std::make_unique<SharedCollectives>(segment, 0, 2, kTimeout);
+  SharedCollectives second(segment, 1, 2, kTimeout);
   std::vector<float> values(10), others(10);
   std::promise<void> gone;
   first->start(reduction_of(values, [&](const std::exception_ptr&) {
@@ -269,7 +360,7 @@ pid_t start_rank_1(const std::shared_ptr<SharedSegment>& segment, std::size_t el
   const pid_t child = fork();
   if (child != 0) return child;
   {
-    SharedAllReduce group(segment, 1, 2, kTimeout);
+    SharedCollectives group(segment, 1, 2, kTimeout);
     while (true) {
       std::vector<float> values(elements, 1);
       start(group, values).wait();
@@ -277,13 +368,13 @@ pid_t start_rank_1(const std::shared_ptr<SharedSegment>& segment, std::size_t el
   }
 }
 
-TEST(SharedAllReduce, NamesARankThatWasKilled) {
+TEST(SharedCollectives, NamesARankThatWasKilled) {
   std::minstd_rand random(7);
   for (int attempt = 0; attempt < 20; ++attempt) {
     const auto segment = segment_for(2);
     const pid_t child = start_rank_1(segment, 3 * kChunk);
     ASSERT_GT(child, 0);
-    SharedAllReduce group(segment, 0, 2, kTimeout);
+    SharedCollectives group(segment, 0, 2, kTimeout);
     std::vector<float> values(3 * kChunk, 1);
     start(group, values).get();  // it has begun
     const auto kill_at = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 5000);
@@ -306,7 +397,7 @@ TEST(SharedAllReduce, NamesARankThatWasKilled) {
   }
 }
 
-TEST(SharedAllReduce, LeavesNoMemoryBehind) {
+TEST(SharedCollectives, LeavesNoMemoryBehind) {
   const auto maps = [] {
     std::ifstream in("/proc/self/maps");
     return std::string(std::istreambuf_iterator<char>(in), {});

@@ -1,0 +1,147 @@
+#include "shared_memory/chunks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace hookline {
+namespace {
+constexpr std::size_t kChunkBytes = SharedCollectives::kChunkBytes;
+
+/// Bytes of the array, or of each part, that go into a chunk.
+std::size_t step_of(const Active& active, int ranks) {
+  if (const auto* reduction = std::get_if<Reduction>(&active.work))
+    return kChunkBytes / reduction->element_bytes * reduction->element_bytes;
+  if (std::get<PartExchange>(active.work).sends_same_to_all) return kChunkBytes;
+  return kChunkBytes / static_cast<std::size_t>(ranks) / kCacheLine * kCacheLine;  // for each rank
+}
+
+std::size_t bytes_of(const Active& active) {
+  if (const auto* reduction = std::get_if<Reduction>(&active.work))
+    return reduction->elements * reduction->element_bytes;
+  return std::get<PartExchange>(active.work).part_bytes;
+}
+
+}  // namespace
+
+Tag Chunk::tag() const {
+  if (const Reduction* const whole = reduction())
+    return {Tag::Kind::reduction, whole->type, whole->elements, within, {}};
+  return {Tag::Kind::exchange, 0, exchange().part_bytes, within, exchange().identity};
+}
+
+std::uint64_t Chunks::count(const Active& active) const {
+  const std::size_t step = step_of(active, ranks_);
+  return std::max<std::size_t>(1, (bytes_of(active) + step - 1) / step);
+}
+
+std::optional<Chunk> Chunks::find(const std::deque<Active>& active, std::uint64_t number, int ranks) {
+  for (const Active& each : active) {
+    if (number >= each.first + each.chunks) continue;
+    const std::uint64_t within = number - each.first;
+    const std::size_t step = step_of(each, ranks), offset = within * step;
+    const std::size_t bytes = std::min(step, bytes_of(each) - offset);
+    const bool is_reduction = std::holds_alternative<Reduction>(each.work);
+    return Chunk{each,   number, within,
+                 offset, bytes,  !is_reduction || bytes <= SharedCollectives::kDirectBytes};
+  }
+  return std::nullopt;
+}
+
+void Chunks::copy(const Chunk& chunk) const {
+  if (chunk.bytes == 0) return;
+  if (chunk.reduction()) {
+    copy_addends(chunk);
+  } else {
+    send(chunk);
+  }
+}
+
+void Chunks::sum(const Chunk& chunk) const {
+  if (chunk.bytes == 0) return;
+  if (chunk.reduction()) {
+    sum_part(chunk);
+  } else {
+    receive(chunk);
+  }
+}
+
+void Chunks::take(const Chunk& chunk) const {
+  if (chunk.is_direct) return;
+  auto* const data = static_cast<std::byte*>(chunk.reduction()->data) + chunk.offset;
+  for (int i = 1; i < ranks_; ++i) {
+    const int rank = (rank_ + i) % ranks_;
+    const Part part = part_of(rank, chunk);
+    std::memcpy(data + part.offset, seats_.slot(rank, chunk.number) + part.offset, part.bytes);
+  }
+}
+
+Chunks::Part Chunks::part_of(int rank, const Chunk& chunk) const {
+  const std::size_t element_bytes = chunk.reduction()->element_bytes;
+  const auto begin = [&](int of) {
+    return chunk.bytes / element_bytes * static_cast<std::size_t>(of) / static_cast<std::size_t>(ranks_);
+  };
+  const std::size_t first = begin(rank), count = begin(rank + 1) - first;
+  return {first * element_bytes, count, count * element_bytes};
+}
+
+void Chunks::copy_addends(const Chunk& chunk) const {
+  const auto* const data = static_cast<const std::byte*>(chunk.reduction()->data) + chunk.offset;
+  std::byte* const to = seats_.slot(rank_, chunk.number);
+  if (chunk.is_direct) {
+    std::memcpy(to, data, chunk.bytes);
+    return;
+  }
+  const Part mine = part_of(rank_, chunk);  // which no other rank reads before it is summed
+  const std::size_t end = mine.offset + mine.bytes;
+  std::memcpy(to, data, mine.offset);
+  std::memcpy(to + end, data + end, chunk.bytes - end);
+}
+
+void Chunks::send(const Chunk& chunk) const {
+  const PartExchange& of = chunk.exchange();
+  const auto* const sent = static_cast<const std::byte*>(of.sent) + chunk.offset;
+  const auto part = [&](int rank) {
+    return of.sends_same_to_all ? 0 : static_cast<std::size_t>(rank) * of.part_bytes;
+  };
+  std::byte* const to = seats_.slot(rank_, chunk.number);
+  if (of.sends_same_to_all) {
+    std::memcpy(to, sent, chunk.bytes);
+  } else {
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (rank != rank_)
+        std::memcpy(to + static_cast<std::size_t>(rank) * step_of(chunk.of, ranks_), sent + part(rank),
+                    chunk.bytes);
+  }
+  std::byte* const own_part =
+      static_cast<std::byte*>(of.received) + static_cast<std::size_t>(rank_) * of.part_bytes + chunk.offset;
+  if (own_part != sent + part(rank_)) std::memcpy(own_part, sent + part(rank_), chunk.bytes);
+}
+
+void Chunks::sum_part(const Chunk& chunk) const {
+  const Reduction& of = *chunk.reduction();
+  auto* const data = static_cast<std::byte*>(of.data) + chunk.offset;
+  const Part part =
+      chunk.is_direct ? Part{0, chunk.bytes / of.element_bytes, chunk.bytes} : part_of(rank_, chunk);
+  std::array<const void*, SharedCollectives::kMostRanks> parts;
+  for (int rank = 0; rank < ranks_; ++rank)
+    parts[static_cast<std::size_t>(rank)] =
+        (rank == rank_ ? data : seats_.slot(rank, chunk.number)) + part.offset;
+  of.sum(parts.data(), ranks_, data + part.offset, part.elements);
+  if (!chunk.is_direct)
+    std::memcpy(seats_.slot(rank_, chunk.number) + part.offset, data + part.offset, part.bytes);
+}
+
+void Chunks::receive(const Chunk& chunk) const {
+  const PartExchange& of = chunk.exchange();
+  for (int i = 1; i < ranks_; ++i) {
+    const int rank = (rank_ + i) % ranks_;
+    const std::byte* const from = seats_.slot(rank, chunk.number);
+    std::memcpy(
+        static_cast<std::byte*>(of.received) + static_cast<std::size_t>(rank) * of.part_bytes + chunk.offset,
+        of.sends_same_to_all ? from : from + static_cast<std::size_t>(rank_) * step_of(chunk.of, ranks_),
+        chunk.bytes);
+  }
+}
+
+}  // namespace hookline

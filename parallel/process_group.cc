@@ -263,31 +263,15 @@ void World::flush_nccl() {
 }
 
 std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name) {
-  auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
-  return owned_gloo(c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_)),
-                    *store);
-}
-
-std::shared_ptr<GlooGroup> World::make_cpu_group(const std::string& name) {
-  if (!shares_memory_) return make_gloo(name);
-  auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
-  std::string problem;
-  auto memory = open_shared_memory(*store, rank_, size_, timeout_, problem);
-  if (!memory) {
-    if (placement_.shared_memory == SharedMemory::always)
-      throw Error("[launch] backend = \"shm\": " + problem);
-    if (rank_ == 0)
-      log::warning("the ranks communicate over Gloo, since they can't share memory: " + problem);
-    shares_memory_ = false;
-    return make_gloo(name);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
+  c10::intrusive_ptr<GlooGroup> gloo;
+  if (auto memory = open_memory(*store)) {
+    gloo = c10::make_intrusive<SharedMemoryGroup>(store, rank_, size_, gloo_options(address_, timeout_),
+                                                  std::move(memory));
+  } else {
+    gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
   }
-  return owned_gloo(c10::make_intrusive<SharedMemoryGroup>(
-                        store, rank_, size_, gloo_options(address_, timeout_), std::move(memory)),
-                    *store);
-}
-
-std::shared_ptr<GlooGroup> World::owned_gloo(c10::intrusive_ptr<GlooGroup> gloo, c10d::Store& store) {
-  wait_until_all_connected(store, size_, timeout_);
+  wait_until_all_connected(*store, size_, timeout_);
   backends_->add(gloo);
   GlooGroup* const group = gloo.get();
   return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {
@@ -296,8 +280,19 @@ std::shared_ptr<GlooGroup> World::owned_gloo(c10::intrusive_ptr<GlooGroup> gloo,
           }};
 }
 
+std::unique_ptr<SharedCollectives> World::open_memory(c10d::Store& store) {
+  if (!shares_memory_) return nullptr;
+  std::string problem;
+  auto memory = open_shared_memory(store, rank_, size_, timeout_, problem);
+  if (memory) return memory;
+  if (placement_.shared_memory == SharedMemory::always) throw Error("[launch] backend = \"shm\": " + problem);
+  if (rank_ == 0) log::warning("the ranks communicate over Gloo, since they can't share memory: " + problem);
+  shares_memory_ = false;
+  return nullptr;
+}
+
 c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
-  const std::shared_ptr<GlooGroup> owned = make_cpu_group(name);
+  const std::shared_ptr<GlooGroup> owned = make_gloo(name);
   const auto gloo = c10::intrusive_ptr<GlooGroup>::reclaim_copy(owned.get());
   auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   auto group = c10::make_intrusive<OwningGroup>(store, rank_, size_, owned);

@@ -18,6 +18,7 @@ namespace hookline {
 
 class GlooGroup;
 class GlooGroups;
+class SharedCollectives;
 
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
 ///
@@ -77,7 +78,7 @@ class World {
   void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
                     std::int64_t number, const std::string& what);
 
-  /// A new Gloo group of all ranks, for tensors on the CPU; a collective call. Its threads and connections end with the last
+  /// A new group of all ranks, for tensors on the CPU, whose ranks share memory if uses_shared_memory(); a collective call. Its threads and connections end with the last
   /// reference to it, or as soon after as its collectives do.
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name);
 
@@ -113,8 +114,7 @@ class World {
 
  private:
   void flush_nccl();
-  std::shared_ptr<GlooGroup> owned_gloo(c10::intrusive_ptr<GlooGroup> gloo, c10d::Store& store);
-  std::shared_ptr<GlooGroup> make_cpu_group(const std::string& name);
+  std::unique_ptr<SharedCollectives> open_memory(c10d::Store& store);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;

@@ -18,6 +18,9 @@
 namespace hookline {
 namespace {
 
+// A rank that can't fetch the memory says so to the others, who learn it when rank 0 has given it up.
+constexpr std::chrono::milliseconds kHandOverTimeout = std::chrono::seconds(20);
+
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 std::string text_at(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout) {
@@ -47,13 +50,14 @@ std::string problem_of_any(c10d::Store& store, const std::string& name, const st
 
 }  // namespace
 
-bool ranks_share_a_host(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
+bool ranks_share_a_host(c10d::Store& store, int rank, int size, bool may_share,
+                        std::chrono::milliseconds timeout) {
   if (size < 2) return false;
   const std::string first = "host_of_rank_0", own = host_identity();
   if (rank == 0) store.set(first, bytes_of(own));
-  const bool is_same =
-      !own.empty() && own == text_at(store, first, timeout) && size <= SharedCollectives::kMostRanks;
-  return problem_of_any(store, "same_host", is_same ? "" : "another host", size, timeout).empty();
+  const bool is_same = may_share && !own.empty() && own == text_at(store, first, timeout) &&
+                       size <= SharedCollectives::kMostRanks;
+  return problem_of_any(store, "same_host", is_same ? "" : "not here", size, timeout).empty();
 }
 
 std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int rank, int size,
@@ -72,12 +76,12 @@ std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int ra
       SegmentSource source(*segment);
       store.set(key, bytes_of(source.address()));
       is_announced = true;
-      source.hand_over(size - 1, timeout);
+      source.hand_over(size - 1, std::min(timeout, kHandOverTimeout));
     } else if (const std::string address = text_at(store, key, timeout); !address.empty()) {
-      segment = receive_segment(address, bytes, timeout);
+      segment = receive_segment(address, bytes, std::min(timeout, kHandOverTimeout));
     }
     if (segment) memory = std::make_unique<SharedCollectives>(segment, rank, size, timeout);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     own_problem = "rank " + std::to_string(rank) + ": " + error.what();
     if (rank == 0 && !is_announced) store.set(key, std::vector<std::uint8_t>{});
   }

@@ -13,9 +13,10 @@
 
 namespace hookline {
 
-/// True if all ranks of `store` run on one host, as one user, and in one network namespace, and are few enough to share memory. A
-/// collective call; every rank gets the same answer.
-bool ranks_share_a_host(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout);
+/// True if all ranks of `store` run on one host, as one user, and in one network namespace, are few enough to share memory, and
+/// `may_share` it. A collective call; every rank gets the same answer.
+bool ranks_share_a_host(c10d::Store& store, int rank, int size, bool may_share,
+                        std::chrono::milliseconds timeout);
 
 /// Opens the shared memory of a group. A collective call. Null on every rank if it fails on one of them; `problem` is then why,
 /// with the rank.

@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kOwnBit = std::uint64_t{1}
                                   << SharedCollectives::kMostRanks;  // "this process has something for you"
-constexpr std::chrono::hours kIdle{1};                               // until the bell rings anyway
+// Between two looks of an idle rank. Its bell rings; but a rank that dies while it rings another one's may have silenced it.
+constexpr std::chrono::seconds kIdle{1};
 
 std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
 
@@ -315,7 +316,13 @@ SharedCollectives::SharedCollectives(std::shared_ptr<SharedSegment> segment, int
     state->seats().leave(rank);
   });
   seated.wait();
-  threads_[1] = std::thread([state = state_] { state->work(); });
+  try {
+    threads_[1] = std::thread([state = state_] { state->work(); });
+  } catch (...) {
+    state_->stop();
+    threads_[0].join();
+    throw;
+  }
 }
 
 SharedCollectives::~SharedCollectives() {

@@ -73,7 +73,8 @@ class SharedCollectives {
   /// Prepares a new segment, once, before any rank uses it. Throws Error.
   static void prepare(SharedSegment& segment, int ranks);
 
-  /// Rank `rank` of `ranks`. A collective fails if it takes longer than `timeout`. To be made by all ranks before one of them starts a collective.
+  /// Rank `rank` of `ranks`. A collective fails if it takes longer than `timeout`. To be made by all ranks before one of them starts a collective. Throws std::system_error for
+  /// want of threads.
   SharedCollectives(std::shared_ptr<SharedSegment> segment, int rank, int ranks,
                     std::chrono::milliseconds timeout);
 

@@ -82,8 +82,8 @@ struct Ancillary {
 
 SegmentSource::SegmentSource(const SharedSegment& segment)
     : segment_(segment),
-      socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)),
-      token_(random_token()) {
+      token_(random_token()),
+      socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   if (socket_ < 0) fail("a socket for shared memory");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -104,7 +104,7 @@ SegmentSource::~SegmentSource() { ::close(socket_); }
 void SegmentSource::hand_over(int receivers, std::chrono::milliseconds timeout) {
   const Clock::time_point until = Clock::now() + timeout;
   for (int served = 0; served < receivers;) {
-    if (!readable(socket_, until))
+    if (Clock::now() >= until || !readable(socket_, until))
       throw Error(std::to_string(receivers - served) + " of " + std::to_string(receivers) +
                   " ranks have not asked for the shared memory");
     if (serve_one(until)) ++served;
@@ -113,6 +113,8 @@ void SegmentSource::hand_over(int receivers, std::chrono::milliseconds timeout) 
 
 bool SegmentSource::serve_one(Clock::time_point until) {
   const Descriptor peer(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
+  if (peer.number() < 0 && errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
+    fail("the shared memory can't be handed over");
   if (peer.number() < 0 || !is_of_this_user(peer.number())) return false;
   std::string token(kTokenCharacters + 1, '\0');
   if (!readable(peer.number(), std::min(until, Clock::now() + kPatience))) return false;

@@ -29,8 +29,9 @@ class SegmentSource {
   bool serve_one(std::chrono::steady_clock::time_point until);
 
   const SharedSegment& segment_;
+  std::string token_;
   int socket_ = -1;
-  std::string token_, address_;
+  std::string address_;
 };
 
 /// The segment that a SegmentSource has at `address`, of `bytes`. Throws Error if it can't be reached from here, as from another

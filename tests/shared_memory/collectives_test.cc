@@ -58,7 +58,8 @@ std::vector<float> expected_sum(int ranks, std::size_t elements, unsigned seed) 
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 Reduction reduction_of(std::vector<float>& values, std::function<void(std::exception_ptr)> done) {
@@ -147,7 +148,7 @@ TEST(SharedCollectives, AddsInTheOrderOfRanksWhateverTheSize) {
 }
 
 TEST(SharedCollectives, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
-  constexpr unsigned kSums = 300;
+  constexpr unsigned kSums = 150;
   for (const int ranks : {2, 4, 8}) {
     std::vector<std::size_t> sizes;
     std::minstd_rand shared(static_cast<unsigned>(ranks));
@@ -370,7 +371,7 @@ pid_t start_rank_1(const std::shared_ptr<SharedSegment>& segment, std::size_t el
 
 TEST(SharedCollectives, NamesARankThatWasKilled) {
   std::minstd_rand random(7);
-  for (int attempt = 0; attempt < 20; ++attempt) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
     const auto segment = segment_for(2);
     const pid_t child = start_rank_1(segment, 3 * kChunk);
     ASSERT_GT(child, 0);

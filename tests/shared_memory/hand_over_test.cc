@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <future>
@@ -51,6 +54,18 @@ TEST(HandOver, SharesMemoryBetweenProcesses) {
   EXPECT_EQ(segment.data()[kBytes - 1], std::byte{42});
 }
 
+/// A socket that has said nothing yet; one that is not connected if too many wait already.
+int connected_to(const SegmentSource& source) {
+  const int own = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = source.address().substr(kTokenCharacters);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  EXPECT_TRUE(connect(own, reinterpret_cast<const sockaddr*>(&address), length) == 0 || errno == EAGAIN);
+  return own;
+}
+
 TEST(HandOver, PassesOverWhoeverDoesNotKnowTheAddress) {
   const SharedSegment segment(kBytes);
   SegmentSource source(segment);
@@ -59,18 +74,37 @@ TEST(HandOver, PassesOverWhoeverDoesNotKnowTheAddress) {
     wrong[0] = wrong[0] == '0' ? '1' : '0';
     EXPECT_EQ(error_of([&] { receive_segment(wrong, kBytes, kTimeout); }).substr(0, 37),
               "the shared memory can't be received: ");
-    const int silent = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string name = source.address().substr(kTokenCharacters);
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    EXPECT_EQ(connect(silent, reinterpret_cast<const sockaddr*>(&address),
-                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-              0);
-    close(silent);
+    close(connected_to(source));  // without a word
     EXPECT_EQ(receive_segment(source.address(), kBytes, kTimeout)->bytes(), kBytes);
   });
   source.hand_over(1, kTimeout);
+  strangers.join();
+}
+
+TEST(HandOver, EndsWhereNoConnectionCanBeTaken) {
+  const SharedSegment segment(kBytes);
+  SegmentSource source(segment);
+  const int waiting = connected_to(source);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{static_cast<rlim_t>(waiting) + 1, before.rlim_max};  // beyond those that are open
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string error = error_of([&] { source.hand_over(1, kTimeout); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(error, "the shared memory can't be handed over: Too many open files");
+  close(waiting);
+}
+
+TEST(HandOver, IsNotHeldUpByStrangersThatKeepComing) {
+  const SharedSegment segment(kBytes);
+  SegmentSource source(segment);
+  std::atomic<bool> is_over = false;
+  std::thread strangers([&] {
+    while (!is_over) close(connected_to(source));
+  });
+  EXPECT_EQ(error_of([&] { source.hand_over(1, std::chrono::milliseconds(200)); }),
+            "1 of 1 ranks have not asked for the shared memory");
+  is_over = true;
   strangers.join();
 }
 

@@ -10,6 +10,16 @@
 
 namespace hookline {
 
+std::exception_ptr collective_error(c10::ivalue::Future& failed) {
+  try {
+    std::rethrow_exception(failed.exception_ptr());
+  } catch (const RanksDiffer&) {
+    return std::current_exception();
+  } catch (...) {
+    return std::make_exception_ptr(PeerError(failed.tryRetrieveErrorMessage()));
+  }
+}
+
 FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
   FuturePtr result = make_future(tensor.device());
   std::optional<c10::Stream> stream;
@@ -47,7 +57,7 @@ void Stage::start(const Waiting& waiting) {
     work->getFuture()->addCallback(
         [result = waiting.result, tensor = waiting.tensor, work](c10::ivalue::Future& done) {
           if (done.hasError()) {
-            result->setError(std::make_exception_ptr(PeerError(done.tryRetrieveErrorMessage())));
+            result->setError(collective_error(done));
             return;
           }
           try {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,10 @@
 namespace hookline {
 
 using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// The error of a collective's future: RanksDiffer as it is, and any other as PeerError, so that the watch knows a broken connection
+/// from a mistake of the ranks' own.
+std::exception_ptr collective_error(c10::ivalue::Future& failed);
 
 /// What a rank has handed to the collectives of one stage.
 struct StageBytes {

@@ -22,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
+#include "hooks/comm.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/cuda_module.h"
@@ -182,17 +183,6 @@ class OwningGroup : public c10d::ProcessGroup {
   std::shared_ptr<GlooGroup> gloo_;
 };
 
-/// A collective's error, so that the watch knows a broken connection from a mistake of the ranks' own.
-std::exception_ptr error_of(c10::ivalue::Future& failed) {
-  try {
-    std::rethrow_exception(failed.exception_ptr());
-  } catch (const RanksDiffer&) {
-    return std::current_exception();
-  } catch (...) {
-    return std::make_exception_ptr(PeerError(failed.tryRetrieveErrorMessage()));
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout,
@@ -230,8 +220,9 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
   // A connection of its own: a call that waits for the store on this one must not hold the watch up.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);
-  if (placement_.shared_memory != SharedMemory::never)
-    shares_memory_ = ranks_share_a_host(*store_, rank_, size_, timeout_);
+  // Asked by all, since a rank on a GPU may meet others that are on a CPU.
+  shares_memory_ =
+      ranks_share_a_host(*store_, rank_, size_, placement_.shared_memory != SharedMemory::never, timeout_);
   if (placement_.shared_memory == SharedMemory::always && !shares_memory_ && size_ > 1)
     throw Error(
         "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one network namespace, " +
@@ -316,7 +307,7 @@ FuturePtr World::watched(const c10::intrusive_ptr<c10d::Work>& work, const std::
   FuturePtr done = make_future();
   work->getFuture()->addCallback([done, work](c10::ivalue::Future& finished) {
     if (finished.hasError()) {
-      done->setError(error_of(finished));
+      done->setError(collective_error(finished));
     } else {
       done->markCompleted(at::Tensor());
     }

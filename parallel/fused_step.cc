@@ -12,11 +12,12 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
+#include <set>
 #include <tuple>
 #include <typeinfo>
 #include <utility>
@@ -109,6 +110,14 @@ void run(const std::vector<Row>& rows, const Kernel& kernel) {
     if (role != kGradient && ends[role].defined()) copy(role, true);
 }
 
+/// Whether elements of the same place in memory belong together. The stride of a dimension of size 1 says nothing.
+bool lies_like(const at::Tensor& tensor, const at::Tensor& parameter) {
+  if (tensor.sizes() != parameter.sizes()) return false;
+  for (std::int64_t i = 0; i < parameter.dim(); ++i)
+    if (parameter.size(i) > 1 && tensor.stride(i) != parameter.stride(i)) return parameter.numel() == 0;
+  return true;
+}
+
 /// Why the kernels can't take `row`; empty if they can.
 std::string obstacle(const Row& row) {
   const at::Tensor& parameter = row[kParameter];
@@ -124,8 +133,7 @@ std::string obstacle(const Row& row) {
   for (const at::Tensor& tensor : row) {
     if (!tensor.defined()) continue;
     if (tensor.scalar_type() != dtype || tensor.device() != parameter.device() ||
-        tensor.layout() != at::kStrided || tensor.sizes() != parameter.sizes() ||
-        tensor.strides() != parameter.strides())
+        tensor.layout() != at::kStrided || !lies_like(tensor, parameter))
       return "a gradient, or what the optimizer keeps, is of another dtype, device or memory layout than its "
              "parameter";
   }
@@ -164,6 +172,7 @@ struct Sgd {
   using Options = optim::SGDOptions;
   using State = optim::SGDParamState;
   static constexpr const char* kName = "SGD";
+  static constexpr bool kCountsChanges = false;
 
   static void look(const Options&, State* state, Row& row) {
     if (state) row[kFirst] = state->momentum_buffer();
@@ -192,6 +201,7 @@ template <class OptionsOf, class StateOf>
 struct AnyAdam {
   using Options = OptionsOf;
   using State = StateOf;
+  static constexpr bool kCountsChanges = true;
 
   static void look(const Options& options, State* state, Row& row) {
     if (!state) return;
@@ -256,13 +266,32 @@ void for_each_row(optim::Optimizer& optimizer, const Action& action) {
   }
 }
 
+/// Tells autograd that what it may have saved has changed. torch::optim's Adam and AdamW do, its SGD does not, and the kernels do not.
+void count_change(const Row& row) {
+  for (const std::size_t role : {kParameter, kFirst, kSecond, kLargest})
+    if (row[role].defined()) row[role].unsafeGetTensorImpl()->bump_version();
+}
+
+/// As one dimension, in the order of memory, where strides are not equal: the kernels compare also those that mean nothing.
+void flatten(Row& row) {
+  const auto differs = [&](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.strides() != row[kParameter].strides();
+  };
+  if (std::none_of(row.begin(), row.end(), differs)) return;
+  for (at::Tensor& tensor : row)
+    if (tensor.defined()) tensor = flat_part(tensor, 0, tensor.numel());
+}
+
 template <class Kind>
 FusedStep step_of(optim::Optimizer& optimizer, bool is_required) {
   return [&optimizer, is_required, is_told = false]() mutable {
     const at::NoGradGuard no_grad;
     std::string reason;
+    std::set<const c10::TensorImpl*> seen;
     for_each_row<Kind>(optimizer, [&](std::size_t, const auto&, auto*, const Row& row) {
       if (reason.empty()) reason = obstacle(row);
+      if (reason.empty() && !seen.insert(row[kParameter].unsafeGetTensorImpl()).second)
+        reason = "a parameter is in the optimizer twice";
     });
     if (!reason.empty()) {
       const std::string kernels = "torch's fused kernels of " + std::string(Kind::kName);
@@ -277,8 +306,10 @@ FusedStep step_of(optim::Optimizer& optimizer, bool is_required) {
     Calls calls;
     for_each_row<Kind>(optimizer, [&](std::size_t group, const auto& options, auto* state, Row& row) {
       const std::int64_t step = Kind::prepare(options, optimizer, state, row);
-      if (row[kParameter].numel() > 0)
-        calls[{group, step, row[kParameter].scalar_type(), row[kParameter].device()}].push_back(row);
+      if (row[kParameter].numel() == 0) return;
+      if constexpr (Kind::kCountsChanges) count_change(row);
+      flatten(row);
+      calls[{group, step, row[kParameter].scalar_type(), row[kParameter].device()}].push_back(row);
     });
     for (const auto& [key, rows] : calls) {
       const auto& options =

@@ -180,6 +180,48 @@ TEST(FusedStep, LeavesHalfPrecisionOnTheCpuToTheOptimizer) {
   }
 }
 
+TEST(FusedStep, LeavesToTheOptimizerAParameterThatIsInItTwice) {
+  const at::Tensor parameter = torch::ones({20}).requires_grad_();
+  torch::optim::SGD sgd({parameter, parameter}, 0.1);
+  parameter.mutable_grad() = torch::ones({20});
+  EXPECT_EQ(failure_of([&] { fused_step_of(sgd, "yes")(); }),
+            "[training] fused_optimizer = \"yes\": torch's fused kernels of SGD can't step this model: a "
+            "parameter is in the "
+            "optimizer twice; set fused_optimizer = \"auto\"");
+  EXPECT_FALSE(fused_step_of(sgd, "auto")());
+}
+
+// As in a training of two networks, whose second loss was computed before the first one's step.
+TEST(FusedStep, LetsAutogradNoticeThatSavedTensorsHaveChanged) {
+  for (const Kind& kind : kinds()) {
+    const at::Tensor weight = torch::ones({16}).requires_grad_(), input = torch::ones({16}).requires_grad_();
+    const OptimizerPtr optimizer = kind.make({weight});
+    const auto version = weight._version();
+    weight.mutable_grad() = torch::ones({16});
+    EXPECT_TRUE(fused_step_of(*optimizer, "yes")());
+    const bool is_sgd = kind.name.starts_with("SGD");  // of which torch::optim's own step says nothing either
+    EXPECT_EQ(weight._version() > version, !is_sgd) << kind.name;
+    const at::Tensor loss = (weight * input).sum();
+    fused_step_of(*optimizer, "yes")();
+    if (!is_sgd) {
+      EXPECT_THROW(loss.backward(), c10::Error) << kind.name;
+    }
+  }
+}
+
+TEST(FusedStep, PassesOverStridesThatSayNothing) {
+  const at::Tensor parameter = torch::ones({8, 1}).requires_grad_(),
+                   plain = torch::ones({8, 1}).requires_grad_();
+  torch::optim::AdamW adamw({parameter}, torch::optim::AdamWOptions()),
+      expected({plain}, torch::optim::AdamWOptions());
+  parameter.mutable_grad() = torch::ones({1, 8}).t();
+  plain.mutable_grad() = torch::ones({8, 1});
+  ASSERT_NE(parameter.grad().strides(), parameter.strides());
+  EXPECT_TRUE(fused_step_of(adamw, "yes")());
+  expected.step();
+  EXPECT_TRUE(torch::allclose(parameter, plain));
+}
+
 class OwnAdam : public torch::optim::Adam {
  public:
   using Adam::Adam;

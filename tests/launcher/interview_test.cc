@@ -119,7 +119,7 @@ TEST(Interview, NeverOffersWhatCanNotBeCombined) {
   hold_interview(interview(gpus), with_gpu, false);
   for (const Question& question : with_gpu.asked) {
     if (question.id == "launch.backend") {
-      EXPECT_THAT(values_of(question), ElementsAre("auto", "gloo"));
+      EXPECT_THAT(values_of(question), ElementsAre("auto", "gloo", "shm"));
     }
   }
   EXPECT_THAT(with_gpu.ids(), AllOf(Contains("launch.device"), Contains("launch.backend")));

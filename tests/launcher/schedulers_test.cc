@@ -75,7 +75,7 @@ TEST_F(OnSlurm, APreemptedJobIsQueuedAgainAndGoesOn) {
   folder_.write("run.toml", "[training]\nmax_steps = 6000\ncheckpoint_every_steps = 1000000\n");
   Process submitted(HOOKLINE_BINARY, here({"submit", "--scheduler", "slurm", "--nodes", "2", "--name", "job",
                                            "--config", "run.toml", RESUMING_RANK_PROGRAM}));
-  ASSERT_TRUE(submitted.wait_for("a step\n")) << submitted.out() << submitted.err();
+  ASSERT_TRUE(submitted.wait_for(" a step over ")) << submitted.out() << submitted.err();
   const std::string job = slurm_.run("/usr/bin/squeue", {"-h", "-o", "%i"}).out;
   const std::string number = job.substr(0, job.find('\n'));
   // What a scheduler sends before it takes the nodes away.

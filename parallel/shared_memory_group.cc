@@ -23,6 +23,34 @@ constexpr std::chrono::milliseconds kHandOverTimeout = std::chrono::seconds(20);
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
+/// Whether shared memory takes it: it has a value for each element, one after another, on the CPU.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_contiguous();
+}
+
+/// Of exchanges that are collectives of c10d's: the first number of their identity.
+constexpr std::int64_t kAllGather = -1, kBroadcast = -2;
+
+PartExchange::Identity identity_of(std::int64_t kind, int root, const at::Tensor& tensor) {
+  return {kind, root, static_cast<std::int64_t>(tensor.scalar_type()), tensor.numel()};
+}
+
+std::string text_of(const PartExchange::Identity& identity) {
+  const auto [kind, root, type, elements] = identity;
+  const std::string of = " of " + std::to_string(elements) + " elements (" +
+                         c10::toString(static_cast<c10::ScalarType>(type)) + ")";
+  if (kind == kAllGather) return "an all-gather" + of;
+  if (kind == kBroadcast) return "a broadcast from rank " + std::to_string(root) + of;
+  return "an exchange of a sharded model's parts";
+}
+
+std::string difference_of(const std::vector<PartExchange::Identity>& all) {
+  std::size_t other = 1;
+  while (all[other] == all[0]) ++other;
+  return "the ranks start different collectives: rank 0 " + text_of(all[0]) + ", rank " +
+         std::to_string(other) + " " + text_of(all[other]);
+}
+
 std::string text_at(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout) {
   store.wait({key}, timeout);
   const std::vector<std::uint8_t> bytes = store.get(key);
@@ -97,11 +125,9 @@ SharedMemoryGroup::SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& stor
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tensor>& tensors,
                                                             const c10d::AllreduceOptions& options) {
-  const bool is_one = tensors.size() == 1 && tensors[0].defined();
+  const bool is_one = tensors.size() == 1 && is_plain(tensors[0]);
   const RankSum sum = is_one ? rank_sum_of(tensors[0].scalar_type()) : nullptr;
-  if (!sum || options.reduceOp != c10d::ReduceOp::SUM || !tensors[0].is_cpu() ||
-      !tensors[0].is_contiguous() || tensors[0].layout() != at::kStrided)
-    return GlooGroup::allreduce(tensors, options);
+  if (!sum || options.reduceOp != c10d::ReduceOp::SUM) return GlooGroup::allreduce(tensors, options);
   const at::Tensor& tensor = tensors[0];
   Reduction reduction;
   reduction.data = tensor.mutable_data_ptr();
@@ -110,6 +136,41 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tens
   reduction.type = static_cast<std::uint32_t>(tensor.scalar_type());
   reduction.sum = sum;
   return start(std::move(reduction), {}, {tensor});
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allgather(std::vector<std::vector<at::Tensor>>& outputs,
+                                                            std::vector<at::Tensor>& inputs,
+                                                            const c10d::AllgatherOptions& options) {
+  const bool is_one = inputs.size() == 1 && outputs.size() == 1 && is_plain(inputs[0]) &&
+                      outputs[0].size() == static_cast<std::size_t>(getSize());
+  if (!is_one || !std::all_of(outputs[0].begin(), outputs[0].end(), [&](const at::Tensor& output) {
+        return is_plain(output) && output.scalar_type() == inputs[0].scalar_type() &&
+               output.numel() == inputs[0].numel();
+      }))
+    return GlooGroup::allgather(outputs, inputs, options);
+  PartExchange parts;
+  parts.identity = identity_of(kAllGather, 0, inputs[0]);
+  parts.difference = difference_of;
+  parts.sent = inputs[0].const_data_ptr();
+  parts.part_bytes = inputs[0].nbytes();
+  parts.sends_same_to_all = true;
+  for (const at::Tensor& output : outputs[0]) parts.received_from.push_back(output.mutable_data_ptr());
+  return start(std::move(parts), {inputs[0]}, outputs[0]);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tensor>& tensors,
+                                                            const c10d::BroadcastOptions& options) {
+  if (tensors.size() != 1 || !is_plain(tensors[0]) || options.rootTensor != 0 || options.rootRank < 0 ||
+      options.rootRank >= getSize())
+    return GlooGroup::broadcast(tensors, options);
+  PartExchange parts;
+  parts.only_from = static_cast<int>(options.rootRank);
+  parts.identity = identity_of(kBroadcast, parts.only_from, tensors[0]);
+  parts.difference = difference_of;
+  parts.received = tensors[0].mutable_data_ptr();
+  parts.sent = parts.received;
+  parts.part_bytes = tensors[0].nbytes();
+  return start(std::move(parts), {}, tensors);
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {

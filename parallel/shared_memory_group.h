@@ -24,8 +24,9 @@ std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int ra
                                                       std::chrono::milliseconds timeout,
                                                       std::string& problem);
 
-/// A Gloo group whose all-reduce (SUM) goes through shared memory, for contiguous tensors on the CPU whose type rank_sum_of knows, and
-/// whose exchange does. Everything else is Gloo's. Sums are those of a plain loop in the order of ranks, with the same bits on all ranks, whatever a
+/// A Gloo group that does through shared memory, for contiguous tensors on the CPU, what hookline does in training: all-reduce (SUM)
+/// of the types that rank_sum_of knows, all-gather and broadcast of any type, and exchange. What else c10d offers is Gloo's. Ranks that
+/// gather or broadcast different tensors all get RanksDiffer. Sums are those of a plain loop in the order of ranks, with the same bits on all ranks, whatever a
 /// tensor's place in a bucket; float16 and bfloat16 are summed in float32.
 class SharedMemoryGroup : public GlooGroup {
  public:
@@ -34,6 +35,11 @@ class SharedMemoryGroup : public GlooGroup {
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs,
+                                           std::vector<at::Tensor>& inputs,
+                                           const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override;
 
   c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted) override;
 

@@ -12,8 +12,23 @@ constexpr std::size_t kChunkBytes = SharedCollectives::kChunkBytes;
 std::size_t step_of(const Active& active, int ranks) {
   if (const auto* reduction = std::get_if<Reduction>(&active.work))
     return kChunkBytes / reduction->element_bytes * reduction->element_bytes;
-  if (std::get<PartExchange>(active.work).sends_same_to_all) return kChunkBytes;
+  const auto& exchange = std::get<PartExchange>(active.work);
+  if (exchange.sends_same_to_all || exchange.only_from >= 0) return kChunkBytes;
   return kChunkBytes / static_cast<std::size_t>(ranks) / kCacheLine * kCacheLine;  // for each rank
+}
+
+/// Where the part of `rank` goes.
+std::byte* part_from(int rank, const PartExchange& exchange) {
+  const auto index = static_cast<std::size_t>(rank);
+  return exchange.received_from.empty()
+             ? static_cast<std::byte*>(exchange.received) + index * exchange.part_bytes
+             : static_cast<std::byte*>(exchange.received_from[index]);
+}
+
+/// A number that ranks compare: whose parts move, and how many each sends.
+std::uint32_t form_of(const PartExchange& exchange) {
+  if (exchange.only_from >= 0) return static_cast<std::uint32_t>(exchange.only_from) + 2;
+  return exchange.sends_same_to_all ? 1 : 0;
 }
 
 std::size_t bytes_of(const Active& active) {
@@ -27,7 +42,7 @@ std::size_t bytes_of(const Active& active) {
 Tag Chunk::tag() const {
   if (const Reduction* const whole = reduction())
     return {Tag::Kind::reduction, whole->type, whole->elements, within, {}};
-  return {Tag::Kind::exchange, 0, exchange().part_bytes, within, exchange().identity};
+  return {Tag::Kind::exchange, form_of(exchange()), exchange().part_bytes, within, exchange().identity};
 }
 
 std::uint64_t Chunks::count(const Active& active) const {
@@ -101,6 +116,10 @@ void Chunks::copy_addends(const Chunk& chunk) const {
 void Chunks::send(const Chunk& chunk) const {
   const PartExchange& of = chunk.exchange();
   const auto* const sent = static_cast<const std::byte*>(of.sent) + chunk.offset;
+  if (of.only_from >= 0) {
+    if (of.only_from == rank_) std::memcpy(seats_.slot(rank_, chunk.number), sent, chunk.bytes);
+    return;
+  }
   const auto part = [&](int rank) {
     return of.sends_same_to_all ? 0 : static_cast<std::size_t>(rank) * of.part_bytes;
   };
@@ -113,8 +132,7 @@ void Chunks::send(const Chunk& chunk) const {
         std::memcpy(to + static_cast<std::size_t>(rank) * step_of(chunk.of, ranks_), sent + part(rank),
                     chunk.bytes);
   }
-  std::byte* const own_part =
-      static_cast<std::byte*>(of.received) + static_cast<std::size_t>(rank_) * of.part_bytes + chunk.offset;
+  std::byte* const own_part = part_from(rank_, of) + chunk.offset;
   if (own_part != sent + part(rank_)) std::memcpy(own_part, sent + part(rank_), chunk.bytes);
 }
 
@@ -134,11 +152,17 @@ void Chunks::sum_part(const Chunk& chunk) const {
 
 void Chunks::receive(const Chunk& chunk) const {
   const PartExchange& of = chunk.exchange();
+  if (of.only_from >= 0) {
+    if (of.only_from != rank_)
+      std::memcpy(static_cast<std::byte*>(of.received) + chunk.offset,
+                  seats_.slot(of.only_from, chunk.number), chunk.bytes);
+    return;
+  }
   for (int i = 1; i < ranks_; ++i) {
     const int rank = (rank_ + i) % ranks_;
     const std::byte* const from = seats_.slot(rank, chunk.number);
     std::memcpy(
-        static_cast<std::byte*>(of.received) + static_cast<std::size_t>(rank) * of.part_bytes + chunk.offset,
+        part_from(rank, of) + chunk.offset,
         of.sends_same_to_all ? from : from + static_cast<std::size_t>(rank_) * step_of(chunk.of, ranks_),
         chunk.bytes);
   }

@@ -171,6 +171,7 @@ class SharedCollectives::State {
       std::vector<PartExchange::Identity> identities;
       for (int each = 0; each < ranks_; ++each) identities.push_back(tag(each, chunk).identity);
       if (other.identity != mine.identity) return chunk.exchange().difference(identities);
+      if (other.type != mine.type) return "the ranks start different collectives: " + both;
       return "the ranks exchange parts of different sizes: " + both;
     }
     if (other.type != mine.type) return "the ranks sum tensors of different types: " + both;

@@ -33,7 +33,8 @@ struct Reduction {
   WhenDone done = {};
 };
 
-/// Every rank hands a part to each of the others.
+/// Every rank hands a part to each of the others: to each its own, to all the same one (an all-gather), or only one rank does (a
+/// broadcast).
 struct PartExchange {
   /// What a rank is about to do, in numbers that it compares with the others'.
   using Identity = std::array<std::int64_t, 4>;
@@ -43,6 +44,8 @@ struct PartExchange {
   void* received = nullptr;        // a part from each rank, in the order of ranks; this rank's own is copied
   std::size_t part_bytes = 0;      // 0: identities are compared, and that is all
   bool sends_same_to_all = false;  // `sent` is one part; if not, one for each rank
+  std::vector<void*> received_from = {};  // if not empty: where each rank's part goes, instead of `received`
+  int only_from = -1;  // a rank: `sent` is its one part, and `received` that part on the others
   /// The text of RanksDiffer for identities, in the order of ranks, that are not all equal.
   std::function<std::string(const std::vector<Identity>&)> difference = {};
   WhenDone done = {};

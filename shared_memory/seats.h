@@ -16,7 +16,7 @@ namespace hookline {
 struct Tag {
   enum class Kind : std::uint32_t { reduction, exchange };
   Kind kind;
-  std::uint32_t type;
+  std::uint32_t type;         // of a reduction's elements; of an exchange, whose parts move
   std::uint64_t size, chunk;  // elements of a reduction, bytes of an exchanged part; the chunk within
   PartExchange::Identity identity;
   bool operator==(const Tag&) const = default;

@@ -10,11 +10,13 @@
 #include "parallel/process_group.h"
 #include "parallel/shared_memory_group.h"
 #include "support/hosts.h"
+#include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
 namespace {
 
+using testing::failure_of;
 using testing::Hosts;
 using testing::ProcessOptions;
 using testing::run_ranks;
@@ -58,6 +60,50 @@ TEST(SharedMemoryGroup, SumsEveryTypeInTheOrderOfRanks) {
   }
 }
 
+const std::vector<at::ScalarType> kTypes = {at::kFloat, at::kDouble,      at::kHalf, at::kBFloat16,
+                                            at::kInt,   at::kLong,        at::kByte, at::kBool,
+                                            at::kShort, at::kComplexFloat};
+
+TEST(SharedMemoryGroup, GathersAndBroadcastsEveryType) {
+  for (const int ranks : {2, 3}) {
+    run_ranks(ranks, [ranks](const std::shared_ptr<World>& world) {
+      for (const at::ScalarType dtype : kTypes) {
+        for (const std::int64_t elements : {0, 1, 33, 200'003}) {
+          const std::vector<at::Tensor> all = world->all_gather(values_of(world->rank(), elements, dtype));
+          for (int rank = 0; rank < ranks; ++rank)
+            EXPECT_TRUE(all[static_cast<std::size_t>(rank)].equal(values_of(rank, elements, dtype)))
+                << dtype << ", " << elements << " elements of rank " << rank;
+          for (int root = 0; root < ranks; ++root) {
+            std::vector<at::Tensor> tensors{values_of(world->rank(), elements, dtype)};
+            c10d::BroadcastOptions options;
+            options.rootRank = root;
+            world->wait(world->group()->broadcast(tensors, options), "a broadcast");
+            EXPECT_TRUE(tensors[0].equal(values_of(root, elements, dtype))) << dtype << ", from " << root;
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedMemoryGroup, NamesWhatRanksStartInsteadOfTheSame) {
+  run_ranks(3, [](const std::shared_ptr<World>& world) {
+    const bool differs = world->rank() == 1;
+    std::vector<at::Tensor> own{torch::zeros({differs ? 5 : 7})};
+    c10d::BroadcastOptions options;
+    options.rootRank = 2;
+    EXPECT_EQ(failure_of<RunFailed>([&] {
+                if (differs) {
+                  world->all_gather(own[0]);
+                } else {
+                  world->wait(world->group()->broadcast(own, options), "a broadcast");
+                }
+              }),
+              "the ranks start different collectives: rank 0 a broadcast from rank 2 of 7 elements (Float), "
+              "rank 1 an all-gather of 5 elements (Float)");
+  });
+}
+
 // Gloo's sums of three ranks and more depend on where in its buffer an element lies.
 TEST(SharedMemoryGroup, GivesTheSameBitsWhereverAnElementLies) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
@@ -79,8 +125,13 @@ TEST(SharedMemoryGroup, LeavesToGlooWhatItDoesNotSum) {
     const at::Tensor strided = torch::ones({4, 4}).t();  // dense, and not contiguous
     all_reduce(*world, strided);
     EXPECT_TRUE(strided.equal(torch::full({4, 4}, 2.0f)));
-    const auto parts = world->all_gather(torch::full({3}, rank));
-    EXPECT_TRUE(parts[1].equal(torch::full({3}, 1)));
+    std::vector<at::Tensor> own{torch::full({3}, rank, at::kInt)};
+    std::vector<std::vector<at::Tensor>> all;
+    if (rank == 0) all = {{torch::zeros({3}, at::kInt), torch::zeros({3}, at::kInt)}};
+    world->wait(world->group()->gather(all, own), "a gather");
+    if (rank == 0) {
+      EXPECT_TRUE(all[0][1].equal(torch::full({3}, 1, at::kInt)));
+    }
     const at::Tensor none = torch::empty({0});
     all_reduce(*world, none);
     EXPECT_EQ(none.numel(), 0);

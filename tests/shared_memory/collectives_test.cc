@@ -18,118 +18,27 @@
 
 #include "hooks/error.h"
 #include "support/process.h"
+#include "tests/shared_memory/ranks.h"
 
 namespace hookline {
 namespace {
 
 using ::testing::Each;
+using testing::error_of;
 using testing::eventually;
+using testing::expected_sum;
 using ::testing::HasSubstr;
+using testing::kChunk;
+using testing::kDirect;
+using testing::keep;
+using testing::kTimeout;
 using ::testing::Not;
-
-constexpr std::chrono::minutes kTimeout{2};
-constexpr std::size_t kChunk = SharedCollectives::kChunkBytes / sizeof(float);
-constexpr std::size_t kDirect = SharedCollectives::kDirectBytes / sizeof(float);
-
-void sum_floats(const void* const* parts, int count, void* out, std::size_t elements) {
-  for (std::size_t i = 0; i < elements; ++i) {
-    float sum = static_cast<const float*>(parts[0])[i];
-    for (int rank = 1; rank < count; ++rank) sum += static_cast<const float*>(parts[rank])[i];
-    static_cast<float*>(out)[i] = sum;
-  }
-}
-
-/// Of numbers that round, so that their order shows.
-std::vector<float> values_of(int rank, std::size_t elements, unsigned seed) {
-  std::minstd_rand random(seed * 64 + static_cast<unsigned>(rank) + 1);
-  std::vector<float> values(elements);
-  for (float& value : values) value = static_cast<float>(random()) * 1e-3f;
-  return values;
-}
-
-std::vector<float> expected_sum(int ranks, std::size_t elements, unsigned seed) {
-  std::vector<std::vector<float>> all;
-  std::vector<const void*> parts;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(values_of(rank, elements, seed));
-  for (const auto& each : all) parts.push_back(each.data());
-  std::vector<float> sum(elements);
-  sum_floats(parts.data(), ranks, sum.data(), elements);
-  return sum;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-
-Reduction reduction_of(std::vector<float>& values, std::function<void(std::exception_ptr)> done) {
-  Reduction reduction;
-  reduction.data = values.data();
-  reduction.elements = values.size();
-  reduction.element_bytes = sizeof(float);
-  reduction.sum = sum_floats;
-  reduction.done = std::move(done);
-  return reduction;
-}
-
-WhenDone keep(const std::shared_ptr<std::promise<void>>& promise) {
-  return [promise](const std::exception_ptr& error) {
-    if (error) {
-      promise->set_exception(error);
-    } else {
-      promise->set_value();
-    }
-  };
-}
-
-std::future<void> start(SharedCollectives& group, std::vector<float>& values) {
-  auto done = std::make_shared<std::promise<void>>();
-  group.start(reduction_of(values, keep(done)));
-  return done->get_future();
-}
-
-std::future<void> start(SharedCollectives& group, PartExchange exchange) {
-  auto done = std::make_shared<std::promise<void>>();
-  exchange.done = keep(done);
-  exchange.difference = [](const std::vector<PartExchange::Identity>& all) {
-    std::string text = "ranks differ:";
-    for (const auto& identity : all) text += " " + std::to_string(identity[0]);
-    return text;
-  };
-  group.start(std::move(exchange));
-  return done->get_future();
-}
-
-std::string error_of(std::future<void>& sum) {
-  try {
-    sum.get();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-std::shared_ptr<SharedSegment> segment_for(int ranks) {
-  auto segment = std::make_shared<SharedSegment>(SharedCollectives::bytes_for(ranks));
-  SharedCollectives::prepare(*segment, ranks);
-  return segment;
-}
-
-/// Runs `body` for each rank, on a thread of its own. All map the segment at one place, so that the thread sanitizer sees
-/// what they share.
-void run_ranks(int ranks, const std::function<void(SharedCollectives&, int)>& body) {
-  const auto segment = segment_for(ranks);
-  std::vector<std::unique_ptr<SharedCollectives>> groups;
-  for (int rank = 0; rank < ranks; ++rank)
-    groups.push_back(std::make_unique<SharedCollectives>(segment, rank, ranks, kTimeout));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      body(*groups[static_cast<std::size_t>(rank)], rank);
-      groups[static_cast<std::size_t>(rank)].reset();  // while others may still be at it
-    });
-  for (std::thread& thread : threads) thread.join();
-}
+using testing::reduction_of;
+using testing::run_ranks;
+using testing::same_bits;
+using testing::segment_for;
+using testing::start;
+using testing::values_of;
 
 TEST(SharedCollectives, AddsInTheOrderOfRanksWhateverTheSize) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
@@ -203,6 +112,57 @@ TEST(SharedCollectives, HandEveryRankItsPartOrTheSamePart) {
       }
     });
   }
+}
+
+TEST(SharedCollectives, PutPartsWhereTheyAreWanted) {
+  for (const std::size_t elements : {std::size_t{0}, std::size_t{5}, 2 * kChunk + 3}) {
+    run_ranks(3, [&](SharedCollectives& group, int rank) {
+      const std::vector<float> sent = values_of(rank, elements, 3);
+      std::vector<std::vector<float>> received(3, std::vector<float>(elements));
+      PartExchange exchange;
+      exchange.sent = sent.data();
+      exchange.part_bytes = elements * sizeof(float);
+      exchange.sends_same_to_all = true;
+      for (auto& each : received) exchange.received_from.push_back(each.data());
+      start(group, std::move(exchange)).get();
+      for (int from = 0; from < 3; ++from)
+        EXPECT_TRUE(same_bits(received[static_cast<std::size_t>(from)], values_of(from, elements, 3)))
+            << elements << " elements from rank " << from;
+    });
+  }
+}
+
+TEST(SharedCollectives, HandOnWhatOneRankHas) {
+  for (const int ranks : {2, 3, 8}) {
+    run_ranks(ranks, [&](SharedCollectives& group, int rank) {
+      for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, kChunk + 3, 10 * kChunk}) {
+        for (int root = 0; root < ranks; ++root) {
+          std::vector<float> values = values_of(rank, elements, 3);
+          PartExchange exchange;
+          exchange.only_from = root;
+          exchange.sent = values.data();
+          exchange.received = values.data();
+          exchange.part_bytes = elements * sizeof(float);
+          start(group, std::move(exchange)).get();
+          EXPECT_TRUE(same_bits(values, values_of(root, elements, 3)))
+              << elements << " elements, rank " << rank << " of " << ranks;
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedCollectives, RefuseToHandOnWhatDifferentRanksHave) {
+  run_ranks(2, [&](SharedCollectives& group, int rank) {
+    std::vector<float> values(10);
+    PartExchange exchange;
+    exchange.only_from = rank;
+    exchange.sent = values.data();
+    exchange.received = values.data();
+    exchange.part_bytes = 40;
+    auto work = start(group, std::move(exchange));
+    EXPECT_EQ(error_of(work), "the ranks start different collectives: rank 0 and rank 1");
+  });
 }
 
 TEST(SharedCollectives, CompareWhatRanksAreAboutToDo) {

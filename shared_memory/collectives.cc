@@ -239,7 +239,7 @@ class SharedCollectives::State {
     if (!has_work && now_awaited == awaited) {
       const auto slept_from = Clock::now();
       own().bell.sleep(ticket, active_.empty() ? std::chrono::nanoseconds(kIdle) : kLookInterval);
-      if (Clock::now() - slept_from >= kLookInterval) look_after(awaited);
+      if (Clock::now() - slept_from >= kLookInterval) look_after();
     }
     own().bell.expect_nobody();
   }
@@ -265,22 +265,30 @@ class SharedCollectives::State {
     return taken_ > copied_ - kSlots && ready(&Seat::taken, copied_ - kSlots);
   }
 
-  /// Throws if a rank that is waited for will not come.
-  void look_after(std::uint64_t awaited) {
-    if (!active_.empty() && Clock::now() >= active_.front().deadline)
+  /// Throws if a rank that this one needs will not come. Called while there is something to wait for, or nothing to do.
+  void look_after() {
+    if (active_.empty()) return;
+    if (Clock::now() >= active_.front().deadline)
       throw PeerError("a collective of this machine's ranks took longer than " +
                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
                       " s");
+    std::vector<int> dead, left;
     for (int rank = 0; rank < ranks_; ++rank) {
-      if ((awaited & bit(rank)) == 0) continue;
-      std::uint64_t now_awaited = kOwnBit;
-      const Presence presence = seats_.presence(rank);
-      if (presence == Presence::here || presence == Presence::absent || can_move(now_awaited) ||
-          (now_awaited & bit(rank)) == 0)
-        continue;
-      throw PeerError("rank " + std::to_string(rank) +
-                      (presence == Presence::dead ? "'s process has ended" : " has ended the process group"));
+      const Presence presence = rank == rank_ ? Presence::here : seats_.presence(rank);
+      if (presence == Presence::dead) dead.push_back(rank);
+      if (presence == Presence::left) left.push_back(rank);
     }
+    // Asked after presence: what a rank that is gone has published is all there will be.
+    std::uint64_t awaited = kOwnBit;
+    if (can_move(awaited)) return;
+    // Whoever this rank waits for may itself wait for a dead one, or have failed because of it: the dead one is the reason.
+    const std::uint64_t end = active_.front().first + active_.front().chunks;
+    for (const int rank : dead)
+      if (seats_[rank].taken.load() < end)
+        throw PeerError("rank " + std::to_string(rank) + "'s process has ended");
+    for (const int rank : left)
+      if ((awaited & bit(rank)) != 0)
+        throw PeerError("rank " + std::to_string(rank) + " has ended the process group");
   }
 
   const std::shared_ptr<SharedSegment> segment_;

@@ -358,6 +358,24 @@ TEST(SharedCollectives, NamesARankThatWasKilled) {
   }
 }
 
+// A rank that waits for another one, which has failed because a third was killed, hears of the third.
+TEST(SharedCollectives, NamesARankThatWasKilledWhereItWaitsForAnother) {
+  const auto segment = segment_for(3);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    SharedCollectives group(segment, 2, 3, kTimeout);
+    pause();
+    _exit(0);
+  }
+  SharedCollectives first(segment, 0, 3, kTimeout), second(segment, 1, 3, kTimeout);
+  std::vector<float> values(3 * kChunk, 1), others(3 * kChunk, 1);
+  auto of_first = start(first, values);  // waits for rank 1, which starts nothing, before it looks for rank 2
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(error_of(of_first), "rank 2's process has ended");
+}
+
 TEST(SharedCollectives, LeavesNoMemoryBehind) {
   const auto maps = [] {
     std::ifstream in("/proc/self/maps");

@@ -56,9 +56,9 @@ std::optional<Chunk> Chunks::find(const std::deque<Active>& active, std::uint64_
     const std::uint64_t within = number - each.first;
     const std::size_t step = step_of(each, ranks), offset = within * step;
     const std::size_t bytes = std::min(step, bytes_of(each) - offset);
-    const bool is_reduction = std::holds_alternative<Reduction>(each.work);
+    const bool is_small = bytes * static_cast<std::size_t>(ranks) <= SharedCollectives::kDirectBytes;
     return Chunk{each,   number, within,
-                 offset, bytes,  !is_reduction || bytes <= SharedCollectives::kDirectBytes};
+                 offset, bytes,  !std::holds_alternative<Reduction>(each.work) || is_small};
   }
   return std::nullopt;
 }

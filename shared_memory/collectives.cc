@@ -218,7 +218,8 @@ class SharedCollectives::State {
     }
   }
 
-  bool move(std::uint64_t& awaited) { return sum(awaited) || take(awaited) || copy(awaited); }
+  /// Copying before taking: the others then sum while this rank would wait for them, and sleep less often.
+  bool move(std::uint64_t& awaited) { return sum(awaited) || copy(awaited) || take(awaited); }
 
   static WhenDone done_of(Active& active) {
     return std::visit([](auto& work) { return std::move(work.done); }, active.work);

@@ -56,7 +56,7 @@ struct PartExchange {
 /// Every element of a reduction is summed in the order of ranks, whatever its place in the array: all ranks end with the same bits,
 /// those of a plain loop over the ranks' arrays. The array is cut into chunks of kChunkBytes. Of a chunk each rank copies what
 /// others sum into its slots of the segment, sums its own part of the chunk out of theirs, and copies the other sums back; a chunk
-/// of kDirectBytes or less is copied and summed whole by each rank, which saves a meeting. An exchange is copied into slots and
+/// of which all ranks together have kDirectBytes or less is copied and summed whole by each rank, which saves a meeting. An exchange is copied into slots and
 /// out of them. Chunks of several collectives are under way at a time, as far as there are slots; so memory is kSlots × kChunkBytes a
 /// rank, however large the arrays.
 ///
@@ -67,7 +67,7 @@ struct PartExchange {
 class SharedCollectives {
  public:
   static constexpr int kMostRanks = 63;
-  static constexpr std::size_t kChunkBytes = 256 * 1024, kSlots = 8, kDirectBytes = 16 * 1024;
+  static constexpr std::size_t kChunkBytes = 256 * 1024, kSlots = 8, kDirectBytes = 256 * 1024;
   static constexpr std::chrono::milliseconds kLookInterval{100};
 
   /// What the segment must have.

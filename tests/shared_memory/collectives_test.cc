@@ -44,9 +44,10 @@ TEST(SharedCollectives, AddsInTheOrderOfRanksWhateverTheSize) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     run_ranks(ranks, [&](SharedCollectives& group, int rank) {
       unsigned seed = 0;
+      const std::size_t direct = kDirect / static_cast<std::size_t>(ranks);
       for (const std::size_t elements :
-           {std::size_t{0}, std::size_t{1}, std::size_t{7}, kDirect, kDirect + 1, kDirect + 5, kChunk - 1,
-            kChunk, kChunk + 1, kChunk + kDirect, 3 * kChunk + 11, 20 * kChunk}) {
+           {std::size_t{0}, std::size_t{1}, std::size_t{7}, direct, direct + 1, direct + 5, kChunk - 1,
+            kChunk, kChunk + 1, kChunk + direct, 3 * kChunk + 11, 20 * kChunk}) {
         std::vector<float> values = values_of(rank, elements, ++seed);
         start(group, values).get();
         EXPECT_TRUE(same_bits(values, expected_sum(ranks, elements, seed)))
@@ -61,7 +62,7 @@ TEST(SharedCollectives, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
   for (const int ranks : {2, 4, 8}) {
     std::vector<std::size_t> sizes;
     std::minstd_rand shared(static_cast<unsigned>(ranks));
-    for (unsigned i = 0; i < kSums; ++i) sizes.push_back(shared() % (i % 10 == 0 ? 4 * kChunk : 2 * kDirect));
+    for (unsigned i = 0; i < kSums; ++i) sizes.push_back(shared() % (i % 10 == 0 ? 4 * kChunk : kDirect / 8));
     run_ranks(ranks, [&](SharedCollectives& group, int rank) {
       std::minstd_rand own(static_cast<unsigned>(rank + 1));
       std::vector<std::vector<float>> values;

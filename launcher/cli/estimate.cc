@@ -9,6 +9,7 @@
 
 #include "config/node_count.h"
 #include "config/resolve.h"
+#include "config/visible_gpus.h"
 #include "hooks/error.h"
 #include "hooks/wire_estimate.h"
 #include "launcher/cli/catalog_of.h"
@@ -19,6 +20,7 @@
 #include "launcher/cli/plan.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
+#include "shared_memory/collectives.h"
 
 namespace hookline {
 namespace {
@@ -53,7 +55,7 @@ double optimizer_buffers(const std::string& name) {
 
 /// Bytes of one rank.
 struct Memory {
-  double parameters = 0, gradients = 0, buckets = 0, optimizer = 0, hook = 0;
+  double parameters = 0, gradients = 0, buckets = 0, optimizer = 0, hook = 0, shared = 0;
 
   std::vector<std::pair<const char*, double>> rows() const {
     return {{"parameters", parameters},
@@ -61,7 +63,8 @@ struct Memory {
             {"buckets", buckets},
             {"optimizer", optimizer},
             {"hook", hook},
-            {"all", parameters + gradients + buckets + optimizer + hook}};
+            {"shared", shared},
+            {"all", parameters + gradients + buckets + optimizer + hook + shared}};
   }
 };
 
@@ -83,8 +86,13 @@ double largest_of(const std::vector<Shape>& shapes) {
 /// As full_shard keeps them, in units of at most `unit` parameters: each rank its part of everything; and of a unit, while
 /// it is used, the whole, its gradient as it came and as it is sent and received, and the next unit.
 /// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.
-Memory sharded(const Memory& ddp, double unit, double ranks) {
-  return {ddp.parameters / ranks, ddp.gradients / ranks, 5 * kFloatBytes * unit, ddp.optimizer / ranks, 0};
+Memory sharded(const Memory& ddp, double unit, double ranks, double shared) {
+  return {ddp.parameters / ranks,
+          ddp.gradients / ranks,
+          5 * kFloatBytes * unit,
+          ddp.optimizer / ranks,
+          0,
+          shared};
 }
 
 Json json_of(const Memory& memory) {
@@ -167,6 +175,7 @@ struct Question {
   double unit = 0;  // parameters of the largest one
   std::string unit_from, link, optimizer;
   double bits = 0, buffers = 0;  // of the link a second; of the optimizer for each parameter
+  std::int64_t sharing = 0;      // ranks of one host that share memory; 0: none do
 
   /// A ring of all-reduce.
   double seconds(double bytes) const {
@@ -174,9 +183,35 @@ struct Question {
   }
 };
 
+/// As parallel/placement decides for the ranks of a host.
+std::int64_t sharing_ranks(const LaunchConfig& config, std::int64_t ranks) {
+  const bool is_on_cpu = config.device == "cpu" || (config.device == "auto" && visible_gpus() == 0);
+  if (config.backend != "shm" && (config.backend != "auto" || !is_on_cpu)) return 0;
+  const std::int64_t of_a_host = NodeCount::parse(config.nnodes)->most == 1 ? ranks : ranks_of(config);
+  return of_a_host < 2 || of_a_host > SharedCollectives::kMostRanks ? 0 : of_a_host;
+}
+
+/// A rank's part of the segments: one for each process group, which are the World's, that of checkpoints, and `others`.
+double shared_memory(const Question& question, const RunConfig& config, int others) {
+  if (question.sharing == 0) return 0;
+  const int groups = 1 + (config.training.checkpoint_every_steps ? 1 : 0) + others;
+  return groups * static_cast<double>(SharedCollectives::bytes_for(static_cast<int>(question.sharing))) /
+         static_cast<double>(question.sharing);
+}
+
+/// Each stage has a process group.
+int stages_of(const std::string& hook) { return hook == "power_sgd" || hook == "batched_power_sgd" ? 2 : 1; }
+
+constexpr int kGroupsOfSharding = 2;  // gathers and scatters
+
 Memory memory_of(const Question& question, const RunConfig& config, const Catalog& catalog) {
   const double all = kFloatBytes * question.count;
-  Memory memory = {all, all, config.ddp.gradient_as_bucket_view ? 0 : all, question.buffers * all, 0};
+  Memory memory = {all,
+                   all,
+                   config.ddp.gradient_as_bucket_view ? 0 : all,
+                   question.buffers * all,
+                   0,
+                   shared_memory(question, config, stages_of(config.ddp.comm_hook))};
   if (const HookRow* const hook = catalog.find_hook(config.ddp.comm_hook)) {
     memory.hook =
         hook_memory(*hook, config.ddp.comm_state_option, *catalog.find_wrapper(config.ddp.comm_wrapper),
@@ -220,6 +255,11 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
   }
   text += "sharded: the largest unit has " + std::to_string(static_cast<std::int64_t>(question.unit)) +
           " parameters (" + question.unit_from + ")\n";
+  if (question.sharing > 0) {
+    text += "shared: a rank's part of the memory through which the " + std::to_string(question.sharing) +
+            " ranks of a host communicate; all of it is " +
+            bytes_text(memory.shared * static_cast<double>(question.sharing)) + " with ddp\n";
+  }
   text += "in a step, " + std::to_string(question.ranks) + " ranks over " + question.link + ":\n  " +
           padded("hook or sharding", 27) + padded("bytes", 14) + "ms on the wire\n";
   for (const Wire& wire : hooks) text += row_of(wire, question);
@@ -288,8 +328,10 @@ int estimate(const Arguments& arguments) {
   const RunConfig& config = resolution.config;
 
   question.ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);
+  question.sharing = sharing_ranks(config.launch, question.ranks);
   const Memory memory = memory_of(question, config, catalog);
-  const Memory split = sharded(memory, question.unit, static_cast<double>(question.ranks));
+  const Memory split = sharded(memory, question.unit, static_cast<double>(question.ranks),
+                               shared_memory(question, config, kGroupsOfSharding));
   const std::vector<Wire> hooks = wires_of_hooks(config, catalog, question.shapes);
   const std::vector<Wire> sharding = wires_of_sharding(config, question.count);
   if (!json) {

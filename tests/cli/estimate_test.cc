@@ -28,9 +28,9 @@ nlohmann::json estimated(const Sandbox& sandbox, std::vector<std::string> argume
 
 TEST(Estimate, CountsMemoryAndBytes) {
   const Sandbox sandbox;
-  const auto json =
-      estimated(sandbox, {"--shape", "1024x512", "--shape", "1024", "--optimizer", "adamw", "--ranks", "4",
-                          "--link", "100mbit", "--set", "ddp.comm_hook=power_sgd"});
+  const auto json = estimated(
+      sandbox, {"--shape", "1024x512", "--shape", "1024", "--optimizer", "adamw", "--ranks", "4", "--link",
+                "100mbit", "--set", "ddp.comm_hook=power_sgd", "--set", "launch.backend=gloo"});
   const double count = 1024 * 512 + 1024;
   EXPECT_EQ(json.at("parameters"), count);
   const auto& memory = json.at("memory_bytes");
@@ -56,10 +56,35 @@ TEST(Estimate, CountsMemoryAndBytes) {
   const std::vector<std::string> in_units = {"--shape", "1024x512", "--shape", "512x512", "--unit", "786432"};
   EXPECT_EQ(estimated(sandbox, in_units).at("sharded_memory_bytes").at("buckets"), 5 * 4.0 * 786432);
   EXPECT_EQ(estimated(sandbox, {"--parameters", "1000", "--set", "ddp.gradient_as_bucket_view=true",
-                                "--optimizer", "sgd"})
+                                "--optimizer", "sgd", "--set", "launch.backend=gloo"})
                 .at("memory_bytes")
                 .at("all"),
             8000);
+}
+
+TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
+  const Sandbox sandbox;
+  const auto shared_of = [&](const std::vector<std::string>& values, const std::string& kind = "memory_bytes",
+                             const std::string& ranks = "4") {
+    std::vector<std::string> arguments = {"--parameters", "1000", "--ranks", ranks};
+    for (const std::string& value : values) arguments.insert(arguments.end(), {"--set", value});
+    const auto json = estimated(sandbox, arguments);
+    const double others = json.at(kind).at("all").get<double>();
+    const double shared = json.at(kind).at("shared").get<double>();
+    EXPECT_GE(others, shared);
+    return shared;
+  };
+  const double one = 2 * 1024 * 1024, beside = 4096;  // of each segment and rank
+  EXPECT_NEAR(shared_of({}), 2 * one, 2 * beside) << "the World's, and that of the gradients";
+  EXPECT_GE(shared_of({}), 2 * one);
+  EXPECT_NEAR(shared_of({"ddp.comm_hook=power_sgd"}), 3 * one, 3 * beside) << "P and Q";
+  EXPECT_NEAR(shared_of({"training.checkpoint_every_steps=10"}), 3 * one, 3 * beside);
+  EXPECT_NEAR(shared_of({}, "sharded_memory_bytes"), 3 * one, 3 * beside) << "gathers and scatters";
+  EXPECT_EQ(shared_of({"launch.backend=gloo"}), 0);
+  EXPECT_EQ(shared_of({"launch.device=cuda"}), 0);
+  EXPECT_EQ(shared_of({}, "memory_bytes", "64"), 0) << "more than share memory";
+  EXPECT_EQ(shared_of({"launch.nnodes=4", "launch.processes_per_node=1"}), 0) << "each on a host of its own";
+  EXPECT_NEAR(shared_of({"launch.nnodes=2", "launch.processes_per_node=2"}), 2 * one, 2 * beside);
 }
 
 TEST(Estimate, SaysWhatShardingSends) {
@@ -167,14 +192,19 @@ TEST(Estimate, PrintsATable) {
   const ProcessResult result =
       Sandbox().run({"estimate", "--parameters", "10000000", "--set", "ddp.comm_hook=fp16"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out,
-              HasSubstr("10000000 parameters in float32, fp16, adam; without activations a rank takes\n"
-                        "              ddp           sharded over 2\n"
-                        "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
-                        "  buckets     40 MB         20.97 MB\n  optimizer   80 MB         40 MB\n"
-                        "  hook        0 B           0 B\n  all         200 MB        101 MB\n"
-                        "sharded: the largest unit has 1048576 parameters (that of the largest parameter; "
-                        "--unit N says how many an FsdpUnit has)\nin a step, 2 ranks over 1gbit:\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr(
+          "10000000 parameters in float32, fp16, adam; without activations a rank takes\n"
+          "              ddp           sharded over 2\n"
+          "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
+          "  buckets     40 MB         20.97 MB\n  optimizer   80 MB         40 MB\n"
+          "  hook        0 B           0 B\n  shared      4.198 MB      6.298 MB\n"
+          "  all         204.2 MB      107.3 MB\n"
+          "sharded: the largest unit has 1048576 parameters (that of the largest parameter; "
+          "--unit N says how many an FsdpUnit has)\n"
+          "shared: a rank's part of the memory through which the 2 ranks of a host communicate; all of it is "
+          "8.397 MB with ddp\nin a step, 2 ranks over 1gbit:\n"));
   EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
   EXPECT_THAT(result.out, HasSubstr("  shard_grad_op              40 MB         320\n"
                                     "  full_shard                 60 MB         480\n"));

@@ -3,14 +3,24 @@
 #include <ATen/Parallel.h>
 #include <c10/core/AutogradState.h>
 
+#include <cstdlib>
 #include <exception>
+#include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
 namespace hookline::testing {
 
-void run_ranks(int ranks, const RankBody& body, const Placement& placement) {
+Placement placed(Placement wanted) {
+  const char* const backend = std::getenv("HOOKLINE_LAUNCH__BACKEND");
+  if (wanted.shared_memory == SharedMemory::where_possible && backend && std::string_view(backend) == "gloo")
+    wanted.shared_memory = SharedMemory::never;
+  return wanted;
+}
+
+void run_ranks(int ranks, const RankBody& body, const Placement& wanted) {
+  const Placement placement = placed(wanted);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;

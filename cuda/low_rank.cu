@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace hookline::cuda {
 namespace {
@@ -108,24 +109,31 @@ __global__ void reconstruct_kernel(const T* p, const T* q, T* matrix, T* rest, s
   }
 }
 
-/// Calls `run` with a null pointer of the type's own.
+/// Not by <<<…>>>, which no C++ compiler reads: tests compile this file for the CPU too.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, unsigned threads, cudaStream_t stream,
+                   Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+/// What `run` returns for a null pointer of the type's own.
 template <typename Run>
 cudaError_t with_type(Real type, Run run) {
   switch (type) {
     case Real::float64:
-      run(static_cast<double*>(nullptr));
-      break;
+      return run(static_cast<double*>(nullptr));
     case Real::float32:
-      run(static_cast<float*>(nullptr));
-      break;
+      return run(static_cast<float*>(nullptr));
     case Real::float16:
-      run(static_cast<__half*>(nullptr));
-      break;
+      return run(static_cast<__half*>(nullptr));
     case Real::bfloat16:
-      run(static_cast<__nv_bfloat16*>(nullptr));
-      break;
+      return run(static_cast<__nv_bfloat16*>(nullptr));
   }
-  return cudaGetLastError();
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -133,22 +141,23 @@ cudaError_t with_type(Real type, Run run) {
 cudaError_t orthogonalize(Real type, void* factor, double* basis, std::int64_t rank, std::int64_t n, double epsilon,
                           int passes, double precision, bool redraw, std::uint64_t seed, cudaStream_t stream) {
   return with_type(type, [&](auto* null) {
-    orthogonalize_kernel<<<1, kThreads, 0, stream>>>(static_cast<decltype(null)>(factor), basis, rank, n, epsilon,
-                                                     passes, precision, redraw, seed);
+    using Pointer = decltype(null);
+    return launch(orthogonalize_kernel<std::remove_pointer_t<Pointer>>, dim3(1), kThreads, stream,
+                  static_cast<Pointer>(factor), basis, rank, n, epsilon, passes, precision, redraw, seed);
   });
 }
 
 cudaError_t reconstruct(Real type, const void* p, const void* q, void* matrix, void* rest, std::int64_t rank,
                         std::int64_t n, std::int64_t m, cudaStream_t stream) {
+  if (n == 0 || m == 0) return cudaSuccess;  // a grid may not be empty
   constexpr unsigned kColumns = 256;
   constexpr std::int64_t kMostRows = 65535;  // of a grid
   const dim3 grid(static_cast<unsigned>((m + kColumns - 1) / kColumns), static_cast<unsigned>(std::min(n, kMostRows)));
   return with_type(type, [&](auto* null) {
     using Pointer = decltype(null);
     using Read = const std::remove_pointer_t<Pointer>*;
-    reconstruct_kernel<<<grid, kColumns, 0, stream>>>(static_cast<Read>(p), static_cast<Read>(q),
-                                                      static_cast<Pointer>(matrix), static_cast<Pointer>(rest), rank,
-                                                      n, m);
+    return launch(reconstruct_kernel<std::remove_pointer_t<Pointer>>, grid, kColumns, stream, static_cast<Read>(p),
+                  static_cast<Read>(q), static_cast<Pointer>(matrix), static_cast<Pointer>(rest), rank, n, m);
   });
 }
 

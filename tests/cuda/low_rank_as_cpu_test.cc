@@ -88,8 +88,8 @@ class LowRankKernels : public ::testing::TestWithParam<Execution> {
 };
 
 INSTANTIATE_TEST_SUITE_P(By, LowRankKernels, ::testing::Values(Execution::fibers, Execution::gpu),
-                         [](const auto& info) {
-                           return std::string(info.param == Execution::fibers ? "fibers" : "gpu");
+                         [](const auto& execution) {
+                           return std::string(execution.param == Execution::fibers ? "fibers" : "gpu");
                          });
 
 TEST_P(LowRankKernels, OrthogonalizeAsTheCpuDoes) {

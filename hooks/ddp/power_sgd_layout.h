@@ -6,19 +6,9 @@
 
 #include "hooks/comm_hook.h"
 #include "hooks/ddp/power_sgd_options.h"
+#include "hooks/numerics/bucket_parts.h"
 
 namespace hookline {
-
-/// A part of the bucket that is compressed: the matrix M [n, m] that lies at `offset`, with factors of `rank`
-/// vectors at `p_offset` and `q_offset` of the bucket's buffers for P and Q. All in elements.
-struct CompressedMatrix {
-  std::int64_t offset, n, m, rank, p_offset, q_offset;
-};
-
-/// A part of the bucket that is sent as it is.
-struct PlainSegment {
-  std::int64_t offset, numel, p_offset;  // it travels behind the P factors, in the same collective
-};
 
 /// Matrices of one shape whose Q is drawn in one piece.
 struct DrawGroup {
@@ -28,8 +18,8 @@ struct DrawGroup {
 struct PowerSgdLayout {
   std::int64_t numel = 0;         // of the bucket
   std::int64_t padded_numel = 0;  // of the bucket with zeros behind it, where a matrix needs them
-  std::vector<CompressedMatrix> matrices;
-  std::vector<PlainSegment> plain;
+  Matrices matrices;
+  PlainSegments plain;
   std::vector<DrawGroup> draws;
   std::int64_t p_numel = 0;  // all P factors and the plain segments
   std::int64_t q_numel = 0;

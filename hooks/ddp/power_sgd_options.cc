@@ -46,7 +46,8 @@ at::Tensor NormalStream::draw(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 void orthogonalize_start(const at::Tensor& q, double epsilon, std::uint64_t redraw_seed) {
-  if (q.is_cuda()) return cuda_kernels().orthogonalize(q, epsilon, redraw_seed);
+  if (q.is_cuda())
+    return cuda_kernels().orthogonalize(q.view({-1}), {{0, q.size(0), q.size(1)}}, epsilon, {redraw_seed});
   const std::vector<std::int64_t> dependent = orthogonalize(q, epsilon);
   if (dependent.empty()) return;
   NormalStream redraw(redraw_seed);

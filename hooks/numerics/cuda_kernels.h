@@ -4,20 +4,31 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
+#include <vector>
+
+#include "hooks/numerics/bucket_parts.h"
 
 namespace hookline {
 
 /// What the module brings. All of it is put on the current stream, without waiting, and gives the same bits on every GPU
 /// of one model.
+///
+/// Each call is for all matrices of a bucket. Tensors are flat, contiguous, of one floating dtype and on one device. `bucket`
+/// may end before the last matrix does, which then counts as zero there: no element is read or written that it lacks.
 struct CudaKernels {
-  /// orthogonalize of low_rank.h. With a seed, a vector that depends on earlier ones is drawn anew instead of becoming
-  /// zero.
-  void (*orthogonalize)(const at::Tensor& factor, double epsilon, std::optional<std::uint64_t> redraw_seed);
+  /// orthogonalize of low_rank.h, for each factor in `buffer`. With `redraw_seeds`, one for each factor, a vector that
+  /// depends on earlier ones is drawn anew instead of becoming zero; without, they are empty.
+  void (*orthogonalize)(const at::Tensor& buffer, const Factors& factors, double epsilon,
+                        const std::vector<std::uint64_t>& redraw_seeds);
 
-  /// reconstruct_and_subtract of low_rank.h; `rest` may be undefined.
-  void (*reconstruct)(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix,
-                      const at::Tensor& rest);
+  /// sum = (sum − P·Qᵀ) + bucket, each difference and sum rounded to the dtype, as is the product. `p` and `q` may be
+  /// undefined (nothing is subtracted), and so may `bucket` (nothing is added).
+  void (*accumulate)(const Matrices& matrices, const at::Tensor& sum, const at::Tensor& p,
+                     const at::Tensor& q, const at::Tensor& bucket);
+
+  /// bucket = P·Qᵀ.
+  void (*reconstruct)(const Matrices& matrices, const at::Tensor& p, const at::Tensor& q,
+                      const at::Tensor& bucket);
 };
 
 /// Called once, when the module has been loaded.

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -105,7 +104,12 @@ void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tensor& mat
 
 void reconstruct_and_subtract(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix,
                               const at::Tensor& rest, Kernels kernels) {
-  if (matrix.is_cuda()) return cuda_kernels().reconstruct(p, q, matrix, rest);
+  if (matrix.is_cuda()) {
+    cuda_kernels().reconstruct({{0, matrix.size(0), matrix.size(1), q.size(0), 0, 0}}, p.view({-1}),
+                               q.view({-1}), matrix.view({-1}));
+    if (rest.defined()) at::Tensor(rest).sub_(matrix);
+    return;
+  }
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, matrix.scalar_type(), "power_sgd reconstruct", [&] {
         const auto run =
@@ -127,7 +131,7 @@ bool is_finite(const at::Tensor& tensor) {
 std::vector<std::int64_t> orthogonalize(const at::Tensor& factor, double epsilon) {
   std::vector<std::int64_t> dependent;
   if (factor.is_cuda()) {
-    cuda_kernels().orthogonalize(factor, epsilon, std::nullopt);
+    cuda_kernels().orthogonalize(factor.view({-1}), {{0, factor.size(0), factor.size(1)}}, epsilon, {});
     return dependent;
   }
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, factor.scalar_type(), "power_sgd orthogonalize",

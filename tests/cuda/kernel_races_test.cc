@@ -42,20 +42,19 @@ TEST(KernelRaces, AreFoundBetweenBlocks) {
 TEST(KernelRaces, AreNotInTheKernelsOfPowerSgd) {
   for (const auto type :
        {cuda::Real::float64, cuda::Real::float32, cuda::Real::float16, cuda::Real::bfloat16}) {
-    for (const std::int64_t n : {2, 33, 1500}) {  // of 2, two vectors are too many
-      // Bits that mean something in each type; of these no number is large or NaN.
-      std::vector<std::uint16_t> factor(4 * 4 * n, 0x3c5a);
-      for (std::size_t i = 0; i < factor.size(); ++i)
-        factor[i] = static_cast<std::uint16_t>(factor[i] + i * i % 97);
-      std::vector<double> basis(4 * n);
-      EXPECT_EQ(cuda::orthogonalize(type, factor.data(), basis.data(), 4, n, 0, 2, 1e-3, true, 1, nullptr),
-                cudaSuccess);
-      std::vector<std::uint16_t> matrix(4 * n * 30), rest(4 * n * 30);
-      EXPECT_EQ(cuda::reconstruct(type, factor.data(), factor.data(), matrix.data(), rest.data(), 4, n, 30,
-                                  nullptr),
-                cudaSuccess);
-      EXPECT_THAT(take_kernel_races(), IsEmpty()) << n;
-    }
+    // Bits that mean something in each type; of these no number is large or NaN.
+    std::vector<std::uint16_t> p(4 * 2000 * 4), q = p, sum(4 * 2000 * 40), bucket = sum;
+    for (std::size_t i = 0; i < p.size(); ++i) q[i] = p[i] = static_cast<std::uint16_t>(0x3c5a + i * i % 97);
+    const Matrices matrices{{0, 33, 40, 4, 0, 0}, {33 * 40, 1500, 30, 4, 4 * 33, 4 * 40}};
+    const Factors factors{{0, 4, 2}, {8, 4, 33}, {140, 4, 1500}};  // of 2 elements, two vectors are too many
+    std::vector<double> basis(4 * 1535);
+    for (const std::vector<std::uint64_t>& seeds : {std::vector<std::uint64_t>(), {1, 2, 3}})
+      EXPECT_EQ(cuda::orthogonalize(type, p.data(), factors, 0, seeds, basis.data(), nullptr), cudaSuccess);
+    EXPECT_EQ(cuda::accumulate(type, matrices, sum.data(), p.data(), q.data(), bucket.data(), 40000, nullptr),
+              cudaSuccess);
+    EXPECT_EQ(cuda::reconstruct(type, matrices, p.data(), q.data(), bucket.data(), 40000, nullptr),
+              cudaSuccess);
+    EXPECT_THAT(take_kernel_races(), IsEmpty());
   }
 }
 

@@ -1,18 +1,20 @@
 // The kernels against the CPU's functions of hooks/numerics/low_rank.h: as fibers, and on a GPU where there is one.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "config/visible_gpus.h"
-#include "cuda/low_rank.h"
+#include "cuda/tensors.h"
+#include "hooks/numerics/cuda_kernels.h"
 #include "hooks/numerics/low_rank.h"
-#include "hooks/numerics/orthogonalization.h"
 #include "parallel/placement.h"
+#include "tests/support/failure.h"
 
 namespace hookline {
 namespace {
@@ -26,18 +28,19 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (x - y).norm().item<double>() / std::max(y.norm().item<double>(), 1e-30);
 }
 
-std::pair<cuda::Real, double> type_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kDouble:
-      return {cuda::Real::float64, std::numeric_limits<double>::epsilon()};
-    case at::kFloat:
-      return {cuda::Real::float32, std::numeric_limits<float>::epsilon()};
-    case at::kHalf:
-      return {cuda::Real::float16, 0x1p-10};
-    default:
-      return {cuda::Real::bfloat16, 0x1p-7};
-  }
-}
+/// The kernels as fibers, on tensors of the CPU.
+const CudaKernels kFibers{
+    [](const at::Tensor& buffer, const Factors& factors, double epsilon,
+       const std::vector<std::uint64_t>& redraw_seeds) {
+      EXPECT_EQ(cuda::orthogonalize(buffer, factors, epsilon, redraw_seeds, nullptr), cudaSuccess);
+    },
+    [](const Matrices& matrices, const at::Tensor& sum, const at::Tensor& p, const at::Tensor& q,
+       const at::Tensor& bucket) {
+      EXPECT_EQ(cuda::accumulate(matrices, sum, p, q, bucket, nullptr), cudaSuccess);
+    },
+    [](const Matrices& matrices, const at::Tensor& p, const at::Tensor& q, const at::Tensor& bucket) {
+      EXPECT_EQ(cuda::reconstruct(matrices, p, q, bucket, nullptr), cudaSuccess);
+    }};
 
 enum class Execution { fibers, gpu };
 
@@ -53,37 +56,28 @@ class LowRankKernels : public ::testing::TestWithParam<Execution> {
   }
 
   static bool on_gpu() { return GetParam() == Execution::gpu; }
+  static const CudaKernels& kernels() { return on_gpu() ? cuda_kernels() : kFibers; }
+
+  /// A flat copy for the kernels to work on.
+  static at::Tensor placed(const at::Tensor& tensor) {
+    return tensor.flatten().to(on_gpu() ? at::kCUDA : at::kCPU, tensor.scalar_type(), false, true);
+  }
 
   /// A copy of `factor`, made orthonormal by the kernel.
   static at::Tensor orthogonalized(const at::Tensor& factor, double epsilon) {
-    if (on_gpu()) {
-      const at::Tensor copy = factor.cuda();
-      orthogonalize(copy, epsilon);
-      return copy.cpu();
-    }
-    const at::Tensor copy = factor.clone(), basis = torch::empty(factor.sizes(), torch::kDouble);
-    const auto [real, type_epsilon] = type_of(factor);
-    const auto rule = orthogonalization_of(factor.size(0), static_cast<std::size_t>(factor.element_size()),
-                                           type_epsilon, epsilon);
-    EXPECT_EQ(
-        cuda::orthogonalize(real, copy.mutable_data_ptr(), basis.mutable_data_ptr<double>(), factor.size(0),
-                            factor.size(1), rule.epsilon, rule.passes, rule.precision, false, 0, nullptr),
-        cudaSuccess);
-    return copy;
+    const at::Tensor buffer = placed(factor);
+    kernels().orthogonalize(buffer, {{0, factor.size(0), factor.size(1)}}, epsilon, {});
+    return buffer.cpu().view_as(factor);
   }
 
-  /// The matrix, and what it leaves of `rest`, by the kernel.
-  static std::pair<at::Tensor, at::Tensor> reconstructed(const at::Tensor& p, const at::Tensor& q,
-                                                         const at::Tensor& rest) {
-    const at::Tensor left = on_gpu() ? rest.cuda() : rest.clone(), product = torch::empty_like(left);
-    if (on_gpu())
-      reconstruct_and_subtract(p.cuda(), q.cuda(), product, left);
-    else
-      EXPECT_EQ(cuda::reconstruct(type_of(p).first, p.const_data_ptr(), q.const_data_ptr(),
-                                  product.mutable_data_ptr(), left.mutable_data_ptr(), p.size(0), p.size(1),
-                                  q.size(1), nullptr),
-                cudaSuccess);
-    return {product.cpu(), left.cpu()};
+  /// The product of p and q by the kernel, and what it leaves of `sum` with `added` to it.
+  static std::pair<at::Tensor, at::Tensor> multiplied(const at::Tensor& p, const at::Tensor& q,
+                                                      const at::Tensor& sum, const at::Tensor& added) {
+    const Matrices matrices{{0, p.size(1), q.size(1), p.size(0), 0, 0}};
+    const at::Tensor product = placed(torch::empty_like(sum)), left = placed(sum);
+    kernels().reconstruct(matrices, placed(p), placed(q), product);
+    kernels().accumulate(matrices, left, placed(p), placed(q), placed(added));
+    return {product.cpu().view_as(sum), left.cpu().view_as(sum)};
   }
 };
 
@@ -120,19 +114,21 @@ TEST_P(LowRankKernels, PassNaNAndInfinityOnAsTheCpuDoes) {
   }
 }
 
-TEST_P(LowRankKernels, ReconstructAsTheCpuDoes) {
+TEST_P(LowRankKernels, ReconstructAndAccumulateAsTheCpuDoes) {
   for (const auto& [dtype, tolerance] :
        {std::pair(at::kFloat, 1e-5), {at::kDouble, 1e-13}, {at::kHalf, 2e-3}, {at::kBFloat16, 1.6e-2}}) {
     for (const auto& [n, m, rank] : {std::tuple(1, 1, 1), {5, 3, 2}, {300, 70, 3}, {64, 1025, 5}}) {
       const at::Tensor p = random({rank, n}, dtype, 4), q = random({rank, m}, dtype, 3);
-      at::Tensor product = torch::empty({n, m}, dtype), rest = random({n, m}, dtype, 2);
-      const auto [actual, left] = reconstructed(p, q, rest);
-      reconstruct_and_subtract(p, q, product, rest);
+      const at::Tensor sum = random({n, m}, dtype, 2), added = random({n, m}, dtype, 1);
+      const auto [product, left] = multiplied(p, q, sum, added);
+      const at::Tensor expected = torch::empty({n, m}, dtype), expected_left = sum.clone();
+      reconstruct_and_subtract(p, q, expected, expected_left);
+      expected_left.add_(added);
       if (on_gpu()) {  // which fuses products with sums
-        EXPECT_LE(distance(actual, product), tolerance) << dtype << " " << n << "x" << m;
-        EXPECT_LE(distance(left, rest), tolerance) << dtype << " " << n << "x" << m;
+        EXPECT_LE(distance(product, expected), tolerance) << dtype << " " << n << "x" << m;
+        EXPECT_LE(distance(left, expected_left), tolerance) << dtype << " " << n << "x" << m;
       } else {
-        EXPECT_TRUE(actual.equal(product) && left.equal(rest)) << dtype << " " << n << "x" << m;
+        EXPECT_TRUE(product.equal(expected) && left.equal(expected_left)) << dtype << " " << n << "x" << m;
       }
     }
   }
@@ -140,12 +136,21 @@ TEST_P(LowRankKernels, ReconstructAsTheCpuDoes) {
 
 TEST_P(LowRankKernels, GiveTheSameBitsEachTime) {
   const at::Tensor factor = random({3, 5001}, at::kFloat, 6), q = random({3, 77}, at::kFloat, 7);
-  const at::Tensor rest = torch::zeros({5001, 77});
-  const at::Tensor p = orthogonalized(factor, 0), product = reconstructed(p, q, rest).first;
+  const at::Tensor sum = random({5001, 77}, at::kFloat, 8);
+  const at::Tensor p = orthogonalized(factor, 0);
+  const auto [product, left] = multiplied(p, q, sum, sum);
   for (int time = 0; time < 4; ++time) {
     EXPECT_TRUE(orthogonalized(factor, 0).equal(p));
-    EXPECT_TRUE(reconstructed(p, q, rest).first.equal(product));
+    const auto [again, left_again] = multiplied(p, q, sum, sum);
+    EXPECT_TRUE(again.equal(product) && left_again.equal(left));
   }
+}
+
+TEST_P(LowRankKernels, RefuseATypeThatIsNotFloating) {
+  EXPECT_THAT(testing::failure_of<c10::Error>([] {
+                kernels().orthogonalize(placed(torch::ones({2, 3}, at::kInt)), {{0, 2, 3}}, 0, {});
+              }),
+              ::testing::HasSubstr("power_sgd: gradients are of type Int, and must be floating"));
 }
 
 }  // namespace

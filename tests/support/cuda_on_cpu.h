@@ -56,6 +56,8 @@ enum class Order { forward, reverse, shuffled };
 inline Order order = Order::forward;
 inline std::mt19937 shuffle_with;
 
+inline unsigned launches = 0;  // so far
+
 inline std::vector<unsigned> arranged(unsigned count) {
   std::vector<unsigned> indices(count);
   std::iota(indices.begin(), indices.end(), 0U);
@@ -237,6 +239,7 @@ inline cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()
   count = block.x * block.y * block.z;
   body = std::move(kernel);
   launch_began = ++ticks;
+  ++launches;
   while (threads.size() < count) threads.push_back(std::make_unique<Thread>());
   const std::uint64_t blocks = std::uint64_t{1} * grid.x * grid.y * grid.z;
   if (blocks > 1U << 27) throw KernelFault("cuda_on_cpu.h runs no more than 2^27 blocks");

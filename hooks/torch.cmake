@@ -5,13 +5,14 @@ hookline_library(hookline_hooks
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc
     fsdp/buffer_pool.cc fsdp/gradient_scatter.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
-    numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/low_rank.cc numerics/rank_sum.cc
+    numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/in_parallel.cc numerics/kernels.cc
+    numerics/low_rank.cc numerics/rank_sum.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
     build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h plugin.h register.h registry.h
     ddp/allreduce.h ddp/half_compress.h ddp/half_wrapper.h ddp/noop.h
     ddp/power_sgd.h ddp/power_sgd_layout.h ddp/power_sgd_options.h
-    per_bucket.h numerics/bucket_parts.h numerics/cuda_kernels.h numerics/finite_check.h numerics/half_cast.h numerics/kernels.h numerics/low_rank.h)
+    per_bucket.h numerics/bucket_parts.h numerics/cuda_kernels.h numerics/finite_check.h numerics/half_cast.h numerics/in_parallel.h numerics/kernels.h numerics/low_rank.h)
 target_compile_definitions(hookline_hooks PUBLIC HOOKLINE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(hookline_hooks PUBLIC ${CMAKE_DL_LIBS})
 # A program that can load plug-ins exports hookline's functions to them, and no others.
@@ -31,7 +32,9 @@ install(TARGETS hookline_plugin EXPORT hookline-targets)
 hookline_use_torch_pch(hookline_hooks)
 
 # Ranks on different CPUs must end with the same bits.
-set_source_files_properties(numerics/half_cast.cc numerics/low_rank.cc numerics/rank_sum.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
+set_source_files_properties(numerics/half_cast.cc numerics/rank_sum.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
+# Its functions of wide vectors are all inlined: how they would be passed to a CPU without such registers does not matter.
+set_source_files_properties(numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3;-Wno-psabi")
 # These see little of libtorch, or none.
 set_source_files_properties(numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/rank_sum.cc
   PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

@@ -17,21 +17,24 @@ namespace hookline {
 /// before the next step begins.
 struct PowerSgd::Bucket {
   PowerSgdLayout layout;
-  at::Tensor error;   // [padded_numel]; undefined without error feedback, or before the first compressed step
-  at::Tensor padded;  // [padded_numel]; undefined if the bucket needs no padding
-  at::Tensor p;       // [p_numel]
-  at::Tensor q;       // [q_numel]
+  Factors p_factors, q_factors;
+  at::Tensor p;  // [p_numel]
+  at::Tensor q;  // [q_numel]
   bool has_q = false;
+  std::vector<std::uint64_t> redraw_seeds;  // of the step, one for each matrix
   FiniteCheck is_finite;
 
-  at::Tensor matrix(const at::Tensor& flat, const CompressedMatrix& c) const {
-    return flat.narrow(0, c.offset, c.n * c.m).view({c.n, c.m});
-  }
-  at::Tensor p_of(const CompressedMatrix& c) const {
-    return p.narrow(0, c.p_offset, c.n * c.rank).view({c.rank, c.n});
-  }
-  at::Tensor q_of(const CompressedMatrix& c) const {
-    return q.narrow(0, c.q_offset, c.m * c.rank).view({c.rank, c.m});
+  // With error feedback: gradients and error of the last step, in one [padded_numel]. In the matrices the product of P and Q
+  // is still to be taken off to leave the error, if `holds_product`; the plain segments hold the error itself.
+  // Without: a copy of the gradients, with zeros behind it, if the matrix is larger than the bucket; else undefined.
+  at::Tensor sum;
+  bool holds_product = false;
+  FactorPair before;  // the P and Q of the last step, while those of this one are made
+
+  /// Leaves in `sum` the error that it stands for.
+  void form_error() {
+    if (holds_product) accumulate(layout.matrices, sum, {p, q}, at::Tensor());
+    holds_product = false;
   }
 };
 
@@ -109,12 +112,18 @@ std::shared_ptr<PowerSgd::Bucket> PowerSgd::bucket_of(const GradBucket& bucket) 
 std::shared_ptr<PowerSgd::Bucket> PowerSgd::make_bucket(const BucketShapes& shapes,
                                                         const at::TensorOptions& like) const {
   auto state = std::make_shared<Bucket>();
-  state->layout = layout_(shapes, options_);
-  state->p = at::empty({state->layout.p_numel}, like);
-  state->q = at::empty({state->layout.q_numel}, like);
-  if (state->layout.padded_numel != state->layout.numel)
-    state->padded = at::zeros({state->layout.padded_numel}, like);
-  if (options_.use_error_feedback) state->error = at::zeros({state->layout.padded_numel}, like);
+  const PowerSgdLayout& layout = state->layout = layout_(shapes, options_);
+  state->p_factors = layout.p_factors();
+  state->q_factors = layout.q_factors();
+  state->p = at::empty({layout.p_numel}, like);
+  state->q = at::empty({layout.q_numel}, like);
+  state->redraw_seeds.resize(layout.matrices.size());
+  if (options_.use_error_feedback) {
+    state->sum = at::zeros({layout.padded_numel}, like);
+    state->before = {at::empty({layout.p_factors_numel()}, like), at::empty({layout.q_numel}, like)};
+  } else if (layout.padded_numel != layout.numel) {
+    state->sum = at::zeros({layout.padded_numel}, like);
+  }
   return state;
 }
 
@@ -127,7 +136,9 @@ HookState PowerSgd::save_state(const BucketParameters& buckets) const {
     if (!bucket) continue;
     state.shared[bucket_key(i, "p")] = (*bucket)->p;
     state.shared[bucket_key(i, "q")] = (*bucket)->q;
-    if ((*bucket)->error.defined()) state.own[bucket_key(i, "error")] = (*bucket)->error;
+    if (!options_.use_error_feedback) continue;
+    (*bucket)->form_error();
+    state.own[bucket_key(i, "error")] = (*bucket)->sum;
   }
   return state;
 }
@@ -158,7 +169,7 @@ void PowerSgd::load_state(const HookState& state, const BucketParameters& bucket
     copy(bucket->p, p->second);
     bucket->has_q = true;
     const auto error = state.own.find(bucket_key(i, "error"));
-    if (bucket->error.defined() && error != state.own.end()) copy(bucket->error, error->second);
+    if (options_.use_error_feedback && error != state.own.end()) copy(bucket->sum, error->second);
     buckets_.of(buckets[i]) = std::move(bucket);
   }
 }
@@ -172,17 +183,16 @@ void PowerSgd::start_q(Bucket& state) {
       const CompressedMatrix& shape = layout.matrices[first];
       const at::Tensor drawn = random.draw({group.count, shape.m, shape.rank}, state.q.scalar_type());
       for (std::int64_t i = 0; i < group.count; ++i) {
-        state.q_of(layout.matrices[first + static_cast<std::size_t>(i)]).copy_(drawn[i].t());
+        const Factor& f = state.q_factors[first + static_cast<std::size_t>(i)];
+        state.q.narrow(0, f.offset, f.rank * f.length).view({f.rank, f.length}).copy_(drawn[i].t());
       }
     }
     state.has_q = true;
   }
-  for (const CompressedMatrix& c : layout.matrices) {
-    // Any seed will do that is equal on all ranks and keeps clear of the stream that parity depends on.
-    const std::uint64_t redraw_seed =
-        0x9E3779B97F4A7C15u * ++redraws_ + static_cast<std::uint64_t>(options_.random_seed);
-    orthogonalize_start(state.q_of(c), options_.orthogonalization_epsilon, redraw_seed);
-  }
+  // Any seed will do that is equal on all ranks and keeps clear of the stream that parity depends on.
+  for (std::uint64_t& seed : state.redraw_seeds)
+    seed = 0x9E3779B97F4A7C15u * ++redraws_ + static_cast<std::uint64_t>(options_.random_seed);
+  orthogonalize_start(state.q, state.q_factors, options_.orthogonalization_epsilon, state.redraw_seeds);
 }
 
 FuturePtr PowerSgd::run(GradBucket bucket) {
@@ -199,27 +209,23 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
   const PowerSgdLayout& layout = state->layout;
   statistics_->count(layout, bucket.is_last(), iteration, name_);
 
-  // `work` holds what this rank has to send; `out`, where the result is built, may be the same memory.
-  at::Tensor work = gradients, out = gradients;
-  if (state->padded.defined()) {
-    out = state->padded;
-    out.narrow(0, 0, layout.numel).copy_(gradients);
-    out.narrow(0, layout.numel, layout.padded_numel - layout.numel).zero_();
-    work = out;
-  }
+  // `work` holds what this rank has to send, once the gradients are added to it below, where they are read anyway.
   const bool feedback = options_.use_error_feedback;
-  if (feedback) work = state->error;  // the gradients are added to it below, where they are read anyway
+  at::Tensor work = gradients;
+  if (state->sum.defined()) work = state->sum;
+  if (work.is_same(state->sum) && !feedback) work.narrow(0, 0, layout.numel).copy_(gradients);
+  const at::Tensor added = feedback ? gradients : at::Tensor();
 
+  FactorPair before;
+  if (state->holds_product) {
+    before = state->before;
+    before.p.copy_(state->p.narrow(0, 0, before.p.numel()));
+    before.q.copy_(state->q);
+    state->holds_product = false;
+  }
   start_q(*state);
-  for (const CompressedMatrix& c : layout.matrices) {
-    const at::Tensor added = feedback ? state->matrix(out, c) : at::Tensor();
-    add_and_multiply(state->matrix(work, c), added, state->q_of(c), state->p_of(c));
-  }
-  for (const PlainSegment& s : layout.plain) {
-    at::Tensor part = work.narrow(0, s.offset, s.numel);
-    if (feedback) part.add_(out.narrow(0, s.offset, s.numel));
-    state->p.narrow(0, s.p_offset, s.numel).copy_(part);
-  }
+  accumulate_and_multiply(layout.matrices, work, before, added, {state->p, state->q});
+  add_plain(layout.plain, feedback ? work : at::Tensor(), gradients, state->p);
 
   // Each value of the matrices is part of a value of P.
   if (!state->is_finite.passes(state->p)) {
@@ -237,27 +243,19 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
   FuturePtr q_ready =
       then_start(comm().all_reduce(state->p),
                  [state, work, turn = std::move(turn), epsilon](const at::Tensor&) -> FuturePtr {
-                   for (const CompressedMatrix& c : state->layout.matrices) {
-                     const at::Tensor p = state->p_of(c);
-                     orthogonalize(p, epsilon);
-                     multiply_transposed(state->matrix(work, c), p, state->q_of(c));
-                   }
+                   orthogonalize(state->p, state->p_factors, epsilon);
+                   multiply_transposed(state->layout.matrices, work, {state->p, state->q});
                    if (state->layout.matrices.empty()) return completed(state->q);
                    return turn->all_reduce(state->q);
                  });
 
-  return then(q_ready, [state, work, out, gradients, world, feedback](const at::Tensor&) {
+  return then(q_ready, [state, gradients, world, feedback](const at::Tensor&) {
     state->q.div_(world);
-    for (const CompressedMatrix& c : state->layout.matrices) {
-      const at::Tensor rest = feedback ? state->matrix(work, c) : at::Tensor();
-      reconstruct_and_subtract(state->p_of(c), state->q_of(c), state->matrix(out, c), rest);
-    }
-    for (const PlainSegment& s : state->layout.plain) {
-      const at::Tensor average = state->p.narrow(0, s.p_offset, s.numel).div_(world);
-      out.narrow(0, s.offset, s.numel).copy_(average);
-      if (feedback) work.narrow(0, s.offset, s.numel).sub_(average);
-    }
-    if (!out.is_same(gradients)) gradients.copy_(out.narrow(0, 0, gradients.numel()));
+    reconstruct(state->layout.matrices, {state->p, state->q}, gradients);
+    const std::int64_t behind = state->layout.p_factors_numel();
+    state->p.narrow(0, behind, state->layout.p_numel - behind).div_(world);
+    take_plain(state->layout.plain, state->p, gradients, feedback ? state->sum : at::Tensor());
+    state->holds_product = feedback;
     return gradients;
   });
 }

@@ -20,6 +20,18 @@ struct Gradient {
 
 }  // namespace
 
+Factors PowerSgdLayout::p_factors() const {
+  Factors factors;
+  for (const CompressedMatrix& c : matrices) factors.push_back({c.p_offset, c.rank, c.n});
+  return factors;
+}
+
+Factors PowerSgdLayout::q_factors() const {
+  Factors factors;
+  for (const CompressedMatrix& c : matrices) factors.push_back({c.q_offset, c.rank, c.m});
+  return factors;
+}
+
 PowerSgdLayout per_gradient_layout(const BucketShapes& shapes, const PowerSgdOptions& options) {
   PowerSgdLayout layout;
   std::vector<std::vector<Gradient>> by_shape;

@@ -24,6 +24,13 @@ struct PowerSgdLayout {
   std::int64_t p_numel = 0;  // all P factors and the plain segments
   std::int64_t q_numel = 0;
 
+  /// The factors P and Q of the matrices, in their order.
+  Factors p_factors() const;
+  Factors q_factors() const;
+
+  /// Elements of the P factors, without the plain segments behind them.
+  std::int64_t p_factors_numel() const { return plain.empty() ? p_numel : plain.front().p_offset; }
+
   /// Elements that stand for the bucket on the wire.
   std::int64_t compressed_numel() const { return p_numel + q_numel; }
 };

@@ -45,14 +45,20 @@ at::Tensor NormalStream::draw(at::IntArrayRef shape, at::ScalarType dtype) {
   return at::randn(shape, generator_, at::TensorOptions().dtype(dtype));
 }
 
-void orthogonalize_start(const at::Tensor& q, double epsilon, std::uint64_t redraw_seed) {
-  if (q.is_cuda())
-    return cuda_kernels().orthogonalize(q.view({-1}), {{0, q.size(0), q.size(1)}}, epsilon, {redraw_seed});
-  const std::vector<std::int64_t> dependent = orthogonalize(q, epsilon);
-  if (dependent.empty()) return;
-  NormalStream redraw(redraw_seed);
-  for (const std::int64_t k : dependent) q[k].copy_(redraw.draw({q.size(1)}, q.scalar_type()));
-  orthogonalize(q, epsilon);
+void orthogonalize_start(const at::Tensor& q, const Factors& factors, double epsilon,
+                         const std::vector<std::uint64_t>& redraw_seeds) {
+  if (q.is_cuda()) return cuda_kernels().orthogonalize(q, factors, epsilon, redraw_seeds);
+  const std::vector<DependentVector> dependent = orthogonalize(q, factors, epsilon);
+  for (auto next = dependent.begin(); next != dependent.end();) {
+    const std::size_t i = next->factor;
+    const Factor& f = factors[i];
+    NormalStream redraw(redraw_seeds[i]);
+    for (; next != dependent.end() && next->factor == i; ++next) {
+      q.narrow(0, f.offset + next->vector * f.length, f.length)
+          .copy_(redraw.draw({f.length}, q.scalar_type()));
+    }
+    orthogonalize(q, {f}, epsilon);
+  }
 }
 
 }  // namespace hookline

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "hooks/numerics/bucket_parts.h"
 #include "hooks/option.h"
 
 namespace hookline {
@@ -52,8 +53,9 @@ class NormalStream {
   at::Generator generator_;
 };
 
-/// Orthogonalizes `q` [r, m]. A vector that can't be one of a basis (a zero gradient leaves zeros behind) is drawn
-/// anew, the same on every rank, since a zero in Q would stay zero for good.
-void orthogonalize_start(const at::Tensor& q, double epsilon, std::uint64_t redraw_seed);
+/// Orthogonalizes the factors in `q`. A vector that can't be one of a basis (a zero gradient leaves zeros behind) is drawn
+/// anew, from the seed of its factor and so the same on every rank, since a zero in Q would stay zero for good.
+void orthogonalize_start(const at::Tensor& q, const Factors& factors, double epsilon,
+                         const std::vector<std::uint64_t>& redraw_seeds);
 
 }  // namespace hookline

@@ -17,16 +17,22 @@
 #include "parallel/placement.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/support/failure.h"
+#include "tests/support/one_matrix.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
 namespace {
 
+using testing::add_and_multiply;
 using testing::failure_of;
 using testing::GivenGradients;
 using testing::GivenGradientsModel;
 using ::testing::HasSubstr;
+using testing::multiply_transposed;
+using testing::orthogonalize;
+using testing::reconstruct;
+using testing::reconstruct_and_subtract;
 using testing::run_ranks;
 
 class Gpu : public ::testing::Test {

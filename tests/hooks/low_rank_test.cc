@@ -6,18 +6,28 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "hooks/numerics/half_cast.h"
+#include "hooks/numerics/in_parallel.h"
+#include "tests/support/one_matrix.h"
 
 namespace hookline {
 namespace {
 
+using testing::add_and_multiply;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::multiply;
+using testing::multiply_transposed;
+using testing::orthogonalize;
+using testing::reconstruct;
+using testing::reconstruct_and_subtract;
 
 // Relative error of a sum in this dtype.
 double tolerance(at::ScalarType dtype) {
@@ -102,6 +112,187 @@ TEST(LowRank, AddsAndSubtractsInTheSamePassWithTheBitsOfSeparateOnes) {
       EXPECT_TRUE(rest.equal(error - product));
     }
   }
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const auto whole = a.element_size() == 8 ? at::kLong : a.element_size() == 4 ? at::kInt : at::kShort;
+  return a.view(whole).equal(b.view(whole));
+}
+
+TEST(LowRank, FormsErrorAndSumWithTheBitsOfSeparatePasses) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
+      for (const auto [n, m, rank] : std::vector<std::array<std::int64_t, 3>>{
+               {1, 1, 1}, {5, 3, 1}, {9, 37, 2}, {8, 64, 3}, {3, 15, 4}, {19, 131, 5}, {4, 100, 9}}) {
+        SCOPED_TRACE(std::string(c10::toString(dtype)) + (kernels == Kernels::best ? " best " : " plain ") +
+                     std::to_string(n) + "x" + std::to_string(m) + " rank " + std::to_string(rank));
+        const at::Tensor sum = random({n, m}, dtype), gradient = random({n, m}, dtype, 12);
+        const at::Tensor p_before = random({rank, n}, dtype, 13), q_before = random({rank, m}, dtype, 14),
+                         q = random({rank, m}, dtype, 15);
+        const at::Tensor product = torch::empty({n, m}, dtype), expected_p = torch::empty({rank, n}, dtype);
+        reconstruct(p_before, q_before, product, kernels);
+        const at::Tensor error = sum - product, expected = error + gradient;
+        multiply(expected, q, expected_p, kernels);
+
+        const at::Tensor actual = sum.clone(), p = torch::empty({rank, n}, dtype);
+        const FactorPair before{testing::flat(p_before), testing::flat(q_before)};
+        accumulate_and_multiply(testing::one_matrix(actual, q), testing::flat(actual), before,
+                                testing::flat(gradient), {testing::flat(p), testing::flat(q)}, kernels);
+        EXPECT_TRUE(same_bits(actual, expected));
+        EXPECT_TRUE(same_bits(p, expected_p));
+
+        actual.copy_(sum);
+        accumulate(testing::one_matrix(actual, q), testing::flat(actual), before, at::Tensor(), kernels);
+        EXPECT_TRUE(same_bits(actual, error));
+      }
+    }
+  }
+}
+
+// A bucket with plain segments between its matrices and a last matrix of which it lacks the end, in one call each.
+struct Whole {
+  at::ScalarType dtype;
+  Matrices matrices;
+  std::int64_t numel = 5, padded_numel = 5, p_numel = 0, q_numel = 0;
+
+  Whole(at::ScalarType type, const std::vector<std::array<std::int64_t, 3>>& sizes, std::int64_t lacking)
+      : dtype(type) {
+    for (const auto [n, m, rank] : sizes) {
+      matrices.push_back({padded_numel, n, m, rank, p_numel, q_numel});
+      numel = padded_numel + n * m;
+      padded_numel = numel + 3;
+      p_numel += rank * n;
+      q_numel += rank * m;
+    }
+    padded_numel = numel;
+    numel -= lacking;
+  }
+
+  // What a step writes: sum, P, Q and the bucket, one behind the other.
+  at::Tensor step() const {
+    const at::Tensor sum = random({padded_numel}, dtype), bucket = random({numel}, dtype, 12);
+    const FactorPair before{random({p_numel}, dtype, 13), random({q_numel}, dtype, 14)},
+        now{torch::empty({p_numel}, dtype), random({q_numel}, dtype, 15)};
+    Factors factors;
+    for (const CompressedMatrix& c : matrices) factors.push_back({c.p_offset, c.rank, c.n});
+    accumulate_and_multiply(matrices, sum, before, bucket, now);
+    hookline::orthogonalize(now.p, factors, 0);
+    hookline::multiply_transposed(matrices, sum, now);
+    hookline::reconstruct(matrices, now, bucket);
+    return torch::cat({sum, now.p, now.q, bucket});
+  }
+
+  // The same, matrix by matrix.
+  at::Tensor step_in_parts() const {
+    const at::Tensor sum = random({padded_numel}, dtype), bucket = random({numel}, dtype, 12);
+    const FactorPair before{random({p_numel}, dtype, 13), random({q_numel}, dtype, 14)},
+        now{torch::empty({p_numel}, dtype), random({q_numel}, dtype, 15)};
+    at::Tensor padded = torch::zeros({padded_numel}, dtype);
+    padded.narrow(0, 0, numel).copy_(bucket);
+    for (const CompressedMatrix& c : matrices) {
+      const auto matrix = [&](const at::Tensor& t) {
+        return t.narrow(0, c.offset, c.n * c.m).view({c.n, c.m});
+      };
+      const auto p = [&](const FactorPair& f) {
+        return f.p.narrow(0, c.p_offset, c.rank * c.n).view({c.rank, c.n});
+      };
+      const auto q = [&](const FactorPair& f) {
+        return f.q.narrow(0, c.q_offset, c.rank * c.m).view({c.rank, c.m});
+      };
+      const at::Tensor product = torch::empty({c.n, c.m}, dtype);
+      reconstruct_and_subtract(p(before), q(before), product, matrix(sum));
+      add_and_multiply(matrix(sum), matrix(padded), q(now), p(now));
+      orthogonalize(p(now), 0);
+      multiply_transposed(matrix(sum), p(now), q(now));
+      reconstruct(p(now), q(now), matrix(padded));
+    }
+    return torch::cat({sum, now.p, now.q, padded.narrow(0, 0, numel)});
+  }
+};
+
+TEST(LowRank, DoesAllMatricesOfABucketInOneCall) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    for (const std::int64_t lacking : {0, 1, 40, 45}) {
+      const Whole whole(dtype, {{7, 33, 2}, {20, 16, 1}, {3, 50, 6}, {9, 20, 3}}, lacking);
+      EXPECT_TRUE(same_bits(whole.step(), whole.step_in_parts()))
+          << dtype << ", " << lacking << " elements lack";
+    }
+  }
+}
+
+TEST(LowRank, GivesTheSameBitsOnAnyNumberOfThreads) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kHalf}) {
+    // Large enough for several threads; of the third matrix one column is all that they could share.
+    const Whole whole(dtype, {{300, 1000, 2}, {500, 333, 4}, {100003, 1, 1}, {700, 700, 5}}, 1000);
+    const int before = at::get_num_threads();
+    at::set_num_threads(1);
+    const at::Tensor expected = whole.step();
+    for (const int threads : {2, 3, 7}) {
+      at::set_num_threads(threads);
+      EXPECT_TRUE(same_bits(whole.step(), expected)) << dtype << " on " << threads << " threads";
+    }
+    at::set_num_threads(before);
+  }
+}
+
+TEST(LowRank, ReportsDependentVectorsByFactor) {
+  at::Tensor factors = random({3 * 20 + 2 * 30}, at::kFloat);
+  factors.narrow(0, 20, 20).copy_(factors.narrow(0, 0, 20));
+  factors.narrow(0, 60, 60).zero_();
+  const auto dependent = hookline::orthogonalize(factors, {{0, 3, 20}, {60, 2, 30}}, 0);
+  ASSERT_EQ(dependent.size(), 3U);
+  EXPECT_TRUE(dependent[0].factor == 0 && dependent[0].vector == 1);
+  EXPECT_TRUE(dependent[1].factor == 1 && dependent[1].vector == 0);
+  EXPECT_TRUE(dependent[2].factor == 1 && dependent[2].vector == 1);
+}
+
+TEST(LowRank, AddsAndTakesPlainSegmentsWithTheBitsOfTensors) {
+  const PlainSegments segments{{3, 41, 7}, {50, 1, 48}, {60, 16, 49}};
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
+    const at::Tensor bucket = random({80}, dtype), sum = random({80}, dtype, 12), p = random({70}, dtype, 13);
+    at::Tensor expected_sum = sum.clone(), expected_p = p.clone(), expected_bucket = bucket.clone();
+    for (const PlainSegment& s : segments) {
+      expected_sum.narrow(0, s.offset, s.numel).add_(bucket.narrow(0, s.offset, s.numel));
+      expected_p.narrow(0, s.p_offset, s.numel).copy_(expected_sum.narrow(0, s.offset, s.numel));
+    }
+    add_plain(segments, sum, bucket, p);
+    EXPECT_TRUE(same_bits(sum, expected_sum) && same_bits(p, expected_p)) << dtype;
+
+    const at::Tensor average = random({70}, dtype, 14);
+    for (const PlainSegment& s : segments) {
+      const at::Tensor part = average.narrow(0, s.p_offset, s.numel);
+      expected_bucket.narrow(0, s.offset, s.numel).copy_(part);
+      expected_sum.narrow(0, s.offset, s.numel).sub_(part);
+    }
+    take_plain(segments, average, bucket, sum);
+    EXPECT_TRUE(same_bits(sum, expected_sum) && same_bits(bucket, expected_bucket)) << dtype;
+
+    for (const PlainSegment& s : segments)
+      expected_p.narrow(0, s.p_offset, s.numel).copy_(bucket.narrow(0, s.offset, s.numel));
+    add_plain(segments, at::Tensor(), bucket, p);
+    take_plain(segments, p, bucket, at::Tensor());
+    EXPECT_TRUE(same_bits(p, expected_p) && same_bits(bucket, expected_bucket)) << dtype << ", without a sum";
+  }
+}
+
+TEST(InParallel, SharesOutAllOnceAndPassesExceptionsOn) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 4}) {
+    at::set_num_threads(threads);
+    for (const std::int64_t count : {0, 1, 7, 1000}) {
+      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+      std::atomic<int> ranges = 0;
+      in_parallel(count, 100, [&](std::int64_t begin, std::int64_t end) {
+        ++ranges;
+        for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+      });
+      for (const auto& times : visits) EXPECT_EQ(times, 1);
+      EXPECT_EQ(ranges, count == 1000 ? threads : 1);
+    }
+    EXPECT_THROW(in_parallel(1000, 100, [](std::int64_t, std::int64_t) { throw std::runtime_error("one"); }),
+                 std::runtime_error);
+  }
+  at::set_num_threads(before);
 }
 
 TEST(LowRank, KnowsWhatIsFinite) {

@@ -199,6 +199,47 @@ TEST(PowerSgd, MakesUpForWhatItLeftOutByErrorFeedback) {
   EXPECT_GT(lost_over(200, false), 0.5) << "without it, the same part of the gradient is lost for good";
 }
 
+TEST(PowerSgd, SavesAsErrorWhatTheLastStepLeftOut) {
+  for (const std::string hook : {"power_sgd", "batched_power_sgd"}) {
+    run_ranks(1, [&](const std::shared_ptr<World>& world) {
+      const Shapes shapes{{48, 40}, {5}};  // in batched_power_sgd a matrix of which the bucket lacks the end
+      auto model = make_model(world, shapes, hook, options(2)),
+           never_saved = make_model(world, shapes, hook, options(2));
+      const auto flat = [](const Tensors& tensors) {
+        std::vector<at::Tensor> parts;
+        for (const at::Tensor& tensor : tensors) parts.push_back(tensor.flatten());
+        return torch::cat(parts);
+      };
+      const auto error_of = [&](GivenGradientsModel& of) {
+        const HookState state = of.ddp().hook()->save_state(of.ddp().buckets());
+        const auto error = state.own.find(bucket_key(0, "error"));
+        return error == state.own.end() ? at::Tensor() : error->second.narrow(0, 0, 48 * 40 + 5).clone();
+      };
+      at::Tensor left_out;
+      for (unsigned step = 0; step < 8; ++step) {
+        const Tensors gradients = random_gradients(shapes, step);
+        const Tensors applied = communicate(model, gradients);
+        EXPECT_TRUE(flat(applied).equal(flat(communicate(never_saved, gradients)))) << "step " << step;
+        // The order of the bucket is that of the gradients, or the reverse of it.
+        const auto in_bucket = [&](const Tensors& tensors) {
+          Tensors ordered;
+          const BucketParameters buckets = model.ddp().buckets();
+          for (const at::Tensor& parameter : buckets[0])
+            ordered.push_back(tensors[parameter.dim() == 2 ? 0 : 1]);
+          return flat(ordered);
+        };
+        const at::Tensor error = error_of(model);
+        ASSERT_EQ(error.defined(), step >= 2);
+        if (step < 2) continue;
+        const at::Tensor sum = left_out.defined() ? left_out + in_bucket(gradients) : in_bucket(gradients);
+        EXPECT_TRUE(error.equal(sum - in_bucket(applied))) << hook << ", step " << step;
+        EXPECT_TRUE(error.equal(error_of(model))) << "a second time";
+        left_out = error;
+      }
+    });
+  }
+}
+
 TEST(PowerSgd, ConvergesToTheBestLowRankMatrixByWarmStartOnly) {
   for (const bool warm : {true, false}) {
     run_ranks(2, [warm](const std::shared_ptr<World>& world) {

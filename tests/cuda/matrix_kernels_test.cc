@@ -189,8 +189,9 @@ TYPED_TEST(MatrixKernels, HaveNothingToDoWithoutElements) {
   expect_accumulated(Bucket<TypeParam>({{0, 7, 2}, {7, 0, 2}}), "empty matrices");
 }
 
-TYPED_TEST(MatrixKernels, TakeMoreRowsThanAGridHas) {
-  expect_reconstructed(Bucket<TypeParam>({{65535 + 3, 2, 2}}), "of 65538 rows");
+TEST(MatrixKernel, TakesMoreRowsThanAGridHas) {
+  if (!can_run_kernels()) GTEST_SKIP() << "no GPU here";
+  expect_reconstructed(Bucket<__half>({{65535 + 3, 2, 2}}), "65538 rows");
 }
 
 }  // namespace

@@ -209,12 +209,11 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
   const PowerSgdLayout& layout = state->layout;
   statistics_->count(layout, bucket.is_last(), iteration, name_);
 
-  // `work` holds what this rank has to send, once the gradients are added to it below, where they are read anyway.
+  // `work` holds what this rank has to send: with error feedback once the gradients are added to it, where they are read anyway.
   const bool feedback = options_.use_error_feedback;
-  at::Tensor work = gradients;
-  if (state->sum.defined()) work = state->sum;
-  if (work.is_same(state->sum) && !feedback) work.narrow(0, 0, layout.numel).copy_(gradients);
+  const at::Tensor work = state->sum.defined() ? state->sum : gradients;
   const at::Tensor added = feedback ? gradients : at::Tensor();
+  if (!feedback && state->sum.defined()) work.narrow(0, 0, layout.numel).copy_(gradients);
 
   FactorPair before;
   if (state->holds_product) {

@@ -82,11 +82,12 @@ TEST(PowerSgd, AllocatesNoMoreTensorsAfterItsSecondCompressedStep) {
   CountingAllocator counting(real);
   constexpr std::uint8_t kForce = 255;
   c10::SetCPUAllocator(&counting, kForce);
-  for (const std::string wrapper : {"no", "fp16", "bf16"}) {
+  for (const auto& [hook_name, wrapper] : std::vector<std::pair<std::string, std::string>>{
+           {"power_sgd", "no"}, {"power_sgd", "fp16"}, {"power_sgd", "bf16"}, {"batched_power_sgd", "no"}}) {
     run_ranks(1, [&](const std::shared_ptr<World>& world) {
       const auto comm =
           std::make_shared<Comm>(0, 1, [&](const std::string& name) { return world->make_group(name); });
-      const auto hook = Registry::instance().build("power_sgd", wrapper, options(2), {comm});
+      const auto hook = Registry::instance().build(hook_name, wrapper, options(2), {comm});
       const at::Tensor gradients = torch::randn({300 * 200 + 77});
       const std::vector<at::Tensor> parameters{torch::zeros({300, 200}), torch::zeros({77})};
       const std::vector<at::IntArrayRef> shapes{parameters[0].sizes(), parameters[1].sizes()};
@@ -98,7 +99,7 @@ TEST(PowerSgd, AllocatesNoMoreTensorsAfterItsSecondCompressedStep) {
         hook->runHook(bucket)->waitAndThrow();
       }
       EXPECT_GT(before, 0);
-      EXPECT_EQ(counting.count - before, 0) << wrapper;
+      EXPECT_EQ(counting.count - before, 0) << hook_name << " in " << wrapper;
     });
   }
   c10::SetCPUAllocator(real, kForce);

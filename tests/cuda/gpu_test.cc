@@ -30,9 +30,6 @@ using testing::GivenGradients;
 using testing::GivenGradientsModel;
 using ::testing::HasSubstr;
 using testing::multiply_transposed;
-using testing::orthogonalize;
-using testing::reconstruct;
-using testing::reconstruct_and_subtract;
 using testing::run_ranks;
 
 class Gpu : public ::testing::Test {

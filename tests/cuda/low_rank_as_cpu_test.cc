@@ -58,26 +58,17 @@ class LowRankKernels : public ::testing::TestWithParam<Execution> {
   static bool on_gpu() { return GetParam() == Execution::gpu; }
   static const CudaKernels& kernels() { return on_gpu() ? cuda_kernels() : kFibers; }
 
-  /// A flat copy for the kernels to work on.
+  /// A copy for the kernels to work on.
   static at::Tensor placed(const at::Tensor& tensor) {
-    return tensor.flatten().to(on_gpu() ? at::kCUDA : at::kCPU, tensor.scalar_type(), false, true);
+    if (!tensor.defined()) return tensor;
+    return tensor.to(on_gpu() ? at::kCUDA : at::kCPU, tensor.scalar_type(), false, true);
   }
 
-  /// A copy of `factor`, made orthonormal by the kernel.
-  static at::Tensor orthogonalized(const at::Tensor& factor, double epsilon) {
-    const at::Tensor buffer = placed(factor);
-    kernels().orthogonalize(buffer, {{0, factor.size(0), factor.size(1)}}, epsilon, {});
-    return buffer.cpu().view_as(factor);
-  }
-
-  /// The product of p and q by the kernel, and what it leaves of `sum` with `added` to it.
-  static std::pair<at::Tensor, at::Tensor> multiplied(const at::Tensor& p, const at::Tensor& q,
-                                                      const at::Tensor& sum, const at::Tensor& added) {
-    const Matrices matrices{{0, p.size(1), q.size(1), p.size(0), 0, 0}};
-    const at::Tensor product = placed(torch::empty_like(sum)), left = placed(sum);
-    kernels().reconstruct(matrices, placed(p), placed(q), product);
-    kernels().accumulate(matrices, left, placed(p), placed(q), placed(added));
-    return {product.cpu().view_as(sum), left.cpu().view_as(sum)};
+  /// A copy of `buffer` with its factors made orthonormal by the kernels.
+  static at::Tensor orthogonalized(const at::Tensor& buffer, const Factors& factors, double epsilon) {
+    const at::Tensor copy = placed(buffer);
+    kernels().orthogonalize(copy, factors, epsilon, {});
+    return copy.cpu();
   }
 };
 
@@ -86,69 +77,87 @@ INSTANTIATE_TEST_SUITE_P(By, LowRankKernels, ::testing::Values(Execution::fibers
                            return std::string(execution.param == Execution::fibers ? "fibers" : "gpu");
                          });
 
+using Type = std::pair<at::ScalarType, double>;  // and how far results may be from the CPU's
+
+const Factors kFactors{{0, 1, 33}, {33, 4, 2000}, {8040, 2, 40}, {8120, 3, 1}, {8130, 2, 600}};
+constexpr std::int64_t kFactorsNumel = 9330;  // with gaps
+
 TEST_P(LowRankKernels, OrthogonalizeAsTheCpuDoes) {
+  // Both take sums in double, in another order, and seldom round to another number.
   for (const auto& [dtype, tolerance] :
-       {std::pair(at::kFloat, 1e-7), {at::kDouble, 1e-14}, {at::kHalf, 1e-4}, {at::kBFloat16, 1e-3}}) {
+       {Type(at::kFloat, 1e-7), {at::kDouble, 1e-14}, {at::kHalf, 1e-4}, {at::kBFloat16, 1e-3}}) {
     for (const double epsilon : {0.0, 0.01}) {
-      for (const std::int64_t n : {1, 33, 2000}) {
-        for (const std::int64_t rank : {1, 2, 4}) {
-          at::Tensor factor = random({rank, n}, dtype, 5);
-          if (rank == 4) factor[2].copy_(factor[0]);  // depends on an earlier one
-          const at::Tensor actual = orthogonalized(factor, epsilon);
-          orthogonalize(factor, epsilon);
-          EXPECT_LE(distance(actual, factor), tolerance)
-              << dtype << " rank " << rank << " epsilon " << epsilon;
-        }
-      }
+      const at::Tensor buffer = random({kFactorsNumel}, dtype, 5);
+      buffer.narrow(0, 33 + 2 * 2000, 2000).copy_(buffer.narrow(0, 33, 2000));  // depends on an earlier one
+      buffer.narrow(0, 8040, 40).zero_();
+      const at::Tensor actual = orthogonalized(buffer, kFactors, epsilon);
+      orthogonalize(buffer, kFactors, epsilon);
+      EXPECT_LE(distance(actual, buffer), tolerance) << dtype << " epsilon " << epsilon;
+      EXPECT_TRUE(actual.eq(0).equal(buffer.eq(0))) << dtype << " epsilon " << epsilon;
     }
   }
 }
 
 TEST_P(LowRankKernels, PassNaNAndInfinityOnAsTheCpuDoes) {
   for (const double bad : {std::nan(""), HUGE_VAL}) {
-    at::Tensor factor = random({3, 40}, at::kFloat, 6);
-    factor[1][7] = bad;
-    const at::Tensor actual = orthogonalized(factor, 0);
-    orthogonalize(factor, 0);
-    EXPECT_TRUE(actual.isnan().equal(factor.isnan())) << bad;
+    const at::Tensor buffer = random({kFactorsNumel}, at::kFloat, 6);
+    buffer[33 + 2000 + 7] = bad;
+    const at::Tensor actual = orthogonalized(buffer, kFactors, 0);
+    orthogonalize(buffer, kFactors, 0);
+    EXPECT_TRUE(actual.isnan().equal(buffer.isnan())) << bad;
+    EXPECT_TRUE(buffer.isnan().any().item<bool>());
   }
 }
 
+/// Two matrices; a plain segment of 10; one more, which the bucket has but for its last 5 elements.
+const Matrices kMatrices{{0, 300, 70, 3, 0, 0}, {21000, 8, 1025, 5, 900, 210}, {29210, 7, 9, 2, 950, 5400}};
+constexpr std::int64_t kNumel = 29210 + 63, kBucketNumel = kNumel - 5;
+
 TEST_P(LowRankKernels, ReconstructAndAccumulateAsTheCpuDoes) {
   for (const auto& [dtype, tolerance] :
-       {std::pair(at::kFloat, 1e-5), {at::kDouble, 1e-13}, {at::kHalf, 2e-3}, {at::kBFloat16, 1.6e-2}}) {
-    for (const auto& [n, m, rank] : {std::tuple(1, 1, 1), {5, 3, 2}, {300, 70, 3}, {64, 1025, 5}}) {
-      const at::Tensor p = random({rank, n}, dtype, 4), q = random({rank, m}, dtype, 3);
-      const at::Tensor sum = random({n, m}, dtype, 2), added = random({n, m}, dtype, 1);
-      const auto [product, left] = multiplied(p, q, sum, added);
-      const at::Tensor expected = torch::empty({n, m}, dtype), expected_left = sum.clone();
-      reconstruct_and_subtract(p, q, expected, expected_left);
-      expected_left.add_(added);
-      if (on_gpu()) {  // which fuses products with sums
-        EXPECT_LE(distance(product, expected), tolerance) << dtype << " " << n << "x" << m;
-        EXPECT_LE(distance(left, expected_left), tolerance) << dtype << " " << n << "x" << m;
-      } else {
-        EXPECT_TRUE(product.equal(expected) && left.equal(expected_left)) << dtype << " " << n << "x" << m;
+       {Type(at::kFloat, 1e-5), {at::kDouble, 1e-13}, {at::kHalf, 2e-3}, {at::kBFloat16, 1.6e-2}}) {
+    const at::Tensor p = random({964}, dtype, 4), q = random({5418}, dtype, 3);
+    const auto expect_same = [&](const at::Tensor& actual, const at::Tensor& expected, const char* what) {
+      if (on_gpu())  // which fuses products with sums
+        EXPECT_LE(distance(actual.cpu(), expected), tolerance) << what << ", " << dtype;
+      else
+        EXPECT_TRUE(actual.equal(expected)) << what << ", " << dtype;
+    };
+    const at::Tensor bucket = random({kBucketNumel}, dtype, 1), actual = placed(bucket);
+    kernels().reconstruct(kMatrices, placed(p), placed(q), actual);
+    reconstruct(kMatrices, {p, q}, bucket);
+    expect_same(actual, bucket, "reconstruct");
+
+    for (const bool subtract : {false, true}) {
+      for (const bool add : {false, true}) {
+        const at::Tensor sum = random({kNumel}, dtype, 2), actual_sum = placed(sum);
+        const FactorPair before = subtract ? FactorPair{p, q} : FactorPair();
+        const at::Tensor added = add ? bucket : at::Tensor();
+        kernels().accumulate(kMatrices, actual_sum, placed(before.p), placed(before.q), placed(added));
+        accumulate(kMatrices, sum, before, added);
+        expect_same(actual_sum, sum, "accumulate");
       }
     }
   }
 }
 
 TEST_P(LowRankKernels, GiveTheSameBitsEachTime) {
-  const at::Tensor factor = random({3, 5001}, at::kFloat, 6), q = random({3, 77}, at::kFloat, 7);
-  const at::Tensor sum = random({5001, 77}, at::kFloat, 8);
-  const at::Tensor p = orthogonalized(factor, 0);
-  const auto [product, left] = multiplied(p, q, sum, sum);
-  for (int time = 0; time < 4; ++time) {
-    EXPECT_TRUE(orthogonalized(factor, 0).equal(p));
-    const auto [again, left_again] = multiplied(p, q, sum, sum);
-    EXPECT_TRUE(again.equal(product) && left_again.equal(left));
+  const Factors factors{{0, 3, 5001}, {3 * 5001, 3, 777}};
+  const Matrices matrices{{0, 5001, 77, 3, 0, 0}};
+  const at::Tensor buffer = random({3 * 5778}, at::kFloat, 6), q = random({3 * 77}, at::kFloat, 7);
+  at::Tensor first, first_sum;
+  for (int time = 0; time < 5; ++time) {
+    const at::Tensor p = placed(orthogonalized(buffer, factors, 0));
+    const at::Tensor sum = placed(random({5001 * 77}, at::kFloat, 8));
+    kernels().accumulate(matrices, sum, p, placed(q), at::Tensor());
+    if (time == 0) std::tie(first, first_sum) = std::tie(p, sum);
+    EXPECT_TRUE(p.equal(first) && sum.equal(first_sum));
   }
 }
 
 TEST_P(LowRankKernels, RefuseATypeThatIsNotFloating) {
   EXPECT_THAT(testing::failure_of<c10::Error>([] {
-                kernels().orthogonalize(placed(torch::ones({2, 3}, at::kInt)), {{0, 2, 3}}, 0, {});
+                kernels().orthogonalize(placed(torch::ones({6}, at::kInt)), {{0, 2, 3}}, 0, {});
               }),
               ::testing::HasSubstr("power_sgd: gradients are of type Int, and must be floating"));
 }

@@ -103,11 +103,4 @@ class KernelTest : public ::testing::Test {
 
 using Types = ::testing::Types<double, float, __half, __nv_bfloat16>;
 
-struct TypeNames {
-  template <typename T>
-  static std::string GetName(int i) {
-    return std::vector<std::string>{"float64", "float32", "float16", "bfloat16"}[i];
-  }
-};
-
 }  // namespace hookline::testing

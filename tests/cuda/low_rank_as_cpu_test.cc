@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <string>
+#include <ostream>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -44,6 +44,10 @@ const CudaKernels kFibers{
 
 enum class Execution { fibers, gpu };
 
+void PrintTo(Execution execution, std::ostream* out) {
+  *out << (execution == Execution::fibers ? "fibers" : "gpu");
+}
+
 class LowRankKernels : public ::testing::TestWithParam<Execution> {
  protected:
   void SetUp() override {
@@ -73,9 +77,7 @@ class LowRankKernels : public ::testing::TestWithParam<Execution> {
 };
 
 INSTANTIATE_TEST_SUITE_P(By, LowRankKernels, ::testing::Values(Execution::fibers, Execution::gpu),
-                         [](const auto& execution) {
-                           return std::string(execution.param == Execution::fibers ? "fibers" : "gpu");
-                         });
+                         ::testing::PrintToStringParamName());
 
 using Type = std::pair<at::ScalarType, double>;  // and how far results may be from the CPU's
 

@@ -123,7 +123,7 @@ void expect_accumulated(const Bucket<T>& b, const std::string& what) {
 
 template <typename T>
 using MatrixKernels = KernelTest<T>;
-TYPED_TEST_SUITE(MatrixKernels, Types, TypeNames);
+TYPED_TEST_SUITE(MatrixKernels, Types);
 
 const std::vector<std::array<Index, 2>> kSizes{{1, 1},   {5, 3},   {1, 256},   {8, 255},
                                                {9, 257}, {33, 70}, {17, 1030}, {1030, 1}};

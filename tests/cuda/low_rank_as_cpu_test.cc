@@ -111,6 +111,17 @@ TEST_P(LowRankKernels, PassNaNAndInfinityOnAsTheCpuDoes) {
   }
 }
 
+TEST_P(LowRankKernels, DrawDependentVectorsAnewFromTheSeedOfTheirFactor) {
+  const at::Tensor zeros = torch::zeros({2 * 2 * 50}), first = placed(zeros), second = placed(zeros);
+  const Factors factors{{0, 2, 50}, {100, 2, 50}};
+  kernels().orthogonalize(first, factors, 0, {1, 2});
+  kernels().orthogonalize(second, factors, 0, {1, 3});
+  const at::Tensor drawn = first.cpu().view({2, 2, 50}), others = second.cpu().view({2, 2, 50});
+  EXPECT_LE(distance(drawn.matmul(drawn.transpose(1, 2)), torch::eye(2).expand({2, 2, 2})), 1e-6);
+  EXPECT_TRUE(drawn[0].equal(others[0]));
+  EXPECT_FALSE(drawn[1].equal(others[1]));
+}
+
 /// Two matrices; a plain segment of 10; one more, which the bucket has but for its last 5 elements.
 const Matrices kMatrices{{0, 300, 70, 3, 0, 0}, {21000, 8, 1025, 5, 900, 210}, {29210, 7, 9, 2, 950, 5400}};
 constexpr std::int64_t kNumel = 29210 + 63, kBucketNumel = kNumel - 5;

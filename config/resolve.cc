@@ -149,7 +149,7 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   resolve_hook(collected, catalog, {sources.allow_program_hooks, all_hooks_known}, config,
                resolution.diagnostics);
   check_backend(collected, config, resolution.diagnostics);
-  check_sharding(collected, config, resolution.diagnostics);
+  check_sharding(collected, catalog, config, resolution.diagnostics);
   warn_of_no_effect(collected, config, resolution.diagnostics);
   sort_as_read(resolution.diagnostics, sources.file ? sources.file->string() : "");
   return resolution;

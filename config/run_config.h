@@ -59,6 +59,7 @@ struct DdpConfig {
   bool check_reduction = false;
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
+  bool shard_optimizer = false;  // each rank keeps and steps its part of the optimizers' state: ZeRO stage 1
   std::string comm_hook = "no";  // canonical name (aliases are resolved)
   std::string comm_wrapper = "no";
   OptionMap comm_state_option;       // every option of the chosen hook, defaults filled in

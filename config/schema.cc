@@ -157,6 +157,9 @@ void add_ddp(std::vector<KeyRow>& rows) {
       flag("gradient_as_bucket_view", "Let gradients be views of the buckets, which saves their memory.")));
   rows.push_back(key<ddp, &DdpConfig::static_graph>(
       "ddp", flag("static_graph", "Promise that every step uses the same parameters in the same order.")));
+  rows.push_back(key<ddp, &DdpConfig::shard_optimizer>(
+      "ddp", flag("shard_optimizer",
+                  "Each rank keeps and steps its part of the optimizer's state only: ZeRO stage 1.")));
   rows.push_back(key<ddp, &DdpConfig::comm_hook>(
       "ddp", text("comm_hook", "How gradients are averaged; see `hookline hooks list`.")));
   rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
@@ -199,8 +202,11 @@ bool is_sharded(const RunConfig& config, const Detected&) {
   return config.fsdp.sharding_strategy != "no_shard";
 }
 bool is_whole(const RunConfig& config, const Detected& here) { return !is_sharded(config, here); }
-bool has_no_hook(const RunConfig& config, const Detected&) {
-  return config.ddp.comm_hook == "no" && config.ddp.comm_wrapper == "no";
+bool may_be_sharded(const RunConfig& config, const Detected&) {
+  return config.ddp.comm_hook == "no" && config.ddp.comm_wrapper == "no" && !config.ddp.shard_optimizer;
+}
+bool may_shard_optimizer(const RunConfig& config, const Detected& here) {
+  return is_whole(config, here) && config.ddp.comm_hook != "noop";
 }
 bool never(const RunConfig&, const Detected&) { return false; }
 
@@ -234,7 +240,8 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"rendezvous", "node_timeout_seconds", 0, has_several_nodes},
       {"ddp", "dim", 0, never},  // has no effect
       {"ddp", "check_reduction", 0, never},
-      {"fsdp", "sharding_strategy", 0, has_no_hook},
+      {"ddp", "shard_optimizer", 0, may_shard_optimizer},
+      {"fsdp", "sharding_strategy", 0, may_be_sharded},
       {"fsdp", "comm_hook", 0, is_sharded},
       {"training", "checkpoint_dir", 0, keeps_checkpoints},
       {"training", "checkpoint_keep_last", 0, keeps_checkpoints},

@@ -6,12 +6,13 @@
 #include "config/collect.h"
 #include "config/diagnostic.h"
 #include "config/run_config.h"
+#include "hooks/catalog.h"
 
 namespace hookline {
 
-/// Reports what needs whole gradients although the model is sharded, and what has no effect because it is, or is not.
-/// `config` holds all values already.
-void check_sharding(const Collected& collected, const RunConfig& config,
+/// Reports what needs whole gradients although the model is sharded, what does not go with a sharded optimizer, and what has no
+/// effect because the model is sharded, or is not. `config` holds all values already.
+void check_sharding(const Collected& collected, const Catalog& catalog, const RunConfig& config,
                     std::vector<Diagnostic>& diagnostics);
 
 }  // namespace hookline

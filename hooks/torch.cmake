@@ -2,7 +2,7 @@
 hookline_library(hookline_hooks
   SOURCES
     comm.cc comm_hook.cc future.cc plugin.cc register.cc registry.cc
-    ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc
+    ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc ddp/scatter_average.cc
     fsdp/buffer_pool.cc fsdp/gradient_scatter.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
     numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/in_parallel.cc numerics/kernels.cc

@@ -17,6 +17,7 @@
 #include "parallel/fused_step.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/model_state.h"
+#include "parallel/optimizer_shards.h"
 #include "parallel/optimizer_state.h"
 #include "parallel/rank_status.h"
 #include "parallel/run_summary.h"
@@ -54,6 +55,7 @@ struct Accelerator::State {
   std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
   std::vector<std::shared_ptr<Engine>> models;
   std::shared_ptr<ShardedParameters> shards;
+  std::shared_ptr<OptimizerShards> optimizer_shards;
   std::shared_ptr<TrainingPlace> place = std::make_shared<TrainingPlace>();
   std::vector<torch::optim::Optimizer*> optimizers;
   at::Tensor last_loss;  // given to backward()
@@ -157,6 +159,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   state_->world->step_clock()->reset();
   state_->progress->step_clock = state_->world->step_clock();
   state_->shards = std::make_shared<ShardedParameters>(state_->world);
+  state_->optimizer_shards = std::make_shared<OptimizerShards>(state_->world, state_->shards);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
   state_->progress->averages = [state = std::weak_ptr<State>(state_)] {
     const auto now = state.lock();
@@ -226,7 +229,8 @@ std::shared_ptr<Engine> Accelerator::make_engine(std::shared_ptr<torch::nn::Modu
 std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module> module) {
   const auto ddp = std::make_shared<Ddp>(world_ptr(), std::move(module), ddp_options());
   const DdpConfig& wanted = config().ddp;
-  if (wanted.comm_hook != "no" || wanted.comm_wrapper != "no") {
+  if (wanted.shard_optimizer) state_->optimizer_shards->add(*ddp, wanted, state_->optimizers);
+  if (!ddp->hook() && (wanted.comm_hook != "no" || wanted.comm_wrapper != "no")) {
     ddp->register_comm_hook(Registry::instance().build(wanted.comm_hook, wanted.comm_wrapper,
                                                        wanted.comm_state_option, ddp->hook_context()));
   }
@@ -252,7 +256,7 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
   options.reshard_after_forward = wanted.sharding_strategy == "full_shard";
   if (wanted.comm_hook != "no") options.wire = wanted.comm_hook == "fp16" ? at::kHalf : at::kBFloat16;
   for (torch::optim::Optimizer* optimizer : state_->optimizers)
-    expect_it_takes_pieces(*optimizer, module->parameters(), is_main_process());
+    expect_it_takes_pieces(*optimizer, module->parameters(), Sharding::model, is_main_process());
   const auto sharded = Sharded::make(world_ptr(), std::move(module), options);
   const std::shared_ptr<ShardedParameters> shards = state_->shards;
   for (const auto& flat : sharded->flat_parameters()) {
@@ -328,12 +332,18 @@ void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
   state_->checkpointer->add(std::move(plan));
 }
 
-std::function<bool()> Accelerator::fused_step(torch::optim::Optimizer& optimizer) const {
-  return detail::fused_step_of(optimizer, config().training.fused_optimizer);
+detail::OptimizerStep Accelerator::step_of(torch::optim::Optimizer& optimizer) const {
+  detail::OptimizerStep step{detail::fused_step_of(optimizer, config().training.fused_optimizer), {}};
+  if (config().ddp.shard_optimizer)
+    step.around = [&optimizer, shards = state_->optimizer_shards](std::int64_t number, const auto& own) {
+      shards->step(optimizer, number, own);
+    };
+  return step;
 }
 
 void Accelerator::follow(torch::optim::Optimizer& optimizer) {
-  expect_it_takes_pieces(optimizer, state_->shards->parameters(), is_main_process());
+  const Sharding sharding = config().ddp.shard_optimizer ? Sharding::optimizer : Sharding::model;
+  expect_it_takes_pieces(optimizer, state_->shards->parameters(), sharding, is_main_process());
   state_->optimizers.push_back(&optimizer);
   for (const auto& group : optimizer.param_groups())
     cut_optimizer(optimizer, *state_->shards, group.params());

@@ -102,7 +102,7 @@ class Accelerator {
   /// Seeds torch on this rank; the same seed on every rank.
   void set_seed(std::uint64_t seed);
 
-  /// torch's clip_grad_norm_ over averaged gradients, of a sharded model those of all ranks together (a collective call then);
+  /// torch's clip_grad_norm_ over averaged gradients, of a sharded model or optimizer those of all ranks together (a collective call then);
   /// does nothing while gradients accumulate. Returns the norm.
   double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0);
 
@@ -175,7 +175,7 @@ class Accelerator {
   std::shared_ptr<Engine> make_sharded(std::shared_ptr<torch::nn::Module> module);
   void follow(std::shared_ptr<detail::EpochPlan> plan);
   void follow(torch::optim::Optimizer& optimizer);
-  std::function<bool()> fused_step(torch::optim::Optimizer& optimizer) const;
+  detail::OptimizerStep step_of(torch::optim::Optimizer& optimizer) const;
   void register_object(const std::string& name, detail::TensorAccess access, bool counts);
   void prepared();
   void next_micro_step();
@@ -233,7 +233,7 @@ auto Accelerator::prepare_one(Thing&& thing) {
     static_assert(std::is_lvalue_reference_v<Thing>,
                   "prepare() keeps a reference to the optimizer: give it a variable");
     follow(static_cast<torch::optim::Optimizer&>(thing));
-    return PreparedOptimizer<Bare>(thing, progress(), fused_step(thing));
+    return PreparedOptimizer<Bare>(thing, progress(), step_of(thing));
   } else if constexpr (detail::is_module_pointer_v<Bare>) {
     return prepare_model(std::forward<Thing>(thing));
   } else if constexpr (std::is_base_of_v<torch::detail::ModuleHolderIndicator, Bare>) {

@@ -12,10 +12,12 @@
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <utility>
 
+#include "hooks/ddp/scatter_average.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/backward_sink.h"
 #include "parallel/bucketing.h"
+#include "parallel/gradient_shares.h"
 #include "parallel/guarded_hook.h"
 #include "parallel/model_signature.h"
 #include "parallel/reducer_factory.h"
@@ -130,6 +132,18 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
   attach(std::move(hook));
 }
 
+void Ddp::shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
+                          bool is_default) {
+  shares_ = std::move(gradients);
+  average_to_come_ = std::move(average);
+  if (average_to_come_ && !is_default) attach_average();
+}
+
+void Ddp::attach_average() {
+  average_ = average_to_come_.get();
+  attach(std::move(average_to_come_));
+}
+
 void Ddp::attach(std::unique_ptr<CommHook> hook) {
   std::unique_ptr<GradientRecorder> recorder;
   if (!options_.record_gradients.empty()) {
@@ -139,15 +153,17 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
   std::unique_ptr<CompressionError> error;
   const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                  parameters_[0].scalar_type());
-  if (sent < bytes_of(parameters_)) error = std::make_unique<CompressionError>(world_);
+  if (sent < bytes_of(parameters_) && !averages_shares()) error = std::make_unique<CompressionError>(world_);
   auto guarded =
       std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder), std::move(error));
   hook_ = guarded.get();
+  hook_->start_at(group_->steps());  // of a run that goes on
   reducer_->register_comm_hook(std::move(guarded));
 }
 
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+  if (!hook_ && average_to_come_) attach_average();
   if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0)
     log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
@@ -208,10 +224,12 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
 
 /// A loss may use parameters after the forward, behind its outputs: their gradients come before the pass reaches an output.
 void Ddp::begin_with_accumulators() {
-  for (const at::Tensor& parameter : parameters_)
-    torch::autograd::impl::grad_accumulator(parameter)->add_pre_hook(
-        std::make_unique<BeforeGradient>([this, alive = std::weak_ptr(alive_)] {
-          if (!alive.expired()) begin_backward();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    torch::autograd::impl::grad_accumulator(parameters_[i])
+        ->add_pre_hook(std::make_unique<BeforeGradient>([this, i, alive = std::weak_ptr(alive_)] {
+          if (alive.expired()) return;
+          begin_backward();
+          if (averages_shares()) shares_->before_gradient(i);
         }));
 }
 
@@ -230,11 +248,31 @@ void Ddp::begin_backward() {
     }
     if (begun && options_.gradient_as_bucket_view)
       at_end_of_backward([parameters = parameters_] { release(parameters); });
+    if (begun && averages_shares()) shares_->before_average();
   } else if (found == BackwardSinks::Found::local) {
     reducer_->begin_local_backward();
   }
+  if (averages_shares()) {
+    // Also of a pass that goes through no output, which the Reducer may communicate all the same.
+    at_end_of_backward([this, alive = std::weak_ptr(alive_), sent = average_->bytes_sent()] {
+      if (!alive.expired() && average_->bytes_sent() > sent) shares_->after_average();
+    });
+  }
   begun_passes_.insert(pass);
   if (begun_passes_.size() > kMostNested) begun_passes_.erase(begun_passes_.begin());
+}
+
+void Ddp::drop_gradients() {
+  if (shares_) shares_->drop();
+}
+
+at::Tensor Ddp::own_gradient(std::size_t index) const {
+  return averages_shares() ? shares_->own_gradient(index) : parameters_[index].grad();
+}
+
+void Ddp::set_own_gradients(const std::vector<at::Tensor>& gradients) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
+  if (shares_) shares_->forget();
 }
 
 void Ddp::release_gradient_views() {
@@ -247,6 +285,8 @@ std::string_view Ddp::needs_outputs() const {
 }
 
 CommHook* Ddp::hook() const { return hook_ ? &hook_->hook() : nullptr; }
+
+const CommHook* Ddp::hook_to_come() const { return hook_ ? &hook_->hook() : average_to_come_.get(); }
 
 DdpState Ddp::save_state() {
   explain_unused_parameters([&] { rebuild_buckets(); });
@@ -327,7 +367,12 @@ std::optional<double> Ddp::take_compression_error() {
 
 const Comm& Ddp::comm_of_gradients() const { return hook_ ? *hook_->hook().context().comm : *comm_; }
 
-std::int64_t Ddp::bytes_sent() const { return comm_of_gradients().bytes_sent(); }
+std::int64_t Ddp::bytes_sent() const {
+  std::int64_t bytes = comm_of_gradients().bytes_sent();
+  if (average_) bytes += average_->bytes_sent();
+  if (shares_) bytes += shares_->gathered_bytes;
+  return bytes;
+}
 
 WireReport Ddp::wire_report() const {
   WireReport report;
@@ -336,15 +381,25 @@ WireReport Ddp::wire_report() const {
   report.steps = reduced_steps() - resumed_steps_;
   report.bytes_sent = bytes_sent();
   report.stages = comm_of_gradients().bytes_by_stage();
-  if (hook_) {
-    const CommHook& hook = hook_->hook();
-    report.pipeline = hook.describe();
-    report.bytes_per_step = hook.bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
-                                                parameters_[0].scalar_type());
-    report.first_full_step = hook.first_full_step();
+  if (average_) report.stages.at(0).bytes += average_->bytes_sent();
+  if (const CommHook* const hook = hook_to_come()) {
+    report.pipeline = hook->describe();
+    report.bytes_per_step = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
+                                                 parameters_[0].scalar_type());
+    report.first_full_step = hook->first_full_step();
   } else {
     report.pipeline = "no hook";
     report.bytes_per_step = report.gradient_bytes;
+  }
+  if (const ScatterAverage* const average = hook_ ? average_ : average_to_come_.get()) {
+    report.bytes_per_step = 0;  // each parameter's by its own dtype
+    for (const at::Tensor& parameter : parameters_)
+      report.bytes_per_step += average->bytes_of(parameter.numel(), parameter.scalar_type());
+  }
+  if (shares_) {
+    report.pipeline += ", sharded optimizer";
+    report.bytes_per_step += report.gradient_bytes / 2;
+    report.stages.push_back({"parameters", shares_->gathered_bytes});
   }
   return report;
 }

@@ -25,8 +25,10 @@ class Logger;
 namespace hookline {
 
 class BackwardSinks;
+class GradientShares;
 class GuardedHook;
 class ResumableReducer;
+class ScatterAverage;
 class WatchedGroup;
 
 /// As DistributedDataParallel names and means them.
@@ -76,6 +78,11 @@ class Ddp : public Engine {
   /// Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
+  /// For optimizers of which each rank steps its share: `average` averages this rank's shares of gradients alone; null: whatever
+  /// hook there is averages whole ones. If `is_default`, another hook that is registered takes its place.
+  void shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
+                       bool is_default);
+
   /// For hooks built by hand.
   HookContext hook_context() const { return {comm_}; }
 
@@ -88,6 +95,7 @@ class Ddp : public Engine {
   /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by itself at the end
   /// of a backward that begins at an output which after_forward was given.
   void release_gradient_views() override;
+  void drop_gradients() override;
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const std::vector<std::string>& parameter_names() const { return names_; }
@@ -106,6 +114,11 @@ class Ddp : public Engine {
   void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
   BucketParameters buckets() const;
+  /// The gradient of parameter `index` as this rank would have it had nothing been averaged since gradients were dropped, of an
+  /// optimizer that is sharded; else as it is.
+  at::Tensor own_gradient(std::size_t index) const;
+  /// Gradients come from a checkpoint.
+  void set_own_gradients(const std::vector<at::Tensor>& gradients);
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
   at::Tensor used_parameters() const;
   WireReport wire_report() const override;
@@ -116,6 +129,11 @@ class Ddp : public Engine {
  private:
   void build_reducer();
   void attach(std::unique_ptr<CommHook> hook);
+  void attach_average();
+  /// The hook that there is, or that the first forward attaches; null: none.
+  const CommHook* hook_to_come() const;
+  /// Each rank gets the averages of its shares of gradients alone.
+  bool averages_shares() const { return average_ != nullptr; }
   void rebuild_buckets();
   /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient. The first time it
   /// decides what the pass communicates, from all that the pass goes through.
@@ -136,7 +154,10 @@ class Ddp : public Engine {
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
-  GuardedHook* hook_ = nullptr;  // owned by the Reducer, if there is one
+  GuardedHook* hook_ = nullptr;             // owned by the Reducer, if there is one
+  std::shared_ptr<GradientShares> shares_;  // of a sharded optimizer
+  std::unique_ptr<ScatterAverage> average_to_come_;
+  ScatterAverage* average_ = nullptr;  // once it is the hook
   bool forward_begun_ = false;
   std::vector<std::function<void()>> before_first_forward_;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication

@@ -86,14 +86,14 @@ std::int64_t FlatParameter::numel() const {
   return std::transform_reduce(sizes_.begin(), sizes_.end(), std::int64_t{0}, std::plus<>(), product);
 }
 
-FlatParameter::Range FlatParameter::range_of(std::size_t index, int rank) const {
+Share FlatParameter::range_of(std::size_t index, int rank) const {
   const std::int64_t begin = begins_[index], end = begin + product(sizes_[index]);
   const std::int64_t first = std::clamp(rank * shard_numel_, begin, end);
   return {first - begin, std::clamp((rank + 1) * shard_numel_, begin, end) - first};
 }
 
 at::Tensor FlatParameter::piece_of_shard(std::size_t index, const at::Tensor& shard) const {
-  const Range range = range_of(index, rank_);
+  const Share range = range_of(index, rank_);
   const std::int64_t begin = range.count == 0 ? 0 : begins_[index] + range.first - rank_ * shard_numel_;
   return shard.narrow(0, begin, range.count).variable_data();
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "hooks/even_share.h"
 #include "hooks/fsdp/buffer_pool.h"
 
 namespace hookline {
@@ -24,11 +25,6 @@ namespace hookline {
 /// torch.distributed.fsdp.FullyShardedDataParallel.
 class FlatParameter {
  public:
-  /// Elements of one parameter that a rank holds.
-  struct Range {
-    std::int64_t first = 0, count = 0;
-  };
-
   /// Keeps of `parameters` this rank's pieces, and no gradient that they have. `share`: gives a whole the values of rank 0.
   FlatParameter(std::vector<std::string> names, std::vector<at::Tensor> parameters, int rank, int ranks,
                 std::shared_ptr<BufferPool> pool, const std::function<void(const at::Tensor& whole)>& share);
@@ -81,7 +77,8 @@ class FlatParameter {
   /// The piece that is this rank's of parameter `index`, of a tensor in the layout of the shard; no view.
   at::Tensor piece_of_shard(std::size_t index, const at::Tensor& shard) const;
 
-  Range range_of(std::size_t index, int rank) const;
+  /// Which elements of a parameter a rank holds.
+  Share range_of(std::size_t index, int rank) const;
   const std::vector<std::int64_t>& sizes(std::size_t index) const { return sizes_[index]; }
   /// Of the whole parameter, which lies in memory without gaps.
   const std::vector<std::int64_t>& strides(std::size_t index) const { return strides_[index]; }

@@ -306,8 +306,8 @@ FusedStep step_of(optim::Optimizer& optimizer, bool is_required) {
     Calls calls;
     for_each_row<Kind>(optimizer, [&](std::size_t group, const auto& options, auto* state, Row& row) {
       const std::int64_t step = Kind::prepare(options, optimizer, state, row);
+      if constexpr (Kind::kCountsChanges) count_change(row);  // the whole of an empty piece changes, too
       if (row[kParameter].numel() == 0) return;
-      if constexpr (Kind::kCountsChanges) count_change(row);
       flatten(row);
       calls[{group, step, row[kParameter].scalar_type(), row[kParameter].device()}].push_back(row);
     });

@@ -49,13 +49,17 @@ double clip_gradient_norm(World& world, const ShardedParameters& shards,
 
   if (!(norm_type > 0))
     throw Error(
-        "clip_grad_norm: the gradients of a sharded model have a norm of type 1, 2 or another above 0, not " +
+        "clip_grad_norm: the gradients of a sharded model or optimizer have a norm of type 1, 2 or another "
+        "above 0, not " +
         std::to_string(norm_type));
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> pieces, wholes;
   for (const at::Tensor& parameter : parameters) {
     if (!parameter.grad().defined()) continue;
-    (shards.contains(parameter) ? pieces : wholes).push_back(parameter.grad().detach());
+    if (shards.contains(parameter))
+      pieces.push_back(shards.gradient_piece(parameter));
+    else
+      wholes.push_back(parameter.grad().detach());
   }
   Norm own(norm_type), all(norm_type);
   own.add(pieces);

@@ -98,7 +98,7 @@ SavedPart save_model(Ddp& ddp, bool accumulating) {
   for (const auto& [name, tensor] : tensors_of_model(ddp.module())) saved.shared[name] = tensor.detach();
   if (!accumulating) return saved;
   for (std::size_t i = 0; i < ddp.parameters().size(); ++i) {
-    const at::Tensor& gradient = ddp.parameters()[i].grad();
+    const at::Tensor gradient = ddp.own_gradient(i);
     if (gradient.defined()) saved.own[kGradientPrefix + ddp.parameter_names()[i]] = gradient.detach();
   }
   if (const at::Tensor used = ddp.used_parameters(); used.defined()) saved.own[kUsed] = used;
@@ -116,12 +116,12 @@ void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   }
   if (const auto used = saved.own.find(kUsed); used != saved.own.end() && ddp.used_parameters().defined())
     ddp.used_parameters().copy_(used->second);
-  for (at::Tensor parameter : ddp.parameters()) parameter.mutable_grad() = at::Tensor();
-  for (std::size_t i = 0; i < ddp.parameters().size(); ++i) {
+  std::vector<at::Tensor> gradients(ddp.parameters().size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
     const auto gradient = saved.own.find(kGradientPrefix + ddp.parameter_names()[i]);
-    at::Tensor parameter = ddp.parameters()[i];
-    if (gradient != saved.own.end()) parameter.mutable_grad() = gradient->second.to(parameter.device());
+    if (gradient != saved.own.end()) gradients[i] = gradient->second.to(ddp.parameters()[i].device());
   }
+  ddp.set_own_gradients(gradients);
 }
 
 SavedPart save_hook(Ddp& ddp) {
@@ -144,7 +144,7 @@ void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
     resumption.resets.push_back("the hook's state, which was that of " + was + " and is now that of " + is);
     return;
   }
-  if (!ddp.hook()) return;
+  if (!ddp.hook() || !saved.notes.contains("numbers")) return;  // the plain average keeps nothing
   HookState state;
   saved.notes.at("numbers").get_to(state.numbers);
   if (saved.notes.at("buckets") == Json(bucket_names(ddp))) {

@@ -159,8 +159,8 @@ struct Cut {
   const ShardedParameters& shards;
 
   void operator()(const char*, at::Tensor& tensor) const {
-    if (tensor.defined() && tensor.sizes() == shards.sizes_of(parameter) &&
-        tensor.sizes() != parameter.sizes())
+    // What looks the same, cut and whole, is all of it.
+    if (tensor.defined() && tensor.sizes() == shards.sizes_of(parameter))
       tensor = shards.piece(parameter, tensor);
   }
   template <class Number>
@@ -254,10 +254,9 @@ void load_archive(optim::Optimizer& optimizer, const SavedPart& saved, const Sha
   if (found == from.end())
     throw Error(
         is_own
-            ? "it is not that of a model sharded over as many ranks, and hookline does not know how to cut it"
-            : "it is that of a sharded model, of which each rank kept its own, and this model is not "
-              "sharded, or "
-              "not yet: prepare it before the optimizer");
+            ? "it is not that of a run sharded over as many ranks, and hookline does not know how to cut it"
+            : "it is that of a sharded run, of which each rank kept its own, and this run is not sharded, or "
+              "its model not yet: prepare that before the optimizer");
   torch::serialize::InputArchive archive;
   open_archive(archive, found->second);
   optimizer.load(archive);
@@ -311,7 +310,8 @@ void cut_optimizer(optim::Optimizer& optimizer, const ShardedParameters& shards,
   }
 }
 
-void expect_it_takes_pieces(optim::Optimizer& optimizer, const std::vector<at::Tensor>& sharded, bool warns) {
+void expect_it_takes_pieces(optim::Optimizer& optimizer, const std::vector<at::Tensor>& sharded,
+                            Sharding sharding, bool warns) {
   std::set<const void*> keys;
   for (const at::Tensor& parameter : sharded) keys.insert(parameter.unsafeGetTensorImpl());
   const auto steps_one = [&](const optim::OptimizerParamGroup& group) {
@@ -320,16 +320,22 @@ void expect_it_takes_pieces(optim::Optimizer& optimizer, const std::vector<at::T
     });
   };
   if (std::none_of(optimizer.param_groups().begin(), optimizer.param_groups().end(), steps_one)) return;
+  const bool is_model = sharding == Sharding::model;
   if (is_a<optim::LBFGS>(optimizer)) {
-    throw Error(
-        "LBFGS can't train a sharded model: it computes with all gradients at once, and each rank holds a "
-        "piece "
-        "of them. Use SGD, Adam, AdamW, Adagrad or RMSprop, or set [fsdp] sharding_strategy = \"no_shard\"");
+    const std::string instead = ". Use SGD, Adam, AdamW, Adagrad or RMSprop, or set ";
+    throw Error(is_model
+                    ? "LBFGS can't train a sharded model: it computes with all gradients at once, and each "
+                      "rank holds a piece of them" +
+                          instead + "[fsdp] sharding_strategy = \"no_shard\""
+                    : "LBFGS can't be sharded: it computes with all gradients at once, and each rank has the "
+                      "averages of its share of them" +
+                          instead + "[ddp] shard_optimizer = false");
   }
   if (warns && kind_of(optimizer).save == save_archive) {
-    log::warning(
-        "an optimizer of the program's own steps a sharded model: it is given this rank's piece of each "
-        "parameter, flat, which is right only if it treats every element by itself");
+    log::warning(std::string("an optimizer of the program's own ") +
+                 (is_model ? "steps a sharded model" : "is sharded ([ddp] shard_optimizer)") +
+                 ": it is given this rank's piece of each parameter, flat, which is right only if it treats "
+                 "every element by itself");
   }
 }
 

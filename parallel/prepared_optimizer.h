@@ -25,6 +25,13 @@ struct TrainingProgress {
   std::function<void(std::int64_t optimizer)> after_step;  // from 1, in the order of their preparation
 };
 
+/// How the user's optimizer is stepped; each may be empty.
+struct OptimizerStep {
+  std::function<bool()> fused;  // faster, or returns false
+  /// Runs `own`, the step of prepared optimizer number `optimizer`, from 1.
+  std::function<void(std::int64_t optimizer, const std::function<void()>& own)> around;
+};
+
 /// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
 void check_first_step(const TrainingProgress& progress);
 }  // namespace detail
@@ -34,12 +41,11 @@ void check_first_step(const TrainingProgress& progress);
 template <class Optimizer>
 class PreparedOptimizer {
  public:
-  /// `fused_step`: steps `optimizer` faster, or returns false; may be empty.
   PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress,
-                    std::function<bool()> fused_step = {})
+                    detail::OptimizerStep step = {})
       : optimizer_(&optimizer),
         progress_(std::move(progress)),
-        fused_step_(std::move(fused_step)),
+        step_(std::move(step)),
         number_(++progress_->optimizers) {}
 
   void step() {
@@ -48,7 +54,10 @@ class PreparedOptimizer {
     if (progress_->before_step) progress_->before_step();
     {
       const TimedPhase timed(*progress_->step_clock, &PhaseSeconds::optimizer);
-      if (!fused_step_ || !fused_step_()) optimizer_->step();
+      const auto own = [this] {
+        if (!step_.fused || !step_.fused()) optimizer_->step();
+      };
+      step_.around ? step_.around(number_, own) : own();
     }
     ++progress_->steps;
     if (progress_->after_step) progress_->after_step(number_);
@@ -70,7 +79,7 @@ class PreparedOptimizer {
  private:
   Optimizer* optimizer_;
   std::shared_ptr<detail::TrainingProgress> progress_;
-  std::function<bool()> fused_step_;
+  detail::OptimizerStep step_;
   std::int64_t number_;
 };
 

@@ -35,11 +35,11 @@ class ComparedWork : public c10d::Work {
 
 class ComparingChannel : public ShardChannel {
  public:
-  ComparingChannel(std::shared_ptr<World> world, const std::string& name, NameOperation name_operation)
+  ComparingChannel(std::shared_ptr<World> world, const std::string& name, ChannelTexts texts)
       : world_(std::move(world)),
         sequence_(world_->unique_name(name)),
         gloo_(world_->make_gloo(name)),
-        name_operation_(std::move(name_operation)) {}
+        texts_(std::move(texts)) {}
 
   int rank() const override { return world_->rank(); }
   int size() const override { return world_->size(); }
@@ -52,30 +52,29 @@ class ComparingChannel : public ShardChannel {
     if (size() == 1) return {};
     wanted.identity = {static_cast<std::int64_t>(operation.kind), operation.unit, operation.flat,
                        static_cast<std::int64_t>(wanted.part_bytes)};
-    wanted.difference = [name = name_operation_](const std::vector<GlooGroup::Identity>& all) {
-      return difference(name, all);
+    wanted.difference = [texts = texts_](const std::vector<GlooGroup::Identity>& all) {
+      return difference(texts, all);
     };
     return {gloo_->exchange(std::move(wanted)), sequence_, world_->watch().start_call(sequence_)};
   }
 
  private:
-  static std::string difference(const NameOperation& name, const std::vector<GlooGroup::Identity>& all) {
+  static std::string difference(const ChannelTexts& texts, const std::vector<GlooGroup::Identity>& all) {
     const auto named = [&](std::size_t rank) {
       const GlooGroup::Identity& identity = all[rank];
       const ShardOperation operation{static_cast<ShardOperation::Kind>(identity[0]), identity[1],
                                      identity[2]};
-      return "rank " + std::to_string(rank) + " " + name(operation);
+      return "rank " + std::to_string(rank) + " " + texts.name(operation);
     };
     std::size_t other = 1;
     while (all[other] == all[0]) ++other;
-    return "the ranks run different units of a sharded model: " + named(0) + ", and " + named(other) +
-           ". Every rank must run the same units in the same order, in an evaluation too";
+    return texts.difference + ": " + named(0) + ", and " + named(other) + ". " + texts.rule;
   }
 
   std::shared_ptr<World> world_;
   std::string sequence_;
   std::shared_ptr<GlooGroup> gloo_;
-  NameOperation name_operation_;
+  ChannelTexts texts_;
 };
 
 class GlooChannel : public ComparingChannel {
@@ -164,9 +163,9 @@ class NcclChannel : public ComparingChannel {
 }  // namespace
 
 std::shared_ptr<ShardChannel> make_shard_channel(const std::shared_ptr<World>& world, const std::string& name,
-                                                 NameOperation name_operation) {
-  if (world->uses_nccl()) return std::make_shared<NcclChannel>(world, name, std::move(name_operation));
-  return std::make_shared<GlooChannel>(world, name, std::move(name_operation));
+                                                 ChannelTexts texts) {
+  if (world->uses_nccl()) return std::make_shared<NcclChannel>(world, name, std::move(texts));
+  return std::make_shared<GlooChannel>(world, name, std::move(texts));
 }
 
 }  // namespace hookline

@@ -49,6 +49,8 @@ std::string doing(ShardOperation::Kind kind) {
       return "is in summon_full_parameters and gathers the parameters";
     case ShardOperation::Kind::scatter:
       return "averages the gradients";
+    case ShardOperation::Kind::gather_after_step:
+      break;  // of a sharded optimizer, which has channels of its own
   }
   return "does something else";
 }
@@ -164,8 +166,10 @@ void Sharded::make_channels(const std::vector<FoundUnit>& units) {
   const NameOperation name = [names](const ShardOperation& operation) {
     return doing(operation.kind) + " of " + names.at(static_cast<std::size_t>(operation.unit));
   };
-  gathers_ = make_shard_channel(world_, "fsdp-gathers", name);
-  const auto scatters = world_->uses_nccl() ? gathers_ : make_shard_channel(world_, "fsdp-scatters", name);
+  const ChannelTexts texts{name, "the ranks run different units of a sharded model",
+                           "Every rank must run the same units in the same order, in an evaluation too"};
+  gathers_ = make_shard_channel(world_, "fsdp-gathers", texts);
+  const auto scatters = world_->uses_nccl() ? gathers_ : make_shard_channel(world_, "fsdp-scatters", texts);
   scatter_ = std::make_unique<GradientScatter>(pool_, scatters, options_.wire);
 }
 

@@ -1,4 +1,4 @@
-// How a sharded model's parameters and gradients move between ranks.
+// How the parameters and gradients of a sharded model, or optimizer, move between ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace hookline {
 
-/// What one collective of a sharded model is: the ranks compare it before they move anything.
+/// What one collective of a sharded model, or optimizer, is: the ranks compare it before they move anything.
 struct ShardOperation {
   enum class Kind : std::int64_t {
     gather_for_forward,
@@ -17,6 +17,7 @@ struct ShardOperation {
     gather_for_backward,
     gather_for_summon,
     scatter,
+    gather_after_step,  // of a sharded optimizer
   };
   Kind kind = Kind::gather_for_forward;
   std::int64_t unit = 0;  // its position among the model's

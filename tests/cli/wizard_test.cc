@@ -67,7 +67,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    (more: a table, or done)
    1) done      Write the file.
    2) launch    omp_num_threads, grace_period_seconds, binding and 6 more
-   3) ddp       broadcast_buffers, bucket_cap_mb, find_unused_parameters and 3 more
+   3) ddp       broadcast_buffers, bucket_cap_mb, find_unused_parameters and 4 more
    4) training  max_steps, gradient_accumulation_steps, seed and 4 more
    5) logging   level, dir, status and 5 more
    [done] > done

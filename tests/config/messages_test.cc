@@ -57,24 +57,25 @@ TEST_F(Messages, SayWhatABackendDoesNotWorkWith) {
 }
 
 TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
-  EXPECT_EQ(report_of("seed = 1\nlr = 1\n[ddp]\nmax_steps = 4\nlearning_rate = 0.1\n[foo]\n"),
-            "run.toml:1:1: error: key 'seed' is outside of any table\n"
-            "  1 | seed = 1\n"
-            "    | ^~~~ it belongs in [training]\n"
-            "run.toml:2:1: error: key 'lr' is outside of any table\n"
-            "  2 | lr = 1\n"
-            "    | ^~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n"
-            "run.toml:4:1: error: unknown key 'max_steps' in [ddp]\n"
-            "  4 | max_steps = 4\n"
-            "    | ^~~~~~~~~ it belongs in [training]\n"
-            "run.toml:5:1: error: unknown key 'learning_rate' in [ddp]\n"
-            "  5 | learning_rate = 0.1\n"
-            "    | ^~~~~~~~~~~~~ [ddp] has dim, broadcast_buffers, bucket_cap_mb, find_unused_parameters, "
-            "check_reduction, gradient_as_bucket_view, static_graph, comm_hook, comm_wrapper, plugins, "
-            "comm_state_option\n"
-            "run.toml:6:2: error: unknown table [foo]\n"
-            "  6 | [foo]\n"
-            "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n");
+  EXPECT_EQ(
+      report_of("seed = 1\nlr = 1\n[ddp]\nmax_steps = 4\nlearning_rate = 0.1\n[foo]\n"),
+      "run.toml:1:1: error: key 'seed' is outside of any table\n"
+      "  1 | seed = 1\n"
+      "    | ^~~~ it belongs in [training]\n"
+      "run.toml:2:1: error: key 'lr' is outside of any table\n"
+      "  2 | lr = 1\n"
+      "    | ^~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n"
+      "run.toml:4:1: error: unknown key 'max_steps' in [ddp]\n"
+      "  4 | max_steps = 4\n"
+      "    | ^~~~~~~~~ it belongs in [training]\n"
+      "run.toml:5:1: error: unknown key 'learning_rate' in [ddp]\n"
+      "  5 | learning_rate = 0.1\n"
+      "    | ^~~~~~~~~~~~~ [ddp] has dim, broadcast_buffers, bucket_cap_mb, find_unused_parameters, "
+      "check_reduction, gradient_as_bucket_view, static_graph, shard_optimizer, comm_hook, comm_wrapper, "
+      "plugins, comm_state_option\n"
+      "run.toml:6:2: error: unknown table [foo]\n"
+      "  6 | [foo]\n"
+      "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n");
 }
 
 TEST_F(Messages, SayWhatFormATextMustHave) {

@@ -337,6 +337,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "check_reduction = false          # default\n"
             "gradient_as_bucket_view = false  # default\n"
             "static_graph = false             # default\n"
+            "shard_optimizer = false          # default\n"
             "comm_hook = \"fp16\"               # from file run.toml:2:1\n"
             "comm_wrapper = \"no\"              # default\n"
             "plugins = []                     # default\n"

@@ -53,6 +53,31 @@ TEST_F(ShardingChecks, RefuseWhatNeedsWholeGradients) {
       "run.toml:2:1\n");
 }
 
+TEST_F(ShardingChecks, TakeAShardedOptimizerWithEveryHookThatAverages) {
+  for (const char* hook : {"no", "allreduce", "fp16", "bf16", "power_sgd", "batched_power_sgd"}) {
+    const Resolution resolution =
+        resolve_text(std::string("[ddp]\nshard_optimizer = true\ncomm_hook = \"") + hook + "\"\n");
+    EXPECT_EQ(resolution.report(), "");
+    EXPECT_TRUE(resolution.config.ddp.shard_optimizer);
+  }
+}
+
+TEST_F(ShardingChecks, RefuseAShardedOptimizerThatCannotBe) {
+  EXPECT_EQ(report_of("[ddp]\nshard_optimizer = true\n[fsdp]\nsharding_strategy = \"full_shard\"\n"),
+            "run.toml:4:21: error: [ddp] shard_optimizer does not work with sharding_strategy "
+            "\"full_shard\"\n"
+            "  4 | sharding_strategy = \"full_shard\"\n"
+            "    |                     ^~~~~~~~~~~~ a sharded model's optimizer steps each rank's pieces "
+            "anyway: leave it out, or sharding_strategy = \"no_shard\"; ddp.shard_optimizer is set at "
+            "run.toml:2:1, sharding_strategy at run.toml:4:1\n");
+  EXPECT_EQ(report_of("[ddp]\ncomm_hook = \"noop\"\nshard_optimizer = true\n"),
+            "run.toml:2:13: error: shard_optimizer does not work with comm_hook \"noop\"\n"
+            "  2 | comm_hook = \"noop\"\n"
+            "    |             ^~~~~~ noop does not average gradients, and each rank would step its part "
+            "of the parameters by its own: leave one of the two out; ddp.shard_optimizer is set at "
+            "run.toml:3:1, ddp.comm_hook at run.toml:2:1\n");
+}
+
 TEST_F(ShardingChecks, WarnOfWhatHasNoEffect) {
   EXPECT_EQ(report_of("[fsdp]\ncomm_hook = \"fp16\"\n"),
             "run.toml:2:1: warning: 'comm_hook' has no effect\n"

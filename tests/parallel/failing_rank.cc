@@ -5,7 +5,7 @@
 // Each step averages a gradient of 40,000 elements. In step 3, rank RANK does as MODE says: "kill" and "stop" send it
 // that signal, "exit" ends it with code 0, "throw" throws between forward and backward. A rank whose step fails prints
 // what it failed with and how long that took, and ends with code 3; with MODE "throw" all ranks first join again, and
-// train a second model. "uncaught" throws what nothing catches, "segv" is a fault of the memory. Each step logs itself. With MODE "pace" all ranks say that they are in step 3, and take half a minute for the rest.
+// train a second model. "kill in step" and "stop in step" send the signal inside of the optimizer's step. "uncaught" throws what nothing catches, "segv" is a fault of the memory. Each step logs itself. With MODE "pace" all ranks say that they are in step 3, and take half a minute for the rest.
 #include <ATen/ops/full.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -18,6 +18,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include "hooks/error.h"
 #include "parallel/hookline.h"
@@ -38,10 +40,20 @@ void fail(const std::string& mode) {
   }
 }
 
+struct FailingSgd : torch::optim::SGD {
+  using SGD::SGD;
+  at::Tensor step(LossClosure closure = nullptr) override {
+    if (const int sent = std::exchange(signal, 0)) std::raise(sent);
+    return SGD::step(closure);
+  }
+  int signal = 0;
+};
+
+template <class Sgd>
 void train(const std::string& mode, int failing_rank, int steps) {
   auto accelerator = hookline::Accelerator::from_env();
   torch::nn::Linear net(200, 200);
-  torch::optim::SGD sgd(net->parameters(), 0.01);
+  Sgd sgd(net->parameters(), 0.01);
   auto [model, optimizer] = accelerator.prepare(net, sgd);
   auto last = std::chrono::steady_clock::now();
   try {
@@ -49,7 +61,11 @@ void train(const std::string& mode, int failing_rank, int steps) {
       last = std::chrono::steady_clock::now();
       const at::Tensor loss =
           model->forward(at::full({4, 200}, 0.1 * (1 + accelerator.rank()))).pow(2).mean();
-      if (step == kFailingStep && accelerator.rank() == failing_rank) fail(mode);
+      if (step == kFailingStep && accelerator.rank() == failing_rank) {
+        fail(mode);
+        if constexpr (std::is_same_v<Sgd, FailingSgd>)
+          sgd.signal = mode == "kill in step" ? SIGKILL : SIGSTOP;
+      }
       if (mode == "pace" && step >= kFailingStep) {
         if (step == kFailingStep) std::puts("in step 3");
         std::fflush(stdout);
@@ -79,14 +95,15 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string mode = argv[1];
+  const bool in_step = mode.ends_with(" in step");
   try {
-    train(mode, std::atoi(argv[2]), 200);
+    (in_step ? train<FailingSgd> : train<torch::optim::SGD>)(mode, std::atoi(argv[2]), 200);
   } catch (const std::exception& error) {
     if (mode != "throw") {
       std::fprintf(stderr, "%s\n", error.what());
       return 3;
     }
-    train("none", -1, 10);
+    train<torch::optim::SGD>("none", -1, 10);
   }
   return 0;
 }

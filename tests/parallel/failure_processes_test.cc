@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -46,12 +47,14 @@ class Ranks {
  public:
   static constexpr int kSize = 3;
 
-  Ranks(const std::string& mode, int failing, const std::string& hook) {
+  Ranks(const std::string& mode, int failing, const std::string& hook,
+        const std::map<std::string, std::string>& environment = {}) {
     const std::string port = std::to_string(free_port());
     for (int rank = 0; rank < kSize; ++rank) {
       ProcessOptions options = rank_options(mode, failing, hook, rank, kSize);
       options.environment["MASTER_ADDR"] = "127.0.0.1";
       options.environment["MASTER_PORT"] = port;
+      for (const auto& [name, value] : environment) options.environment[name] = value;
       processes_.push_back(std::make_unique<Process>(FAILING_RANK_PROGRAM, options));
     }
   }
@@ -127,6 +130,25 @@ std::string name_of(const ::testing::TestParamInfo<FailureCase>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, MidStep, ::testing::ValuesIn(cases()), name_of);
+
+TEST(ShardedOptimizer, FailsEveryOtherRankWithinSecondsWhereOneIsGoneBeforeTheGather) {
+  for (const std::string signal : {"kill", "stop"}) {
+    constexpr int kFailing = 1;
+    Ranks ranks(signal + " in step", kFailing, "no", {{"HOOKLINE_DDP__SHARD_OPTIMIZER", "true"}});
+    for (const int rank : {0, 2}) {
+      const ProcessResult result = ranks[rank].wait();
+      EXPECT_FALSE(result.timed_out);
+      EXPECT_EQ(result.exit_code, 3) << "rank " << rank << ": " << result.err;
+      EXPECT_TRUE(std::regex_search(
+          failure_in(result),
+          std::regex("^rank 1.*(is gone|no sign of life|has not answered).*waits for it: step 3 of a sharded "
+                     "optimizer: gathering the parameters")))
+          << failure_in(result);
+    }
+    if (signal == "stop") ranks[kFailing].signal(SIGKILL);
+    EXPECT_EQ(ranks[kFailing].wait().exit_code, 128 + SIGKILL);
+  }
+}
 
 TEST(Joining, NamesTheRankThatDoesNot) {
   const std::string port = std::to_string(free_port());

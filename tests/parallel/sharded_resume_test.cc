@@ -230,14 +230,14 @@ TEST(ShardedResume, SaysWhatItCannotTakeOver) {
         train({"full_shard", 3, own}, 3, 4, saved);
       }),
       HasSubstr(
-          "it is not that of a model sharded over as many ranks, and hookline does not know how to cut it"));
+          "it is not that of a run sharded over as many ranks, and hookline does not know how to cut it"));
   EXPECT_THAT(
       failure_of([&] {
         train({"no_shard", 2, own}, 3, 4, saved);
       }),
       HasSubstr(
-          "it is that of a sharded model, of which each rank kept its own, and this model is not sharded, "
-          "or not yet: prepare it before the optimizer"));
+          "it is that of a sharded run, of which each rank kept its own, and this run is not sharded, or its "
+          "model not yet: prepare that before the optimizer"));
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     RunConfig config;
     config.fsdp.sharding_strategy = "full_shard";

@@ -206,10 +206,10 @@ TEST(Sharded, HandsANanOfOneRankToTheNormOfAll) {
     }
     for (const double norm_type : {2.0, std::numeric_limits<double>::infinity()})
       EXPECT_TRUE(std::isnan(accelerator.clip_grad_norm(model->parameters(), 1, norm_type)));
-    EXPECT_EQ(
-        failure_of([&] { accelerator.clip_grad_norm(model->parameters(), 1, 0); }),
-        "clip_grad_norm: the gradients of a sharded model have a norm of type 1, 2 or another above 0, not "
-        "0.000000");
+    EXPECT_EQ(failure_of([&] { accelerator.clip_grad_norm(model->parameters(), 1, 0); }),
+              "clip_grad_norm: the gradients of a sharded model or optimizer have a norm of type 1, 2 or "
+              "another above 0, not "
+              "0.000000");
   });
 }
 

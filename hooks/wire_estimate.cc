@@ -71,6 +71,12 @@ std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& optio
   return bytes * static_cast<double>(numel_of(shapes));
 }
 
+double bytes_with_sharded_optimizer(const HookRow& hook, double bytes, double parameters) {
+  const bool is_halved =
+      hook.name == "no" || hook.name == "allreduce" || hook.name == "fp16" || hook.name == "bf16";
+  return (is_halved ? bytes / 2 : bytes) + kFloatBytes * parameters / 2;
+}
+
 OptionMap default_options(const HookRow& hook) {
   OptionMap options;
   for (const OptionRow& row : hook.options) options[row.name] = row.default_value;

@@ -28,6 +28,10 @@ std::int64_t numel_of(const std::vector<Shape>& shapes);
 std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
                                      const std::vector<Shape>& shapes);
 
+/// The same with [ddp] shard_optimizer, for a hook that hands `bytes` to collectives without: of what averages gradients in one
+/// all-reduce the first half of it, and a gather of the `parameters`, half an all-reduce of them.
+double bytes_with_sharded_optimizer(const HookRow& hook, double bytes, double parameters);
+
 /// Every option of the hook with its default.
 OptionMap default_options(const HookRow& hook);
 

@@ -118,14 +118,17 @@ struct Wire {
 };
 
 std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog,
-                                 const std::vector<Shape>& shapes) {
+                                 const std::vector<Shape>& shapes, double count) {
   std::vector<Wire> wires;
   const HookRow* const chosen = catalog.find_hook(config.ddp.comm_hook);
   for (const HookRow& hook : catalog.hooks()) {
     const bool is_chosen = &hook == chosen && config.fsdp.sharding_strategy == "no_shard";
     const OptionMap options = is_chosen ? config.ddp.comm_state_option : default_options(hook);
     const WrapperRow& wrapper = *catalog.find_wrapper(is_chosen ? config.ddp.comm_wrapper : "no");
-    wires.push_back({hook.name, wrapper.name, bytes_per_step(hook, options, wrapper, shapes), is_chosen});
+    std::optional<double> bytes = bytes_per_step(hook, options, wrapper, shapes);
+    if (bytes && config.ddp.shard_optimizer && hook.averages)
+      bytes = bytes_with_sharded_optimizer(hook, *bytes, count);
+    wires.push_back({hook.name, wrapper.name, bytes, is_chosen});
   }
   if (!chosen && config.ddp.comm_hook != "no")
     wires.push_back({config.ddp.comm_hook, config.ddp.comm_wrapper, std::nullopt, true});
@@ -204,6 +207,14 @@ int stages_of(const std::string& hook) { return hook == "power_sgd" || hook == "
 
 constexpr int kGroupsOfSharding = 2;  // gathers and scatters
 
+/// The optimizer's part, and what is on its way: two pieces, as they are sent and received.
+Memory with_sharded_optimizer(Memory memory, const Question& question) {
+  constexpr double kPieceBytes = 4 << 20;
+  memory.optimizer /= static_cast<double>(question.ranks);
+  memory.buckets += 2 * std::min(2 * kPieceBytes, kFloatBytes * question.count);
+  return memory;
+}
+
 Memory memory_of(const Question& question, const RunConfig& config, const Catalog& catalog) {
   const double all = kFloatBytes * question.count;
   Memory memory = {all,
@@ -246,6 +257,7 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
   const std::string& wrapper = config.ddp.comm_wrapper;
   std::string text = whole + " parameters in float32, " + (hook == "no" ? "no hook" : hook) +
                      (wrapper == "no" ? "" : " in " + wrapper) + ", " + question.optimizer +
+                     (config.ddp.shard_optimizer ? " sharded" : "") +
                      "; without activations a rank takes\n  " + padded("", 12) + padded("ddp", 14) +
                      "sharded over " + std::to_string(question.ranks) + "\n";
   const auto rows = memory.rows(), split_rows = split.rows();
@@ -329,10 +341,11 @@ int estimate(const Arguments& arguments) {
 
   question.ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);
   question.sharing = sharing_ranks(config.launch, question.ranks);
-  const Memory memory = memory_of(question, config, catalog);
+  Memory memory = memory_of(question, config, catalog);
   const Memory split = sharded(memory, question.unit, static_cast<double>(question.ranks),
                                shared_memory(question, config, kGroupsOfSharding));
-  const std::vector<Wire> hooks = wires_of_hooks(config, catalog, question.shapes);
+  if (config.ddp.shard_optimizer) memory = with_sharded_optimizer(memory, question);
+  const std::vector<Wire> hooks = wires_of_hooks(config, catalog, question.shapes, question.count);
   const std::vector<Wire> sharding = wires_of_sharding(config, question.count);
   if (!json) {
     std::cout << table_of(question, config, memory, split, hooks, sharding) << std::flush;

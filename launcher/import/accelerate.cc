@@ -375,7 +375,9 @@ class Reader {
       const bool is_absent = text == "none" || is_off(entry.second) || is_nothing(entry.second);
       if (key == "gradient_accumulation_steps" && text != "auto")
         carry("training.gradient_accumulation_steps", text, origin);
-      else if (key == "zero_stage" && is_on && (text == "1" || text == "2" || text == "3"))
+      else if (key == "zero_stage" && is_on && text == "1")
+        carry("ddp.shard_optimizer", "true", origin);
+      else if (key == "zero_stage" && is_on && (text == "2" || text == "3"))
         carry("fsdp.sharding_strategy", text == "3" ? "full_shard" : "shard_grad_op", origin);
       else if (key == "zero_stage" && is_on && text == "0")
         carry("fsdp.sharding_strategy", "no_shard", origin);
@@ -385,7 +387,8 @@ class Reader {
         result_.leave_out(origin, "import it by itself: hookline config import " + text);
       else if (key == "deepspeed_config_file")
         result_.leave_out(origin,
-                          "is DeepSpeed's, whose zero_optimization.stage is fsdp.sharding_strategy here");
+                          "is DeepSpeed's, whose zero_optimization.stage is ddp.shard_optimizer (1) or "
+                          "fsdp.sharding_strategy (2, 3) here");
       else if (key == "gradient_clipping")
         result_.leave_out(origin, "the program clips by itself: accelerator.clip_grad_norm");
       else if (!is_absent)

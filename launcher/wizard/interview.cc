@@ -203,9 +203,11 @@ std::string Interview::traffic(const RunConfig& config) const {
   const HookRow* const hook = catalog_.find_hook(config.ddp.comm_hook);
   const WrapperRow* const wrapper = catalog_.find_wrapper(config.ddp.comm_wrapper);
   const std::vector<Shape> shapes = typical_shapes(parameters_);
-  const auto sent =
+  auto sent =
       hook && wrapper ? bytes_per_step(*hook, config.ddp.comm_state_option, *wrapper, shapes) : std::nullopt;
   if (!sent) return "";
+  if (config.ddp.shard_optimizer)
+    sent = bytes_with_sharded_optimizer(*hook, *sent, static_cast<double>(parameters_));
   const auto whole = bytes_per_step(*catalog_.find_hook("no"), {}, *catalog_.find_wrapper("no"), shapes);
   return "in a step, a rank hands " + megabytes(*sent) + " to the network" +
          (*sent == *whole ? "" : ", where " + megabytes(*whole) + " go without a hook") + " (of " +

@@ -87,6 +87,32 @@ TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
   EXPECT_NEAR(shared_of({"launch.nnodes=2", "launch.processes_per_node=2"}), 2 * one, 2 * beside);
 }
 
+TEST(Estimate, DividesAShardedOptimizerByTheRanks) {
+  const Sandbox sandbox;
+  const auto of_hook = [&](const std::string& hook) {
+    return estimated(sandbox, {"--shape", "512x512", "--optimizer", "adamw", "--ranks", "4", "--set",
+                               "ddp.shard_optimizer=true", "--set", "ddp.comm_hook=" + hook});
+  };
+  const double count = 512 * 512;
+  const auto json = of_hook("no");
+  EXPECT_EQ(json.at("memory_bytes").at("optimizer"), 8 * count / 4);
+  EXPECT_EQ(json.at("memory_bytes").at("buckets"), 4 * count + 2 * 4 * count)
+      << "what is sent and received of a piece, which is all there is";
+  EXPECT_EQ(json.at("sharded_memory_bytes").at("optimizer"), 8 * count / 4) << "divided once";
+  const auto sent = [&](const std::string& name) {
+    const auto estimate = of_hook(name);
+    for (const auto& hook : estimate.at("hooks"))
+      if (hook.at("chosen")) return hook.at("bytes").get<double>();
+    return 0.0;
+  };
+  EXPECT_EQ(sent("no"), 4 * count) << "half an all-reduce of gradients, and half one of parameters";
+  EXPECT_EQ(sent("fp16"), count + 2 * count);
+  EXPECT_EQ(sent("power_sgd"), 4.0 * (512 + 512) + 2 * count);
+  EXPECT_THAT(
+      sandbox.run({"estimate", "--parameters", "1000", "--set", "ddp.shard_optimizer=true"}).out,
+      HasSubstr("1000 parameters in float32, no hook, adam sharded; without activations a rank takes\n"));
+}
+
 TEST(Estimate, SaysWhatShardingSends) {
   const Sandbox sandbox;
   const auto sharded_of = [&](const std::string& hook) {

@@ -172,6 +172,8 @@ TEST(Import, TakesShardingFromFlagsOfAccelerateLaunch) {
       "1.0 x.py");
   EXPECT_THAT(values(deepspeed), UnorderedElementsAre("fsdp.sharding_strategy = full_shard",
                                                       "training.gradient_accumulation_steps = 4"));
+  EXPECT_THAT(values(import_any("accelerate launch --use_deepspeed --zero_stage 1 x.py")),
+              ElementsAre("ddp.shard_optimizer = true"));
   EXPECT_THAT(deepspeed.left_out,
               ElementsAre(Pair("--gradient_clipping=1.0",
                                "the program clips by itself: accelerator.clip_grad_norm")));

@@ -219,6 +219,10 @@ TEST(Interview, SaysWhatACombinationSends) {
   };
   EXPECT_EQ(traffic({}), "in a step, a rank hands 40 MB to the network (of 10 million parameters)");
   EXPECT_EQ(traffic({{"fsdp.sharding_strategy", "full_shard"}}), "") << "no hook's";
+  EXPECT_EQ(traffic({{"ddp.shard_optimizer", "true"}, {"ddp.comm_hook", "fp16"}}),
+            "in a step, a rank hands 30 MB to the network, where 40 MB go without a hook (of 10 million "
+            "parameters)")
+      << "gradients in half the bytes, and parameters whole";
   EXPECT_EQ(traffic({{"ddp.comm_hook", "fp16"}}),
             "in a step, a rank hands 20 MB to the network, where 40 MB go without a hook (of 10 million "
             "parameters)");

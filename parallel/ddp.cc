@@ -243,8 +243,11 @@ void Ddp::begin_backward() {
     bool begun = false;
     explain_unused_parameters([&] { begun = reducer_->begin_backward(); });
     if (begun && reducer_->learns()) {
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [reducer = reducer_] { reducer->delay_all_reduce(); });
+      torch::autograd::Engine::get_default_engine().queue_callback([reducer = reducer_, hook = hook_] {
+        const std::int64_t steps = hook ? hook->steps() : 0;
+        reducer->delay_all_reduce();
+        if (hook) hook->start_at(steps + 1);  // of several buckets none is the last one then
+      });
     }
     if (begun && options_.gradient_as_bucket_view)
       at_end_of_backward([parameters = parameters_] { release(parameters); });

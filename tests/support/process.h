@@ -43,7 +43,7 @@ struct ProcessOptions {
   std::map<std::string, std::optional<std::string>> environment;  // on top of the test's own; nullopt: unset
   std::string input;                                              // standard input, at its end afterwards
   std::filesystem::path folder;                                   // to run in; empty: the test's own
-  std::chrono::milliseconds limit = std::chrono::seconds(60);     // the whole is killed then
+  std::chrono::milliseconds limit = std::chrono::minutes(5);      // the whole is killed then
 };
 
 struct ProcessResult {

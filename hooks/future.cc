@@ -1,5 +1,8 @@
 #include "hooks/future.h"
 
+#include <atomic>
+#include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,23 @@ FuturePtr completed(const at::Tensor& tensor) {
   FuturePtr future = make_future(tensor.device());
   future->markCompleted(tensor);
   return future;
+}
+
+FuturePtr all_of(const std::vector<FuturePtr>& parts, const at::Tensor& tensor) {
+  if (parts.size() == 1) return parts[0];
+  FuturePtr result = parts.at(0)->createInstance(c10::TensorType::get());
+  struct Progress {
+    std::atomic<std::size_t> left;
+    std::atomic<bool> has_failed = false;
+  };
+  auto progress = std::make_shared<Progress>(parts.size());
+  for (const FuturePtr& part : parts) {
+    part->addCallback([result, progress, tensor](c10::ivalue::Future& done) {
+      if (done.hasError() && !progress->has_failed.exchange(true)) result->setError(done.exception_ptr());
+      if (progress->left.fetch_sub(1) == 1 && !progress->has_failed) result->markCompleted(tensor);
+    });
+  }
+  return result;
 }
 
 at::Tensor tensor_of(const c10::ivalue::Future& future) {

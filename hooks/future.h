@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <utility>
+#include <vector>
 
 namespace hookline {
 
@@ -17,6 +18,9 @@ FuturePtr make_future(c10::Device device = c10::kCPU);
 
 /// A future that already holds `tensor`.
 FuturePtr completed(const at::Tensor& tensor);
+
+/// A future that holds `tensor` once all of `parts`, at least one, are complete; with the error of one, if some have failed.
+FuturePtr all_of(const std::vector<FuturePtr>& parts, const at::Tensor& tensor);
 
 /// The tensor that a complete `future` holds: itself, or the first of its list. Throws the future's error.
 at::Tensor tensor_of(const c10::ivalue::Future& future);

@@ -14,7 +14,7 @@ struct CudaModule;
 /// Whether ranks on the CPU sum their tensors through memory that they share.
 enum class SharedMemory {
   never,
-  where_possible,  // all ranks on one host; Gloo where that is not so
+  where_possible,  // the ranks of each host; Gloo where that can't be
   always,          // an error where it can't be
 };
 
@@ -23,6 +23,8 @@ struct Placement {
   c10::Device device = c10::Device(c10::kCPU);
   const CudaModule* nccl = nullptr;  // what makes NCCL groups; null: Gloo
   SharedMemory shared_memory = SharedMemory::where_possible;
+  /// Ranks of one host with different labels act as if they were on different hosts: for tests.
+  std::string host_label = {};
 };
 
 /// What `[launch] device` and `backend` mean for the `local_rank`-th of `local_ranks` ranks of this machine. Rank i gets

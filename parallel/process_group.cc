@@ -221,9 +221,11 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);
   // Asked by all, since a rank on a GPU may meet others that are on a CPU.
-  shares_memory_ =
-      ranks_share_a_host(*store_, rank_, size_, placement_.shared_memory != SharedMemory::never, timeout_);
-  if (placement_.shared_memory == SharedMemory::always && !shares_memory_ && size_ > 1)
+  layout_ = find_hosts(*store_, rank_, size_, placement_.shared_memory != SharedMemory::never,
+                       placement_.host_label, timeout_);
+  shares_memory_ = size_ > 1 && can_share_memory(layout_);
+  if (placement_.shared_memory == SharedMemory::always && size_ > 1 &&
+      !(shares_memory_ && layout_.is_one_host()))
     throw Error(
         "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one network namespace, " +
         std::to_string(SharedCollectives::kMostRanks) +
@@ -232,7 +234,9 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
 }
 
 std::string World::backend_name() const {
-  return uses_nccl() ? "NCCL" : shares_memory_ ? "shared memory" : "Gloo";
+  if (uses_nccl()) return "NCCL";
+  if (!shares_memory_ || layout_.most_ranks() == 1) return "Gloo";
+  return layout_.is_one_host() ? "shared memory" : "shared memory and Gloo";
 }
 
 World::~World() {
@@ -253,13 +257,18 @@ void World::flush_nccl() {
   }
 }
 
-std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name) {
+std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope scope) {
   const auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   c10::intrusive_ptr<GlooGroup> gloo;
   if (auto memory = open_memory(*store)) {
     gloo = c10::make_intrusive<SharedMemoryGroup>(store, rank_, size_, gloo_options(address_, timeout_),
-                                                  std::move(memory));
+                                                  layout_, scope, std::move(memory));
   } else {
+    if (scope != SumScope::all_ranks)
+      throw Error(
+          "[ddp] comm_scope = \"between_hosts\" needs the ranks of a host to share memory, which they can't, "
+          "as rank 0 has "
+          "logged: leave comm_scope out");
     gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
   }
   wait_until_all_connected(*store, size_, timeout_);
@@ -274,7 +283,7 @@ std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name) {
 std::unique_ptr<SharedCollectives> World::open_memory(c10d::Store& store) {
   if (!shares_memory_) return nullptr;
   std::string problem;
-  auto memory = open_shared_memory(store, rank_, size_, timeout_, problem);
+  auto memory = open_shared_memory(store, layout_, timeout_, problem);
   if (memory) return memory;
   if (placement_.shared_memory == SharedMemory::always) throw Error("[launch] backend = \"shm\": " + problem);
   if (rank_ == 0) log::warning("the ranks communicate over Gloo, since they can't share memory: " + problem);
@@ -282,8 +291,8 @@ std::unique_ptr<SharedCollectives> World::open_memory(c10d::Store& store) {
   return nullptr;
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name) {
-  const std::shared_ptr<GlooGroup> owned = make_gloo(name);
+c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name, SumScope scope) {
+  const std::shared_ptr<GlooGroup> owned = make_gloo(name, scope);
   const auto gloo = c10::intrusive_ptr<GlooGroup>::reclaim_copy(owned.get());
   auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   auto group = c10::make_intrusive<OwningGroup>(store, rank_, size_, owned);

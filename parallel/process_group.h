@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parallel/failure_watch.h"
+#include "parallel/host_layout.h"
 #include "parallel/placement.h"
 #include "parallel/step_clock.h"
 
@@ -49,9 +50,11 @@ class World {
   int size() const { return size_; }
   c10::Device device() const { return placement_.device; }
   bool uses_nccl() const { return placement_.nccl != nullptr; }
-  /// Sums of tensors on the CPU go through memory that the ranks share.
+  /// Sums of tensors on the CPU go through memory that the ranks of a host share.
   bool uses_shared_memory() const { return shares_memory_; }
-  /// For people: "NCCL", "shared memory", "Gloo".
+  /// Which ranks run on which host.
+  const HostLayout& layout() const { return layout_; }
+  /// For people: "NCCL", "shared memory", "Gloo", "shared memory and Gloo".
   std::string backend_name() const;
 
   /// The store, for agreement outside of collectives.
@@ -78,13 +81,14 @@ class World {
   void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
                     std::int64_t number, const std::string& what);
 
-  /// A new group of all ranks, for tensors on the CPU, whose ranks share memory if uses_shared_memory(); a collective call. Its threads and connections end with the last
+  /// A new group of all ranks, for tensors on the CPU, which uses what uses_shared_memory() says; a collective call. Its threads and connections end with the last
   /// reference to it, or as soon after as its collectives do.
-  std::shared_ptr<GlooGroup> make_gloo(const std::string& name);
+  std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
 
   /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes tensors on
-  /// the CPU and on device().
-  c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name);
+  /// the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs uses_shared_memory().
+  c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name,
+                                                    SumScope scope = SumScope::all_ranks);
 
   /// A group for one stage of a hook: one of its own over Gloo. Over NCCL that of the World, whose collectives are done in
   /// the order in which they are started, and whose futures complete at once.
@@ -122,6 +126,7 @@ class World {
   std::string address_;
   std::chrono::milliseconds timeout_;
   Placement placement_;
+  HostLayout layout_;
   bool shares_memory_ = false;
   std::map<std::string, int> uses_;  // of each name
   std::shared_ptr<GlooGroups> backends_;

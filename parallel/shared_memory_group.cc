@@ -1,18 +1,14 @@
 #include "parallel/shared_memory_group.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
-#include <fstream>
-#include <optional>
 #include <utility>
 
 #include "hooks/error.h"
 #include "hooks/future.h"
 #include "hooks/numerics/rank_sum.h"
 #include "parallel/future_work.h"
+#include "parallel/gloo_link.h"
 #include "shared_memory/hand_over.h"
 
 namespace hookline {
@@ -57,16 +53,7 @@ std::string text_at(c10d::Store& store, const std::string& key, std::chrono::mil
   return {bytes.begin(), bytes.end()};
 }
 
-/// What processes have in common that can hand memory to each other.
-std::string host_identity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat network {};
-  if (boot.empty() || ::stat("/proc/self/ns/net", &network) != 0) return "";
-  return boot + " " + std::to_string(network.st_ino) + " " + std::to_string(::geteuid());
-}
-
-/// Every rank tells its problem, if it has one. Returns that of one of them, the same on every rank; empty: none has.
+/// Every rank reports its problem, if it has one. Returns that of one of them, the same on every rank; empty: none has.
 std::string problem_of_any(c10d::Store& store, const std::string& name, const std::string& own, int size,
                            std::chrono::milliseconds timeout) {
   const std::string problem = name + "/problem", all = name + "/all";
@@ -78,56 +65,77 @@ std::string problem_of_any(c10d::Store& store, const std::string& name, const st
 
 }  // namespace
 
-bool ranks_share_a_host(c10d::Store& store, int rank, int size, bool may_share,
-                        std::chrono::milliseconds timeout) {
-  if (size < 2) return false;
-  const std::string first = "host_of_rank_0", own = host_identity();
-  if (rank == 0) store.set(first, bytes_of(own));
-  const bool is_same = may_share && !own.empty() && own == text_at(store, first, timeout) &&
-                       size <= SharedCollectives::kMostRanks;
-  return problem_of_any(store, "same_host", is_same ? "" : "not here", size, timeout).empty();
+bool can_share_memory(const HostLayout& layout) {
+  return layout.all_may_share && layout.most_ranks() <= SharedCollectives::kMostRanks;
 }
 
-std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int rank, int size,
+std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, const HostLayout& layout,
                                                       std::chrono::milliseconds timeout,
                                                       std::string& problem) {
-  const std::string key = "shared_memory";
-  const std::size_t bytes = SharedCollectives::bytes_for(size);
+  const std::string key = "shared_memory", address_key = key + "/host/" + std::to_string(layout.own);
+  const int local_rank = layout.local_rank, local_size = static_cast<int>(layout.local_ranks().size());
+  const std::size_t bytes = SharedCollectives::bytes_for(local_size);
   std::shared_ptr<SharedSegment> segment;
   std::unique_ptr<SharedCollectives> memory;
   std::string own_problem;
-  bool is_announced = false;
+  bool is_announced = local_size == 1;
   try {
-    if (rank == 0) {
+    if (local_rank == 0) {
       segment = std::make_shared<SharedSegment>(bytes);
-      SharedCollectives::prepare(*segment, size);
-      SegmentSource source(*segment);
-      store.set(key, bytes_of(source.address()));
-      is_announced = true;
-      source.hand_over(size - 1, std::min(timeout, kHandOverTimeout));
-    } else if (const std::string address = text_at(store, key, timeout); !address.empty()) {
+      SharedCollectives::prepare(*segment, local_size);
+      if (local_size > 1) {
+        SegmentSource source(*segment);
+        store.set(address_key, bytes_of(source.address()));
+        is_announced = true;
+        source.hand_over(local_size - 1, std::min(timeout, kHandOverTimeout));
+      }
+    } else if (const std::string address = text_at(store, address_key, timeout); !address.empty()) {
       segment = receive_segment(address, bytes, std::min(timeout, kHandOverTimeout));
     }
-    if (segment) memory = std::make_unique<SharedCollectives>(segment, rank, size, timeout);
+    if (segment) memory = std::make_unique<SharedCollectives>(segment, local_rank, local_size, timeout);
   } catch (const std::exception& error) {
-    own_problem = "rank " + std::to_string(rank) + ": " + error.what();
-    if (rank == 0 && !is_announced) store.set(key, std::vector<std::uint8_t>{});
+    own_problem = "rank " + std::to_string(layout.local_ranks()[static_cast<std::size_t>(local_rank)]) +
+                  ": " + error.what();
+    if (local_rank == 0 && !is_announced) store.set(address_key, std::vector<std::uint8_t>{});
   }
+  int size = 0;
+  for (const auto& host : layout.hosts) size += static_cast<int>(host.size());
   problem = problem_of_any(store, key, own_problem, size, timeout);
   if (!problem.empty()) memory.reset();
   return memory;
 }
 
 SharedMemoryGroup::SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                     c10::intrusive_ptr<Options> options,
-                                     std::unique_ptr<SharedCollectives> memory)
-    : GlooGroup(store, rank, size, std::move(options)), memory_(std::move(memory)) {}
+                                     c10::intrusive_ptr<Options> options, const HostLayout& layout,
+                                     SumScope scope, std::unique_ptr<SharedCollectives> memory)
+    : GlooGroup(store, rank, size, std::move(options)),
+      is_one_host_(layout.is_one_host()),
+      scope_(scope),
+      memory_(std::move(memory)) {
+  if (is_one_host_) return;
+  OtherMachines others;
+  others.names = layout.local_ranks();
+  if (scope != SumScope::inside_hosts) others.links = layout.fewest_ranks();
+  if (layout.local_rank < others.links) {
+    std::vector<int> linked;
+    for (const auto& host : layout.hosts) linked.push_back(host[static_cast<std::size_t>(layout.local_rank)]);
+    others.link = std::make_unique<GlooLink>(getContext(0), std::move(linked), layout.own, options_->timeout);
+  }
+  memory_->join(std::move(others));
+}
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tensor>& tensors,
                                                             const c10d::AllreduceOptions& options) {
   const bool is_one = tensors.size() == 1 && is_plain(tensors[0]);
   const RankSum sum = is_one ? rank_sum_of(tensors[0].scalar_type()) : nullptr;
-  if (!sum || options.reduceOp != c10d::ReduceOp::SUM) return GlooGroup::allreduce(tensors, options);
+  if (!sum || options.reduceOp != c10d::ReduceOp::SUM) {
+    if (scope_ != SumScope::all_ranks)
+      throw Error(
+          "with [ddp] comm_scope = \"between_hosts\" a hook can only sum tensors on the CPU that are "
+          "contiguous and hold "
+          "floating-point numbers or integers: make it contiguous, or leave comm_scope out");
+    return GlooGroup::allreduce(tensors, options);
+  }
   const at::Tensor& tensor = tensors[0];
   Reduction reduction;
   reduction.data = tensor.mutable_data_ptr();
@@ -135,13 +143,14 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tens
   reduction.element_bytes = tensor.element_size();
   reduction.type = static_cast<std::uint32_t>(tensor.scalar_type());
   reduction.sum = sum;
+  reduction.is_equal_on_machine = scope_ == SumScope::between_hosts;
   return start(std::move(reduction), {}, {tensor});
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allgather(std::vector<std::vector<at::Tensor>>& outputs,
                                                             std::vector<at::Tensor>& inputs,
                                                             const c10d::AllgatherOptions& options) {
-  const bool is_one = inputs.size() == 1 && outputs.size() == 1 && is_plain(inputs[0]) &&
+  const bool is_one = is_one_host_ && inputs.size() == 1 && outputs.size() == 1 && is_plain(inputs[0]) &&
                       outputs[0].size() == static_cast<std::size_t>(getSize());
   if (!is_one || !std::all_of(outputs[0].begin(), outputs[0].end(), [&](const at::Tensor& output) {
         return is_plain(output) && output.scalar_type() == inputs[0].scalar_type() &&
@@ -160,8 +169,8 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allgather(std::vector<std::vec
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tensor>& tensors,
                                                             const c10d::BroadcastOptions& options) {
-  if (tensors.size() != 1 || !is_plain(tensors[0]) || options.rootTensor != 0 || options.rootRank < 0 ||
-      options.rootRank >= getSize())
+  if (!is_one_host_ || tensors.size() != 1 || !is_plain(tensors[0]) || options.rootTensor != 0 ||
+      options.rootRank < 0 || options.rootRank >= getSize())
     return GlooGroup::broadcast(tensors, options);
   PartExchange parts;
   parts.only_from = static_cast<int>(options.rootRank);
@@ -174,6 +183,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tens
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {
+  if (!is_one_host_) return GlooGroup::exchange(std::move(wanted));
   PartExchange parts;
   parts.identity = wanted.identity;
   parts.part_bytes = wanted.part_bytes;

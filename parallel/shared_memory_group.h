@@ -9,29 +9,31 @@
 #include <vector>
 
 #include "parallel/gloo_group.h"
+#include "parallel/host_layout.h"
 #include "shared_memory/collectives.h"
 
 namespace hookline {
 
-/// True if all ranks of `store` run on one host, as one user, and in one network namespace, are few enough to share memory, and
-/// `may_share` it. A collective call; every rank gets the same answer.
-bool ranks_share_a_host(c10d::Store& store, int rank, int size, bool may_share,
-                        std::chrono::milliseconds timeout);
+/// True if the ranks of a host can share memory: they are few enough, and every rank of the run may.
+bool can_share_memory(const HostLayout& layout);
 
-/// Opens the shared memory of a group. A collective call. Null on every rank if it fails on one of them; `problem` is then why,
-/// with the rank.
-std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, int rank, int size,
+/// Opens the shared memory of each host's ranks. A collective call. Null on every rank if it fails on one of them; `problem` is then
+/// why, with the rank.
+std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, const HostLayout& layout,
                                                       std::chrono::milliseconds timeout,
                                                       std::string& problem);
 
-/// A Gloo group that does through shared memory, for contiguous tensors on the CPU, what hookline does in training: all-reduce (SUM)
-/// of the types that rank_sum_of knows, all-gather and broadcast of any type, and exchange. What else c10d offers is Gloo's. Ranks that
-/// gather or broadcast different tensors all get RanksDiffer. Sums are those of a plain loop in the order of ranks, with the same bits on all ranks, whatever a
-/// tensor's place in a bucket; float16 and bfloat16 are summed in float32.
+/// A Gloo group that does through the memory that the ranks of a host share what hookline does in training, for contiguous tensors on
+/// the CPU: all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own (GlooLink); and, if
+/// all ranks are on one host, all-gather and broadcast of any type, and exchange. What else c10d offers is Gloo's. Ranks that gather or
+/// broadcast different tensors all get RanksDiffer. Sums have the same bits on all ranks, whatever a tensor's place in a bucket: those of a
+/// plain loop over the ranks of each host, and then over the hosts; float16 and bfloat16 are summed in float32, and rounded once on each
+/// host and once between them.
 class SharedMemoryGroup : public GlooGroup {
  public:
   SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                    c10::intrusive_ptr<Options> options, std::unique_ptr<SharedCollectives> memory);
+                    c10::intrusive_ptr<Options> options, const HostLayout& layout, SumScope scope,
+                    std::unique_ptr<SharedCollectives> memory);
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;
@@ -54,6 +56,8 @@ class SharedMemoryGroup : public GlooGroup {
   c10::intrusive_ptr<c10d::Work> start(Collective collective, std::vector<at::Tensor> held,
                                        std::vector<at::Tensor> result);
 
+  bool is_one_host_;
+  SumScope scope_;
   std::unique_ptr<SharedCollectives> memory_;
 };
 

@@ -50,15 +50,15 @@ std::uint64_t Chunks::count(const Active& active) const {
   return std::max<std::size_t>(1, (bytes_of(active) + step - 1) / step);
 }
 
-std::optional<Chunk> Chunks::find(const std::deque<Active>& active, std::uint64_t number, int ranks) {
+std::optional<Chunk> Chunks::find(const std::deque<Active>& active, std::uint64_t number) const {
   for (const Active& each : active) {
     if (number >= each.first + each.chunks) continue;
     const std::uint64_t within = number - each.first;
-    const std::size_t step = step_of(each, ranks), offset = within * step;
+    const std::size_t step = step_of(each, ranks_), offset = within * step;
     const std::size_t bytes = std::min(step, bytes_of(each) - offset);
-    const bool is_small = bytes * static_cast<std::size_t>(ranks) <= SharedCollectives::kDirectBytes;
-    return Chunk{each,   number, within,
-                 offset, bytes,  !std::holds_alternative<Reduction>(each.work) || is_small};
+    const bool is_reduction = std::holds_alternative<Reduction>(each.work);
+    const bool is_small = bytes * static_cast<std::size_t>(ranks_) <= SharedCollectives::kDirectBytes;
+    return Chunk{each, number, within, offset, bytes, !is_reduction || (is_small && !has_links_)};
   }
   return std::nullopt;
 }
@@ -82,7 +82,7 @@ void Chunks::sum(const Chunk& chunk) const {
 }
 
 void Chunks::take(const Chunk& chunk) const {
-  if (chunk.is_direct) return;
+  if (chunk.is_direct || chunk.bytes == 0) return;
   auto* const data = static_cast<std::byte*>(chunk.reduction()->data) + chunk.offset;
   for (int i = 1; i < ranks_; ++i) {
     const int rank = (rank_ + i) % ranks_;
@@ -91,10 +91,34 @@ void Chunks::take(const Chunk& chunk) const {
   }
 }
 
+SumLink::Piece Chunks::piece_of(const Chunk& chunk) const {
+  const Reduction& of = *chunk.reduction();
+  const Part part = part_of(rank_, chunk);
+  SumLink::Piece piece;
+  piece.array_elements = of.elements;
+  piece.within = chunk.within;
+  piece.type = of.type;
+  piece.data = static_cast<std::byte*>(of.data) + chunk.offset + part.offset;
+  piece.elements = part.elements;
+  piece.element_bytes = of.element_bytes;
+  piece.sum = of.sum;
+  return piece;
+}
+
+void Chunks::offer(const Chunk& chunk) const {
+  const Part part = part_of(rank_, chunk);
+  if (ranks_ == 1 || part.bytes == 0) return;
+  std::memcpy(seats_.slot(rank_, chunk.number) + part.offset,
+              static_cast<const std::byte*>(chunk.reduction()->data) + chunk.offset + part.offset,
+              part.bytes);
+}
+
 Chunks::Part Chunks::part_of(int rank, const Chunk& chunk) const {
   const std::size_t element_bytes = chunk.reduction()->element_bytes;
   const auto begin = [&](int of) {
-    return chunk.bytes / element_bytes * static_cast<std::size_t>(of) / static_cast<std::size_t>(ranks_);
+    const int place = std::min(of, summing_ranks_);
+    return chunk.bytes / element_bytes * static_cast<std::size_t>(place) /
+           static_cast<std::size_t>(summing_ranks_);
   };
   const std::size_t first = begin(rank), count = begin(rank + 1) - first;
   return {first * element_bytes, count, count * element_bytes};
@@ -103,6 +127,7 @@ Chunks::Part Chunks::part_of(int rank, const Chunk& chunk) const {
 void Chunks::copy_addends(const Chunk& chunk) const {
   const auto* const data = static_cast<const std::byte*>(chunk.reduction()->data) + chunk.offset;
   std::byte* const to = seats_.slot(rank_, chunk.number);
+  if (chunk.reduction()->is_equal_on_machine) return;
   if (chunk.is_direct) {
     std::memcpy(to, data, chunk.bytes);
     return;
@@ -138,6 +163,7 @@ void Chunks::send(const Chunk& chunk) const {
 
 void Chunks::sum_part(const Chunk& chunk) const {
   const Reduction& of = *chunk.reduction();
+  if (of.is_equal_on_machine || ranks_ == 1) return;
   auto* const data = static_cast<std::byte*>(of.data) + chunk.offset;
   const Part part =
       chunk.is_direct ? Part{0, chunk.bytes / of.element_bytes, chunk.bytes} : part_of(rank_, chunk);
@@ -146,7 +172,7 @@ void Chunks::sum_part(const Chunk& chunk) const {
     parts[static_cast<std::size_t>(rank)] =
         (rank == rank_ ? data : seats_.slot(rank, chunk.number)) + part.offset;
   of.sum(parts.data(), ranks_, data + part.offset, part.elements);
-  if (!chunk.is_direct)
+  if (!chunk.is_direct && !has_links_)
     std::memcpy(seats_.slot(rank_, chunk.number) + part.offset, data + part.offset, part.bytes);
 }
 

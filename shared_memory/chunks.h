@@ -35,19 +35,32 @@ struct Chunk {
 /// when the slots may be read and written.
 class Chunks {
  public:
-  Chunks(const Seats& seats, int rank) : seats_(seats), rank_(rank), ranks_(seats.ranks()) {}
+  Chunks(const Seats& seats, int rank)
+      : seats_(seats), rank_(rank), ranks_(seats.ranks()), summing_ranks_(ranks_) {}
+
+  /// Sums go on over links, which the first `links` ranks have: they sum everything between them.
+  void share_with_links(int links) {
+    summing_ranks_ = links;
+    has_links_ = true;
+  }
 
   /// How many chunks a collective has, one at least.
   std::uint64_t count(const Active& active) const;
 
   /// The chunk of this number; nothing if no collective has it yet.
-  static std::optional<Chunk> find(const std::deque<Active>& active, std::uint64_t number, int ranks);
+  std::optional<Chunk> find(const std::deque<Active>& active, std::uint64_t number) const;
 
   /// Into this rank's slot: what the others need.
   void copy(const Chunk& chunk) const;
 
   /// From the slots of all: of a reduction the sum of this rank's part, or of all if it is direct; of an exchange all there is.
   void sum(const Chunk& chunk) const;
+
+  /// Of a reduction with links: whether this rank sums a part of the chunk; that part, in the array; and, into the slot, what
+  /// has become of it.
+  bool has_part(const Chunk& chunk) const { return part_of(rank_, chunk).bytes > 0; }
+  SumLink::Piece piece_of(const Chunk& chunk) const;
+  void offer(const Chunk& chunk) const;
 
   /// From the slots of all: what the others have summed. Nothing if the chunk is direct.
   void take(const Chunk& chunk) const;
@@ -65,6 +78,8 @@ class Chunks {
 
   const Seats& seats_;
   int rank_, ranks_;
+  int summing_ranks_;  // the first of them
+  bool has_links_ = false;
 };
 
 }  // namespace hookline

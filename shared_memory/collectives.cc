@@ -39,6 +39,11 @@ class SharedCollectives::State {
         seats_(*segment_, ranks),
         chunks_(seats_, rank) {}
 
+  void join(OtherMachines others) {
+    const std::lock_guard lock(mutex_);
+    arrived_others_ = std::move(others);
+  }
+
   /// `work`: a Reduction or a PartExchange.
   template <class Work>
   void start(Work work) {
@@ -91,7 +96,7 @@ class SharedCollectives::State {
   };
   Seat& own() const { return seats_[rank_]; }
 
-  std::optional<Chunk> chunk(std::uint64_t number) const { return Chunks::find(active_, number, ranks_); }
+  std::optional<Chunk> chunk(std::uint64_t number) const { return chunks_.find(active_, number); }
 
   /// The first rank but this one that has not got beyond `chunk`; this one if all have.
   int behind(std::atomic<std::uint64_t> Seat::*counter, std::uint64_t chunk) const {
@@ -110,14 +115,48 @@ class SharedCollectives::State {
   // The stages of a chunk. Each returns true if it got a chunk further, and else adds whom it waits for to `awaited`.
 
   bool sum(std::uint64_t& awaited) {
-    const auto next = chunk(summed_);
-    if (!next || summed_ >= copied_) return false;
-    if (const int rank = behind(&Seat::copied, summed_); rank != rank_) {
+    const auto next = chunk(added_);
+    if (!next || added_ >= copied_) return false;
+    if (const int rank = behind(&Seat::copied, added_); rank != rank_) {
       awaited |= bit(rank);
       return false;
     }
     expect_alike(*next);
     chunks_.sum(*next);
+    ++added_;
+    const bool goes_on = others_.link && next->reduction() && (chunks_.has_part(*next) || next->within == 0);
+    on_link_.push_back(goes_on);
+    if (goes_on) send(*next);
+    return true;
+  }
+
+  /// Sends this rank's part of a chunk to the other machines: of an array's first chunk even if it is empty, since the machines
+  /// compare their arrays then.
+  void send(const Chunk& chunk) {
+    SumLink::Piece piece = chunks_.piece_of(chunk);
+    piece.done = [this](const std::exception_ptr& error) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (error && !link_error_) link_error_ = error;
+        if (!link_error_) ++returned_;  // what comes back behind one that failed does not count
+      }
+      own().bell.ring(kOwnBit);
+    };
+    others_.link->start(std::move(piece));
+  }
+
+  bool can_publish() const {
+    return !broken_ && !on_link_.empty() && (!on_link_.front() || published_links_ < returned_.load());
+  }
+
+  /// Publishes the sum of this rank's part, when it has come back from the other machines.
+  bool publish_sum() {
+    if (!can_publish()) return false;
+    if (on_link_.front()) {
+      ++published_links_;
+      chunks_.offer(*chunk(summed_));
+    }
+    on_link_.pop_front();
     publish(own().summed, ++summed_);
     return true;
   }
@@ -164,7 +203,6 @@ class SharedCollectives::State {
   std::string difference(const Chunk& chunk, const Tag& mine, int rank) const {
     const Tag& other = tag(rank, chunk);
     const int first = std::min(rank, rank_), second = std::max(rank, rank_);
-    const auto name = [](int of) { return "rank " + std::to_string(of); };
     const std::string both = name(first) + " and " + name(second);
     if (other.kind != mine.kind) return "the ranks start different collectives: " + both;
     if (mine.kind == Tag::Kind::exchange) {
@@ -175,10 +213,14 @@ class SharedCollectives::State {
       return "the ranks exchange parts of different sizes: " + both;
     }
     if (other.type != mine.type) return "the ranks sum tensors of different types: " + both;
-    const auto size = [&](int of) {
-      return name(of) + " one of " + std::to_string((of == rank ? other : mine).size) + " elements";
-    };
-    return "the ranks sum different tensors: " + size(first) + ", " + size(second);
+    const auto size = [&](int of) { return std::to_string((of == rank ? other : mine).size); };
+    return "the ranks sum different tensors: " + size(first) + " elements on " + name(first) + ", " +
+           size(second) + " on " + name(second);
+  }
+
+  std::string name(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return "rank " + std::to_string(index < others_.names.size() ? others_.names[index] : rank);
   }
 
   static std::exception_ptr ended() {
@@ -188,6 +230,11 @@ class SharedCollectives::State {
   void take_arrived() {
     const std::lock_guard lock(mutex_);
     has_ended_ = stopping_;
+    if (link_error_ && !broken_) broken_ = link_error_;
+    if (arrived_others_) {
+      others_ = std::move(*std::exchange(arrived_others_, std::nullopt));
+      if (others_.links > 0) chunks_.share_with_links(others_.links);
+    }
     for (Active& each : arrived_) {
       each.first = next_chunk_;
       each.chunks = chunks_.count(each);
@@ -219,16 +266,20 @@ class SharedCollectives::State {
   }
 
   /// Copying before taking: the others then sum while this rank would wait for them, and sleep less often.
-  bool move(std::uint64_t& awaited) { return sum(awaited) || copy(awaited) || take(awaited); }
+  bool move(std::uint64_t& awaited) {
+    return publish_sum() || sum(awaited) || copy(awaited) || take(awaited);
+  }
 
   static WhenDone done_of(Active& active) {
     return std::visit([](auto& work) { return std::move(work.done); }, active.work);
   }
 
   std::vector<Finished> all_failed() {
+    if (others_.link) others_.link->stop();  // whose pieces lie in the arrays
     std::vector<Finished> failed;
     for (Active& each : active_) failed.push_back({done_of(each), broken_});
     active_.clear();
+    on_link_.clear();
     return failed;
   }
 
@@ -236,7 +287,7 @@ class SharedCollectives::State {
   void rest(std::uint64_t awaited) {
     const std::uint32_t ticket = own().bell.expect(awaited);
     std::uint64_t now_awaited = kOwnBit;
-    const bool has_work = stopping_ || has_arrived() || can_move(now_awaited);
+    const bool has_work = stopping_ || has_news() || can_move(now_awaited);
     if (!has_work && now_awaited == awaited) {
       const auto slept_from = Clock::now();
       own().bell.sleep(ticket, active_.empty() ? std::chrono::nanoseconds(kIdle) : kLookInterval);
@@ -245,9 +296,9 @@ class SharedCollectives::State {
     own().bell.expect_nobody();
   }
 
-  bool has_arrived() const {
+  bool has_news() const {
     const std::lock_guard lock(mutex_);
-    return !arrived_.empty();
+    return !arrived_.empty() || (link_error_ && !broken_);
   }
 
   /// As the stages find it, without doing anything.
@@ -257,7 +308,8 @@ class SharedCollectives::State {
       if (rank != rank_) awaited |= bit(rank);
       return rank == rank_;
     };
-    if (chunk(summed_) && summed_ < copied_ && ready(&Seat::copied, summed_)) return true;
+    if (can_publish()) return true;
+    if (chunk(added_) && added_ < copied_ && ready(&Seat::copied, added_)) return true;
     if (const auto next = chunk(taken_);
         next && taken_ < summed_ && (next->is_direct || ready(&Seat::summed, taken_)))
       return true;
@@ -270,7 +322,7 @@ class SharedCollectives::State {
   void look_after() {
     if (active_.empty()) return;
     if (Clock::now() >= active_.front().deadline)
-      throw PeerError("a collective of this machine's ranks took longer than " +
+      throw PeerError("a collective took longer than " +
                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
                       " s");
     std::vector<int> dead, left;
@@ -285,28 +337,32 @@ class SharedCollectives::State {
     // Whoever this rank waits for may itself wait for a dead one, or have failed because of it: the dead one is the reason.
     const std::uint64_t end = active_.front().first + active_.front().chunks;
     for (const int rank : dead)
-      if (seats_[rank].taken.load() < end)
-        throw PeerError("rank " + std::to_string(rank) + "'s process has ended");
+      if (seats_[rank].taken.load() < end) throw PeerError(name(rank) + "'s process has ended");
     for (const int rank : left)
-      if ((awaited & bit(rank)) != 0)
-        throw PeerError("rank " + std::to_string(rank) + " has ended the process group");
+      if ((awaited & bit(rank)) != 0) throw PeerError(name(rank) + " has ended the process group");
   }
 
   const std::shared_ptr<SharedSegment> segment_;
   const int rank_, ranks_;
   const std::chrono::milliseconds timeout_;
   const Seats seats_;
-  const Chunks chunks_;
+  Chunks chunks_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<std::uint64_t> returned_ = 0;  // pieces that have come back over the link
 
-  mutable std::mutex mutex_;  // guards arrived_, unfinished_, has_ended_
+  mutable std::mutex mutex_;  // guards what follows
   bool has_ended_ = false;    // nobody looks at what arrives any more
   std::vector<Active> arrived_;
   std::size_t unfinished_ = 0;
+  std::exception_ptr link_error_;
+  std::optional<OtherMachines> arrived_others_;
 
   std::mutex role_;  // guards the rest
+  OtherMachines others_;
   std::deque<Active> active_;
-  std::uint64_t next_chunk_ = 0, copied_ = 0, summed_ = 0, taken_ = 0;
+  std::uint64_t next_chunk_ = 0, copied_ = 0, added_ = 0, summed_ = 0, taken_ = 0;
+  std::deque<bool> on_link_;           // of each chunk that is added and not published
+  std::uint64_t published_links_ = 0;  // of those that were on the link
   std::exception_ptr broken_;
 };
 
@@ -345,6 +401,8 @@ SharedCollectives::~SharedCollectives() {
     }
   }
 }
+
+void SharedCollectives::join(OtherMachines others) { state_->join(std::move(others)); }
 
 void SharedCollectives::start(Reduction reduction) { state_->start(std::move(reduction)); }
 

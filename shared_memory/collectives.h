@@ -13,15 +13,9 @@
 #include <vector>
 
 #include "shared_memory/segment.h"
+#include "shared_memory/sum_link.h"
 
 namespace hookline {
-
-/// out[i] = parts[0][i] + parts[1][i] + …, in this order; `out` may be one of the parts.
-using SumInOrder = void (*)(const void* const* parts, int count, void* out, std::size_t elements);
-
-/// Called once, on one of the group's threads: with null, or with why it failed. PeerError: a rank is gone. RanksDiffer: the ranks
-/// do not do the same.
-using WhenDone = std::function<void(std::exception_ptr)>;
 
 /// An array that is summed in place, element by element.
 struct Reduction {
@@ -31,6 +25,15 @@ struct Reduction {
   std::uint32_t type = 0;  // any number that stands for the elements' type: ranks compare it
   SumInOrder sum = nullptr;
   WhenDone done = {};
+  /// With links: all ranks of a machine hold the same values, which count once.
+  bool is_equal_on_machine = false;
+};
+
+/// The other machines of a run.
+struct OtherMachines {
+  std::vector<int> names;         // of this machine's ranks, for errors: their numbers in the run
+  int links = 0;                  // ranks of this machine that have one: the first `links`
+  std::unique_ptr<SumLink> link;  // this rank's; null if it has none
 };
 
 /// Every rank hands a part to each of the others: to each its own, to all the same one (an all-gather), or only one rank does (a
@@ -60,6 +63,9 @@ struct PartExchange {
 /// out of them. Chunks of several collectives are under way at a time, as far as there are slots; so memory is kSlots × kChunkBytes a
 /// rank, however large the arrays.
 ///
+/// With other machines, a reduction sums over their ranks too. Each rank that has a link sums its part of a chunk over this machine's ranks,
+/// sends it over the link, and publishes what comes back; so every byte leaves the machine once. Exchanges stay on the machine.
+///
 /// A rank that can do nothing sleeps in the kernel until one that it waits for has moved on. It looks every kLookInterval
 /// whether the ranks that it waits for still live: a rank that dies takes the others' collectives along with a PeerError.
 ///
@@ -80,6 +86,9 @@ class SharedCollectives {
   /// want of threads.
   SharedCollectives(std::shared_ptr<SharedSegment> segment, int rank, int ranks,
                     std::chrono::milliseconds timeout);
+
+  /// Before this rank starts a collective: sums go on to other machines.
+  void join(OtherMachines others);
 
   /// Stops. `done` may be what destroys it.
   ~SharedCollectives();

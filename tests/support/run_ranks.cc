@@ -19,14 +19,15 @@ Placement placed(Placement wanted) {
   return wanted;
 }
 
-void run_ranks(int ranks, const RankBody& body, const Placement& wanted) {
-  const Placement placement = placed(wanted);
+void run_ranks_with(const std::vector<Placement>& placements, const RankBody& body) {
+  const int ranks = static_cast<int>(placements.size());
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
+      const Placement placement = placed(placements[static_cast<std::size_t>(rank)]);
       // The engine has one thread a GPU, on which the ranks would wait for each other.
       if (placement.device.is_cuda()) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
       try {
@@ -41,6 +42,20 @@ void run_ranks(int ranks, const RankBody& body, const Placement& wanted) {
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+void run_ranks(int ranks, const RankBody& body, const Placement& placement) {
+  run_ranks_with(std::vector<Placement>(static_cast<std::size_t>(ranks), placement), body);
+}
+
+void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body) {
+  std::vector<Placement> placements;
+  for (const int host : host_of) {
+    Placement placement;
+    placement.host_label = std::to_string(host);
+    placements.push_back(placement);
+  }
+  run_ranks_with(placements, body);
 }
 
 }  // namespace hookline::testing

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "parallel/placement.h"
 #include "parallel/process_group.h"
@@ -18,5 +19,11 @@ Placement placed(Placement wanted = {});
 /// Gloo on the loopback interface.
 /// Waits for all; rethrows the exception of the lowest rank that failed. GoogleTest's non-fatal assertions work inside.
 void run_ranks(int ranks, const RankBody& body, const Placement& placement = {});
+
+/// The same for ranks of different placements.
+void run_ranks_with(const std::vector<Placement>& placements, const RankBody& body);
+
+/// The same for ranks that act as if they were on several hosts: `host_of[r]` is rank r's.
+void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body);
 
 }  // namespace hookline::testing

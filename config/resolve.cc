@@ -23,6 +23,10 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
     warn("ddp.dim", "it is there for Accelerate's sake; hookline, like PyTorch, ignores it");
   if (config.ddp.find_unused_parameters && config.ddp.static_graph)
     warn("ddp.find_unused_parameters", "static_graph finds unused parameters by itself, in the first step");
+  const bool has_hook = config.ddp.comm_hook != "no" || config.ddp.comm_wrapper != "no";
+  if (config.ddp.comm_scope != DdpConfig().comm_scope && !has_hook &&
+      config.fsdp.sharding_strategy == FsdpConfig().sharding_strategy)
+    warn("ddp.comm_scope", "there is no hook whose scope it could be: set comm_hook");
   if (config.launch.stall_stacks && config.launch.stall_timeout_seconds == 0)
     warn("launch.stall_stacks", "nothing counts as a stall without stall_timeout_seconds");
   const bool is_default = config.training.record_gradients_steps == TrainingConfig().record_gradients_steps;
@@ -53,6 +57,22 @@ void check_backend(const Collected& collected, const RunConfig& config,
     refuse("backend \"shm\" does not work with several hosts",
            "ranks share memory on one host only: set nnodes = 1, or backend = \"auto\" or \"gloo\"",
            "nnodes");
+}
+
+/// The ranks of a host average through memory that they share.
+void check_scope(const Collected& collected, const RunConfig& config, std::vector<Diagnostic>& diagnostics) {
+  if (config.ddp.comm_scope != "between_hosts") return;
+  const auto refuse = [&](const std::string& key, const std::string& value, const std::string& instead) {
+    const Given& given = collected.keys.at("ddp.comm_scope").back();
+    diagnostics.push_back(diagnostic_at(
+        given.place, Severity::error,
+        "comm_scope \"between_hosts\" does not work with " + key + " " + to_text(value),
+        "the ranks of a host average through memory that they share: set " + key + " = " + instead +
+            "; launch." + key + " is set at " + config.origins.at("launch." + key).where));
+  };
+  const LaunchConfig& launch = config.launch;
+  if (launch.backend == "gloo" || launch.backend == "nccl") refuse("backend", launch.backend, "\"auto\"");
+  if (launch.device == "cuda") refuse("device", launch.device, "\"cpu\"");
 }
 
 void check_form(const KeyRow& row, const Given& given, const OptionValue& value,
@@ -149,6 +169,7 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   resolve_hook(collected, catalog, {sources.allow_program_hooks, all_hooks_known}, config,
                resolution.diagnostics);
   check_backend(collected, config, resolution.diagnostics);
+  check_scope(collected, config, resolution.diagnostics);
   check_sharding(collected, catalog, config, resolution.diagnostics);
   warn_of_no_effect(collected, config, resolution.diagnostics);
   sort_as_read(resolution.diagnostics, sources.file ? sources.file->string() : "");

@@ -62,8 +62,9 @@ struct DdpConfig {
   bool shard_optimizer = false;  // each rank keeps and steps its part of the optimizers' state: ZeRO stage 1
   std::string comm_hook = "no";  // canonical name (aliases are resolved)
   std::string comm_wrapper = "no";
-  OptionMap comm_state_option;       // every option of the chosen hook, defaults filled in
-  std::vector<std::string> plugins;  // shared libraries that bring hooks; absolute
+  std::string comm_scope = "all_ranks";  // between_hosts: the hook works between hosts only
+  OptionMap comm_state_option;           // every option of the chosen hook, defaults filled in
+  std::vector<std::string> plugins;      // shared libraries that bring hooks; absolute
 };
 
 /// [fsdp]: what ranks share out instead of each holding all of it; as Accelerate's FullyShardedDataParallelPlugin names it.

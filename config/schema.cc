@@ -159,11 +159,16 @@ void add_ddp(std::vector<KeyRow>& rows) {
       "ddp", flag("static_graph", "Promise that every step uses the same parameters in the same order.")));
   rows.push_back(key<ddp, &DdpConfig::shard_optimizer>(
       "ddp", flag("shard_optimizer",
-                  "Each rank keeps and steps its part of the optimizer's state only: ZeRO stage 1.")));
+                  "Each rank keeps and steps only its part of what the optimizer holds (ZeRO stage 1).")));
   rows.push_back(key<ddp, &DdpConfig::comm_hook>(
       "ddp", text("comm_hook", "How gradients are averaged; see `hookline hooks list`.")));
   rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
       "ddp", text("comm_wrapper", "The precision that the hook works in: no, fp16 or bf16.")));
+  rows.push_back(key<ddp, &DdpConfig::comm_scope>(
+      "ddp",
+      one_of("comm_scope", {"all_ranks", "between_hosts"},
+             "all_ranks: the hook averages over all ranks. between_hosts: gradients are averaged exactly "
+             "inside each host, and by the hook between hosts.")));
   rows.push_back(key<ddp, &DdpConfig::plugins>(
       "ddp", option("plugins", OptionType::texts, "", "Shared libraries that bring hooks of their own.")));
 }
@@ -208,6 +213,10 @@ bool may_be_sharded(const RunConfig& config, const Detected&) {
 bool may_shard_optimizer(const RunConfig& config, const Detected& here) {
   return is_whole(config, here) && config.ddp.comm_hook != "noop";
 }
+bool has_a_hook_between_hosts(const RunConfig& config, const Detected& here) {
+  const bool has_hook = config.ddp.comm_hook != "no" || config.ddp.comm_wrapper != "no";
+  return has_hook && is_whole(config, here) && has_several_nodes(config, here);
+}
 bool never(const RunConfig&, const Detected&) { return false; }
 
 bool tracks_by_mlflow(const RunConfig& config, const Detected&) {
@@ -238,6 +247,7 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"rendezvous", "run_id", 0, needs_an_address},
       {"rendezvous", "last_call_seconds", 0, has_several_nodes},
       {"rendezvous", "node_timeout_seconds", 0, has_several_nodes},
+      {"ddp", "comm_scope", 0, has_a_hook_between_hosts},
       {"ddp", "dim", 0, never},  // has no effect
       {"ddp", "check_reduction", 0, never},
       {"ddp", "shard_optimizer", 0, may_shard_optimizer},
@@ -281,9 +291,10 @@ std::vector<KeyRow> make_schema() {
                        "Where models and data are; auto: a GPU for each rank where there are any.")));
   rows.push_back(key<launch, &LaunchConfig::backend>(
       "launch",
-      one_of("backend", {"auto", "gloo", "nccl", "shm"},
-             "What ranks communicate with. auto: nccl for ranks with a GPU each; shm, which sums through "
-             "shared memory, for ranks on the CPUs of one host; else gloo.")));
+      one_of(
+          "backend", {"auto", "gloo", "nccl", "shm"},
+          "What ranks communicate with. auto: nccl if each rank has a GPU; else shared memory inside a host "
+          "(shm) and gloo between hosts. shm: one host only.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
   rows.push_back(key<launch, &LaunchConfig::binding>(
       "launch", one_of("binding", {"none", "core", "numa"},

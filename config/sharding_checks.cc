@@ -47,7 +47,8 @@ class ShardingChecks {
         {"ddp.bucket_cap_mb", config_.ddp.bucket_cap_mb != defaults.bucket_cap_mb},
         {"ddp.find_unused_parameters", config_.ddp.find_unused_parameters},
         {"ddp.gradient_as_bucket_view", config_.ddp.gradient_as_bucket_view},
-        {"ddp.static_graph", config_.ddp.static_graph}};
+        {"ddp.static_graph", config_.ddp.static_graph},
+        {"ddp.comm_scope", config_.ddp.comm_scope != defaults.comm_scope}};
     for (const auto& [key, is_set] : of_ddp)
       if (is_set) warn(key, "it is DDP's, and sharding_strategy is " + strategy_);
   }
@@ -55,6 +56,10 @@ class ShardingChecks {
  private:
   /// Each rank would step its part by the gradients of its own samples alone.
   void check_optimizer() {
+    if (config_.ddp.shard_optimizer && config_.ddp.comm_scope != DdpConfig().comm_scope)
+      refuse(kOptimizer, "ddp.comm_scope",
+             "shard_optimizer does not work with comm_scope " + to_text(config_.ddp.comm_scope),
+             "each rank averages its own shares of the gradients over all ranks: leave one of the two out");
     const HookRow* const hook = catalog_.find_hook(config_.ddp.comm_hook);
     if (!config_.ddp.shard_optimizer || !hook || hook->averages) return;
     refuse(kOptimizer, kHook, "shard_optimizer does not work with comm_hook " + to_text(hook->name),

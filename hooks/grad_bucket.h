@@ -28,6 +28,9 @@ class GradBucket {
   /// True for the last bucket of the step.
   bool is_last() const { return bucket_.isLast(); }
 
+  /// One that may be kept beyond the call. It shares the buffer; set_buffer on either is not seen by the other.
+  c10d::GradBucket copy() const { return bucket_; }
+
   /// Puts another buffer of the same number of elements into the bucket.
   void set_buffer(at::Tensor buffer) { bucket_.setBuffer(buffer); }
 

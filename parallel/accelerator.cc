@@ -209,6 +209,7 @@ DdpOptions Accelerator::ddp_options() const {
   options.find_unused_parameters = ddp.find_unused_parameters;
   options.gradient_as_bucket_view = ddp.gradient_as_bucket_view;
   options.static_graph = ddp.static_graph;
+  options.hook_between_hosts = ddp.comm_scope == "between_hosts";
   options.record_gradients = config().training.record_gradients;
   options.record_gradients_steps = config().training.record_gradients_steps;
   // A second model's files would take the names of the first one's.

@@ -16,6 +16,7 @@
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "parallel/backward_sink.h"
+#include "parallel/between_hosts.h"
 #include "parallel/bucketing.h"
 #include "parallel/gradient_shares.h"
 #include "parallel/guarded_hook.h"
@@ -98,10 +99,27 @@ void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
   world_->broadcast(defined);
 }
 
-void Ddp::build_reducer() {
+void Ddp::build_comms() {
   comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
     return world->make_stage_group(name);
   });
+  hook_comm_ = comm_;
+  const int hosts = static_cast<int>(world_->layout().hosts.size());
+  if (!options_.hook_between_hosts || hosts == 1) return;
+  if (world_->uses_nccl() || !world_->uses_shared_memory())
+    throw Error(
+        "[ddp] comm_scope = \"between_hosts\" needs the ranks of a host to share memory, and this run "
+        "communicates "
+        "over " +
+        world_->backend_name() +
+        ": set [launch] device = \"cpu\" and backend = \"auto\", or leave comm_scope out");
+  hook_comm_ = std::make_shared<Comm>(world_->rank(), hosts, [world = world_](const std::string& name) {
+    return world->make_group(name, SumScope::between_hosts);
+  });
+}
+
+void Ddp::build_reducer() {
+  build_comms();
   std::int64_t elements = 0;
   for (const at::Tensor& parameter : parameters_) elements += parameter.numel();
   group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements);
@@ -128,6 +146,17 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
   if (!hook->context().comm) {
     throw Error("the communication hook '" + hook->describe() +
                 "' was built without a context: build it with the model's ddp().hook_context()");
+  }
+  if (options_.hook_between_hosts) {
+    if (world_->layout().is_one_host()) {
+      if (world_->rank() == 0)
+        log::warning("the hook '" + hook->describe() +
+                     "' is not used: [ddp] comm_scope = \"between_hosts\" leaves it only what goes from host "
+                     "to host, and this "
+                     "run has one host");
+      return;
+    }
+    hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
   }
   attach(std::move(hook));
 }

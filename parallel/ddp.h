@@ -40,7 +40,8 @@ struct DdpOptions {
   std::filesystem::path record_gradients =
       {};  // folder for this rank's gradients of the first steps; empty: none
   std::int64_t record_gradients_steps = 0;
-  bool static_graph = false;  // every step uses the same parameters the same number of times
+  bool static_graph = false;        // every step uses the same parameters the same number of times
+  bool hook_between_hosts = false;  // the ranks of a host average exactly, and the hook works between hosts
 };
 
 /// What a static graph's first step taught, for each parameter; empty before it, and without static_graph.
@@ -74,7 +75,8 @@ class Ddp : public Engine {
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
-  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward.
+  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. With hook_between_hosts a run on
+  /// one host has nothing for it to do: gradients are averaged exactly, and a warning says so.
   /// Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
@@ -84,7 +86,7 @@ class Ddp : public Engine {
                        bool is_default);
 
   /// For hooks built by hand.
-  HookContext hook_context() const { return {comm_}; }
+  HookContext hook_context() const { return {hook_comm_}; }
 
   void before_forward() override;
   /// Replaces `outputs` by aliases that show when a backward pass of this forward begins (parallel/backward_sink.h).
@@ -128,6 +130,7 @@ class Ddp : public Engine {
 
  private:
   void build_reducer();
+  void build_comms();
   void attach(std::unique_ptr<CommHook> hook);
   void attach_average();
   /// The hook that there is, or that the first forward attaches; null: none.
@@ -150,7 +153,8 @@ class Ddp : public Engine {
   std::vector<at::Tensor> parameters_;  // those that require a gradient
   const Comm& comm_of_gradients() const;
 
-  std::shared_ptr<Comm> comm_;  // of the gradients, through a hook or without one
+  std::shared_ptr<Comm> comm_;       // of the gradients without a hook
+  std::shared_ptr<Comm> hook_comm_;  // of a hook: the same, unless it works between hosts
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;

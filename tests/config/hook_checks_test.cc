@@ -184,6 +184,26 @@ TEST_F(HookChoice, WarnsOfAcceleratesKeysWithoutEffect) {
             "    | ^~~~~~~~~~~~~~~ it is there for Accelerate's sake; hookline, like PyTorch, ignores it\n");
 }
 
+TEST_F(HookChoice, ChecksTheScopeOfAHook) {
+  EXPECT_EQ(report_of(ddp("comm_hook = \"fp16\"\ncomm_scope = \"between_hosts\"\n")), "");
+  EXPECT_EQ(report_of(ddp("comm_scope = \"between_hosts\"\n")),
+            "run.toml:2:1: warning: 'comm_scope' has no effect\n"
+            "  2 | comm_scope = \"between_hosts\"\n"
+            "    | ^~~~~~~~~~ there is no hook whose scope it could be: set comm_hook\n");
+  EXPECT_EQ(
+      report_of(ddp("comm_hook = \"fp16\"\ncomm_scope = \"between_hosts\"\n[launch]\nbackend = \"gloo\"\n")),
+      "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with backend \"gloo\"\n"
+      "  3 | comm_scope = \"between_hosts\"\n"
+      "    |              ^~~~~~~~~~~~~~~ the ranks of a host average through memory that they share: set "
+      "backend = \"auto\"; launch.backend is set at run.toml:5:1\n");
+  EXPECT_EQ(
+      report_of(ddp("comm_hook = \"fp16\"\ncomm_scope = \"between_hosts\"\n[launch]\ndevice = \"cuda\"\n")),
+      "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with device \"cuda\"\n"
+      "  3 | comm_scope = \"between_hosts\"\n"
+      "    |              ^~~~~~~~~~~~~~~ the ranks of a host average through memory that they share: set "
+      "device = \"cpu\"; launch.device is set at run.toml:5:1\n");
+}
+
 TEST_F(HookChoice, ReportsNothingAboutOptionsWhenTheHookCouldNotBeRead) {
   EXPECT_EQ(report_of(ddp("comm_hook = power_sgd\ncomm_state_option.warm_start = true\n")),
             "run.toml:2:13: error: 'power_sgd' is not a TOML value\n"

@@ -72,7 +72,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
       "  5 | learning_rate = 0.1\n"
       "    | ^~~~~~~~~~~~~ [ddp] has dim, broadcast_buffers, bucket_cap_mb, find_unused_parameters, "
       "check_reduction, gradient_as_bucket_view, static_graph, shard_optimizer, comm_hook, comm_wrapper, "
-      "plugins, comm_state_option\n"
+      "comm_scope, plugins, comm_state_option\n"
       "run.toml:6:2: error: unknown table [foo]\n"
       "  6 | [foo]\n"
       "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n");

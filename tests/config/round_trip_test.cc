@@ -340,6 +340,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "shard_optimizer = false          # default\n"
             "comm_hook = \"fp16\"               # from file run.toml:2:1\n"
             "comm_wrapper = \"no\"              # default\n"
+            "comm_scope = \"all_ranks\"         # default\n"
             "plugins = []                     # default\n"
             "\n"
             "[fsdp]\n"

@@ -78,6 +78,16 @@ TEST_F(ShardingChecks, RefuseAShardedOptimizerThatCannotBe) {
             "run.toml:3:1, ddp.comm_hook at run.toml:2:1\n");
 }
 
+TEST_F(ShardingChecks, RefuseAShardedOptimizerWhoseHookWorksBetweenHosts) {
+  EXPECT_EQ(
+      report_of("[ddp]\ncomm_hook = \"fp16\"\ncomm_scope = \"between_hosts\"\nshard_optimizer = true\n"),
+      "run.toml:3:14: error: shard_optimizer does not work with comm_scope \"between_hosts\"\n"
+      "  3 | comm_scope = \"between_hosts\"\n"
+      "    |              ^~~~~~~~~~~~~~~ each rank averages its own shares of the gradients over all ranks: "
+      "leave "
+      "one of the two out; ddp.shard_optimizer is set at run.toml:4:1, ddp.comm_scope at run.toml:3:1\n");
+}
+
 TEST_F(ShardingChecks, WarnOfWhatHasNoEffect) {
   EXPECT_EQ(report_of("[fsdp]\ncomm_hook = \"fp16\"\n"),
             "run.toml:2:1: warning: 'comm_hook' has no effect\n"

@@ -1,0 +1,49 @@
+// A hook that works between hosts, behind an exact average inside each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/comm_hook.h"
+
+namespace hookline {
+
+class World;
+
+/// Sums each bucket over the ranks of a host, exactly, and runs `hook` on the result, with the hosts for its ranks. All ranks of a host
+/// run it on the same values, end with the same bits, and keep the same state; each sends its part of what goes between hosts.
+/// Hosts count by their ranks, so the result is what the hook makes of the average over all ranks.
+/// Bucket  1-D floating, numel n           Wire    n elements in the host's memory; between hosts the hook's
+/// Result  the hook's                      State   the hook's
+/// Errors  the hook's                      Parity  none
+/// Source  none; Accelerate and DeepSpeed call a two-level average hierarchical
+class BetweenHosts : public CommHook {
+ public:
+  /// `hook` is built on a Comm of SumScope::between_hosts. A collective call. The World has several hosts, whose ranks share memory.
+  BetweenHosts(World& world, std::unique_ptr<CommHook> hook);
+  ~BetweenHosts() override;
+
+  FuturePtr run(GradBucket bucket) override;
+  std::string describe() const override { return hook_->describe() + " between hosts"; }
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const override {
+    return hook_->bytes_per_step(buckets, dtype);
+  }
+  std::int64_t first_full_step() const override { return hook_->first_full_step(); }
+  double tolerance(at::ScalarType dtype) const override { return hook_->tolerance(dtype); }
+  HookState save_state(const BucketParameters& buckets) const override;
+  void load_state(const HookState& state, const BucketParameters& buckets) override;
+
+ private:
+  class InOrder;
+
+  Comm inside_;
+  double scale_;                         // of what a rank adds
+  std::vector<std::vector<int>> hosts_;  // their ranks
+  bool is_first_;                        // of all ranks
+  std::shared_ptr<CommHook> hook_;
+  std::shared_ptr<InOrder> in_order_;
+};
+
+}  // namespace hookline

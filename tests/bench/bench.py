@@ -1,10 +1,11 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, machine, optimizers, steps, sharded, hosts; all if none is named)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts; all if none is named)
 
 Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -35,6 +36,13 @@ STEP_CASES = [
     ("power_sgd", "fp16", 2),
 ]
 WIDE_CASES = [("no", "no", 0), ("fp16", "no", 0), ("power_sgd", "no", 2)]
+# hook, wrapper, rank of PowerSGD, comm_scope
+TWO_A_HOST_CASES = [
+    ("no", "no", 0, "all_ranks"),
+    ("fp16", "no", 0, "all_ranks"),
+    ("fp16", "no", 0, "between_hosts"),
+    ("power_sgd", "no", 2, "between_hosts"),
+]
 SHARDED_CASES = [("full_shard", "no", 0), ("shard_grad_op", "no", 0)]
 # ranks, units of the hidden layers, million parameters
 MACHINE_CASES = [(2, 2048, 6.3), (2, 4096, 21), (4, 2048, 6.3), (8, 2048, 6.3)]
@@ -100,6 +108,25 @@ def digits(folder, build):
     print(f"| time, s | {mine:.2f} | {its:.2f} | {its / mine:.1f}× |")
     accuracies = [re.search(r"test accuracy ([0-9.]+)", rows[-1][0])[1] for rows in (ours, theirs)]
     print(f"| test accuracy, % | {accuracies[0]} | {accuracies[1]} | |\n")
+
+
+def digits_step(folder, build):
+    """The median step of examples/digits, by the run's own summary."""
+    config = str(HERE.parent.parent / "examples" / "digits" / "no.toml")
+    variants = {"hookline": [], "over Gloo": ["--set", "launch.backend=gloo"], "`noop`": ["--comm-hook", "noop"]}
+    times = {name: [] for name in variants}
+    for turn in range(DIGITS_ROUNDS):
+        for name, flags in variants.items():
+            place = pathlib.Path(folder) / f"digits-{turn}-{list(variants).index(name)}"
+            place.mkdir()
+            run([f"{build}/bin/hookline", "launch", "--config", config, *flags, f"{build}/bin/digits"], place)
+            (summary,) = place.rglob("summary.json")
+            times[name].append(1000 * json.loads(summary.read_text())["step_seconds"])
+    noop = statistics.median(times["`noop`"])
+    print("| a step of digits, 2 ranks, no hook | ms | ÷ `noop` |\n|---|---|---|")
+    for name, its in times.items():
+        print(f"| {name} | {statistics.median(its):.2f} | {statistics.median(its) / noop:.2f} |")
+    print()
 
 
 def figures(output):
@@ -247,11 +274,13 @@ class Hosts:
         with subprocess.Popen([*on[0], send]):
             return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
 
-    def run(self, command, folder, variables):
-        """Rank 0's output of one process a host."""
+    def run(self, command, folder, variables, ranks_a_host=1):
+        """Rank 0's output."""
         processes = []
-        for rank, name in enumerate(self.NAMES):
-            environment = {**ENVIRONMENT, **variables, "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(RANKS)}
+        for rank in range(ranks_a_host * len(self.NAMES)):
+            name, local = self.NAMES[rank // ranks_a_host], rank % ranks_a_host
+            environment = {**ENVIRONMENT, **variables, "RANK": str(rank), "LOCAL_RANK": str(local)}
+            environment |= {"WORLD_SIZE": str(ranks_a_host * len(self.NAMES))}
             environment |= {"MASTER_ADDR": "10.99.1.1", "MASTER_PORT": "29400", "GLOO_SOCKET_IFNAME": "e0"}
             processes.append(
                 subprocess.Popen(
@@ -291,10 +320,28 @@ def hosts(folder, step_rank):
                 flush=True,
             )
         print()
+        hosts_of_two(folder, step_rank, pair)
+
+
+def hosts_of_two(folder, step_rank, pair):
+    """Two ranks on each host."""
+    print("| two ranks on each of two hosts at 1 Gbit/s | hookline, ms a step | over Gloo | over Gloo ÷ hookline |")
+    print("|---|---|---|---|")
+    for hook, wrapper, rank, scope in TWO_A_HOST_CASES:
+        mine, gloo = [], []
+        for _ in range(HOST_ROUNDS):
+            variables = hook_variables(hook, wrapper, rank)
+            program = [step_rank, str(STEPS), str(HIDDEN)]
+            mine.append(figures(pair.run(program, folder, variables | {"HOOKLINE_DDP__COMM_SCOPE": scope}, 2)))
+            gloo.append(figures(pair.run(program, folder, variables | {"HOOKLINE_LAUNCH__BACKEND": "gloo"}, 2)))
+        ours, theirs = median(mine, 0), median(gloo, 0)
+        name = name_of(hook, wrapper, rank) + (", between hosts" if scope == "between_hosts" else "")
+        print(f"| {name} | {ours:.1f} | {theirs:.1f} | {theirs / ours:.2f} |", flush=True)
+    print()
 
 
 def main():
-    all_tables = ["launch", "digits", "machine", "optimizers", "steps", "sharded", "hosts"]
+    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts"]
     tables = sys.argv[2:] or all_tables
     if len(sys.argv) < 2 or not set(tables) <= set(all_tables):
         sys.exit(__doc__)
@@ -305,6 +352,8 @@ def main():
             launch(folder, hookline)
         if "digits" in tables:
             digits(folder, build)
+        if "digits_step" in tables:
+            digits_step(folder, build)
         if "machine" in tables:
             machine(folder, hookline, step_rank)
         if "optimizers" in tables:

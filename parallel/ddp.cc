@@ -109,8 +109,7 @@ void Ddp::build_comms() {
   if (world_->uses_nccl() || !world_->uses_shared_memory())
     throw Error(
         "[ddp] comm_scope = \"between_hosts\" needs the ranks of a host to share memory, and this run "
-        "communicates "
-        "over " +
+        "communicates over " +
         world_->backend_name() +
         ": set [launch] device = \"cpu\" and backend = \"auto\", or leave comm_scope out");
   hook_comm_ = std::make_shared<Comm>(world_->rank(), hosts, [world = world_](const std::string& name) {
@@ -152,8 +151,7 @@ void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
       if (world_->rank() == 0)
         log::warning("the hook '" + hook->describe() +
                      "' is not used: [ddp] comm_scope = \"between_hosts\" leaves it only what goes from host "
-                     "to host, and this "
-                     "run has one host");
+                     "to host, and this run has one host");
       return;
     }
     hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));

@@ -24,16 +24,16 @@ std::string key_of(int rank) { return "host_of_rank/" + std::to_string(rank); }
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
+bool has_fewer(const std::vector<int>& a, const std::vector<int>& b) { return a.size() < b.size(); }
+
 }  // namespace
 
 int HostLayout::fewest_ranks() const {
-  const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  return static_cast<int>(std::min_element(hosts.begin(), hosts.end(), fewer)->size());
+  return static_cast<int>(std::min_element(hosts.begin(), hosts.end(), has_fewer)->size());
 }
 
 int HostLayout::most_ranks() const {
-  const auto fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  return static_cast<int>(std::max_element(hosts.begin(), hosts.end(), fewer)->size());
+  return static_cast<int>(std::max_element(hosts.begin(), hosts.end(), has_fewer)->size());
 }
 
 HostLayout find_hosts(c10d::Store& store, int rank, int size, bool may_share, const std::string& label,

@@ -1,4 +1,4 @@
-// A run with a sharded optimizer goes on from a checkpoint of its own, of another number of ranks, and of a run whose optimizer, or
+// A run with a sharded optimizer resumes from a checkpoint of its own, of another number of ranks, and of a run whose optimizer, or
 // model, was whole or sharded otherwise.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ struct Job {
   bool zeroes = true;  // gradients, after each step
 };
 
-/// Trains from batch `first` to before `last`; goes on from `from` if it is named, as [training] resume or by load_state.
+/// Trains from batch `first` to before `last`; resumes from `from` if it is named, as [training] resume or by load_state.
 at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const std::string& from = "",
                  const std::string& to = "", bool by_config = false) {
   at::Tensor result;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "config/resolve.h"
 #include "config/visible_gpus.h"
 #include "hooks/error.h"
+#include "hooks/number_text.h"
 #include "hooks/wire_estimate.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
@@ -150,14 +150,9 @@ std::vector<Wire> wires_of_sharding(const RunConfig& config, double count) {
 std::string bytes_text(double bytes) {
   static constexpr std::pair<double, const char*> kUnits[] = {
       {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-  char text[48];
-  for (const auto& [size, unit] : kUnits) {
-    if (bytes < size) continue;
-    std::snprintf(text, sizeof text, "%.4g %s", bytes / size, unit);
-    return text;
-  }
-  std::snprintf(text, sizeof text, "%.4g B", bytes);
-  return text;
+  for (const auto& [size, unit] : kUnits)
+    if (bytes >= size) return rounded(bytes / size, 4) + " " + unit;
+  return rounded(bytes, 4) + " B";
 }
 
 std::string padded(std::string text, std::size_t width) {
@@ -244,10 +239,9 @@ std::string row_of(const Wire& wire, const Question& question) {
     return "  " + padded(name, 27) +
            "not known: it is a plug-in's or a program's; what it sends is printed at the end of a run\n";
   }
-  char milliseconds[32];
-  std::snprintf(milliseconds, sizeof milliseconds, "%.4g", 1e3 * question.seconds(*wire.bytes));
-  return "  " + padded(name, 27) + padded(bytes_text(*wire.bytes), 14) + milliseconds +
-         (wire.is_chosen ? "   <- the config's" : "") + "\n";
+  return "  " + padded(name, 27) + padded(bytes_text(*wire.bytes), 14) +
+         rounded(1e3 * question.seconds(*wire.bytes), 4) + (wire.is_chosen ? "   <- the config's" : "") +
+         "\n";
 }
 
 std::string table_of(const Question& question, const RunConfig& config, const Memory& memory,

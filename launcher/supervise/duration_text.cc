@@ -1,13 +1,11 @@
 #include "launcher/supervise/duration_text.h"
 
-#include <cstdio>
+#include "hooks/number_text.h"
 
 namespace hookline {
 
 std::string seconds_text(std::chrono::duration<double> time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g s", time.count());
-  return text;
+  return rounded(time.count(), 3) + " s";
 }
 
 }  // namespace hookline

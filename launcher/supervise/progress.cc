@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "hooks/number_text.h"
+
 namespace hookline {
 namespace {
 
@@ -23,12 +25,6 @@ bool read(std::string_view text, Number& number) {
 
 double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
-}
-
-std::string formatted(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
 }
 
 std::string clock_text(std::chrono::steady_clock::duration time) {
@@ -51,7 +47,7 @@ std::string bytes_text(double bytes) {
     bytes /= 1000;
     unit = next;
   }
-  return formatted("%.3g", bytes) + unit;
+  return rounded(bytes, 3) + unit;
 }
 
 }  // namespace
@@ -176,8 +172,8 @@ std::string Progress::line(Time started, Time now) const {
   while (first != &last && end - (first + 1)->when >= kRateOver) ++first;
   const double time = seconds(end - first->when);
   if (time > 0 && last.step > first->step)
-    text += " · " + formatted("%.3g", static_cast<double>(last.step - first->step) / time) + " steps/s";
-  if (loss_) text += " · loss " + formatted("%.4g", *loss_);
+    text += " · " + rounded(static_cast<double>(last.step - first->step) / time, 3) + " steps/s";
+  if (loss_) text += " · loss " + rounded(*loss_, 4);
   if (time > 0 && last.sent_bytes > first->sent_bytes)
     text += " · " + bytes_text(static_cast<double>(last.sent_bytes - first->sent_bytes) / time);
   return text;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 
+#include "hooks/number_text.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/status_line.h"
 #include "launcher/sweep/known_trials.h"
@@ -16,9 +16,7 @@ RunningText running_text(const Trial& trial, const MetricsFile& metrics, const s
   RunningText text{short_name(trial, same), ""};
   if (const auto step = metrics.step()) text.state = " step " + std::to_string(*step);
   if (metrics.points().empty()) return text;
-  char value[32];
-  std::snprintf(value, sizeof value, "%.4g", metrics.points().back().value);
-  text.state += " " + metric + " " + value;
+  text.state += " " + metric + " " + rounded(metrics.points().back().value, 4);
   return text;
 }
 

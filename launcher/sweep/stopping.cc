@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
+
+#include "hooks/number_text.h"
 
 namespace hookline {
 namespace {
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string number(double value) { return rounded(value, 6); }
 
 /// Of the values up to `step`; nothing if there are none.
 std::optional<double> average_until(const History& history, std::int64_t step) {

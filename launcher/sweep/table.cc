@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "hooks/bounded_json.h"
+#include "hooks/number_text.h"
 #include "hooks/printable.h"
 #include "launcher/supervise/duration_text.h"
 #include "launcher/supervise/status_line.h"
@@ -33,26 +33,20 @@ std::optional<Measured> ratio(const std::optional<Measured>& a, const std::optio
   return Measured{mean, mean * std::hypot(a->spread / a->mean, b->spread / b->mean)};
 }
 
-std::string number(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string with_spread(const Measured& value, double unit, const char* format) {
-  std::string text = number(format, value.mean / unit);
-  if (value.spread > kNoSpread * std::abs(value.mean)) text += " ± " + number("%.2g", value.spread / unit);
+std::string with_spread(const Measured& value, double unit, int digits) {
+  std::string text = rounded(value.mean / unit, digits);
+  if (value.spread > kNoSpread * std::abs(value.mean)) text += " ± " + rounded(value.spread / unit, 2);
   return text;
 }
 
 std::string seconds_text_of(const Measured& value) {
-  return value.mean < 1 ? with_spread(value, 1e-3, "%.3g") + " ms" : with_spread(value, 1, "%.4g") + " s";
+  return value.mean < 1 ? with_spread(value, 1e-3, 3) + " ms" : with_spread(value, 1, 4) + " s";
 }
 
 std::string bytes_text_of(const Measured& value) {
-  if (value.mean >= 1e9) return with_spread(value, 1e9, "%.4g") + " GB";
-  if (value.mean >= 1e6) return with_spread(value, 1e6, "%.4g") + " MB";
-  return with_spread(value, 1e3, "%.4g") + " kB";
+  if (value.mean >= 1e9) return with_spread(value, 1e9, 4) + " GB";
+  if (value.mean >= 1e6) return with_spread(value, 1e6, 4) + " MB";
+  return with_spread(value, 1e3, 4) + " kB";
 }
 
 struct Group {
@@ -118,7 +112,7 @@ std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, cons
       "[" + std::to_string(ended) + "/" + std::to_string(all) + "] " + short_name(trial, same) + ": ";
   if (result.status != TrialStatus::done)
     return line + name_of(result.status) + " after " + time + ": " + result.reason;
-  if (result.metric) line += metric + " " + number("%.6g", *result.metric) + ", ";
+  if (result.metric) line += metric + " " + rounded(*result.metric, 6) + ", ";
   return line + time;
 }
 
@@ -198,7 +192,7 @@ nlohmann::ordered_json json_of(const ResultRow& row) {
 }
 
 std::string text_with_spread(const Measured& value, std::size_t trials) {
-  const std::string text = with_spread(value, 1, "%.4g");
+  const std::string text = with_spread(value, 1, 4);
   if (trials > 1 && value.spread <= kNoSpread * std::abs(value.mean)) return text + " ± 0";
   return value.spread > kNoSpread * std::abs(value.mean) ? text : text + " (one trial)";
 }
@@ -220,8 +214,8 @@ std::string table_text(const std::vector<ResultRow>& rows, const std::string& me
   const auto of = [](const std::optional<Measured>& value, const auto& text) {
     return value ? text(*value) : std::string();
   };
-  const auto plain = [](const Measured& value) { return with_spread(value, 1, "%.5g"); };
-  const auto times = [](const Measured& value) { return with_spread(value, 1, "%.3g") + "x"; };
+  const auto plain = [](const Measured& value) { return with_spread(value, 1, 5); };
+  const auto times = [](const Measured& value) { return with_spread(value, 1, 3) + "x"; };
   if (!metric.empty()) column(metric, [&](const ResultRow& row) { return of(row.metric, plain); });
   column("step", [&](const ResultRow& row) { return of(row.step_seconds, seconds_text_of); });
   column("trial", [&](const ResultRow& row) { return of(row.trial_seconds, seconds_text_of); });

@@ -1,9 +1,9 @@
 #include "launcher/wizard/interview.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "hooks/number_text.h"
 #include "hooks/option.h"
 #include "hooks/wire_estimate.h"
 
@@ -29,16 +29,12 @@ std::string typed(const OptionValue& value) {
 }
 
 std::string megabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g MB", bytes / 1e6);
-  return text;
+  return rounded(bytes / 1e6, 3) + " MB";
 }
 
 std::string count_of(std::int64_t number) {
-  char text[32];
   if (number < 1'000'000) return std::to_string(number);
-  std::snprintf(text, sizeof text, "%.3g million", static_cast<double>(number) / 1e6);
-  return text;
+  return rounded(static_cast<double>(number) / 1e6, 3) + " million";
 }
 
 Question from_row(const OptionRow& row, const std::string& id) {

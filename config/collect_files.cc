@@ -37,13 +37,16 @@ class Files {
  public:
   Files(const Catalog& catalog, Collected& collected) : catalog_(catalog), collected_(collected) {}
 
-  /// `file` behind all that it includes; once, where it comes first.
-  void read(const fs::path& file, const std::optional<std::string>& text = {}) {
+  /// `file` behind all that it includes; once, where it comes first. `included_at`: where another file includes it.
+  void read(const fs::path& file, const std::optional<std::string>& text = {},
+            const std::string& included_at = {}) {
     const fs::path real = real_path(file);
     if (!seen_.insert(real).second) return;
     auto source = text ? source_of(file.string(), *text) : read_source(file);
     if (const auto* problem = std::get_if<Diagnostic>(&source)) {
       collected_.problems.push_back(*problem);
+      std::string& note = collected_.problems.back().note;
+      if (!included_at.empty()) note += (note.empty() ? "" : "; ") + included_at + " includes it";
       collected_.incomplete = true;
       return;
     }
@@ -164,7 +167,7 @@ class Files {
         collected_.incomplete = true;
         return;
       } else {
-        read(file);
+        read(file, {}, source.place(include.place).text());
       }
     }
   }

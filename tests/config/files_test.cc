@@ -76,6 +76,11 @@ TEST_F(Files, ThatCanNotBeIncludedAreNamed) {
       "sub/run.toml:1:11: error: 'base.toml' can't be included: there is no such file\n"
       "  1 | include = [\"base.toml\"]\n"
       "    |           ^~~~~~~~~~~~~ looked for sub/base.toml, which counts from the folder of this file\n");
+  std::filesystem::create_directory("base");
+  TempFolder::write("folder.toml", "seed = 1\ninclude = [\"base\"]\n");
+  EXPECT_THAT(resolve_file("folder.toml").report(),
+              HasSubstr("base: error: is a directory\n"
+                        "  name a TOML file in it; folder.toml:2:11 includes it\n"));
   TempFolder::write("one.toml", "include = \"base.toml\"\n");
   EXPECT_EQ(resolve_file("one.toml").report(),
             "one.toml:1:11: error: bad value for 'include'\n"

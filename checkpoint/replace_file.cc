@@ -21,6 +21,15 @@ bool is_special(const fs::path& file) {
   return stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
+fs::path behind_link(const fs::path& file) {
+  std::error_code error;
+  return fs::is_symlink(file, error) ? fs::weakly_canonical(file, error) : file;
+}
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
 void write_into(const fs::path& file, const std::string& text) {
   // A pipe that nobody reads from would hold the opening up for ever.
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -40,8 +49,7 @@ void write_into(const fs::path& file, const std::string& text) {
 void replace_file(const fs::path& file, const std::string& text) {
   if (is_special(file)) return write_into(file, text);
   std::error_code error;
-  const fs::path target = fs::is_symlink(file, error) ? fs::weakly_canonical(file, error) : file;
-  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const fs::path target = behind_link(file), folder = folder_of(target);
   const fs::path aside =
       folder / ("." + target.filename().string() + ".hookline-" + std::to_string(getpid()));
   try {
@@ -54,6 +62,20 @@ void replace_file(const fs::path& file, const std::string& text) {
     fs::remove(aside, error);
     throw Error("can't write '" + file.string() + "', which is as it was: " + problem.what());
   }
+}
+
+std::string replace_problem(const fs::path& file) {
+  const std::string name = "'" + file.string() + "' can't be written: ";
+  std::error_code error;
+  if (file.empty()) return name + "its name is empty";
+  if (is_special(file)) return "";
+  const fs::path target = behind_link(file), folder = folder_of(target);
+  if (fs::is_directory(target, error)) return name + "it is a folder";
+  if (!fs::is_directory(folder, error)) return name + "there is no folder '" + folder.string() + "'";
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return name + "no file can be made in the folder '" + folder.string() + "' (" + std::strerror(errno) +
+           ")";
+  return "";
 }
 
 }  // namespace hookline

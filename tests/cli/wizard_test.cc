@@ -135,6 +135,22 @@ TEST(Wizard, NeverReplacesAFileUnasked) {
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
 }
 
+TEST(Wizard, AsksNothingWhereItCouldNotWriteTheAnswers) {
+  const Sandbox sandbox;
+  const ProcessResult nowhere = answer(sandbox, "1\n2\nfp16\ndone\n", {"--yes", "--output", "runs/a.toml"});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_EQ(nowhere.err,
+            "hookline: error: 'runs/a.toml' can't be written: there is no folder 'runs'; choose "
+            "another file with --output FILE\n");
+  EXPECT_EQ(nowhere.out, "");
+  std::filesystem::create_directory(sandbox.folder.path() / "runs");
+  const ProcessResult folder = answer(sandbox, "1\n2\nfp16\ndone\n", {"--yes", "--output", "runs"});
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_EQ(
+      folder.err,
+      "hookline: error: 'runs' can't be written: it is a folder; choose another file with --output FILE\n");
+}
+
 /// The options of the wizard on a terminal of that kind.
 ProcessOptions on(const std::string& terminal, const Sandbox& sandbox, std::vector<std::string> flags = {}) {
   flags.insert(flags.begin(), "config");

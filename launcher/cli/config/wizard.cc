@@ -37,6 +37,10 @@ bool can_move_cursor() {
 
 /// Is it all right to write there? An existing file is somebody's.
 bool may_write(const Flags& flags, bool is_person) {
+  if (const std::string problem = replace_problem(flags.output); !problem.empty()) {
+    log::error(problem + "; choose another file with --output FILE");
+    return false;
+  }
   if (flags.force || !std::filesystem::exists(flags.output)) return true;
   if (!is_person) {
     log::error("'" + flags.output +

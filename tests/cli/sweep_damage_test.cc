@@ -353,8 +353,11 @@ TEST(DamagedSweep, IsNotBegunAnewWhereItsStateIsMissing) {
   EXPECT_EQ(printed.err, refused.err);
   const ProcessResult reported = sweep.report();
   EXPECT_EQ(reported.exit_code, 2);
-  EXPECT_EQ(reported.err,
-            "hookline: error: 'results' is no folder of a sweep's results: it has no state.sqlite\n");
+  EXPECT_EQ(
+      reported.err,
+      "hookline: error: the state of the sweep, 'results/state.sqlite', is missing, though "
+      "'results/trials' has trials; put the file back, or run the sweep with --repair: it makes a new one, "
+      "runs the trials again, and keeps what they have left, as trials/ID.1\n");
   EXPECT_EQ(sweep.starts(), starts);
   EXPECT_FALSE(fs::exists(sweep.file())) << "nothing takes its place";
 

@@ -9,6 +9,9 @@
 namespace hookline {
 namespace {
 
+/// The stall timeouts of several nodes are over at nearly the same time: each counts from the last step of its own ranks.
+constexpr std::chrono::seconds kTimeToSayMore{1};
+
 std::string count(std::size_t nodes) { return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"); }
 
 void append(Coordinator::Words& words, Coordinator::Words more) {
@@ -30,7 +33,7 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (phase_ == Phase::over) return {};
   if (const auto* said = std::get_if<NodeHello>(&up.what)) return hello(up.node, *said, now);
   if (!nodes_.contains(up.node)) return {};  // refused, or lost
-  if (const auto* failure = std::get_if<NodeFailed>(&up.what)) return failed(up.node, *failure);
+  if (const auto* failure = std::get_if<NodeFailed>(&up.what)) return failed(up.node, *failure, now);
   if (const auto* end = std::get_if<NodeEnd>(&up.what)) return end_of(up.node, *end, now);
   if (const auto* port = std::get_if<StorePort>(&up.what)) {
     if (port->round != round_.number || phase_ != Phase::running) return {};
@@ -130,18 +133,25 @@ Coordinator::Words Coordinator::start() {
     running_.insert(id);
   }
   failure_.reset();
+  stop_at_.reset();
   member_lost_ = warned_ = false;
   phase_ = Phase::running;
   return {round_};
 }
 
-Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed) {
+Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed, Time now) {
   if (failed.round != round_.number || phase_ != Phase::running) return {};
+  const auto* stuck = std::get_if<Stuck>(&failed.outcome);
+  // Every node sees by itself that a run is stuck. One whose ranks all wait knows only that the cause is elsewhere.
+  if (stop_at_ && !(stuck && !stuck->was_waiting && std::get<Stuck>(failure_->outcome).was_waiting))
+    return {};
   failure_ = failed;
   failed_node_ = node;
   failure_text_ = "rank " + std::to_string(failed.rank) + " on " + nodes_.at(node).hello.host + " " +
                   describe(failed.outcome);
-  return stop(failure_text_);
+  if (!stuck) return stop(failure_text_);
+  if (!stop_at_) stop_at_ = later(now, kTimeToSayMore);
+  return {};
 }
 
 Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& end, Time now) {
@@ -177,11 +187,13 @@ Coordinator::Words Coordinator::gone(const std::string& node, const std::string&
 
 Coordinator::Words Coordinator::stop(const std::string& why) {
   phase_ = Phase::stopping;
+  stop_at_.reset();
   return {StopRound{round_.number, why}};
 }
 
 /// No member's ranks run any more.
 Coordinator::Words Coordinator::stopped(Time now) {
+  stop_at_.reset();
   if (member_lost_) {
     if (is_static() && policy_.max_restarts == 0) return finish(1, failure_text_);
     if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
@@ -223,6 +235,7 @@ Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {
 
 Coordinator::Words Coordinator::tick(Time now) {
   if (phase_ == Phase::gathering) return gather(now);
+  if (phase_ == Phase::running && stop_at_ && now >= *stop_at_) return stop(failure_text_);
   if (phase_ != Phase::waiting_to_restart || now < restart_at_) return {};
   phase_ = Phase::gathering;
   gathering_since_ = last_came_ = now;
@@ -231,6 +244,7 @@ Coordinator::Words Coordinator::tick(Time now) {
 
 Coordinator::Time Coordinator::next() const {
   if (phase_ == Phase::waiting_to_restart) return restart_at_;
+  if (phase_ == Phase::running && stop_at_) return *stop_at_;
   if (phase_ != Phase::gathering) return Time::max();
   return nodes_.size() >= static_cast<std::size_t>(limits_.least)
              ? later(last_came_, limits_.last_call)

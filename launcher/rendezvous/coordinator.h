@@ -47,7 +47,7 @@ class Coordinator {
   };
 
   Words hello(const std::string& node, const NodeHello& hello, Time now);
-  Words failed(const std::string& node, const NodeFailed& failed);
+  Words failed(const std::string& node, const NodeFailed& failed, Time now);
   Words end_of(const std::string& node, const NodeEnd& end, Time now);
   Words gone(const std::string& node, const std::string& how, Time now);
   Words gather(Time now);
@@ -69,9 +69,11 @@ class Coordinator {
   std::int64_t came_ = 0;
   Time gathering_since_, last_came_, restart_at_{};
   Round round_;
-  std::set<std::string> running_;      // members whose part has not ended
-  std::optional<NodeFailed> failure_;  // the first of this round
+  std::set<std::string> running_;  // members whose part has not ended
+  std::optional<NodeFailed>
+      failure_;  // the first of this round; of ranks that are stuck one that others wait for
   std::string failed_node_, failure_text_;
+  std::optional<Time> stop_at_;  // until then other nodes may say more of a run that is stuck
   bool member_lost_ = false;
   bool warned_ = false;               // a member, of a preemption
   std::vector<AttemptEnd> failures_;  // of the rounds so far

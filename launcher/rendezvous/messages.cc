@@ -21,7 +21,7 @@ void put_outcome(Json& json, const Outcome& outcome) {
   if (const auto* exited = std::get_if<Exited>(&outcome)) json["exited"] = exited->code;
   if (const auto* signalled = std::get_if<Signalled>(&outcome))
     json["signalled"] = {signalled->signal, signalled->core_dumped};
-  if (const auto* stuck = std::get_if<Stuck>(&outcome)) json["stuck"] = stuck->seconds;
+  if (const auto* stuck = std::get_if<Stuck>(&outcome)) json["stuck"] = {stuck->seconds, stuck->was_waiting};
 }
 
 constexpr int kMost = std::numeric_limits<int>::max();
@@ -51,9 +51,9 @@ Outcome outcome_of(const Json& json) {
   if (json.contains("signalled"))
     return Signalled{int_in(json["signalled"].at(0), 1, kMostSignal), json["signalled"].at(1).get<bool>()};
   if (json.contains("stuck")) {
-    const auto seconds = json["stuck"].get<double>();
+    const auto seconds = json["stuck"].at(0).get<double>();
     if (!(seconds >= 0 && seconds <= kMostSeconds)) throw JsonError("a time that no node waits for");
-    return Stuck{seconds};
+    return Stuck{seconds, json["stuck"].at(1).get<bool>()};
   }
   return Exited{int_in(json.at("exited"), 0, kMostExitCode)};
 }

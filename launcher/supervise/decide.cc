@@ -50,7 +50,7 @@ Decision on(RunState state, const GraceOver&) {
 
 Decision on(RunState state, const RankStuck& event) {
   if (state.phase != Phase::running) return {state, Nothing{}};
-  state.root_cause = RootCause{event.rank, Stuck{event.seconds}};
+  state.root_cause = RootCause{event.rank, Stuck{event.seconds, event.is_waiting}};
   return stop(std::move(state), SIGTERM);
 }
 

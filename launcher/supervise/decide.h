@@ -21,7 +21,8 @@ struct
 struct GraceOver {};  // ranks that were asked to stop have had their time
 struct RankStuck {    // and the others wait for it
   int rank = 0;
-  double seconds = 0;  // since any rank finished a step
+  double seconds = 0;       // since any rank finished a step
+  bool is_waiting = false;  // for a rank of another host, or one that makes other calls
 };
 struct ProcessesLeft {};  // every rank has ended, but not all that they started
 using Event = std::variant<RankEnded, SignalReceived, GraceOver, RankStuck, ProcessesLeft>;

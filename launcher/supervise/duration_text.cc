@@ -4,8 +4,6 @@
 
 namespace hookline {
 
-std::string seconds_text(std::chrono::duration<double> time) {
-  return rounded(time.count(), 3) + " s";
-}
+std::string seconds_text(std::chrono::duration<double> time) { return rounded(time.count(), 3) + " s"; }
 
 }  // namespace hookline

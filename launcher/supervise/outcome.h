@@ -20,6 +20,7 @@ struct Signalled {
 /// It did not end: it was given up, having finished no step for so long.
 struct Stuck {
   double seconds = 0;
+  bool was_waiting = false;  // for other ranks, in a collective
   bool operator==(const Stuck&) const = default;
 };
 

@@ -81,11 +81,13 @@ std::vector<pid_t> own_children() {
 
 }  // namespace
 
-std::vector<SeenProcess> descendants() {
+std::vector<SeenProcess> descendants() { return descendants_of(getpid()); }
+
+std::vector<SeenProcess> descendants_of(pid_t process) {
   std::multimap<pid_t, Status> children;
   for (const Status& status : all_processes()) children.emplace(status.parent, status);
   std::vector<SeenProcess> result;
-  std::vector<pid_t> parents = {getpid()};
+  std::vector<pid_t> parents = {process};
   while (!parents.empty()) {
     const auto [first, last] = children.equal_range(parents.back());
     parents.pop_back();
@@ -98,6 +100,11 @@ std::vector<SeenProcess> descendants() {
 }
 
 bool has_children() { return waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+
+bool is_running(pid_t process) {
+  const auto status = status_of(process);
+  return status && !status->ended();
+}
 
 bool is_stopped(pid_t process) {
   const auto status = status_of(process);

@@ -20,9 +20,14 @@ struct SeenProcess {
 
 /// All processes below this one that have not ended: children, their children, and so on. Without a /proc, none.
 std::vector<SeenProcess> descendants();
+/// The same of another process.
+std::vector<SeenProcess> descendants_of(pid_t process);
 
 /// Is any child of this process left, running or not yet reaped? Reaps one that has ended.
 bool has_children();
+
+/// Does the process run? One that has ended does not, reaped or not.
+bool is_running(pid_t process);
 
 /// Was the process stopped, by a signal or a debugger?
 bool is_stopped(pid_t process);

@@ -125,13 +125,27 @@ std::optional<Progress::Time> Progress::last_step() const {
 }
 
 std::optional<int> Progress::behind() const {
+  const bool anybody_waits = !waiting().empty();
   const Rank* behind = nullptr;
   for (const Rank& rank : ranks_) {
-    if (!rank.alive || !rank.step) continue;
-    const auto place = [](const Rank& each) { return std::tuple(each.is_waiting, *each.step, each.since); };
+    if (!rank.alive || (!rank.step && !anybody_waits)) continue;
+    const auto place = [](const Rank& each) {
+      return std::tuple(each.is_waiting, each.step.value_or(-1), each.since);
+    };
     if (!behind || place(rank) < place(*behind)) behind = &rank;
   }
   return behind ? std::optional(static_cast<int>(behind - ranks_.data())) : std::nullopt;
+}
+
+std::vector<int> Progress::beside(int rank) const {
+  const Rank& named = ranks_.at(static_cast<std::size_t>(rank));
+  std::vector<int> others;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const Rank& other = ranks_[i];
+    const bool is_like_it = other.step == named.step && other.is_waiting == named.is_waiting;
+    if (other.alive && is_like_it && static_cast<int>(i) != rank) others.push_back(static_cast<int>(i));
+  }
+  return others;
 }
 
 std::vector<int> Progress::waiting() const {

@@ -51,8 +51,12 @@ class Progress {
   std::optional<Time> last_step() const;
 
   /// The living rank that the others wait for: one that is outside of any collective, if there is one, of those the one of
-  /// the lowest step, and of those the one that has been there for the longest.
+  /// the lowest step, and of those the one that has been there for the longest. One that has told nothing, while others wait in
+  /// a collective, has not come as far as they have.
   std::optional<int> behind() const;
+
+  /// The living ranks that behind() could have named with as much reason: of the same step, in a collective or not.
+  std::vector<int> beside(int rank) const;
 
   bool is_waiting(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)).is_waiting; }
 

@@ -42,10 +42,19 @@ std::string finished_text(const std::vector<FinishedRank>& ranks, const char* ve
 std::string where_stuck(const Failure& failure) {
   const int rank = failure.cause.rank;
   const std::vector<int>& waiting = failure.waiting_ranks;
-  if (waiting.empty()) return "";
-  if (std::find(waiting.begin(), waiting.end(), rank) == waiting.end())
-    return "\n  it is outside of any collective, and " + rank_names(waiting) +
-           (waiting.size() == 1 ? " waits" : " wait") + " for it in one";
+  std::vector<int> alike = failure.ranks_like_it;
+  if (waiting.empty())
+    return alike.empty()
+               ? ""
+               : "\n  so did " + rank_names(alike) + ", at the same step: none of them waits in a collective";
+  const std::string waits = rank_names(waiting) + (waiting.size() == 1 ? " waits" : " wait");
+  if (failure.has_told_no_step)
+    return "\n  it has not joined the run (Accelerator::from_env), and " + waits + " in a collective";
+  if (std::find(waiting.begin(), waiting.end(), rank) == waiting.end()) {
+    if (alike.empty()) return "\n  it is outside of any collective, and " + waits + " for it in one";
+    alike.insert(std::upper_bound(alike.begin(), alike.end(), rank), rank);
+    return "\n  " + rank_names(alike) + " are outside of any collective, and " + waits + " for them in one";
+  }
   if (!failure.finished_ranks.empty())
     return "\n  it waits in a collective, as all ranks do that still run on this host, and " +
            finished_text(failure.finished_ranks, "exited") + " before";

@@ -31,7 +31,10 @@ struct Failure {
   std::optional<bool> memory_ran_out;  // on this host while it ran; unknown where the kernel does not count
   std::vector<std::string> stack_lines = {};      // of the error's stack, with names
   std::vector<FinishedRank> finished_ranks = {};  // before it failed
-  bool was_waiting = false;                       // in a collective when it failed, as far as it told
+  std::vector<int> ranks_like_it =
+      {};  // at its step when it was stuck, and outside of any collective or not, as it
+  bool has_told_no_step = false;  // then
+  bool was_waiting = false;       // in a collective when it failed, as far as it told
 };
 
 /// Names the rank, how it ended, its own error, the last lines of its standard error, and where its logs are; without a

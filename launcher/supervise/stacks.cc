@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/duration_text.h"
@@ -47,12 +48,6 @@ int threads_of(pid_t process) {
   std::error_code error;
   const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(process) + "/task", error);
   return error ? 0 : static_cast<int>(std::distance(begin(tasks), end(tasks)));
-}
-
-bool is_there(pid_t process) {
-  siginfo_t info = {};
-  return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == 0;
 }
 
 bool starts_thread(const std::string& line) {
@@ -126,6 +121,19 @@ std::string notes_on_cut_stacks(const std::string& text) {
   return notes;
 }
 
+std::vector<StackOrder> stack_orders(int rank, pid_t process, const std::filesystem::path& folder) {
+  constexpr std::size_t kMostStarted = 16;
+  std::vector<StackOrder> orders = {{rank, process, folder / "stacks.txt"}};
+  const std::vector<SeenProcess> started = descendants_of(process);
+  if (started.size() > kMostStarted)
+    log::warning("the rank of process " + std::to_string(process) + " has started " +
+                 std::to_string(started.size()) + " processes: only the stacks of " +
+                 std::to_string(kMostStarted) + " are written");
+  for (std::size_t i = 0; i < std::min(started.size(), kMostStarted); ++i)
+    orders.push_back({rank, started[i].pid, folder / ("stacks-" + std::to_string(started[i].pid) + ".txt")});
+  return orders;
+}
+
 StackWriters::StackWriters(int most_at_once, Clock::duration patience)
     : most_at_once_(std::max(most_at_once, 1)), patience_(patience) {}
 
@@ -135,7 +143,7 @@ void StackWriters::start(std::vector<StackOrder> orders, Clock::time_point now) 
 }
 
 void StackWriters::begin(const StackOrder& order, Clock::time_point now) {
-  if (!is_there(order.process)) return miss(order, "it ended before gdb could look");
+  if (!is_running(order.process)) return miss(order, "it ended before gdb could look");
   const int threads = threads_of(order.process);
   try {
     running_.push_back({order, start_gdb(order.process, order.file), now + patience_, false, threads});
@@ -207,6 +215,7 @@ std::vector<std::string> StackWriters::problems(int first_rank) const {
   for (const Problem& problem : problems_) {
     std::vector<int> ranks = problem.ranks;
     std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());  // several processes of one
     for (int& rank : ranks) rank += first_rank;
     texts.push_back("the stacks of " + rank_names(ranks) + " are not complete: " + problem.why);
   }

@@ -14,9 +14,13 @@ namespace hookline {
 /// Whose stacks are wanted, and where.
 struct StackOrder {
   int rank = 0;
-  pid_t process = 0;           // a child of this process
+  pid_t process = 0;           // the rank's own, or one that it has started
   std::filesystem::path file;  // that is written
 };
+
+/// For a rank and the processes that it has started: one that is a shell's script is stuck in what the script runs. The rank's own
+/// stacks go to stacks.txt in `folder`, those of the others to stacks-PID.txt; of many the first 16 count, and a warning says so.
+std::vector<StackOrder> stack_orders(int rank, pid_t process, const std::filesystem::path& folder);
 
 /// Has gdb write the stacks of all threads of some processes to files, a few processes at a time: each gdb reads the symbols of all
 /// libraries, and many at once have none done in time on a machine that has fewer cores. A process that is stopped stays so.

@@ -102,6 +102,9 @@ Failure Supervisor::failure() const {
   for (int& stopped : failure.stopped_ranks) stopped += job_.first_rank;
   failure.waiting_ranks = waiting_ranks_;
   for (int& waiting : failure.waiting_ranks) waiting += job_.first_rank;
+  failure.ranks_like_it = ranks_like_it_;
+  for (int& alike : failure.ranks_like_it) alike += job_.first_rank;
+  failure.has_told_no_step = !progress_.step_of(state_.root_cause->rank);
   failure.finished_ranks = finished_ranks_;
   failure.was_waiting = was_waiting_;
   failure.log_folder = job_.ranks[rank].log_folder;
@@ -220,8 +223,10 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
                progress_.places());
   // Ranks that a debugger holds up fail each other: what has failed first is settled before.
   stop_is_held_ = job_.stall_stacks;
+  const int behind = *progress_.behind();
   waiting_ranks_ = progress_.waiting();
-  happened(RankStuck{*progress_.behind(), job_.stall_timeout.count()});
+  ranks_like_it_ = progress_.beside(behind);
+  happened(RankStuck{behind, job_.stall_timeout.count(), progress_.is_waiting(behind)});
   if (stop_is_held_) write_stacks(now);
 }
 
@@ -229,10 +234,11 @@ void Supervisor::write_stacks(Clock::time_point now) {
   // All at one moment, and so that none fails meanwhile since another one, in gdb, does not answer.
   signal_groups(SIGSTOP);
   std::vector<StackOrder> orders;
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].alive)
-      orders.push_back(
-          {static_cast<int>(rank), ranks_[rank].pid, job_.ranks[rank].log_folder / "stacks.txt"});
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].alive) continue;
+    const auto of_rank = stack_orders(static_cast<int>(rank), ranks_[rank].pid, job_.ranks[rank].log_folder);
+    orders.insert(orders.end(), of_rank.begin(), of_rank.end());
+  }
   stacks_.start(std::move(orders), now);
   if (stacks_.is_busy())
     log::info("gdb writes down where the ranks are: stacks.txt beside their logs");

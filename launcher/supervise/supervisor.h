@@ -139,6 +139,7 @@ class Supervisor {
   int first_to_succeed_ = -1;
   std::vector<int> stopped_ranks_;            // when the first rank failed
   std::vector<int> waiting_ranks_;            // in a collective, when no rank finished a step
+  std::vector<int> ranks_like_it_;            // the one that was named then
   std::vector<FinishedRank> finished_ranks_;  // with code 0, before any failed
   bool was_waiting_ = false;                  // the rank that failed first, in a collective
   bool stop_is_held_ = false;                 // until it is written down where stuck ranks are

@@ -59,6 +59,35 @@ TEST(Stall, NamesTheRankThatIsInNoCollective) {
                     "  it is outside of any collective, and ranks 0 and 1 wait for it in one\n")));
 }
 
+TEST(Stall, NamesTheRankThatHasNotJoinedTheRun) {
+  const Sandbox sandbox;
+  bash_script(sandbox,
+              "[ $RANK = 1 ] && exec sleep 600\ntell step=0\ntell step=0 waiting=1\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=0.5", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("hookline: error: rank 1 finished no step for 0.5 s ([launch] stall_timeout_seconds)\n"
+                "  it has not joined the run (Accelerator::from_env), and rank 0 waits in a collective\n"));
+}
+
+TEST(Stall, NamesAllRanksThatAreOutsideOfACollective) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=5\n[ $RANK = 1 ] && tell step=5 waiting=1\nexec sleep 600\n");
+  const ProcessResult result = sandbox.run(
+      {"launch", "--processes-per-node", "3", "--set", "launch.stall_timeout_seconds=0.5", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  EXPECT_THAT(result.err,
+              HasSubstr("\n  ranks 0 and 2 are outside of any collective, and rank 1 waits for them "
+                        "in one\n"));
+  bash_script(sandbox, "tell step=5\nexec sleep 600\n");
+  const ProcessResult nobody_waits = sandbox.run(
+      {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=0.5", "./train"});
+  EXPECT_THAT(nobody_waits.err,
+              ContainsRegex("\n  so did rank [01], at the same step: none of them waits in a collective\n"));
+}
+
 TEST(Stall, SaysWhenEveryRankIsInACollective) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=5\ntell step=5 waiting=1\nexec sleep 600\n");
@@ -91,6 +120,20 @@ TEST(Stall, HasGdbWriteDownWhereTheRanksAre) {
   EXPECT_THAT(result.err,
               HasSubstr("hookline: gdb writes down where the ranks are: stacks.txt beside their logs\n"));
   EXPECT_THAT(read_file(folder + "stacks.txt"), ContainsRegex("#[0-9].*(nanosleep|clock_nanosleep|ptrace)"));
+}
+
+TEST(Stall, HasGdbLookIntoWhatAScriptRuns) {
+  const Sandbox sandbox;
+  bash_script(sandbox, "tell step=1\nsleep 600\n:\n");
+  const ProcessResult result = sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.3", "--set",
+                                            "launch.stall_stacks=true", "./train"});
+  EXPECT_EQ(result.exit_code, 124);
+  const std::filesystem::path folder = sandbox.run_folder() + "/attempt_0/0";
+  if (!std::filesystem::exists(folder / "stacks.txt")) GTEST_SKIP() << "gdb is not here";
+  std::string of_sleep;
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (file.path().filename().string().starts_with("stacks-")) of_sleep += read_file(file.path());
+  EXPECT_THAT(of_sleep, ContainsRegex("#[0-9].*(nanosleep|clock_nanosleep|ptrace)"));
 }
 
 TEST(Stall, GoesOnWithoutGdb) {

@@ -122,6 +122,31 @@ TEST(Coordinator, EndsWithTheCodeOfTheRankThatFailedFirst) {
               ElementsAre("end 139: rank 1 on two was killed by SIGSEGV (signal 11, core dumped)"));
 }
 
+// All nodes find a run stuck, and one whose ranks all wait is not where it is.
+TEST(Coordinator, NamesTheStuckRankThatOthersWaitForWhicheverNodeSpeaksFirst) {
+  const std::string outside = "rank 1 on two finished no step for 60 s ([launch] stall_timeout_seconds)";
+  Nodes run(limits(3, 3), {}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  run.take("c", node("three", 1, 2));
+  EXPECT_THAT(run.take("a", NodeFailed{1, 0, Stuck{60, true}, 7}), IsEmpty());
+  EXPECT_EQ(run.coordinator.next(), run.now + seconds(1));
+  EXPECT_THAT(run.take("b", NodeFailed{1, 1, Stuck{60, false}, 6}), IsEmpty());
+  EXPECT_THAT(run.take("c", NodeFailed{1, 2, Exited{1}, 7}), IsEmpty()) << "it follows from the others' end";
+  EXPECT_THAT(run.tick(seconds(1)), ElementsAre("stop: " + outside));
+  run.take("a", NodeEnd{1, {}, false, "rank 0 waits in a collective"});
+  run.take("c", NodeEnd{1, {}, false, ""});
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), ElementsAre("end 124: " + outside));
+
+  Nodes brief(limits(2, 2), {}, node("one", 1, 0));
+  brief.take("b", node("two", 1, 1));
+  brief.take("a", NodeFailed{1, 0, Stuck{60, true}, 7});
+  brief.take("a", NodeEnd{1, {}, false, ""});
+  EXPECT_THAT(
+      brief.take("b", NodeEnd{1, {}, false, ""}),
+      ElementsAre("end 124: rank 0 on one finished no step for 60 s ([launch] stall_timeout_seconds)"))
+      << "both have ended before the time is over";
+}
+
 TEST(Coordinator, TellsAllNodesWhatTheNodeSaysOfItsFailure) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
@@ -253,7 +278,8 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
   NodeHello hello = node("one", 2, 3);
   EXPECT_EQ(up({"a", hello}), to_line(Up{"a", hello}));
   EXPECT_EQ(up_of(to_line(Up{"a", hello}))->node, "a");
-  for (const Outcome& outcome : {Outcome(Exited{7}), Outcome(Signalled{9, true}), Outcome(Stuck{2.5})}) {
+  for (const Outcome& outcome :
+       {Outcome(Exited{7}), Outcome(Signalled{9, true}), Outcome(Stuck{2.5}), Outcome(Stuck{2.5, true})}) {
     const auto read = up_of(to_line(Up{"a", NodeFailed{2, 5, outcome, 12}}));
     ASSERT_TRUE(read);
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);

@@ -1,5 +1,6 @@
 #include "launcher/supervise/progress.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "launcher/supervise/status_line.h"
@@ -58,6 +59,31 @@ TEST(Progress, NamesTheRankThatTheOthersWaitFor) {
   progress.ended(3);
   EXPECT_EQ(progress.behind(), 1);
   EXPECT_EQ(progress.places(), "rank 0 at step 12, rank 1 at step 11, rank 2 not heard of");
+}
+
+TEST(Progress, NamesARankThatHasToldNothingOnceOthersWaitInACollective) {
+  Progress progress(3);
+  progress.take(report(0, 0), kStart);
+  progress.take(report(1, 0), kStart);
+  EXPECT_EQ(progress.behind(), 0) << "rank 2 may be none that tells anything";
+  RankReport waiting = report(0, 0);
+  waiting.is_waiting = true;
+  progress.take(waiting, kStart + seconds(1));
+  EXPECT_EQ(progress.behind(), 2);
+  progress.ended(2);
+  EXPECT_EQ(progress.behind(), 1);
+}
+
+TEST(Progress, KnowsWhichRanksAreStuckAsTheOneThatIsNamed) {
+  Progress progress(4);
+  for (int rank = 0; rank < 4; ++rank) progress.take(report(rank, 5), kStart);
+  EXPECT_THAT(progress.beside(0), ::testing::ElementsAre(1, 2, 3));
+  RankReport waiting = report(2, 5);
+  waiting.is_waiting = true;
+  progress.take(waiting, kStart);
+  progress.ended(3);
+  EXPECT_THAT(progress.beside(0), ::testing::ElementsAre(1));
+  EXPECT_THAT(progress.beside(2), ::testing::IsEmpty());
 }
 
 TEST(Progress, NamesAFewOfManyRanks) {

@@ -16,6 +16,7 @@
 
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "parallel/long_waits.h"
 #include "parallel/rank_position.h"
 #include "parallel/rank_status.h"
 
@@ -30,7 +31,6 @@ constexpr milliseconds kSignOfLife{500};  // between two signs of life, and two 
 constexpr milliseconds kPatience{1000};   // for which nobody asks after the others
 constexpr milliseconds kSuspiciousSilence{2500};  // that tells enough once a collective has broken
 constexpr milliseconds kTimeToSayWhy{4500};       // for the rank that broke it to say why, or to be missed
-constexpr milliseconds kLongWait{30000};          // after which a rank says what it waits for
 constexpr milliseconds kTimeToHear{1000};         // of a failure; a rank that is gone never does
 constexpr milliseconds kTimeToEnd{2000};          // for a thread that a dead store may hold up
 
@@ -137,7 +137,9 @@ struct FailureWatch::State {
 
   RankPosition position_now() {
     const std::lock_guard lock(mutex);
-    return position;
+    RankPosition now = position;
+    if (!waits.empty()) now.pending = RankPosition::Pending{waits.begin()->first, waits.begin()->second.what};
+    return now;
   }
 
   std::string waits_for() {
@@ -150,13 +152,14 @@ struct FailureWatch::State {
 class FailureWatch::Talker {
  public:
   Talker(std::shared_ptr<State> state, c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-         milliseconds peer_timeout)
+         milliseconds peer_timeout, milliseconds long_wait)
       : state_(std::move(state)),
         store_(std::move(store)),
         rank_(rank),
         size_(size),
         peer_timeout_(peer_timeout),
-        seen_(rank == kWatcher ? static_cast<std::size_t>(size) : 0) {
+        seen_(rank == kWatcher ? static_cast<std::size_t>(size) : 0),
+        long_waits_(long_wait, kSignOfLife) {
     give_sign();
   }
 
@@ -237,6 +240,7 @@ class FailureWatch::Talker {
     const auto now = Clock::now();
     // After a time in which this process was stopped itself, as by Ctrl-Z, the others' silence says nothing.
     const bool was_away = now - last_sign_ > kLongestAway;
+    if (was_away) long_waits_.begin_anew();
     std::vector<int> peers;
     std::vector<std::string> keys;
     for (int peer = 0; peer < size_; ++peer) {
@@ -296,7 +300,11 @@ class FailureWatch::Talker {
   void look(bool waiting, Clock::time_point since, const std::optional<State::OwnFailure>& own) {
     if (Clock::now() - last_sign_ >= kSignOfLife) {
       give_sign();
-      if (rank_ == kWatcher) look_for_deadlock();
+      if (rank_ == kWatcher) {
+        const std::vector<RankPosition> all = positions();
+        look_for_deadlock(all);
+        if (const auto warning = long_waits_.look(all, Clock::now())) log::warning(*warning);
+      }
     }
     if (own && !own->may_have_a_cause) return agree_on(own->text);
     if (!waiting) {
@@ -306,27 +314,15 @@ class FailureWatch::Talker {
     if (store_->check({"failure"})) return state_->fail(text_of(store_->get("failure")));
     if (own || Clock::now() - since >= kPatience) look_for_life(own.has_value());
     if (own && Clock::now() - own->since >= kTimeToSayWhy) agree_on(own->text);
-    if (since != warned_of_ && Clock::now() - since >= kLongWait) {
-      warned_of_ = since;
-      log::warning("rank " + std::to_string(rank_) + " has waited " + seconds_text(kLongWait) +
-                   " for the others, in " + state_->waits_for() + who_is_missing(positions(), rank_) +
-                   ": every rank has to make the same calls");
-    }
   }
 
-  /// Of all ranks, as they were when each last gave a sign. Only the rank that watches has read the signs already.
+  /// Of all ranks, as they were when each last gave a sign, by the rank that watches.
   std::vector<RankPosition> positions() {
     std::vector<RankPosition> all(static_cast<std::size_t>(size_));
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      std::string sign;
-      if (rank_ == kWatcher) {
-        sign = seen_[static_cast<std::size_t>(peer)].sign;
-      } else if (store_->check({life_key(peer)})) {
-        sign = text_of(store_->get(life_key(peer)));
-      }
+    for (std::size_t peer = 0; peer < all.size(); ++peer) {
+      const std::string& sign = seen_[peer].sign;
       if (const auto begin = sign.find(' '); begin != std::string::npos)
-        all[static_cast<std::size_t>(peer)] = unpack_position(sign.substr(begin + 1));
+        all[peer] = unpack_position(sign.substr(begin + 1));
     }
     all[static_cast<std::size_t>(rank_)] = state_->position_now();
     return all;
@@ -334,8 +330,8 @@ class FailureWatch::Talker {
 
   /// By the rank that watches, which need not wait itself. A failure of a rank's own may be what the others wait in vain for,
   /// and says more: it has until `kPatience` is over to be agreed on.
-  void look_for_deadlock() {
-    const auto deadlock = find_deadlock(positions());
+  void look_for_deadlock(const std::vector<RankPosition>& all) {
+    const auto deadlock = find_deadlock(all);
     if (!deadlock) {
       deadlock_since_.reset();
     } else if (!deadlock_since_) {
@@ -390,9 +386,9 @@ class FailureWatch::Talker {
   const milliseconds peer_timeout_;
   std::uint64_t signs_ = 0;
   Clock::time_point last_sign_;
-  Clock::time_point warned_of_{};               // the wait that was called long
   std::optional<Clock::time_point> last_look_;  // for life, since this rank began to wait
   std::vector<Seen> seen_;                      // by the rank that watches the others
+  LongWaits long_waits_;                        // likewise
   Quietest quietest_;
   std::optional<Clock::time_point> deadlock_since_;
   std::string found_;  // by the other ranks, of what it has written
@@ -439,7 +435,7 @@ struct FailureWatch::Living {
 };
 
 FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                           milliseconds peer_timeout)
+                           milliseconds peer_timeout, milliseconds long_wait)
     : state_(std::make_shared<State>()), rank_(rank), alone_(size == 1) {
   if (alone_) return;
   state_->own_rank = rank;
@@ -448,7 +444,7 @@ FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int 
     const std::lock_guard lock(Living::of_process().mutex);
     Living::of_process().states.push_back(state_);
   }
-  auto talker = std::make_shared<Talker>(state_, std::move(store), rank, size, peer_timeout);
+  auto talker = std::make_shared<Talker>(state_, std::move(store), rank, size, peer_timeout, long_wait);
   talker_ = std::thread([talker] { talker->run(); });
   minder_ = std::thread([state = state_, rank, peer_timeout] { state->mind(rank, peer_timeout); });
 }

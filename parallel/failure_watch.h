@@ -29,9 +29,11 @@ class FailureWatch {
   struct State;
 
  public:
-  /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report themselves.
+  /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report themselves. After
+  /// `long_wait` in one collective rank 0 warns, and names the ranks that have not joined it.
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-               std::chrono::milliseconds peer_timeout);
+               std::chrono::milliseconds peer_timeout,
+               std::chrono::milliseconds long_wait = std::chrono::seconds(30));
   ~FailureWatch();
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;

@@ -5,6 +5,24 @@
 #include <utility>
 
 namespace hookline {
+namespace {
+
+using RanksByCall =
+    std::vector<std::pair<std::string, std::vector<int>>>;  // in the order of their first ranks
+
+void add_to(RanksByCall& calls, const std::string& what, int rank) {
+  auto known = std::find_if(calls.begin(), calls.end(), [&](const auto& each) { return each.first == what; });
+  if (known == calls.end()) known = calls.insert(known, {what, {}});
+  known->second.push_back(rank);
+}
+
+/// Lines are what divides the parts of a position.
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
 
 bool RankPosition::has_reached(const Wait& wait) const {
   const auto found = started.find(wait.sequence);
@@ -16,12 +34,17 @@ std::string pack(const RankPosition& position) {
   text << position.started.size();
   for (const auto& [sequence, count] : position.started) text << ' ' << sequence << ' ' << count;
   if (position.waits)
-    text << ' ' << position.waits->sequence << ' ' << position.waits->number << ' ' << position.waits->what;
+    text << ' ' << position.waits->sequence << ' ' << position.waits->number << ' '
+         << in_one_line(position.waits->what);
+  if (position.pending)
+    text << '\n' << position.pending->number << ' ' << in_one_line(position.pending->what);
   return text.str();
 }
 
-RankPosition unpack_position(const std::string& text) {
+RankPosition unpack_position(const std::string& both) {
   RankPosition position;
+  const std::size_t end = both.find('\n');
+  const std::string text = both.substr(0, end);
   std::istringstream words(text);
   std::size_t sequences = 0;
   words >> sequences;
@@ -32,6 +55,12 @@ RankPosition unpack_position(const std::string& text) {
   if (words >> sequence >> number && words.get() == ' ') {
     const auto begin = static_cast<std::size_t>(words.tellg());
     position.waits = RankPosition::Wait{sequence, number, text.substr(begin)};
+  }
+  if (end != both.npos) {
+    std::istringstream pending(both.substr(end + 1));
+    RankPosition::Pending read;
+    if (pending >> read.number && pending.get() == ' ' && std::getline(pending, read.what))
+      position.pending = std::move(read);
   }
   return position;
 }
@@ -60,14 +89,8 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
     std::erase_if(waiting, [&, left = waiting](std::size_t rank) { return needs_none_of(left, rank); });
   }
   if (waiting.empty()) return std::nullopt;
-  std::vector<std::pair<std::string, std::vector<int>>> by_call;
-  for (const std::size_t rank : waiting) {
-    const std::string& what = positions[rank].waits->what;
-    auto known =
-        std::find_if(by_call.begin(), by_call.end(), [&](const auto& each) { return each.first == what; });
-    if (known == by_call.end()) known = by_call.insert(known, {what, {}});
-    known->second.push_back(static_cast<int>(rank));
-  }
+  RanksByCall by_call;
+  for (const std::size_t rank : waiting) add_to(by_call, positions[rank].waits->what, static_cast<int>(rank));
   std::string text = "the ranks wait for each other, each in a call that another has not reached: ";
   for (std::size_t i = 0; i < by_call.size(); ++i)
     text += (i ? "; " : "") + names_of(by_call[i].second) + " in " + by_call[i].first;
@@ -76,15 +99,27 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
          "rank's, in an evaluation too";
 }
 
-std::string who_is_missing(const std::vector<RankPosition>& positions, int rank) {
-  const auto& wait = positions[static_cast<std::size_t>(rank)].waits;
-  if (!wait) return "";
-  std::vector<int> missing;
-  for (std::size_t other = 0; other < positions.size(); ++other)
-    if (static_cast<int>(other) != rank && !positions[other].has_reached(*wait))
-      missing.push_back(static_cast<int>(other));
-  if (missing.empty()) return "";
-  return "; " + names_of(missing) + (missing.size() == 1 ? " has" : " have") + " not reached it";
+std::string long_wait_text(const std::vector<RankPosition>& positions, const std::vector<bool>& waits_long,
+                           const std::string& waited) {
+  RanksByCall long_waits, other_waits;
+  std::vector<int> outside;
+  for (std::size_t rank = 0; rank < positions.size(); ++rank) {
+    if (positions[rank].pending)
+      add_to(waits_long[rank] ? long_waits : other_waits, positions[rank].pending->what,
+             static_cast<int>(rank));
+    else
+      outside.push_back(static_cast<int>(rank));
+  }
+  std::string text;
+  const auto add = [&](const std::vector<int>& ranks, const char* one, const char* more,
+                       const std::string& where) {
+    text += (text.empty() ? "" : "; ") + names_of(ranks) + (ranks.size() == 1 ? one : more) + where;
+  };
+  for (const auto& [what, ranks] : long_waits)
+    add(ranks, " has waited ", " have waited ", waited + " in " + what);
+  for (const auto& [what, ranks] : other_waits) add(ranks, " waits in ", " wait in ", what);
+  if (!outside.empty()) add(outside, " is in no collective", " are in no collective", "");
+  return text;
 }
 
 }  // namespace hookline

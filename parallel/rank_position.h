@@ -20,6 +20,13 @@ struct RankPosition {
   std::map<std::string, std::int64_t> started;  // of each sequence, how many
   std::optional<Wait> waits;  // the call that this rank's program is in, which needs every rank
 
+  /// The oldest collective that this rank has begun and that is not done. Its program may compute meanwhile.
+  struct Pending {
+    std::uint64_t number = 0;  // among those of this rank
+    std::string what;          // for people
+  };
+  std::optional<Pending> pending;
+
   bool has_reached(const Wait& wait) const;
 };
 
@@ -31,8 +38,10 @@ RankPosition unpack_position(const std::string& text);
 /// Ranks that wait for nothing may still get there. Positions may be of different moments.
 std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positions);
 
-/// "; rank 1 has not reached it": of the call that rank `rank` waits in; empty if it waits in none, or all have.
-std::string who_is_missing(const std::vector<RankPosition>& positions, int rank);
+/// "ranks 0, 2 have waited 30 s in step 3 of no hook; rank 1 is in no collective": of ranks whose pending collective is that old
+/// (`waits_long`, by rank), and of what keeps them waiting.
+std::string long_wait_text(const std::vector<RankPosition>& positions, const std::vector<bool>& waits_long,
+                           const std::string& waited);
 
 /// "rank 2", "ranks 0, 1, 3"; the first eight by name.
 std::string names_of(const std::vector<int>& ranks);

@@ -14,6 +14,8 @@
 
 #include "hooks/error.h"
 #include "hooks/future.h"
+#include "parallel/long_waits.h"
+#include "tests/support/messages.h"
 
 namespace hookline {
 namespace {
@@ -68,15 +70,16 @@ class Connection : public c10d::Store {
 };
 
 struct Ranks {
-  Ranks(int size, milliseconds peer_timeout) {
+  Ranks(int size, milliseconds peer_timeout, milliseconds long_wait = std::chrono::seconds(30)) {
     for (int rank = 0; rank < size; ++rank) {
       connections.push_back(c10::make_intrusive<Connection>(store));
-      watches.push_back(std::make_unique<FailureWatch>(connections.back(), rank, size, peer_timeout));
+      watches.push_back(
+          std::make_unique<FailureWatch>(connections.back(), rank, size, peer_timeout, long_wait));
     }
   }
-  FuturePtr wait_on(std::size_t rank) {
+  FuturePtr wait_on(std::size_t rank, const std::string& what = "an all-reduce") {
     inner.push_back(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get()));
-    return watches[rank]->guard(inner.back(), "an all-reduce");
+    return watches[rank]->guard(inner.back(), what);
   }
   c10::intrusive_ptr<CountingStore> store = c10::make_intrusive<CountingStore>();
   std::vector<c10::intrusive_ptr<Connection>> connections;
@@ -129,6 +132,58 @@ TEST(FailureWatch, FindsThatARankHasLeft) {
         failure_of(waiting, std::chrono::seconds(30)),
         "rank " + std::to_string(gone) + " left the run while rank 2 was waiting for it in an all-reduce");
   }
+}
+
+// Rank 0, which sees it, is itself the one that the others wait for.
+TEST(FailureWatch, WarnsOnceOfALongWaitAndNamesTheRankThatIsElsewhere) {
+  const testing::Messages messages;
+  Ranks ranks(4, std::chrono::minutes(10), std::chrono::seconds(2));
+  for (const std::size_t rank : {1u, 3u}) ranks.wait_on(rank, "step 3 of no hook");
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
+  EXPECT_EQ(
+      messages.text(),
+      "hookline: warning: ranks 1, 3 have waited 2 s in step 3 of no hook; ranks 0, 2 are in no "
+      "collective. Every rank has to make the same calls; [launch] stall_timeout_seconds ends a run that is "
+      "stuck\n");
+}
+
+TEST(FailureWatch, ReadsNoMoreOfTheStoreForALongWait) {
+  constexpr int kSize = 64;
+  const testing::Messages messages;
+  Ranks ranks(kSize, std::chrono::minutes(10), std::chrono::seconds(2));
+  for (std::size_t rank = 1; rank < kSize; ++rank) ranks.wait_on(rank);
+  std::this_thread::sleep_for(milliseconds(1500));
+  const std::int64_t before = ranks.store->keys_read;
+  std::this_thread::sleep_for(milliseconds(2500));
+  EXPECT_LT(ranks.store->keys_read - before, 20 * kSize);
+  EXPECT_THAT(messages.text(), HasSubstr("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 55 more have waited 2 s in an "
+                                         "all-reduce; rank 0 is in no collective. "));
+  for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
+}
+
+TEST(LongWaits, AreToldOfAgainOnlyOfOtherOnes) {
+  using Time = LongWaits::Time;
+  using std::chrono::seconds;
+  LongWaits waits(seconds(30), milliseconds(500));
+  const auto at = [](std::optional<std::uint64_t> number, const std::string& what = "a sum") {
+    RankPosition position;
+    if (number) position.pending = RankPosition::Pending{*number, what};
+    return position;
+  };
+  const Time start{};
+  EXPECT_FALSE(waits.look({at(7), at(std::nullopt)}, start));
+  EXPECT_FALSE(waits.look({at(7), at(std::nullopt)}, start + seconds(29)));
+  EXPECT_THAT(
+      waits.look({at(7), at(std::nullopt)}, start + seconds(30)),
+      ::testing::Optional(StartsWith("rank 0 has waited 30 s in a sum; rank 1 is in no collective. ")));
+  EXPECT_FALSE(waits.look({at(7), at(std::nullopt)}, start + seconds(90))) << "the same";
+  EXPECT_FALSE(waits.look({at(8), at(2)}, start + seconds(91))) << "another collective";
+  EXPECT_FALSE(waits.look({at(8), at(3, "a gather")}, start + seconds(120)));
+  EXPECT_THAT(waits.look({at(8), at(3, "a gather")}, start + seconds(121)),
+              ::testing::Optional(StartsWith("rank 0 has waited 30 s in a sum; rank 1 waits in a gather. ")));
+  waits.begin_anew();
+  EXPECT_FALSE(waits.look({at(8), at(3)}, start + seconds(200))) << "the process was stopped";
 }
 
 }  // namespace

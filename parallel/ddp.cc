@@ -32,14 +32,15 @@ namespace {
 
 class BeforeGradient : public torch::autograd::FunctionPreHook {
  public:
-  explicit BeforeGradient(std::function<void()> action) : action_(std::move(action)) {}
+  explicit BeforeGradient(std::function<void(const at::Tensor& gradient)> action)
+      : action_(std::move(action)) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
-    action_();
+    action_(gradients.at(0));
     return gradients;
   }
 
  private:
-  std::function<void()> action_;
+  std::function<void(const at::Tensor& gradient)> action_;
 };
 
 void release(const std::vector<at::Tensor>& parameters) {
@@ -195,6 +196,10 @@ void Ddp::before_forward() {
   if (!forward_begun_ && world_->rank() == 0)
     log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
   forward_begun_ = true;
+  {
+    const std::lock_guard lock(begin_mutex_);
+    awaits_inner_pass_ = {};  // of a backward that threw
+  }
   run_what_waits_for_the_first_forward();
   const bool recording = at::GradMode::is_enabled();
   if (recording && sync()) {
@@ -242,45 +247,54 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
   const bool communicates = sync();
   buffers_may_differ_ = communicates;
   const bool joint = options_.find_unused_parameters && !options_.static_graph;
-  put_behind_sink(outputs, joint, sinks_, communicates, [this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) begin_backward();
-  });
+  outputs_are_known_ =
+      put_behind_sink(outputs, joint, sinks_, communicates, [this, alive = std::weak_ptr(alive_)] {
+        if (!alive.expired()) begin_backward();
+      });
+  if (!needs_outputs().empty()) return;
   // A module may keep to itself what the loss is made of: the next gradients are averaged even if no output shows them.
-  if (communicates && needs_outputs().empty()) reducer_->prepare_for_backward({});
+  if (communicates)
+    reducer_->prepare_for_backward({});
+  else if (!outputs_are_known_)
+    reducer_->begin_local_backward();
 }
 
 /// A loss may use parameters after the forward, behind its outputs: their gradients come before the pass reaches an output.
 void Ddp::begin_with_accumulators() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     torch::autograd::impl::grad_accumulator(parameters_[i])
-        ->add_pre_hook(std::make_unique<BeforeGradient>([this, i, alive = std::weak_ptr(alive_)] {
-          if (alive.expired()) return;
-          begin_backward();
-          if (averages_shares()) shares_->before_gradient(i);
-        }));
+        ->add_pre_hook(std::make_unique<BeforeGradient>(
+            [this, i, alive = std::weak_ptr(alive_)](const at::Tensor& gradient) {
+              if (alive.expired()) return;
+              refuse_sparse_gradient(gradient, names_[i]);
+              begin_backward();
+              if (averages_shares()) shares_->before_gradient(i);
+            }));
 }
 
 void Ddp::begin_backward() {
-  constexpr std::size_t kMostNested = 64;
   const int pass = torch::autograd::get_current_graph_task_id();
   const std::lock_guard lock(begin_mutex_);
   if (begun_passes_.contains(pass)) return;
   const BackwardSinks::Found found = sinks_->in_this_pass();
   if (found == BackwardSinks::Found::communicating) {
-    bool begun = false;
-    explain_unused_parameters([&] { begun = reducer_->begin_backward(); });
-    if (begun && reducer_->learns()) {
-      torch::autograd::Engine::get_default_engine().queue_callback([reducer = reducer_, hook = hook_] {
-        const std::int64_t steps = hook ? hook->steps() : 0;
-        reducer->delay_all_reduce();
-        if (hook) hook->start_at(steps + 1);  // of several buckets none is the last one then
-      });
-    }
-    if (begun && options_.gradient_as_bucket_view)
-      at_end_of_backward([parameters = parameters_] { release(parameters); });
-    if (begun && averages_shares()) shares_->before_average();
+    const auto communication = std::make_shared<Communication>();
+    end_with(communication);
+    begin(*communication);
+    // A checkpoint recomputes a part of the model, and reaches its parameters in a pass of its own inside of this one.
+    if (!communication->is_begun) awaits_inner_pass_ = {pass, communication};
   } else if (found == BackwardSinks::Found::local) {
     reducer_->begin_local_backward();
+  } else if (awaits_inner_pass_.pass >= 0) {
+    begin(*awaits_inner_pass_.communication);
+    if (awaits_inner_pass_.communication->is_begun) awaits_inner_pass_ = {};
+  } else if (!outputs_are_known_ && sync() && !reducer_->expects_gradients() && reducer_->is_reached()) {
+    throw Error(
+        "a backward reaches the model's parameters, and it is not known of which forward it is: the "
+        "gradients of "
+        "the latest forward have been averaged already, and what forward returns is of a type that hookline "
+        "can't "
+        "look into; return tensors, or give the type a visit_tensors (parallel/module_outputs.h)");
   }
   if (averages_shares()) {
     // Also of a pass that goes through no output, which the Reducer may communicate all the same.
@@ -288,8 +302,34 @@ void Ddp::begin_backward() {
       if (!alive.expired() && average_->bytes_sent() > sent) shares_->after_average();
     });
   }
+  at_end_of_backward([this, pass, alive = std::weak_ptr(alive_)] {
+    if (alive.expired()) return;
+    const std::lock_guard at_end(begin_mutex_);
+    begun_passes_.erase(pass);
+    if (awaits_inner_pass_.pass == pass) awaits_inner_pass_ = {};
+  });
   begun_passes_.insert(pass);
-  if (begun_passes_.size() > kMostNested) begun_passes_.erase(begun_passes_.begin());
+}
+
+void Ddp::begin(Communication& communication) {
+  explain_unused_parameters([&] { communication.is_begun = reducer_->begin_backward(); });
+  if (!communication.is_begun) return;
+  communication.learns = reducer_->learns();
+  if (averages_shares()) shares_->before_average();
+}
+
+void Ddp::end_with(const std::shared_ptr<const Communication>& communication) {
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [communication, reducer = reducer_, hook = hook_] {
+        if (!communication->learns) return;
+        const std::int64_t steps = hook ? hook->steps() : 0;
+        reducer->delay_all_reduce();
+        if (hook) hook->start_at(steps + 1);  // of several buckets none is the last one then
+      });
+  if (options_.gradient_as_bucket_view)
+    at_end_of_backward([communication, parameters = parameters_] {
+      if (communication->is_begun) release(parameters);
+    });
 }
 
 void Ddp::drop_gradients() {

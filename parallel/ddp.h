@@ -141,6 +141,15 @@ class Ddp : public Engine {
   /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient. The first time it
   /// decides what the pass communicates, from all that the pass goes through.
   void begin_backward();
+  /// What a backward pass that communicates has begun.
+  struct Communication {
+    bool is_begun = false;
+    bool learns = false;  // how often each parameter's gradient comes, of a static graph
+  };
+  /// If the pass, or the inner one that runs, reaches parameters.
+  void begin(Communication& communication);
+  /// At the end of the pass that runs.
+  void end_with(const std::shared_ptr<const Communication>& communication);
   void begin_with_accumulators();
   std::int64_t reduced_steps() const;
   void explain_unused_parameters(const std::function<void()>& call);
@@ -166,8 +175,13 @@ class Ddp : public Engine {
   std::vector<std::function<void()>> before_first_forward_;
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
   std::shared_ptr<BackwardSinks> sinks_;
-  std::mutex begin_mutex_;          // the engine has a thread for each device
-  std::set<int> begun_passes_;      // by the engine's number, the latest: passes may be nested
+  bool outputs_are_known_ = true;  // of the latest forward
+  std::mutex begin_mutex_;         // the engine has a thread for each device; guards the next two
+  std::set<int> begun_passes_;     // by the engine's number; passes may be nested, and one that throws stays
+  struct {
+    int pass = -1;
+    std::shared_ptr<Communication> communication;
+  } awaits_inner_pass_;             // through an output, that reaches no parameter by itself
   std::int64_t resumed_steps_ = 0;  // reduced steps of the run that this one resumes
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this
 };

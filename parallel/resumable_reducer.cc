@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,12 +17,11 @@ class CurrentPass {
  public:
   bool accumulates_into(Node* accumulator) const {
     if (!nodes_ || nodes_->count(accumulator) == 0) return false;
-    if (accumulates_into_all()) return true;
+    if (!chosen_ || chosen_->empty())
+      return true;  // neither torch::autograd::grad nor a backward() of chosen inputs
     const auto info = chosen_->find(accumulator);
     return info != chosen_->end() && info->second.needed_;
   }
-  /// Neither torch::autograd::grad nor a backward() that was told its inputs.
-  bool accumulates_into_all() const { return !chosen_ || chosen_->empty(); }
 
  private:
   const std::unordered_set<Node*>* nodes_ = torch::autograd::get_current_graph_task_nodes_in_graph();
@@ -31,14 +31,22 @@ class CurrentPass {
 
 }  // namespace
 
+bool ResumableReducer::is_reached() {
+  const std::lock_guard lock(mutex_);
+  const CurrentPass pass;
+  return std::any_of(grad_accumulators_.begin(), grad_accumulators_.end(),
+                     [&](const auto& accumulator) { return pass.accumulates_into(accumulator.get()); });
+}
+
+bool ResumableReducer::expects_gradients() {
+  const std::lock_guard lock(mutex_);
+  return expect_autograd_hooks_;
+}
+
 bool ResumableReducer::begin_backward() {
+  if (!is_reached()) return false;
   {
     const std::lock_guard lock(mutex_);
-    const CurrentPass pass;
-    bool accumulates = pass.accumulates_into_all();
-    for (std::size_t i = 0; !accumulates && i < grad_accumulators_.size(); ++i)
-      accumulates = pass.accumulates_into(grad_accumulators_[i].get());
-    if (!accumulates) return false;
     ensure_prior_reduction_finished();
     // Buckets take the order of the latest pass; of two before the next forward, that of the second.
     if (should_rebuild_buckets()) {

@@ -32,8 +32,13 @@ class ResumableReducer : public c10d::Reducer {
     initialize_buckets(std::move(buckets));
   }
 
+  /// Does the backward pass that runs on this thread accumulate into any parameter's gradient? torch::autograd::grad does not, nor
+  /// does a pass through a model that is frozen, or whose parameters are all in parts that are recomputed in passes of their own.
+  bool is_reached();
+  /// Are the next gradients that come averaged?
+  bool expects_gradients();
   /// Prepares the reduction of the backward pass that runs on this thread; call it before the pass reaches a parameter.
-  /// Returns false, and does nothing, if the pass accumulates into no parameter's gradient, as torch::autograd::grad.
+  /// Returns false, and does nothing, if it reaches none.
   /// Throws c10::Error if an earlier pass did not reach all parameters.
   bool begin_backward();
   /// The same for a pass whose gradients stay local: the Reducer ignores them.

@@ -34,6 +34,8 @@ class ShardedUnit {
   bool start_gather(ShardOperation::Kind kind);
   /// Waits for it. The parameters are whole then. `what` names it in an error.
   void finish_gather(World& world, const std::string& what);
+  /// Nothing is gathered any more.
+  void leave_channel() { channel_.reset(); }
   /// Gives the parameters' memory back, also if it is not used yet; waits for a gather under way.
   void release(World& world);
   bool is_allocated() const { return is_allocated_; }

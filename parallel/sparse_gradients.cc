@@ -15,6 +15,12 @@ bool has_sparse_gradient(const torch::nn::Module& module) {
   return embedding && embedding->options.sparse() && embedding->weight.requires_grad();
 }
 
+[[noreturn]] void refuse(const std::string& parameter) {
+  throw Error(
+      "the gradient of parameter '" + parameter +
+      "' is sparse, and hookline averages dense gradients only: make the embedding with sparse(false)");
+}
+
 }  // namespace
 
 void refuse_sparse_gradients(const torch::nn::Module& module) {
@@ -22,10 +28,12 @@ void refuse_sparse_gradients(const torch::nn::Module& module) {
     if (!has_sparse_gradient<torch::nn::EmbeddingImpl>(*part.value()) &&
         !has_sparse_gradient<torch::nn::EmbeddingBagImpl>(*part.value()))
       continue;
-    throw Error("the gradient of parameter '" + (part.key().empty() ? "" : part.key() + ".") +
-                "weight' is sparse, and hookline averages dense gradients only: make the embedding with "
-                "sparse(false)");
+    refuse((part.key().empty() ? "" : part.key() + ".") + "weight");
   }
+}
+
+void refuse_sparse_gradient(const at::Tensor& gradient, const std::string& name) {
+  if (gradient.defined() && gradient.layout() != at::kStrided) refuse(name);
 }
 
 }  // namespace hookline

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "hooks/error.h"
+#include "parallel/sparse_gradients.h"
 
 namespace hookline {
 namespace {
@@ -97,8 +98,11 @@ void Sharded::Unit::watch_gradients(const Accumulators& accumulators) {
         if (const auto here = unit.lock()) here->before_backward();
       }));
       node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-          [unit = weak_from_this(), flat, index](const Variables& outputs, const Variables&) {
-            if (const auto here = unit.lock()) here->gradient_came(flat, index);
+          [unit = weak_from_this(), flat, index](const Variables& outputs, const Variables& received) {
+            if (const auto here = unit.lock()) {
+              refuse_sparse_gradient(received.at(0), here->parameters.trained_flats()[flat]->names()[index]);
+              here->gradient_came(flat, index);
+            }
             return outputs;
           }));
       accumulators_.push_back(node);

@@ -16,6 +16,7 @@
 #include "parallel/ddp.h"
 #include "parallel/distributed_module.h"
 #include "parallel/sharded.h"
+#include "tests/support/checkpointed.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
@@ -428,6 +429,157 @@ TEST(DdpBackward, RefusesAnEmbeddingWithSparseGradients) {
     EXPECT_EQ(failure_of([&] { DistributedModule<WordsImpl>(world, std::make_shared<WordsImpl>(), {}); }),
               refused);
     EXPECT_EQ(failure_of([&] { Sharded::make(world, std::make_shared<WordsImpl>(), {}); }), refused);
+  });
+}
+
+TEST(DdpBackward, RefusesAGradientThatTurnsOutToBeSparse) {
+  struct LookUpImpl : torch::nn::Module {
+    LookUpImpl() { table = register_parameter("table", torch::ones({10, 4})); }
+    at::Tensor forward(const at::Tensor& numbers) {
+      return torch::embedding(table, numbers, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,
+                              /*sparse=*/true);
+    }
+    at::Tensor table;
+  };
+  const std::string refused =
+      "the gradient of parameter 'table' is sparse, and hookline averages dense gradients only: make the "
+      "embedding "
+      "with sparse(false)";
+  const auto backward = [](DistributedModule<LookUpImpl>& model) {
+    model.forward(torch::arange(3)).sum().backward();
+  };
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    DistributedModule<LookUpImpl> model(world, std::make_shared<LookUpImpl>(), {});
+    EXPECT_EQ(failure_of([&] { backward(model); }), refused);
+  });
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    const auto net = std::make_shared<LookUpImpl>();
+    DistributedModule<LookUpImpl> model(net, Sharded::make(world, net, {}));
+    EXPECT_EQ(failure_of([&] { backward(model); }), refused);
+  });
+}
+
+/// One layer, of which every application is computed again in the backward, in a pass inside of it.
+struct DeepImpl : torch::nn::Module {
+  DeepImpl() {
+    first = register_module("first", torch::nn::Linear(4, 4));
+    layer = register_module("layer", torch::nn::Linear(4, 4));
+    give_values(*this);
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = first(x);
+    for (int i = 0; i < depth; ++i)
+      x = testing::checkpointed(x, [](const at::Tensor& hidden) { return torch::tanh(hidden); });
+    return layer(x);
+  }
+  int depth = 80;
+  torch::nn::Linear first{nullptr}, layer{nullptr};
+};
+
+TEST(DdpBackward, IsOneAroundAnyNumberOfPassesInsideOfIt) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      DistributedModule<DeepImpl> model(world, std::make_shared<DeepImpl>(), options);
+      const auto mean = mean_of_two<DeepImpl>(
+          [](DeepImpl& alone, int rank) { alone.forward(input(rank)).sum().backward(); });
+      for (int step = 0; step < 3; ++step) {
+        model.module()->zero_grad();
+        model.forward(input(world->rank())).sum().backward();
+        expect_gradients(*model.module(), mean, "step " + std::to_string(step));
+      }
+    });
+  }
+}
+
+/// All of it is computed again in the backward: the pass through its output reaches no parameter by itself.
+struct RecomputedImpl : torch::nn::Module {
+  RecomputedImpl() {
+    layer = register_module("layer", torch::nn::Linear(4, 4));
+    give_values(*this);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return testing::checkpointed(at::Tensor(x).detach().requires_grad_(),
+                                 [this](const at::Tensor& hidden) { return layer(hidden); });
+  }
+  torch::nn::Linear layer{nullptr};
+};
+
+TEST(DdpBackward, AveragesParametersThatOnlyAPassInsideOfItReaches) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      DistributedModule<RecomputedImpl> model(world, std::make_shared<RecomputedImpl>(), options);
+      const auto mean = mean_of_two<RecomputedImpl>(
+          [](RecomputedImpl& alone, int rank) { alone.forward(input(rank)).sum().backward(); });
+      for (int step = 0; step < 3; ++step) {
+        model.module()->zero_grad();
+        model.forward(input(world->rank())).sum().backward();
+        expect_gradients(*model.module(), mean, "step " + std::to_string(step));
+      }
+    });
+  }
+}
+
+// A generator's loss goes through a discriminator whose parameters are frozen meanwhile.
+TEST(DdpBackward, SendsNothingForAPassThroughAFrozenModel) {
+  for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Heads model(world, std::make_shared<HeadsImpl>(), options);
+      const auto mean =
+          mean_of_two([](HeadsImpl& alone, int rank) { both(alone.forward(input(rank))).backward(); });
+      for (int step = 0; step < 3; ++step) {
+        model.module()->zero_grad();
+        for (at::Tensor& parameter : model.module()->parameters()) parameter.set_requires_grad(false);
+        at::Tensor generated = input(world->rank()).requires_grad_();
+        both(model.forward(generated)).backward();
+        EXPECT_TRUE(generated.grad().defined());
+        for (at::Tensor& parameter : model.module()->parameters()) parameter.set_requires_grad(true);
+        both(model.forward(input(world->rank()))).backward();
+        expect_gradients(*model.module(), mean, "step " + std::to_string(step));
+      }
+    });
+  }
+}
+
+/// What hookline can't look into.
+struct Hidden {
+  at::Tensor values;
+};
+struct HidingImpl : torch::nn::Module {
+  HidingImpl() {
+    layer = register_module("layer", torch::nn::Linear(4, 2));
+    give_values(*this);
+  }
+  Hidden forward(const at::Tensor& x) { return {layer(x)}; }
+  torch::nn::Linear layer{nullptr};
+};
+
+TEST(DdpBackward, RefusesABackwardOfWhichItIsNotKnownWhoseItIs) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    DistributedModule<HidingImpl> model(world, std::make_shared<HidingImpl>(), {});
+    const auto mean = mean_of_two<HidingImpl>(
+        [](HidingImpl& alone, int rank) { alone.forward(input(rank)).values.sum().backward(); });
+    model.forward(input(world->rank())).values.sum().backward();
+    expect_gradients(*model.module(), mean, "one forward and one backward");
+    model.module()->zero_grad();
+    const Hidden first = model.forward(input(world->rank())), second = model.forward(input(world->rank(), 1));
+    first.values.sum().backward();
+    EXPECT_EQ(failure_of([&] { second.values.sum().backward(); }),
+              "a backward reaches the model's parameters, and it is not known of which forward it is: the "
+              "gradients of "
+              "the latest forward have been averaged already, and what forward returns is of a type that "
+              "hookline can't "
+              "look into; return tensors, or give the type a visit_tensors (parallel/module_outputs.h)");
+  });
+}
+
+TEST(DdpBackward, KeepsALocalForwardLocalWhoseOutputsCanNotBeSeen) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    DistributedModule<HidingImpl> model(world, std::make_shared<HidingImpl>(), {});
+    HidingImpl alone;
+    alone.forward(input(world->rank())).values.sum().backward();
+    model.forward(input(world->rank()));  // nobody uses it
+    model.no_sync([&] { model.forward(input(world->rank())).values.sum().backward(); });
+    EXPECT_TRUE(torch::equal(model.module()->layer->weight.grad(), alone.layer->weight.grad()));
   });
 }
 

@@ -101,6 +101,8 @@ struct Job {
   bool optimizer_first = false;
   std::function<bool(int rank, std::int64_t batch)> uses_spare = [](int, std::int64_t) { return true; };
   std::vector<double> norms = {};
+  bool passes_through_frozen =
+      false;  // between backward and step, as a generator's loss through a discriminator
 };
 
 at::Tensor flat_parameters(const Net& net) {
@@ -124,6 +126,13 @@ at::Tensor train(Job& job) {
             accelerator.accumulate(model, [&] {
               accelerator.backward(loss_of(
                   model->forward(inputs_of(world->rank(), batch), job.uses_spare(world->rank(), batch))));
+              if (job.passes_through_frozen) {
+                const std::vector<at::Tensor> parameters = trained(net);
+                for (at::Tensor parameter : parameters) parameter.set_requires_grad(false);
+                at::Tensor generated = inputs_of(world->rank(), batch + 7).requires_grad_();
+                loss_of(model->forward(generated)).backward();
+                for (at::Tensor parameter : parameters) parameter.set_requires_grad(true);
+              }
               if (job.max_norm > 0) {
                 const double norm = accelerator.clip_grad_norm(trained(net), job.max_norm, job.norm_type);
                 if (world->rank() == 0) job.norms.push_back(norm);
@@ -179,6 +188,13 @@ TEST(OptimizerShards, TrainToTheBitsOfDdp) {
       EXPECT_TRUE(train_sharded(job).equal(train_whole(job))) << name << ", " << ranks << " ranks";
     }
   }
+}
+
+TEST(OptimizerShards, KeepWhatABackwardLeftThroughOneOfTheModelFrozen) {
+  Job job;
+  const at::Tensor plain = train_sharded(job);
+  job.passes_through_frozen = true;
+  EXPECT_TRUE(train_sharded(job).equal(plain));
 }
 
 TEST(OptimizerShards, StepTensorByTensorAsDdpDoes) {

@@ -17,6 +17,7 @@
 
 #include "hooks/error.h"
 #include "parallel/hookline.h"
+#include "tests/support/checkpointed.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 
@@ -750,36 +751,6 @@ TEST(Sharded, SaysThatRanksRunUnitsInAnotherOrder) {
   });
 }
 
-/// Computes `run` again in the backward, inside of which it runs another: torch.utils.checkpoint with use_reentrant=True.
-struct Checkpointed : torch::autograd::Function<Checkpointed> {
-  using Run = std::function<at::Tensor(const at::Tensor&)>;
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const std::shared_ptr<Run>& run) {
-    const torch::NoGradGuard no_grad;
-    context->save_for_backward({x});
-    kept().push_back(run);
-    context->saved_data["run"] = static_cast<std::int64_t>(kept().size() - 1);
-    return (*run)(x);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    const at::Tensor x = context->get_saved_variables()[0].detach().requires_grad_();
-    const torch::AutoGradMode with_gradients(true);
-    const Run& run = *kept()[static_cast<std::size_t>(context->saved_data["run"].toInt())];
-    torch::autograd::backward({run(x)}, {gradients[0]});
-    return {x.grad(), at::Tensor()};
-  }
-  /// Of this thread, which is a rank's.
-  static std::vector<std::shared_ptr<Run>>& kept() {
-    thread_local std::vector<std::shared_ptr<Run>> all;
-    return all;
-  }
-};
-
-at::Tensor checkpointed(const at::Tensor& x, Checkpointed::Run run) {
-  return Checkpointed::apply(x, std::make_shared<Checkpointed::Run>(std::move(run)));
-}
-
 TEST(Sharded, TakesUnitsThatABackwardComputesAgain) {
   const auto of = [](LayersImpl& net, std::size_t i) {
     return [layer = net.layers[i]](const at::Tensor& x) mutable { return torch::tanh(layer->forward(x)); };
@@ -787,27 +758,28 @@ TEST(Sharded, TakesUnitsThatABackwardComputesAgain) {
   const std::vector<std::pair<const char*, LayersImpl::Forward>> forwards{
       {"each once",
        [&](LayersImpl& net, at::Tensor x) {
-         for (std::size_t i = 0; i < net.layers.size(); ++i) x = checkpointed(x, of(net, i));
+         for (std::size_t i = 0; i < net.layers.size(); ++i) x = testing::checkpointed(x, of(net, i));
          return x;
        }},
       {"one twice",
        [&](LayersImpl& net, const at::Tensor& x) {
-         return checkpointed(checkpointed(checkpointed(x, of(net, 0)), of(net, 1)), of(net, 0));
+         return testing::checkpointed(testing::checkpointed(testing::checkpointed(x, of(net, 0)), of(net, 1)),
+                                      of(net, 0));
        }},
       {"one three times, one of them in a segment of two",
        [&](LayersImpl& net, const at::Tensor& x) {
-         const at::Tensor y = checkpointed(checkpointed(x, of(net, 0)), of(net, 0));
-         return checkpointed(y, [first = of(net, 0), second = of(net, 1)](const at::Tensor& z) mutable {
-           return second(first(z));
-         });
+         const at::Tensor y = testing::checkpointed(testing::checkpointed(x, of(net, 0)), of(net, 0));
+         return testing::checkpointed(y, [first = of(net, 0), second = of(net, 1)](
+                                             const at::Tensor& z) mutable { return second(first(z)); });
        }},
       {"one with and without",
        [&](LayersImpl& net, const at::Tensor& x) {
-         return of(net, 0)(checkpointed(of(net, 1)(checkpointed(x, of(net, 0))), of(net, 0)));
+         return of(net,
+                   0)(testing::checkpointed(of(net, 1)(testing::checkpointed(x, of(net, 0))), of(net, 0)));
        }},
       {"one without and with",
        [&](LayersImpl& net, const at::Tensor& x) {
-         return checkpointed(of(net, 1)(of(net, 0)(x)), of(net, 0));
+         return testing::checkpointed(of(net, 1)(of(net, 0)(x)), of(net, 0));
        }},
   };
   for (const auto& [what, forward] : forwards) {
@@ -898,10 +870,12 @@ TEST(Sharded, EndsItsThreadsWithTheModel) {
       world->barrier("the start");
       if (world->rank() == 0) counts.push_back(threads_of_process());
       world->barrier("the first count");
+      std::vector<Net> kept;  // a module may outlive what prepare returned
       for (int model_number = 0; model_number < 4; ++model_number) {
         {
           Accelerator accelerator(sharded_config(strategy), world);
-          auto model = accelerator.prepare(Net());
+          kept.emplace_back();
+          auto model = accelerator.prepare(kept.back());
           loss_of(model->forward(inputs_of(world->rank(), 0))).backward();
         }
         world->barrier("the end of a model");

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <torch/csrc/autograd/graph_task.h>
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -80,7 +82,9 @@ struct FailureWatch::State {
   std::uint64_t waits_so_far = 0;
   std::optional<OwnFailure> own_failure;  // not yet agreed on
   std::string failure;
-  RankPosition position;
+  RankPosition position;                                  // without what it waits in
+  std::set<std::thread::id> callers;                      // threads of the program that make calls
+  std::map<std::thread::id, RankPosition::Wait> call_of;  // that a thread waits in
   Clock::time_point store_answered = Clock::now();
   bool closing = false;
   bool exiting = false;  // the process, while this World lives
@@ -138,8 +142,14 @@ struct FailureWatch::State {
   RankPosition position_now() {
     const std::lock_guard lock(mutex);
     RankPosition now = position;
+    if (!call_of.empty() && call_of.size() == callers.size()) now.waits = call_of.begin()->second;
     if (!waits.empty()) now.pending = RankPosition::Pending{waits.begin()->first, waits.begin()->second.what};
     return now;
+  }
+
+  /// A backward has threads of its own, for which the program's thread waits.
+  void note_caller() {
+    if (torch::autograd::get_current_graph_task_id() < 0) callers.insert(std::this_thread::get_id());
   }
 
   std::string waits_for() {
@@ -532,6 +542,7 @@ FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
 
 std::int64_t FailureWatch::start_call(const std::string& sequence) {
   const std::lock_guard lock(state_->mutex);
+  state_->note_caller();
   return state_->position.started[sequence]++;
 }
 
@@ -539,12 +550,13 @@ FailureWatch::Waiting::Waiting(const FailureWatch& watch, const std::string& seq
                                const std::string& what)
     : state_(watch.state_) {
   const std::lock_guard lock(state_->mutex);
-  state_->position.waits = RankPosition::Wait{sequence, number, what};
+  state_->note_caller();
+  state_->call_of[std::this_thread::get_id()] = {sequence, number, what};
 }
 
 FailureWatch::Waiting::~Waiting() {
   const std::lock_guard lock(state_->mutex);
-  state_->position.waits.reset();
+  state_->call_of.erase(std::this_thread::get_id());
 }
 
 std::string FailureWatch::failure() const {

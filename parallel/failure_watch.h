@@ -46,8 +46,9 @@ class FailureWatch {
   /// other ranks see how far this one is.
   std::int64_t start_call(const std::string& sequence);
 
-  /// While it lives, this rank's program waits for a call that needs every rank. If ranks wait for each other, each in a call
-  /// that another has not reached and can't reach any more, the run fails with what each of them waits in.
+  /// While it lives, this thread of the rank's program waits for a call that needs every rank. If ranks wait for each other, each in
+  /// a call that another has not reached and can't reach any more, the run fails with what each of them waits in. A rank waits if
+  /// all of its threads do that have ever made such calls.
   class Waiting {
    public:
     Waiting(const FailureWatch& watch, const std::string& sequence, std::int64_t number,

@@ -271,7 +271,13 @@ std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope sc
           "logged: leave comm_scope out");
     gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
   }
-  wait_until_all_connected(*store, size_, timeout_);
+  {
+    // What it waits for is no collective: the other ranks end the run where it would wait in vain.
+    std::optional<FailureWatch::Waiting> waiting;
+    if (watch_)
+      waiting.emplace(*watch_, kOwnCalls, watch_->start_call(kOwnCalls), "making the group " + name);
+    wait_until_all_connected(*store, size_, timeout_);
+  }
   backends_->add(gloo);
   GlooGroup* const group = gloo.get();
   return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {
@@ -336,19 +342,23 @@ void World::wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::
   wait(work, what);
 }
 
+void World::run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start,
+                       const std::string& what) {
+  const std::int64_t call = watch_->start_call(kOwnCalls);
+  wait_for_all(start(), kOwnCalls, call, what);
+}
+
 std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
   std::vector<std::vector<at::Tensor>> parts(1);
   for (int rank = 0; rank < size_; ++rank) parts[0].push_back(at::empty_like(tensor));
   std::vector<at::Tensor> input{tensor};
-  const std::int64_t call = watch_->start_call(kOwnCalls);
-  wait_for_all(group_->allgather(parts, input), kOwnCalls, call, "an all-gather");
+  run_on_all([&] { return group_->allgather(parts, input); }, "an all-gather");
   return parts[0];
 }
 
 void World::all_reduce(const at::Tensor& tensor) {
   std::vector<at::Tensor> in_place{tensor};
-  const std::int64_t call = watch_->start_call(kOwnCalls);
-  wait_for_all(group_->allreduce(in_place), kOwnCalls, call, "an all-reduce");
+  run_on_all([&] { return group_->allreduce(in_place); }, "an all-reduce");
 }
 
 void World::broadcast(const std::vector<at::Tensor>& tensors) {
@@ -366,10 +376,7 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
     }
     const bool is_in_place = flat.size() == 1 && tensors[first].is_contiguous();
     std::vector<at::Tensor> whole{is_in_place ? flat[0] : at::cat(flat)};
-    if (bytes > 0) {
-      watch_->start_call(kOwnCalls);
-      wait(group_->broadcast(whole), "a broadcast from rank 0");
-    }
+    if (bytes > 0) run_on_all([&] { return group_->broadcast(whole); }, "a broadcast from rank 0");
     std::int64_t offset = 0;
     for (; first < next; ++first) {
       const at::Tensor& tensor = tensors[first];
@@ -385,8 +392,7 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
 
 void World::barrier(const std::string& what) {
   std::vector<at::Tensor> nothing{at::zeros({1})};
-  const std::int64_t call = watch_->start_call(kOwnCalls);
-  wait_for_all(group_->allreduce(nothing), kOwnCalls, call, what);
+  run_on_all([&] { return group_->allreduce(nothing); }, what);
 }
 
 std::string World::unique_name(const std::string& name) { return name + "/" + std::to_string(uses_[name]++); }

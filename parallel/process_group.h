@@ -81,6 +81,10 @@ class World {
   void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
                     std::int64_t number, const std::string& what);
 
+  /// Starts and waits for a collective of this World's own, which every rank's program comes to in the same order: also ends
+  /// when ranks wait for each other in different ones.
+  void run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, const std::string& what);
+
   /// A new group of all ranks, for tensors on the CPU, which uses what uses_shared_memory() says; a collective call. Its threads and connections end with the last
   /// reference to it, or as soon after as its collectives do.
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
@@ -106,6 +110,8 @@ class World {
   /// Returns when every rank has called this; `what` names the occasion in an error.
   void barrier(const std::string& what);
 
+  /// How often it was called for `what` before.
+  int count_of(const std::string& what) { return uses_[what]++; }
   /// For the name of something that all ranks have as many of: "fsdp/0", "fsdp/1".
   std::string unique_name(const std::string& name);
 

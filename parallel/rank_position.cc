@@ -89,14 +89,20 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
     std::erase_if(waiting, [&, left = waiting](std::size_t rank) { return needs_none_of(left, rank); });
   }
   if (waiting.empty()) return std::nullopt;
-  RanksByCall by_call;
-  for (const std::size_t rank : waiting) add_to(by_call, positions[rank].waits->what, static_cast<int>(rank));
+  RanksByCall by_call;  // by sequence too: models of one program may do the same
+  bool is_of_sharded_model = false;
+  for (const std::size_t rank : waiting) {
+    const RankPosition::Wait& wait = *positions[rank].waits;
+    add_to(by_call, wait.sequence + '\n' + wait.what, static_cast<int>(rank));
+    is_of_sharded_model = is_of_sharded_model || wait.sequence.starts_with(kShardedSequences);
+  }
   std::string text = "the ranks wait for each other, each in a call that another has not reached: ";
   for (std::size_t i = 0; i < by_call.size(); ++i)
-    text += (i ? "; " : "") + names_of(by_call[i].second) + " in " + by_call[i].first;
-  return text +
-         ". Every rank must make the same calls in the same order: the forward of a sharded model is every "
-         "rank's, in an evaluation too";
+    text += (i ? "; " : "") + names_of(by_call[i].second) + " in " +
+            by_call[i].first.substr(by_call[i].first.find('\n') + 1);
+  text += ". Every rank must make the same calls in the same order";
+  return is_of_sharded_model ? text + ": the forward of a sharded model is every rank's, in an evaluation too"
+                             : text;
 }
 
 std::string long_wait_text(const std::vector<RankPosition>& positions, const std::vector<bool>& waits_long,

@@ -9,6 +9,9 @@
 
 namespace hookline {
 
+/// What the names of sequences of a sharded model's collectives begin with.
+inline constexpr const char* kShardedSequences = "fsdp-";
+
 /// Calls lie in sequences: every rank makes those of one sequence in the same order, numbered from 0.
 struct RankPosition {
   struct Wait {

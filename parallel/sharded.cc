@@ -122,6 +122,7 @@ std::shared_ptr<Sharded> Sharded::make(std::shared_ptr<World> world,
 Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
                  const ShardedOptions& options)
     : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
+  number_ = world_->count_of("sharded-model");
   CutParameters::expect_none_of(*module_);
   agree_on_signature(*world_, sharded_signature(*module_, options_));
   refuse_sparse_gradients(*module_);
@@ -133,7 +134,10 @@ Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module
                 "preparing it");
 }
 
-Sharded::~Sharded() = default;
+/// The module keeps its units, and may be kept for long: not so the channel's threads and connections.
+Sharded::~Sharded() {
+  for (const auto& unit : units_) unit->parameters.leave_channel();
+}
 
 void Sharded::make_units() {
   const std::vector<FoundUnit> found = find_units(*module_);
@@ -174,8 +178,9 @@ void Sharded::make_channels(const std::vector<FoundUnit>& units) {
 }
 
 std::string Sharded::what(const std::string& doing, const Unit& unit) const {
-  return "step " + std::to_string(steps_) + " of a sharded model: " + doing + " of " +
-         quoted(unit.parameters.name());
+  return "step " + std::to_string(steps_) + " of " +
+         (number_ == 0 ? "a sharded model" : "sharded model " + std::to_string(number_ + 1)) + ": " + doing +
+         " of " + quoted(unit.parameters.name());
 }
 
 void Sharded::start_gather(Unit& unit, Gather kind) {

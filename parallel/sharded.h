@@ -126,6 +126,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   int backward_task_ = -1;                           // autograd's number of it
   std::int64_t next_in_backward_ = -1;               // in in_order_of_ends_, whose gather is next
   bool was_told_ = false;
+  int number_ = 0;  // among the World's sharded models, for errors
   std::int64_t steps_ = 0;
   std::int64_t gathered_bytes_ = 0, scattered_bytes_ = 0;  // sent
 };

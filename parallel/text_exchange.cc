@@ -26,7 +26,7 @@ std::vector<at::Tensor> all_gather(World& world, const c10::intrusive_ptr<c10d::
   std::vector<std::vector<at::Tensor>> all(1);
   for (int rank = 0; rank < world.size(); ++rank) all[0].push_back(at::zeros_like(own));
   std::vector<at::Tensor> input{own};
-  world.wait(group->allgather(all, input), what);
+  world.run_on_all([&] { return group->allgather(all, input); }, what);
   return all[0];
 }
 
@@ -62,10 +62,10 @@ std::vector<std::string> exchange_texts(World& world, const c10::intrusive_ptr<c
 std::string text_of_rank_zero(World& world, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                               const std::string& text, const std::string& what) {
   std::vector<at::Tensor> length{at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong)};
-  world.wait(group->broadcast(length), what);
+  world.run_on_all([&] { return group->broadcast(length); }, what);
   const auto count = length[0].item<std::int64_t>();
   std::vector<at::Tensor> bytes{bytes_of(world.rank() == 0 ? text : "", std::max<std::int64_t>(1, count))};
-  world.wait(group->broadcast(bytes), what);
+  world.run_on_all([&] { return group->broadcast(bytes); }, what);
   return text_of(bytes[0], count);
 }
 

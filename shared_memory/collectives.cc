@@ -204,7 +204,10 @@ class SharedCollectives::State {
     const Tag& other = tag(rank, chunk);
     const int first = std::min(rank, rank_), second = std::max(rank, rank_);
     const std::string both = name(first) + " and " + name(second);
-    if (other.kind != mine.kind) return "the ranks start different collectives: " + both;
+    if (other.kind != mine.kind)
+      return "the ranks start different collectives: " + name(first) + " " +
+             text_of(first == rank ? other : mine) + ", and " + name(second) + " " +
+             text_of(second == rank ? other : mine);
     if (mine.kind == Tag::Kind::exchange) {
       std::vector<PartExchange::Identity> identities;
       for (int each = 0; each < ranks_; ++each) identities.push_back(tag(each, chunk).identity);
@@ -216,6 +219,11 @@ class SharedCollectives::State {
     const auto size = [&](int of) { return std::to_string((of == rank ? other : mine).size); };
     return "the ranks sum different tensors: " + size(first) + " elements on " + name(first) + ", " +
            size(second) + " on " + name(second);
+  }
+
+  static std::string text_of(const Tag& tag) {
+    return tag.kind == Tag::Kind::exchange ? "an exchange of parts of " + std::to_string(tag.size) + " bytes"
+                                           : "a sum of " + std::to_string(tag.size) + " elements";
   }
 
   std::string name(int rank) const {

@@ -15,6 +15,7 @@
 #include "parallel/hookline.h"
 #include "parallel/rank_position.h"
 #include "tests/support/failure.h"
+#include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -122,6 +123,37 @@ TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
                 "1 of a sharded model: gathering the parameters of the model's own; ranks 1, 2 in "
                 "wait_for_everyone. Every rank must make the same calls in the same order: the forward of "
                 "a sharded model is every rank's, in an evaluation too"));
+}
+
+// The first checkpoint also makes a group of its own.
+TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
+  const testing::TemporaryFolder folder;
+  const auto failures =
+      failures_of(2, "full_shard", all_units, [&](Accelerator& accelerator, auto& model, int rank) {
+        rank == 0 ? evaluate(model) : accelerator.save_state(folder.path() / "saved");
+        accelerator.wait_for_everyone();
+      });
+  expect_all(failures,
+             HasSubstr("the ranks wait for each other, each in a call that another has not reached: "
+                       "rank 0 in step 1 of a sharded model: gathering the parameters of the model's "
+                       "own; rank 1 in "));
+}
+
+TEST(ShardedMisuse, TellsModelsApartThatRanksTrainInAnotherOrder) {
+  std::vector<std::string> failures(2);
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    Accelerator accelerator(config_of("full_shard"), world);
+    auto first = accelerator.prepare(Chain(kWidths, all_units));
+    auto second = accelerator.prepare(Chain(kWidths, all_units));
+    failures[static_cast<std::size_t>(world->rank())] = failure_of<std::exception>([&] {
+      evaluate(world->rank() == 0 ? first : second);
+      evaluate(world->rank() == 0 ? second : first);
+    });
+  });
+  expect_all(
+      failures,
+      HasSubstr("rank 0 in step 0 of a sharded model: gathering the parameters of the model's own; rank 1 in "
+                "step 0 of sharded model 2: gathering the parameters of the model's own. "));
 }
 
 TEST(ShardedMisuse, NamesAUnitThatOneRankSkips) {
@@ -426,8 +458,7 @@ TEST(RankPosition, IsADeadlockOnlyWhereNobodyMayGoOn) {
   EXPECT_EQ(
       find_deadlock({at(3, 1, "gathers"), at(2, 2, "scatters")}),
       "the ranks wait for each other, each in a call that another has not reached: rank 0 in gathers; rank 1 "
-      "in scatters. Every rank must make the same calls in the same order: the forward of a sharded model is "
-      "every rank's, in an evaluation too");
+      "in scatters. Every rank must make the same calls in the same order");
   EXPECT_FALSE(find_deadlock({at(3, 1, "gathers"), at(2, 2, std::nullopt)})) << "rank 1 computes";
   EXPECT_FALSE(find_deadlock({at(3, 1, "gathers"), at(3, 1, "gathers")})) << "on its way";
   EXPECT_FALSE(find_deadlock({at(3, 1, "gathers"), at(3, 2, "scatters")})) << "rank 0 gets there";

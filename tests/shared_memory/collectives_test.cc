@@ -195,7 +195,10 @@ TEST(SharedCollectives, RefusesDifferentCollectivesAndPartsOfDifferentSizes) {
     exchange.part_bytes = 40;
     exchange.sends_same_to_all = true;
     auto work = rank == 0 ? start(group, values) : start(group, std::move(exchange));
-    EXPECT_EQ(error_of(work), "the ranks start different collectives: rank 0 and rank 1");
+    EXPECT_EQ(
+        error_of(work),
+        "the ranks start different collectives: rank 0 a sum of 30 elements, and rank 1 an exchange of parts "
+        "of 40 bytes");
   });
   run_ranks(2, [&](SharedCollectives& group, int rank) {
     std::vector<float> values(30);

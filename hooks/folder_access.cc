@@ -46,6 +46,8 @@ std::string access_problem(const fs::path& path) {
   return problem ? problem->what + "\n  " + problem->advice : "";
 }
 
+bool may_not_read(const fs::path& file) { return is_refused(file, R_OK) && !is_refused(file, F_OK); }
+
 void expect_access(const fs::path& path) {
   if (const std::string problem = access_problem(path); !problem.empty()) throw FolderAccessError(problem);
 }

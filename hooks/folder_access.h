@@ -25,6 +25,9 @@ struct AccessProblem {
 };
 std::optional<AccessProblem> find_access_problem(const std::filesystem::path& path);
 
+/// Is `file` there, and this user not permitted to read it?
+bool may_not_read(const std::filesystem::path& file);
+
 /// Throws FolderAccessError with access_problem(), if there is one. An empty path is none.
 void expect_access(const std::filesystem::path& path);
 

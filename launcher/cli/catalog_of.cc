@@ -1,6 +1,8 @@
 #include "launcher/cli/catalog_of.h"
 
+#include "hooks/folder_access.h"
 #include "hooks/hook_rows.h"
+#include "hooks/log.h"
 #include "launcher/supervise/program.h"
 
 namespace hookline {
@@ -8,6 +10,14 @@ namespace hookline {
 CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable) {
   CatalogOf result{Catalog::built_in(), true, ""};
   if (!executable) return result;
+  if (may_not_read(*executable)) {
+    // The kernel starts a program without that.
+    log::warning(
+        "this user may not read the program '" + executable->string() +
+        "', so its own hooks and their options are checked only when it runs; chmod a+r lets hookline "
+        "check them before");
+    return result;
+  }
   result.build = read_build(*executable);
   for (HookRow& row : read_hook_rows(*executable)) {
     result.hooks_may_follow = false;

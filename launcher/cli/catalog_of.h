@@ -13,8 +13,8 @@ namespace hookline {
 
 struct CatalogOf {
   Catalog catalog;
-  /// The program names no hooks of its own, as a script or an interpreter can't: it may yet register some
-  /// when it runs.
+  /// The program names no hooks of its own, as a script or an interpreter can't, or its file can't be read: it may yet register
+  /// some when it runs.
   bool hooks_may_follow = true;
   std::string build;  // what the executable was built with, as read_build says it
 
@@ -25,7 +25,8 @@ struct CatalogOf {
   }
 };
 
-/// hookline's own hooks and those of the executable, if one is given. Throws CatalogError, naming the file.
+/// hookline's own hooks and those of the executable, if one is given. One that this user may only execute gets a warning. Throws
+/// CatalogError, naming the file.
 CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable);
 
 /// The same for the value of `--program`, which is looked up as `launch` does (empty: none), and with the hooks of

@@ -9,6 +9,7 @@
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/run_files.h"
+#include "hooks/folder_access.h"
 #include "hooks/hook_rows.h"
 #include "hooks/log.h"
 #include "hooks/printable.h"
@@ -87,7 +88,8 @@ void warn_of_unread_config(const RunConfig& config, const Program& program, cons
                            int exit_code) {
   const std::vector<RankSetting> settings = rank_settings(config);
   if (settings.empty() || was_config_read(folder)) return;
-  if (exit_code != kSuccess && !read_build(program.file).empty()) return;
+  const bool may_be_of_hookline = may_not_read(program.file) || !read_build(program.file).empty();
+  if (exit_code != kSuccess && may_be_of_hookline) return;
   log::warning(
       "no rank has read the config, so these settings had no effect (a program that is built with hookline "
       "reads it in Accelerator::from_env):" +

@@ -103,6 +103,31 @@ TEST(LockedFolder, IsNamedByEveryVerbWithWhatToDo) {
   }
 }
 
+// As a shell and the kernel have it: to run a program one need not read it.
+TEST(UnreadableProgram, RunsWithoutItsHooksChecked) {
+  const Stranger stranger;
+  if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
+  const fs::path program = stranger.folder.path() / "true";
+  fs::copy_file("/bin/true", program);
+  fs::permissions(program, geteuid() == 0
+                               ? fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec
+                               : fs::perms::owner_exec);
+  const std::string warning =
+      "hookline: warning: this user may not read the program './true', so its own hooks and their options "
+      "are "
+      "checked only when it runs; chmod a+r lets hookline check them before\n";
+  for (const std::vector<std::string>& set :
+       {std::vector<std::string>{}, {"--set", "ddp.comm_hook=program:of_its_own"}}) {
+    std::vector<std::string> arguments = {"launch", "--set", "logging.status=off"};
+    arguments.insert(arguments.end(), set.begin(), set.end());
+    arguments.push_back("./true");
+    const ProcessResult result = stranger.run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, ::testing::StartsWith(warning));
+  }
+  EXPECT_EQ(stranger.run({"submit", "--scheduler", "slurm", "--print", "./true"}).exit_code, 0);
+}
+
 // Which hold what was there before: a sweep names them by their whole path.
 TEST(LockedFolder, OfASweepsResultsIsBadInput) {
   const Stranger stranger;

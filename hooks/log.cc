@@ -4,6 +4,7 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -45,15 +46,45 @@ spdlog::logger& logger() {
   return the_logger;
 }
 
+// Never destroyed either.
+std::vector<std::string>& parts_with_line_breaks() {
+  static auto& parts = *new std::vector<std::string>();
+  return parts;
+}
+
+std::string shown(std::string_view message) {
+  std::string text(message);
+  for (const std::string& part : parts_with_line_breaks())
+    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at))
+      text.replace(at, part.size(), printable(part));
+  return printable_lines(text);
+}
+
 }  // namespace
 
 void set_level(const std::string& level) { logger().set_level(spdlog::level::from_str(level)); }
 
+void escape_line_breaks_of(const std::vector<std::string>& words) {
+  std::vector<std::string>& parts = parts_with_line_breaks();
+  parts.clear();
+  // A message may show a part only: the folder of a path, or the value of --flag=VALUE.
+  for (const std::string& word : words)
+    for (std::size_t begin = 0; begin < word.size();) {
+      const std::size_t end = std::min(word.find_first_of("/=", begin), word.size());
+      const std::string part = word.substr(begin, end - begin);
+      const bool is_blank =
+          part.find_first_not_of(" \t\n") == part.npos;  // as messages of several lines have them
+      if (part.find('\n') != part.npos && !is_blank) parts.push_back(part);
+      begin = end + 1;
+    }
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+}
+
 // Much of what is logged has come from elsewhere: a rank's error file, the name of a host, a path.
-void debug(std::string_view message) { logger().debug("{}", printable_lines(message)); }
-void info(std::string_view message) { logger().info("{}", printable_lines(message)); }
-void warning(std::string_view message) { logger().warn("warning: {}", printable_lines(message)); }
-void error(std::string_view message) { logger().error("error: {}", printable_lines(message)); }
+void debug(std::string_view message) { logger().debug("{}", shown(message)); }
+void info(std::string_view message) { logger().info("{}", shown(message)); }
+void warning(std::string_view message) { logger().warn("warning: {}", shown(message)); }
+void error(std::string_view message) { logger().error("error: {}", shown(message)); }
 
 Redirect::Redirect(Writer writer) { sink()->writer = std::move(writer); }
 Redirect::~Redirect() { sink()->writer = nullptr; }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hookline::log {
 
@@ -15,6 +16,10 @@ void debug(std::string_view message);
 void info(std::string_view message);     // hookline: MESSAGE
 void warning(std::string_view message);  // hookline: warning: MESSAGE
 void error(std::string_view message);    // hookline: error: MESSAGE
+
+/// Has line breaks escaped too in what comes from `words`, such as a command line: a path of which one is a part. Call it before
+/// there are threads.
+void escape_line_breaks_of(const std::vector<std::string>& words);
 
 /// While it lives, messages go to `writer` instead: to whoever owns standard error and orders what goes
 /// there.

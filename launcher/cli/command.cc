@@ -115,6 +115,7 @@ int explained(const std::filesystem::filesystem_error& error) {
 
 int run_command(const std::vector<std::string>& arguments) {
   std::string name;
+  log::escape_line_breaks_of(arguments);
   const TerminalText output(std::cout, STDOUT_FILENO), messages(std::cerr, STDERR_FILENO);
   try {
     const int code = dispatch(arguments, name);

@@ -91,6 +91,39 @@ TEST(ForeignText, SteersNoTerminalByWhateverVerbItIsShown) {
   }
 }
 
+TEST(ForeignText, KeepsNamesWithLineBreaksInTheirLine) {
+  const Sandbox sandbox;
+  EXPECT_EQ(sandbox.run({"checkpoint", "inspect", "x\ny"}).err,
+            "hookline: error: there is no folder 'x\\ny'\n  see: hookline checkpoint inspect --help\n");
+  sandbox.script("train", "exit 0\n");
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"checkpoint", "verify", "x\ny"},
+           {"completion", "x\ny"},
+           {"config", "import", "x\ny"},
+           {"config", "update", "x\ny"},
+           {"estimate", "x\ny"},
+           {"estimate", "folder/x\ny/z"},
+           {"hooks", "describe", "x\ny"},
+           {"hooks", "list", "--plugin", "x\ny"},
+           {"hooks", "list", "--plugin=x\ny"},
+           {"launch", "x\ny"},
+           {"launch", "--config=x\ny", "./train"},
+           {"new", "x\ny"},
+           {"replay", "--output", "o", "--input", "x\ny"},
+           {"report", "x\ny"},
+           {"submit", "--scheduler", "x\ny", "./train"},
+           {"submit", "--scheduler", "slurm", "--template", "x\ny", "./train"},
+           {"sweep", "x\ny"},
+           {"trial", "x\ny"},
+           {"x\ny"}}) {
+    std::string line;
+    for (const std::string& word : command) line += word + " ";
+    const ProcessResult result = sandbox.run(command);
+    EXPECT_NE(result.exit_code, 0) << line;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("x\\ny"), Not(HasSubstr("x\ny")))) << line;
+  }
+}
+
 TEST(ForeignText, IsEscapedInWhatEnvShows) {
   const Sandbox sandbox;
   const std::string screen = screen_of(sandbox, {"env"}, kSteering + kNoText);

@@ -79,7 +79,9 @@ fs::path last_attempt(const fs::path& run) {
 
 std::string logs_of(const fs::path& trial, const fs::path& run) {
   std::string text = tail_of(trial / "output.log");
-  const fs::path rank = last_attempt(run) / "0";
+  const fs::path attempt = last_attempt(run);
+  if (attempt.empty()) return text;
+  const fs::path rank = attempt / "0";
   for (const char* stream : {"stdout.log", "stderr.log"}) {
     const std::string said = tail_of(rank / stream);
     if (!said.empty()) text += std::string("-- rank 0, ") + stream + "\n" + said;

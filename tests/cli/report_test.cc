@@ -67,6 +67,13 @@ nlohmann::json seen_by_browser(const fs::path& page) {
   return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
 }
 
+/// The data of a page, as its script gets it.
+nlohmann::json data_of(const std::string& page) {
+  const std::string open = "<script id=\"data\" type=\"application/json\">";
+  const auto begin = page.find(open) + open.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
 std::string why_no_browser() {
   if (find_browser().empty()) return "no browser of Chromium's kind";
   return fs::exists(PYTHON_PROGRAM) ? "" : "no Python to drive a browser: " PYTHON_PROGRAM;
@@ -429,6 +436,18 @@ TEST(SweepReport, ComparesRowsWithinTheirSweep) {
   EXPECT_EQ(seen["pareto-time"].size(), 3u) << "one front a sweep";
   EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, slow")["x"].dump(), "[0.4,0.8]");
   EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[0.1,0.2]");
+}
+
+// Whose folder for logs would else be the current one.
+TEST(SweepReport, TakesNoLogsOfOthersForATrialThatHasNone) {
+  const Sandbox sandbox;
+  run_sweep_of_three(sandbox);
+  for (const auto& trial : fs::directory_iterator(sandbox.folder.path() / "results" / "trials"))
+    fs::remove_all(trial.path() / "runs");
+  sandbox.folder.write("0/stdout.log", "said by others\n");
+  const ProcessResult result = sandbox.run({"report", "results", "--output", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(data_of(result.out).at("trials").dump(), Not(HasSubstr("said by others")));
 }
 
 TEST(SweepReport, DrawsItsChartsAsPictures) {

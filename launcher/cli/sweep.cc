@@ -183,7 +183,8 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   if (flags.json)
     for (const ResultRow& row : rows) std::cout << json_of(row).dump() << "\n";
   else
-    std::cout << table_text(rows, run.settings.metric, run.same);
+    std::cout << table_text(rows, run.settings.metric, run.same) << std::flush;
+  if (const std::string remark = speedup_remark(rows); !remark.empty()) log::info(remark);
   if (!end.signal) {
     tell_of_failures(trials, run);
     warn_of_unread_configs(trials, run.folder, run.keys_of_ranks);

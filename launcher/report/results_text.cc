@@ -106,6 +106,7 @@ Json page_data(const SweepResults& results) {
                {"goal", facts.goal},
                {"metric_value", facts.metric_value},
                {"same", facts.same},
+               {"remarks", results.remarks},
                {"rows", Json::array()},
                {"trials", Json::array()}};
   for (std::size_t row = 0; row < results.rows.size(); ++row) {

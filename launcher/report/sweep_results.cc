@@ -118,6 +118,8 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
   SweepRecord record = SweepRecord::read(folder);
   SweepResults results;
   results.rows = rows_of(record.trials, record.facts.goal == "min");
+  if (const std::string remark = speedup_remark(results.rows); !remark.empty())
+    results.remarks.push_back(remark);
   const std::size_t points = std::clamp(most_points / std::max<std::size_t>(1, record.trials.size()),
                                         kLeastPointsOfOne, kMostPointsOfOne);
   const auto of_jobs = trials_of_jobs(folder);
@@ -160,6 +162,7 @@ void mark(SweepResults& results, const std::string& sweep) {
     row.values.emplace(kSweepColumn, sweep);
     if (!row.best_id.empty()) row.best_id = sweep + "/" + row.best_id;
   }
+  for (std::string& remark : results.remarks) remark = sweep + ": " + remark;
   for (TrialResults& each : results.trials) {
     each.trial.planned.values.emplace(kSweepColumn, sweep);
     each.trial.planned.id = sweep + "/" + each.trial.planned.id;
@@ -183,6 +186,7 @@ void add(SweepResults& all, SweepResults&& other) {
   });
   std::move(other.rows.begin(), other.rows.end(), std::back_inserter(all.rows));
   std::move(other.trials.begin(), other.trials.end(), std::back_inserter(all.trials));
+  std::move(other.remarks.begin(), other.remarks.end(), std::back_inserter(all.remarks));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct SweepResults {
   std::vector<std::string> labels;      // of the rows
   std::vector<std::string> own_labels;  // without the sweep that a row is of
   std::vector<TrialResults> trials;
+  std::vector<std::string> remarks;  // what is missing from the rows, and why
 };
 
 /// What is missing or unreadable of a trial is left out, and what is unreadable is warned of. Of several sweeps it is all rows together, which say by "sweep" whose

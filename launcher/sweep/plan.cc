@@ -269,7 +269,11 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
   std::size_t baselines = 0;
   for (const PlannedTrial& trial : plan.trials) baselines += trial.is_baseline;
   plan.repeats_baseline = baselines == 1 && plan.trials.size() > 1;
-  if (plan.repeats_baseline) add(*first_baseline, true);
+  if (plan.repeats_baseline) {
+    add(*first_baseline, true);
+    // Right after the first other trial, so that a sweep that ends early has it too.
+    std::rotate(plan.trials.begin() + 2, plan.trials.end() - 1, plan.trials.end());
+  }
   return plan;
 }
 

@@ -48,14 +48,15 @@ struct SweepPlan {
   std::vector<PlannedTrial> trials;  // in the order in which they are to begin
   std::vector<InvalidCell> invalid;
   std::vector<InvalidCell> never_starting;  // that run all the same; the baseline among them
-  bool repeats_baseline = false;  // it comes last once more, since it would run only once, in the first trial
+  bool repeats_baseline =
+      false;  // it runs again after the first other trial, since it would run only in the first trial
   std::vector<std::string> remarks;  // for people: exclusions that met no cell, searches that found too few
 };
 
 /// Each cell with each seed, as often as it is repeated: all cells once, then all again, so that what changes on the machine
-/// meets all alike. The baseline leads each round, and comes again after every `baseline_every` trials; once at the end, if it would run only
-/// in the first trial, which a cold machine slows down. `resolve` says what a
-/// cell is; cells that come to the same are one. Throws Error as cells_of does, and for more than kMostCells trials.
+/// meets all alike. The baseline leads each round, and runs again after every `baseline_every` trials; if it would run only in the
+/// first trial, which a cold machine slows down, it runs again after the first other one. `resolve` says what a cell is; cells that
+/// come to the same are one. Throws Error as cells_of does, and for more than kMostCells trials.
 SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve);
 
 /// "comm_hook=fp16 lr=0.1": what tells cells of one sweep apart, without those of `same`. Keys by their last names, where

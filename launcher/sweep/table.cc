@@ -157,7 +157,14 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
     if (row.is_baseline && !baseline) baseline = &row;
   }
   for (Group& group : groups) {
-    if (baseline && !group.row.is_baseline) {
+    ResultRow& row = group.row;
+    const PlannedTrial& first = trials.front().planned;
+    row.is_cold = row.is_baseline && row.done == 1 && !row.is_whole() && first.is_baseline &&
+                  trials.front().result.status == TrialStatus::done &&
+                  without_seed(first.values) == row.values;
+  }
+  for (Group& group : groups) {
+    if (baseline && !baseline->is_cold && !group.row.is_baseline) {
       group.row.speedup = ratio(baseline->step_seconds, group.row.step_seconds);
       if (!group.row.speedup) group.row.speedup = ratio(baseline->trial_seconds, group.row.trial_seconds);
     }
@@ -166,6 +173,16 @@ std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is
   sort_rows(rows, smaller_is_better);
   mark_fastest(rows);
   return rows;
+}
+
+std::string speedup_remark(const std::vector<ResultRow>& rows) {
+  const bool is_cold = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.is_cold; });
+  const bool has_others =
+      std::any_of(rows.begin(), rows.end(), [](const auto& row) { return !row.is_baseline && row.done > 0; });
+  if (!is_cold || !has_others) return "";
+  return "no speed-ups: the only baseline trial that is done is the sweep's first, which a cold machine "
+         "slows "
+         "down; run the sweep again to complete the others (--retry-failed repeats those that failed)";
 }
 
 nlohmann::ordered_json json_of(const ResultRow& row) {

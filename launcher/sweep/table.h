@@ -38,6 +38,8 @@ struct ResultRow {
   std::optional<Measured> peak_memory_bytes;      // of a rank
   std::optional<Measured> peak_gpu_memory_bytes;  // of a rank's tensors
   std::optional<Measured> speedup;                // over the baseline, by the time of a step, else of a trial
+  /// Of its trials as the baseline only the sweep's first is done, which a cold machine slows down: others have no speed-up over it.
+  bool is_cold = false;
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
   std::string best_id;  // the trial with the best metric
@@ -51,6 +53,9 @@ void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better);
 /// The best first. Rows of which trials have failed, were stopped or are still to come follow those that are whole: their mean is
 /// of the survivors. Rows without a metric come last, in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
+
+/// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty otherwise.
+std::string speedup_remark(const std::vector<ResultRow>& rows);
 
 /// With the names of its members; a Measured as {"mean", "spread"}.
 nlohmann::ordered_json json_of(const ResultRow& row);

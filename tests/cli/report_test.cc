@@ -294,8 +294,8 @@ TEST(SweepReport, WritesTablesForPrograms) {
             "uncompressed_bytes_per_step\r");
   EXPECT_THAT(lines[1], HasSubstr(",done,,0,true,"));
   EXPECT_THAT(lines[1], HasSubstr(",0.1,1000,0.02,0.1,4000\r"));
-  EXPECT_THAT(lines[3], HasSubstr(",failed,"));
-  EXPECT_THAT(lines[3], ::testing::EndsWith(",,,0.4,,,,\r"));
+  EXPECT_THAT(lines[4], HasSubstr(",failed,"));
+  EXPECT_THAT(lines[4], ::testing::EndsWith(",,,0.4,,,,\r"));
   lines = lines_of(sandbox.read("trials.jsonl"));
   ASSERT_EQ(lines.size(), 4u);
   const auto trial = nlohmann::json::parse(lines[0]);
@@ -436,6 +436,32 @@ TEST(SweepReport, ComparesRowsWithinTheirSweep) {
   EXPECT_EQ(seen["pareto-time"].size(), 3u) << "one front a sweep";
   EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, slow")["x"].dump(), "[0.4,0.8]");
   EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[0.1,0.2]");
+}
+
+TEST(SweepReport, SaysWhyThereAreNoSpeedups) {
+  const Sandbox sandbox;
+  sandbox.script("train.sh", "exit 0\n");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train.sh\"]\nbudget_trials = 2\n"
+                       "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n");
+  const std::string remark =
+      "no speed-ups: the only baseline trial that is done is the sweep's first, which a cold machine slows "
+      "down; run the sweep again to complete the others (--retry-failed repeats those that failed)";
+  ProcessResult result = sandbox.run({"sweep", "s.toml", "--output", "results"});
+  EXPECT_THAT(result.err, HasSubstr("hookline: " + remark + "\n"));
+  EXPECT_THAT(result.out, Not(::testing::ContainsRegex("[0-9]x ")));
+  nlohmann::json data = data_of(sandbox.run({"report", "results", "--output", "-"}).out);
+  EXPECT_THAT(data.at("remarks"), ElementsAre(remark));
+  for (const auto& row : data.at("rows")) EXPECT_TRUE(row.at("speedup").is_null());
+
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train.sh\"]\nbudget_trials = 3\n"
+                       "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n");
+  result = sandbox.run({"sweep", "s.toml", "--output", "results"});
+  EXPECT_THAT(result.err, Not(HasSubstr("no speed-ups")));
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("[0-9]x ")) << "the baseline was the third trial, too";
+  data = data_of(sandbox.run({"report", "results", "--output", "-"}).out);
+  EXPECT_THAT(data.at("remarks"), IsEmpty());
 }
 
 // Whose folder for logs would else be the current one.

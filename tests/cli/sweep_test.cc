@@ -508,8 +508,8 @@ TEST(Sweep, ListsWhatItWouldRun) {
       result.out,
       ::testing::MatchesRegex(
           "[0-9a-f]{12}  b=1  .baseline.\n[0-9a-f]{12}  b=2\n[0-9a-f]{12}  b=1  .baseline.\n3 trials\n"
-          "The baseline runs again at the end: the first trial alone, on a cold machine, would make the "
-          "others look faster than they are.\n"));
+          "The baseline runs again as the third trial: the first trial alone, on a cold machine, would make "
+          "the others look faster than they are.\n"));
   result = sandbox.run({"sweep", "s.toml", "--dry-run", "--json"});
   const Json first = Json::parse(result.out.substr(0, result.out.find('\n')));
   EXPECT_THAT(first.at("program"), ElementsAre("./train", "1"));

@@ -392,8 +392,10 @@ TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
 
 TEST(SweepPlan, RunsABaselineAgainThatWouldBeTheFirstTrialAlone) {
   const SweepPlan plan = plan_of(sweep_of("[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n"), as_it_is);
-  EXPECT_THAT(order_of(plan), ElementsAre("* a=0 #0", "a=1 #0", "a=2 #0", "* a=0 #1"));
+  EXPECT_THAT(order_of(plan), ElementsAre("* a=0 #0", "a=1 #0", "* a=0 #1", "a=2 #0"));
   EXPECT_TRUE(plan.repeats_baseline);
+  EXPECT_THAT(order_of(plan_of(sweep_of("[baseline]\nargs.a = 0\n[grid]\nargs.a = 1\n"), as_it_is)),
+              ElementsAre("* a=0 #0", "a=1 #0", "* a=0 #1"));
   for (const std::string often : {"seeds = [1, 2]\n", "repeats = 2\n", "baseline_every = 1\n"})
     EXPECT_FALSE(plan_of(sweep_of(often + "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n"), as_it_is)
                      .repeats_baseline)
@@ -718,6 +720,40 @@ TEST(SweepTable, NamesTheFastestOfThoseThatDoAsWellAsTheBest) {
   const auto one_each = rows_of({trials[0], trials[2]}, false);
   EXPECT_TRUE(one_each[0].is_fastest) << "of one trial each no spread is known";
   EXPECT_TRUE(rows_of({trials[4], trials[0]}, true)[0].is_fastest);
+}
+
+TEST(SweepTable, ShowsNoSpeedupOverAFirstTrialAlone) {
+  const Assignments own = {{"args.a", "0"}}, other = {{"args.a", "1"}};
+  const auto rows_with = [&](TrialStatus first, TrialStatus second) {
+    return rows_of(
+        {trial(own, first, 2, std::nullopt, "{}", true), trial(other, TrialStatus::done, 0.25, std::nullopt),
+         trial(own, second, 0.5, std::nullopt, "{}", true)},
+        true);
+  };
+  for (const TrialStatus second : {TrialStatus::waiting, TrialStatus::running, TrialStatus::failed}) {
+    const auto rows = rows_with(TrialStatus::done, second);
+    EXPECT_EQ(rows[1].speedup, std::nullopt);
+    EXPECT_EQ(speedup_remark(rows),
+              "no speed-ups: the only baseline trial that is done is the sweep's first, which a cold machine "
+              "slows down; run the sweep again to complete the others (--retry-failed repeats those that "
+              "failed)");
+  }
+  for (const auto& rows :
+       {rows_with(TrialStatus::done, TrialStatus::done), rows_with(TrialStatus::failed, TrialStatus::done)}) {
+    EXPECT_NE(rows[1].speedup, std::nullopt);
+    EXPECT_EQ(speedup_remark(rows), "");
+  }
+  const auto planned_once = rows_of({trial(own, TrialStatus::done, 2, std::nullopt, "{}", true),
+                                     trial(other, TrialStatus::done, 0.25, std::nullopt)},
+                                    true);
+  EXPECT_EQ(planned_once[1].speedup->mean, 8);
+  EXPECT_EQ(speedup_remark(planned_once), "");
+  EXPECT_EQ(speedup_remark(rows_of({trial(own, TrialStatus::done, 2, std::nullopt, "{}", true),
+                                    trial(other, TrialStatus::waiting, 0, std::nullopt),
+                                    trial(own, TrialStatus::waiting, 0, std::nullopt, "{}", true)},
+                                   true)),
+            "")
+      << "there is nothing to compare yet";
 }
 
 TEST(SweepTable, ComparesCellsOverTheirSeeds) {

@@ -100,9 +100,9 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
   if (!json) {
     std::cout << count_text(plan.trials.size(), "trial") << "\n";
     if (plan.repeats_baseline)
-      std::cout
-          << "The baseline runs again at the end: the first trial alone, on a cold machine, would make the "
-             "others look faster than they are.\n";
+      std::cout << "The baseline runs again as the third trial: the first trial alone, on a cold machine, "
+                   "would make "
+                   "the others look faster than they are.\n";
   }
   std::cout << std::flush;
 }

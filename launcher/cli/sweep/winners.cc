@@ -46,11 +46,11 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     fs::remove(fastest, none);
   } else {
     const std::string command = keep_row(*row, plan, fastest, "The fastest that does as well as the best");
-    const std::string speed = row->speedup
-                                  ? text_with_spread(*row->speedup, row->done) + " times the baseline's speed"
-                                  : "the baseline";
+    std::string speed = row->is_baseline ? ", the baseline" : "";
+    if (row->speedup)
+      speed = ", " + text_with_spread(*row->speedup, row->done) + " times the baseline's speed";
     text += "As good, within the best's spread, and the fastest (" + label_of(row->values, run.same) + ": " +
-            result_of(*row) + ", " + speed + ") is " + fastest.string() + ":\n  " + command + "\n";
+            result_of(*row) + speed + ") is " + fastest.string() + ":\n  " + command + "\n";
   }
   if (json) return;
   std::cout << text << "A page of all that was found:\n  "

@@ -452,7 +452,9 @@ const sweeps = [...new Set(data.rows.map((row) => row.values.sweep))].sort();
 function verdict() {
   if (!data.trials.length) return "The sweep has no trials.";
   const verdicts = sweeps.map((sweep) => verdictOf(data.rows.filter((row) => row.values.sweep === sweep)));
-  return verdicts.filter(Boolean).join("\n") || "No trial has a value of the metric.";
+  const lines = verdicts.filter(Boolean);
+  if (!lines.length) lines.push("No trial has a value of the metric.");
+  return [...lines, ...data.remarks.map((remark) => `Note: ${remark}.`)].join("\n");
 }
 
 function count(number, what) {

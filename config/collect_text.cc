@@ -171,6 +171,41 @@ std::string name_in_table(const std::string& key) {
   return key.substr(is_option ? options.size() : key.rfind('.') + 1);
 }
 
+bool is_table(const std::string& name) {
+  return name == kHookOptionTable ||
+         std::any_of(schema().begin(), schema().end(), [&](const KeyRow& row) { return row.table == name; });
+}
+
+/// Of the schema, or an option of a hook.
+bool is_key(const std::string& name) {
+  return find_key(name) || name.starts_with(std::string(kHookOptionTable) + ".");
+}
+
+/// A value that begins as TOML's strings, arrays and tables do.
+struct TomlText {
+  std::optional<SourceText> text;
+  TomlDocument document;
+
+  /// Nothing if it is not valid TOML.
+  const TomlNode* node() const {
+    const bool is_one =
+        document.problems.empty() && document.roots.size() == 1 && document.roots[0].children.size() == 1;
+    return is_one ? &document.roots[0].children[0].second : nullptr;
+  }
+};
+
+/// Nothing for a value that begins otherwise.
+std::optional<TomlText> read_toml(const std::string& value, const std::string& where) {
+  if (std::string_view("\"'[{").find(first_byte(value)) == std::string_view::npos) return std::nullopt;
+  TomlText result;
+  auto source = source_of(where, "value = " + value);
+  if (auto* text = std::get_if<SourceText>(&source)) {
+    result.text = std::move(*text);
+    result.document = parse_toml(*result.text);
+  }
+  return result;
+}
+
 /// One source of values that are given as text.
 struct TextSource {
   OriginKind layer;
@@ -194,29 +229,24 @@ struct TextSource {
     return add(key, std::move(given), collected);
   }
 
-  bool is_table(const std::string& name) const {
-    return name == kHookOptionTable || std::any_of(schema().begin(), schema().end(),
-                                                   [&](const KeyRow& row) { return row.table == name; });
-  }
-
   /// Quotes, brackets and braces are TOML's; any other text is read as the key's type says. False if there is no such key.
   bool add_text(const std::string& key, const std::string& value, const std::string& where) const {
-    if (std::string_view("\"'[{").find(first_byte(value)) != std::string_view::npos) {
-      const auto source = source_of(where, "value = " + value);
-      if (const auto* text = std::get_if<SourceText>(&source)) {
-        const TomlDocument document = parse_toml(*text);
-        if (document.problems.empty() && document.roots.size() == 1 &&
-            document.roots[0].children.size() == 1) {
-          return add_node(key, document.roots[0].children[0].second, *text, where);
-        }
-        if (!document.problems.empty() && is_table(key)) {
-          collected.problems.push_back(diagnostic_at(
-              Place{where, 0, 0, 1, ""}, Severity::error,
-              "what is given for the table '" + key + "' is not valid TOML",
-              "write it as {key = value, key = value}, with text in quotes: " + key + "={name = \"text\"}"));
-          return true;
-        }
-      }
+    if (const auto toml = read_toml(value, where)) {
+      if (const TomlNode* node = toml->node()) return add_node(key, *node, *toml->text, where);
+      const auto report = [&](const std::string& message, const std::string& note) {
+        collected.problems.push_back(
+            diagnostic_at(Place{where, 0, 0, 1, ""}, Severity::error, message, note));
+        return true;
+      };
+      if (is_table(key))
+        return report(
+            "what is given for the table '" + key + "' is not valid TOML",
+            "write it as {key = value, key = value}, with text in quotes: " + key + "={name = \"text\"}");
+      if (const char quote = first_byte(value); is_key(key) && (quote == '"' || quote == '\''))
+        return report(
+            "bad value " + shown_value(value) + " for '" + key + "'",
+            "a value that begins with a quote must be a TOML string: end it with the same quote, or "
+            "remove the quotes");
     }
     return add(key, text_given(layer, collected.sources, name_in_table(key), value, where), collected);
   }

@@ -90,6 +90,21 @@ TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
   EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_OF_ANOTHER_PROGRAM", "[1, 2]"}}), "") << "nobody's key";
 }
 
+TEST_F(Precedence, RefusesAStringThatDoesNotEnd) {
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.dir", "\"x"}}),
+            "--set logging.dir: error: bad value \"\\\"x\" for 'logging.dir'\n"
+            "  a value that begins with a quote must be a TOML string: end it with the same quote, or remove "
+            "the quotes\n");
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_LOGGING__DIR", "'x' y"}}),
+            "HOOKLINE_LOGGING__DIR: error: bad value \"'x' y\" for 'logging.dir'\n"
+            "  a value that begins with a quote must be a TOML string: end it with the same quote, or remove "
+            "the quotes\n");
+  EXPECT_THAT(report_of("[ddp]\n", {}, {{"logging.dir", "'x'\nshow = 1"}}),
+              ::testing::HasSubstr("bad value"));
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_OF_ANOTHER_PROGRAM", "\"x"}}), "") << "nobody's key";
+  EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.dir", "the \"x"}}), "") << "begins without a quote";
+}
+
 TEST_F(Precedence, HoldsForTheHookItsWrapperAndItsOptions) {
   const std::string file =
       "[ddp]\ncomm_hook = \"fp16\"\ncomm_wrapper = \"no\"\ncomm_state_option.matrix_approximation_rank = 2\n";

@@ -206,6 +206,11 @@ std::optional<TomlText> read_toml(const std::string& value, const std::string& w
   return result;
 }
 
+void add_keys(const std::string& key, const TomlNode& node, std::vector<std::string>& keys) {
+  if (node.kind != TomlNode::Kind::table || !is_table(key)) return keys.push_back(key);
+  for (const auto& [name, child] : node.children) add_keys(key + "." + name, child, keys);
+}
+
 /// One source of values that are given as text.
 struct TextSource {
   OriginKind layer;
@@ -290,6 +295,17 @@ std::string shown_value(const OptionValue& value) {
   std::size_t end = longest;
   while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
   return text.substr(0, end) + "…";
+}
+
+std::vector<std::string> keys_of(const Override& override) {
+  std::vector<std::string> keys;
+  const auto toml = read_toml(override.value, override.where);
+  const TomlNode* node = toml ? toml->node() : nullptr;
+  if (node)
+    add_keys(override.key, *node, keys);
+  else
+    keys.push_back(override.key);
+  return keys;
 }
 
 std::string lower_case(std::string text) {

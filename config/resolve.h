@@ -21,6 +21,9 @@ struct Override {
   std::string where;  // how the user gave it, for messages: "--comm-hook", "--set ddp.comm_hook"
 };
 
+/// The keys that `override` gives: its own, or those of the table that it spells out, as in `--set 'ddp={comm_hook="fp16"}'`.
+std::vector<std::string> keys_of(const Override& override);
+
 struct Sources {
   std::optional<std::filesystem::path> file;
   std::optional<std::string> file_text = {};  // stands for what `file` holds, if that is to change

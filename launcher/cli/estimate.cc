@@ -327,6 +327,7 @@ int estimate(const Arguments& arguments) {
 
   Sources sources = choice.sources();
   sources.overrides = overrides_from_sets(sets);
+  expect_each_key_once(sources.overrides);
   const Catalog catalog = Catalog::built_in();
   const Resolution resolution = resolve(sources, catalog);
   std::cerr << resolution.report() << std::flush;

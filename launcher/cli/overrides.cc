@@ -27,12 +27,13 @@ std::vector<Override> overrides_from_state_options(const std::vector<std::string
 
 void expect_each_key_once(const std::vector<Override>& overrides) {
   std::map<std::string, std::string> where;
-  for (const Override& each : overrides) {
-    const auto [first, is_first] = where.emplace(each.key, each.where);
-    if (!is_first)
-      throw UsageError(each.key + " is given twice: by " + first->second +
-                       (first->second == each.where ? "" : " and by " + each.where));
-  }
+  for (const Override& each : overrides)
+    for (const std::string& key : keys_of(each)) {
+      const auto [first, is_first] = where.emplace(key, each.where);
+      if (!is_first)
+        throw UsageError(key + " is given twice: by " + first->second +
+                         (first->second == each.where ? "" : " and by " + each.where));
+    }
 }
 
 }  // namespace hookline

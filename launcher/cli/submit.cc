@@ -300,6 +300,7 @@ int submit(const Arguments& arguments) {
   sources.environment.clear();  // is another one where the job runs
   const std::string config_file = sources.file ? sources.file->string() : "";
   sources.overrides = overrides_from_sets(request.sets);
+  expect_each_key_once(sources.overrides);
   hooks.apply_to(sources);
   sources.allow_program_hooks = sources.allow_program_hooks || for_kubernetes;
   const Resolution resolution = resolve(sources, hooks.catalog);

@@ -182,6 +182,29 @@ TEST(Usage, RefusesAValueGivenTwice) {
                "  see: hookline launch --help\n");
   expect_error({"launch", "--set", "a.b=1", "--set", "a.b=2", "/bin/true"},
                "hookline: error: a.b is given twice: by --set a.b\n  see: hookline launch --help\n");
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"submit", "--scheduler", "slurm", "--print"},
+        {"estimate", "--parameters=1M"}}) {
+    std::vector<std::string> arguments = verb;
+    arguments.insert(arguments.end(),
+                     {"--set", "launch.processes_per_node=2", "--set", "launch.processes_per_node=3"});
+    if (verb[0] == "submit") arguments.push_back("/bin/true");
+    expect_error(arguments,
+                 "hookline: error: launch.processes_per_node is given twice: by --set "
+                 "launch.processes_per_node\n  see: hookline " +
+                     verb[0] + " --help\n");
+  }
+}
+
+TEST(Usage, RefusesAValueGivenTwiceAsAKeyAndInATable) {
+  expect_error({"launch", "--set", "ddp.comm_hook=bf16", "--set", "ddp={comm_hook=\"fp16\"}", "/bin/true"},
+               "hookline: error: ddp.comm_hook is given twice: by --set ddp.comm_hook and by --set ddp\n"
+               "  see: hookline launch --help\n");
+  expect_error({"launch", "--set", "ddp={comm_state_option={start_powerSGD_iter=3}}", "--state-option",
+                "start_powerSGD_iter=2", "/bin/true"},
+               "hookline: error: ddp.comm_state_option.start_powerSGD_iter is given twice: by --state-option "
+               "start_powerSGD_iter and by --set ddp\n"
+               "  see: hookline launch --help\n");
 }
 
 TEST(Usage, SaysWhichNumbersAFlagTakes) {

@@ -16,6 +16,7 @@
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/kubernetes_job.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <ctime>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "config/node_count.h"
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
+#include "config/source_text.h"
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "launcher/cli/catalog_of.h"
@@ -22,6 +22,7 @@
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/kubernetes_job.h"
 #include "launcher/schedulers/sbatch_lines.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/supervise/program.h"
@@ -41,19 +42,6 @@ struct Request {
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
 };
-
-/// Lines behind `margin`, for a block of YAML.
-std::string indented(const std::string& text, const std::string& margin) {
-  std::string result;
-  bool starts_line = true;
-  for (const char c : text) {
-    if (starts_line && c != '\n') result += margin;
-    starts_line = c == '\n';
-    result += c;
-  }
-  while (!result.empty() && (result.back() == ' ' || result.back() == '\n')) result.pop_back();
-  return result;
-}
 
 /// What becomes of the job when it is preempted, if that is not what one would hope for.
 void tell_of_preemption(const Request& request, const RunConfig& config) {
@@ -149,9 +137,9 @@ void tell_of_no_gpus(const LaunchConfig& launch, const NodeResources& needed) {
         "use GPUs: --set launch.device=cuda");
 }
 
-std::string slurm_script(const Request& request, const LaunchConfig& launch,
+std::string slurm_script(const Request& request, const RunConfig& config,
                          const std::vector<std::string>& command, const fs::path& log) {
-  const NodeResources needed = resources_of(launch);
+  const NodeResources needed = resources_of(config.launch);
   const SbatchLines lines = sbatch_lines(needed, request.scheduler_arguments);
   if (!lines.warning.empty()) log::warning(lines.warning);
   const std::string script = fill(template_text(request.template_file, "slurm.sbatch"),
@@ -164,7 +152,7 @@ std::string slurm_script(const Request& request, const LaunchConfig& launch,
                                    {"gpus", lines.gpus},
                                    {"scheduler_arguments", lines.arguments},
                                    {"command", shell_line(command)}});
-  if (!lines.user_asks_for_gpus) tell_of_no_gpus(launch, needed);
+  if (!lines.user_asks_for_gpus) tell_of_no_gpus(config.launch, needed);
   return script;
 }
 
@@ -175,28 +163,23 @@ std::string config_text(const Resolution& resolution) {
   return chosen_to_toml(resolution.config);
 }
 
-/// Lines that ask for a GPU a rank, if ranks use any. Kubernetes takes GPUs as limits only, which are requests too.
-std::string gpu_limits(const NodeResources& needed) {
-  return needed.gpus == 0
-             ? ""
-             : "            limits:\n              nvidia.com/gpu: " + std::to_string(needed.gpus);
-}
-
-std::string kubernetes_manifest(const Request& request, const LaunchConfig& launch, const std::string& config,
-                                const std::vector<std::string>& command) {
-  const NodeResources needed = resources_of(launch);
-  const std::string manifest =
-      fill(template_text(request.template_file, "kubernetes.yaml"),
-           {{"name", request.name},
-            {"nodes", std::to_string(request.nodes)},
-            {"nnodes", request.nodes_are_given ? std::to_string(request.nodes) : launch.nnodes},
-            {"image", request.image},
-            {"warning_seconds", std::to_string(request.warning_seconds)},
-            {"cpus", std::to_string(needed.cpus)},
-            {"gpus", gpu_limits(needed)},
-            {"config", indented(config, "    ")},
-            {"command", nlohmann::json(command).dump()}});
-  tell_of_no_gpus(launch, needed);
+/// `command`: what each pod runs.
+std::string manifest_of(const Request& request, const RunConfig& config, const std::string& config_text,
+                        const std::vector<std::string>& command) {
+  for (const std::string& word : command)
+    if (first_invalid_byte(word))
+      throw UsageError("the argument '" + word +
+                       "' is not valid UTF-8, which a Kubernetes manifest must be: change it, or rename the "
+                       "file that it names");
+  KubernetesJob job;
+  job.name = request.name, job.image = request.image;
+  job.nodes = request.nodes;
+  job.nnodes = request.nodes_are_given ? std::to_string(request.nodes) : config.launch.nnodes;
+  job.warning_seconds = request.warning_seconds;
+  job.needed = resources_of(config.launch);
+  job.config = config_text, job.command = command;
+  std::string manifest = kubernetes_manifest(template_text(request.template_file, "kubernetes.yaml"), job);
+  tell_of_no_gpus(config.launch, job.needed);
   return manifest;
 }
 
@@ -214,7 +197,7 @@ std::string submit_to_slurm(const fs::path& script, Signals& signals) {
 int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {
   const fs::path folder = "hookline-runs";
   const fs::path log = folder / "slurm-%j.log";
-  const std::string script = slurm_script(request, config.launch, command, log);
+  const std::string script = slurm_script(request, config, command, log);
   tell_of_preemption(request, config);
   if (request.print) {
     std::cout << script << std::flush;
@@ -343,8 +326,8 @@ int submit(const Arguments& arguments) {
       if (!request.print)
         throw UsageError(
             "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
-      const std::string manifest = kubernetes_manifest(
-          request, resolution.config.launch, config_text(resolution),
+      const std::string manifest = manifest_of(
+          request, resolution.config, config_text(resolution),
           launch_command(request, resolution.config, "hookline", "/etc/hookline/run.toml", "", program));
       tell_of_preemption(request, resolution.config);
       std::cout << manifest << std::flush;

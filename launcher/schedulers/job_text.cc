@@ -1,8 +1,5 @@
 #include "launcher/schedulers/job_text.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "launcher/schedulers/templates.h"
 
 namespace hookline {
@@ -49,14 +46,6 @@ std::string fill(std::string_view text, const std::map<std::string, std::string>
     result += filled + "\n";
   }
   return result;
-}
-
-bool is_kubernetes_name(std::string_view name) {
-  constexpr std::size_t kMost = 52;
-  const auto is_end = [](unsigned char c) { return std::islower(c) || std::isdigit(c); };
-  return !name.empty() && name.size() <= kMost && std::islower(static_cast<unsigned char>(name.front())) &&
-         is_end(static_cast<unsigned char>(name.back())) &&
-         std::all_of(name.begin(), name.end(), [&](unsigned char c) { return is_end(c) || c == '-'; });
 }
 
 }  // namespace hookline

@@ -22,7 +22,4 @@ std::string_view built_in_template(const std::string& name);
 /// name that `values` lacks, saying where it is.
 std::string fill(std::string_view text, const std::map<std::string, std::string>& values);
 
-/// Is it a name as Kubernetes takes them: lower-case letters, digits and '-', at most 52 of them, so that a pod's number fits?
-bool is_kubernetes_name(std::string_view name);
-
 }  // namespace hookline

@@ -1,10 +1,29 @@
 #include "launcher/cli/scheduler_flags.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "launcher/cli/arguments.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/sbatch_lines.h"
 
 namespace hookline {
+namespace {
+
+/// An option of Open MPI's or MPICH's, which take it with one dash or two; `name`: without them.
+bool is_process_count(std::string_view name) {
+  static constexpr std::array<std::string_view, 10> kOptions = {
+      "c", "n", "np", "N", "npernode", "npersocket", "pernode", "ppn", "perhost", "ppr"};
+  return std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end();
+}
+
+/// A mapping with another number of processes than one on each node.
+bool maps_processes(std::string_view value) {
+  return value.starts_with("ppr:") && value != "ppr:1:node" && !value.starts_with("ppr:1:node:");
+}
+
+}  // namespace
 
 std::string template_text(const std::string& file, const std::string& built_in) {
   return file.empty() ? std::string(built_in_template(built_in)) : text_of_file(file);
@@ -40,6 +59,21 @@ void expect_words(const std::vector<std::string>& scheduler_arguments) {
     if (!argument.starts_with("-") || end == argument.npos || argument[end] == '=') continue;
     throw UsageError("--scheduler-arg '" + argument + "' would be one word: write --scheduler-arg=" +
                      argument.substr(0, end) + " --scheduler-arg=" + argument.substr(end + 1));
+  }
+}
+
+void expect_no_process_count(const std::vector<std::string>& scheduler_arguments) {
+  for (const std::string& argument : scheduler_arguments) {
+    const std::string_view word = argument;
+    const bool is_option = word.starts_with("-");
+    const std::string_view whole = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+    const auto equals = is_option ? whole.find('=') : whole.npos;
+    const std::string_view value = is_option ? whole.substr(std::min(equals, whole.size() - 1) + 1) : word;
+    if (!maps_processes(value) && !(is_option && is_process_count(whole.substr(0, equals)))) continue;
+    throw UsageError(
+        "--scheduler-arg '" + argument +
+        "' asks for processes beside hookline's own -np, which is one launcher on each node: write "
+        "--nodes N before the program");
   }
 }
 

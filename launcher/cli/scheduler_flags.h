@@ -18,4 +18,7 @@ void expect_own_log(const std::vector<std::string>& scheduler_arguments);
 /// Throws UsageError unless they are words of a command line: options, each before its values.
 void expect_words(const std::vector<std::string>& scheduler_arguments);
 
+/// Throws UsageError if one of mpirun's says how many processes there are, which hookline does.
+void expect_no_process_count(const std::vector<std::string>& scheduler_arguments);
+
 }  // namespace hookline

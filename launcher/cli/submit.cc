@@ -73,12 +73,7 @@ void check_for_scheduler(const Request& request, const RunConfig& config) {
     throw UsageError("--scheduler-arg is for slurm and mpirun");
   if (request.scheduler == "mpirun") {
     expect_words(request.scheduler_arguments);
-    for (const std::string& word : request.scheduler_arguments)
-      if (word == "-np" || word == "--np" || word == "-n" || word == "--n")
-        throw UsageError(
-            "--scheduler-arg '" + word +
-            "' asks for processes beside hookline's own -np, which is one launcher on each node: write "
-            "--nodes N before the program");
+    expect_no_process_count(request.scheduler_arguments);
   } else
     expect_options(request.scheduler_arguments);
   if (request.scheduler == "slurm") {

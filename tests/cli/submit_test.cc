@@ -119,10 +119,29 @@ TEST_F(Submit, RefusesNodesAndTasksBesideItsOwn) {
 }
 
 TEST_F(Submit, RefusesProcessesBesideThoseOfMpirun) {
-  expect_refused(
-      {"--scheduler", "mpirun", "--print", "--scheduler-arg=-np", "--scheduler-arg=8", "./train"},
-      "--scheduler-arg '-np' asks for processes beside hookline's own -np, which is one launcher on "
-      "each node: write --nodes N before the program");
+  const auto expect_refused_for = [&](const std::string& word, const std::string& value) {
+    std::vector<std::string> arguments = {"--scheduler", "mpirun", "--print", "--scheduler-arg=" + word};
+    if (!value.empty()) arguments.push_back("--scheduler-arg=" + value);
+    arguments.push_back("./train");
+    expect_refused(arguments, "--scheduler-arg '" + (value.starts_with("ppr:") ? value : word) +
+                                  "' asks for processes beside hookline's own -np, which is one launcher on "
+                                  "each node: write --nodes N before the program");
+  };
+  for (const std::string word : {"-c", "-n", "--n", "-np", "--np", "-N", "-npernode", "--npernode",
+                                 "-npersocket", "--npersocket", "-ppn", "-perhost", "--ppr"})
+    expect_refused_for(word, "4");
+  for (const std::string word :
+       {"-n=4", "--np=4", "--npernode=4", "-pernode", "--pernode", "--map-by=ppr:4:node"})
+    expect_refused_for(word, "");
+  expect_refused_for("--map-by", "ppr:2:socket");
+  expect_refused_for("--map-by", "ppr:10:node");
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--hostfile", "n"}, {"--map-by", "ppr:1:node:PE=4"}, {"--nooversubscribe"}, {"-x", "np"}}) {
+    std::vector<std::string> arguments = {"--scheduler", "mpirun", "--print"};
+    for (const std::string& word : words) arguments.push_back("--scheduler-arg=" + word);
+    arguments.push_back("./train");
+    EXPECT_EQ(run(arguments).exit_code, 0) << words[0];
+  }
 }
 
 TEST_F(Submit, RefusesToHaveItsOutputElsewhere) {

@@ -10,6 +10,7 @@
 #include "config/print.h"
 #include "config/resolve.h"
 #include "config/source_text.h"
+#include "config/visible_gpus.h"
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "launcher/cli/catalog_of.h"
@@ -125,11 +126,15 @@ std::string own_program() {
 }
 
 /// The host that submits may have none where the job's have some.
-void tell_of_no_gpus(const LaunchConfig& launch, const NodeResources& needed) {
+void tell_of_gpus(const LaunchConfig& launch, const NodeResources& needed) {
   if (launch.device == "auto" && needed.gpus == 0)
     log::info(
         "device is \"auto\", and this host has no GPU, so the job asks for none; for ranks that are to "
         "use GPUs: --set launch.device=cuda");
+  if (needed.gpus > 0 && !launch.processes_per_node && visible_gpus() == 0)
+    log::info(
+        "processes_per_node is \"auto\", and this host has no GPUs to count, so the job asks for one GPU on "
+        "each node; for more: --set launch.processes_per_node=N");
 }
 
 std::string slurm_script(const Request& request, const RunConfig& config,
@@ -147,7 +152,7 @@ std::string slurm_script(const Request& request, const RunConfig& config,
                                    {"gpus", lines.gpus},
                                    {"scheduler_arguments", lines.arguments},
                                    {"command", shell_line(command)}});
-  if (!lines.user_asks_for_gpus) tell_of_no_gpus(config.launch, needed);
+  if (!lines.user_asks_for_gpus) tell_of_gpus(config.launch, needed);
   return script;
 }
 
@@ -174,7 +179,7 @@ std::string manifest_of(const Request& request, const RunConfig& config, const s
   job.needed = resources_of(config.launch);
   job.config = config_text, job.command = command;
   std::string manifest = kubernetes_manifest(template_text(request.template_file, "kubernetes.yaml"), job);
-  tell_of_no_gpus(config.launch, job.needed);
+  tell_of_gpus(config.launch, job.needed);
   return manifest;
 }
 

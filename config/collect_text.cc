@@ -257,6 +257,21 @@ struct TextSource {
   }
 };
 
+/// Not for one that configures hookline itself, nor for other programs' variables.
+bool may_set_keys(const std::string& variable) {
+  if (!variable.starts_with(kPrefix)) return false;
+  const std::string rest = variable.substr(kPrefix.size());
+  return !std::count(std::begin(kReserved), std::end(kReserved), rest) && !rest.starts_with("LOG_");
+}
+
+/// "ddp.comm_hook" for "HOOKLINE_DDP__COMM_HOOK".
+std::string key_of_variable(const std::string& variable) {
+  std::string key = lower_case(variable.substr(kPrefix.size()));
+  for (std::size_t at = key.find("__"); at != key.npos; at = key.find("__", at + 1))
+    key.replace(at, 2, 1, '.');
+  return key;
+}
+
 void report_unknown_variable(const std::string& name, const Catalog& catalog, Collected& collected) {
   const Place place{name, 0, 0, 1, ""};
   const std::string rest = name.substr(kPrefix.size());
@@ -297,6 +312,12 @@ std::string shown_value(const OptionValue& value) {
   return text.substr(0, end) + "…";
 }
 
+bool sets_keys(const std::string& variable) {
+  if (!may_set_keys(variable)) return false;
+  const std::string key = key_of_variable(variable);
+  return is_key(key) || is_table(key);
+}
+
 std::vector<std::string> keys_of(const Override& override) {
   std::vector<std::string> keys;
   const auto toml = read_toml(override.value, override.where);
@@ -318,13 +339,8 @@ void collect_environment(const std::vector<std::pair<std::string, std::string>>&
   ++collected.sources;
   const TextSource source{OriginKind::environment, catalog, collected};
   for (const auto& [name, value] : variables) {
-    if (name.compare(0, kPrefix.size(), kPrefix) != 0) continue;
-    const std::string rest = name.substr(kPrefix.size());
-    if (std::count(std::begin(kReserved), std::end(kReserved), rest) || rest.compare(0, 4, "LOG_") == 0)
-      continue;
-    std::string key = lower_case(rest);
-    for (std::size_t at = key.find("__"); at != key.npos; at = key.find("__", at + 1))
-      key.replace(at, 2, 1, '.');
+    if (!may_set_keys(name)) continue;
+    const std::string key = key_of_variable(name);
     if (!source.add_text(key, value, name)) report_unknown_variable(name, catalog, collected);
   }
 }

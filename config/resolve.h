@@ -66,6 +66,9 @@ class ConfigError : public std::runtime_error {
 /// origins are those of the launch. Throws ConfigError. `catalog` must hold the program's own hooks.
 RunConfig read_resolved(const std::filesystem::path& file, const Catalog& catalog);
 
+/// Is `variable` one that sets a key of a config, or several of a table?
+bool sets_keys(const std::string& variable);
+
 /// The process's HOOKLINE_* variables, for Sources::environment.
 std::vector<std::pair<std::string, std::string>> hookline_environment();
 

@@ -1,6 +1,7 @@
 #include "launcher/cli/plan.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <optional>
 
@@ -17,11 +18,17 @@ int ranks_of(const LaunchConfig& config) {
   return config.device == "cpu" ? 1 : std::max(1, visible_gpus());
 }
 
-NodeResources resources_of(const LaunchConfig& config) {
+NodeResources resources_of(const RunConfig& config, const std::optional<std::string>& threads_variable) {
+  const LaunchConfig& launch = config.launch;
   const bool uses_gpus =
-      config.device == "cuda" || config.backend == "nccl" || (config.device == "auto" && visible_gpus() > 0);
-  const int ranks = ranks_of(config);
-  return {ranks * config.omp_num_threads.value_or(1), uses_gpus ? ranks : 0};
+      launch.device == "cuda" || launch.backend == "nccl" || (launch.device == "auto" && visible_gpus() > 0);
+  const int ranks = ranks_of(launch);
+  // "4,2" has teams of 4 threads; of text that is no number an OpenMP library makes what it likes.
+  const std::string text = omp_num_threads(config, threads_variable, 1, 1);
+  constexpr std::int64_t kMostThreads = 1 << 16;
+  std::int64_t threads = 1;
+  std::from_chars(text.data(), text.data() + text.size(), threads);
+  return {ranks * std::clamp<std::int64_t>(threads, 1, kMostThreads), uses_gpus ? ranks : 0};
 }
 
 RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt) {

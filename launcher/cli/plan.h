@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ namespace hookline {
 /// How many ranks this host gets: [launch] processes_per_node, else its GPUs, else one.
 int ranks_of(const LaunchConfig& config);
 
-/// What they need there, as a scheduler is asked for it.
-NodeResources resources_of(const LaunchConfig& config);
+/// What they need there, as a scheduler is asked for it; `omp_num_threads`: that variable in the job, which counts as for a
+/// launch. One thread a rank if nothing says how many.
+NodeResources resources_of(const RunConfig& config, const std::optional<std::string>& omp_num_threads);
 
 /// What attempt `attempt`, from 0, of a run in `run_folder` hands its ranks; without the sockets, which are made at the
 /// start.

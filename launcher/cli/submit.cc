@@ -22,6 +22,7 @@
 #include "launcher/cli/unread_config.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
+#include "launcher/schedulers/job_environment.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/kubernetes_job.h"
 #include "launcher/schedulers/sbatch_lines.h"
@@ -42,6 +43,7 @@ struct Request {
   std::int64_t warning_seconds = 90;
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
+  Variables variables;  // that the job gets from this shell
 };
 
 /// What becomes of the job when it is preempted, if that is not what one would hope for.
@@ -137,9 +139,30 @@ void tell_of_gpus(const LaunchConfig& launch, const NodeResources& needed) {
         "each node; for more: --set launch.processes_per_node=N");
 }
 
+/// What of this shell's variables the job gets.
+Variables variables_of_job(const Request& request, const Variables& here) {
+  if (request.scheduler == "mpirun") return passed_by_mpirun(here, request.scheduler_arguments);
+  if (request.scheduler == "slurm") return exported_by_sbatch(here, request.scheduler_arguments);
+  return {};
+}
+
+void warn_of_lost_variables(const Request& request, const Variables& here) {
+  for (const std::string& name : lost_variables(here, request.variables)) {
+    std::string why = "Kubernetes passes on no variables of this shell: use --set instead";
+    if (request.scheduler == "slurm")
+      why = "--export or SBATCH_EXPORT keeps it back: use --set instead, or name it there";
+    if (request.scheduler == "mpirun")
+      why =
+          "mpirun passes on only what it is told to: use --set instead, or --scheduler-arg=-x "
+          "--scheduler-arg=" +
+          name;
+    log::warning(name + " is set here, but the job does not get it: " + why);
+  }
+}
+
 std::string slurm_script(const Request& request, const RunConfig& config,
                          const std::vector<std::string>& command, const fs::path& log) {
-  const NodeResources needed = resources_of(config.launch);
+  const NodeResources needed = resources_of(config, value_of(request.variables, "OMP_NUM_THREADS"));
   const SbatchLines lines = sbatch_lines(needed, request.scheduler_arguments);
   if (!lines.warning.empty()) log::warning(lines.warning);
   const std::string script = fill(template_text(request.template_file, "slurm.sbatch"),
@@ -176,7 +199,7 @@ std::string manifest_of(const Request& request, const RunConfig& config, const s
   job.nodes = request.nodes;
   job.nnodes = request.nodes_are_given ? std::to_string(request.nodes) : config.launch.nnodes;
   job.warning_seconds = request.warning_seconds;
-  job.needed = resources_of(config.launch);
+  job.needed = resources_of(config, std::nullopt);
   job.config = config_text, job.command = command;
   std::string manifest = kubernetes_manifest(template_text(request.template_file, "kubernetes.yaml"), job);
   tell_of_gpus(config.launch, job.needed);
@@ -280,7 +303,16 @@ int submit(const Arguments& arguments) {
   if (!for_kubernetes) here = find_program(program, search_path());
   const CatalogOf hooks = catalog_of(here ? std::optional(here->file) : std::nullopt);
   Sources sources = request.config.sources();
-  sources.environment.clear();  // is another one where the job runs
+  const Variables variables_here = variables_for_jobs();
+  request.variables = variables_of_job(request, variables_here);
+  sources.environment = request.variables;
+  // A profile goes on as a flag, as the config that HOOKLINE_CONFIG names does.
+  std::string profile = request.config.profile;
+  if (const auto variable = value_of(variables_here, "HOOKLINE_PROFILE"); profile.empty() && variable) {
+    profile = *variable;
+    if (!value_of(request.variables, "HOOKLINE_PROFILE"))
+      sources.environment.emplace_back("HOOKLINE_PROFILE", profile);
+  }
   const std::string config_file = sources.file ? sources.file->string() : "";
   sources.overrides = overrides_from_sets(request.sets);
   expect_each_key_once(sources.overrides);
@@ -289,6 +321,7 @@ int submit(const Arguments& arguments) {
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
+  warn_of_lost_variables(request, variables_here);
   request.nodes_are_given = request.nodes != 0;
   if (request.nodes_are_given &&
       resolution.config.origins.at("launch.nnodes").kind == OriginKind::command_line)
@@ -300,8 +333,8 @@ int submit(const Arguments& arguments) {
 
   try {
     if (request.scheduler == "mpirun") {
-      const auto command = launch_command(request, resolution.config, own_program(), config_file,
-                                          request.config.profile, program);
+      const auto command =
+          launch_command(request, resolution.config, own_program(), config_file, profile, program);
       std::vector<std::string> line = {
           "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
       line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
@@ -333,9 +366,9 @@ int submit(const Arguments& arguments) {
       std::cout << manifest << std::flush;
       return kSuccess;
     }
-    return hand_to_slurm(request, resolution.config,
-                         launch_command(request, resolution.config, own_program(), config_file,
-                                        request.config.profile, program));
+    return hand_to_slurm(
+        request, resolution.config,
+        launch_command(request, resolution.config, own_program(), config_file, profile, program));
   } catch (const TemplateError& error) {
     throw UsageError("the template '" + request.template_file + "', " + error.what());
   } catch (const SlurmError& error) {

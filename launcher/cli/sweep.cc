@@ -28,6 +28,7 @@
 #include "launcher/cli/sweep_cells.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
+#include "launcher/schedulers/job_environment.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/sbatch_lines.h"
 #include "launcher/schedulers/slurm_job.h"
@@ -237,7 +238,10 @@ int sweep(const Arguments& arguments) {
     return kBadInput;
   }
   const SweepSettings& settings = read.sweep.settings;
-  SweepCells cells(file, read.sweep, hooks, /*run_here=*/!flags.on_slurm());
+  Variables variables = variables_for_jobs();
+  if (flags.on_slurm()) variables = exported_by_sbatch(variables, flags.scheduler_arguments);
+  SweepCells cells(file, read.sweep, hooks, /*run_here=*/!flags.on_slurm(),
+                   value_of(variables, "OMP_NUM_THREADS"));
   SweepPlan plan;
   try {
     plan = plan_of(read.sweep, [&](const Assignments& values) { return cells.cell(values); });

@@ -13,8 +13,9 @@
 namespace hookline {
 namespace fs = std::filesystem;
 
-SweepCells::SweepCells(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks, bool run_here)
-    : hooks_(hooks), run_here_(run_here) {
+SweepCells::SweepCells(const fs::path& file, const SweepFile& sweep, const CatalogOf& hooks, bool run_here,
+                       std::optional<std::string> omp_num_threads)
+    : hooks_(hooks), run_here_(run_here), omp_num_threads_(std::move(omp_num_threads)) {
   if (!sweep.settings.config.empty()) base_.file = file.parent_path() / sweep.settings.config;
   hooks.apply_to(base_);
   const Resolution plain = resolve({}, hooks.catalog);
@@ -43,7 +44,7 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
     cell.problems = "it needs a GPU, and " + why_no_gpu() + "\n";
   if (!cell.problems.empty()) return cell;
   most_ranks_ = std::max<std::int64_t>(most_ranks_, ranks_of(config.launch));
-  const NodeResources needed = resources_of(config.launch);
+  const NodeResources needed = resources_of(config, omp_num_threads_);
   needed_.cpus = std::max(needed_.cpus, needed.cpus);
   needed_.gpus = std::max(needed_.gpus, needed.gpus);
   for (const Diagnostic& each : resolution.diagnostics)

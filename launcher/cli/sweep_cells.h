@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,9 +17,10 @@ namespace hookline {
 
 class SweepCells {
  public:
-  /// `hooks` must outlive it. Trials that do not `run_here` may use GPUs that are not here.
-  SweepCells(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks,
-             bool run_here);
+  /// `hooks` must outlive it. Trials that do not `run_here` may use GPUs that are not here. `omp_num_threads`: that variable where
+  /// they run.
+  SweepCells(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks, bool run_here,
+             std::optional<std::string> omp_num_threads);
 
   /// What a cell comes to, for plan_of.
   ResolvedCell cell(const Assignments& values);
@@ -34,6 +36,7 @@ class SweepCells {
 
   const CatalogOf& hooks_;
   const bool run_here_;
+  const std::optional<std::string> omp_num_threads_;
   Sources base_;
   std::set<std::pair<std::string, std::string>> defaults_;
   std::int64_t most_ranks_ = 1;

@@ -77,6 +77,18 @@ std::string log_option(const std::vector<std::string>& arguments) {
   return "";
 }
 
+std::string export_option(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kExport =
+      "--export";  // shorter it could be --export-file too, which sbatch refuses
+  std::string value;
+  const std::vector<std::string> words = words_of(arguments);
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (*word == kExport && word + 1 != words.end()) value = *(word + 1);
+    if (word->starts_with(std::string(kExport) + "=")) value = word->substr(kExport.size() + 1);
+  }
+  return value;
+}
+
 bool names_option(std::string_view argument, std::string_view option) {
   constexpr std::size_t kLeast = 4;
   const std::string_view name = argument.substr(0, argument.find('='));

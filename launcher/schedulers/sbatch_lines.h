@@ -38,6 +38,9 @@ std::vector<LayoutOption> layout_options(const std::vector<std::string>& argumen
 /// The first among `arguments` that says where the job's output goes; empty if there is none.
 std::string log_option(const std::vector<std::string>& arguments);
 
+/// The value of --export, whose last one counts; empty if there is none.
+std::string export_option(const std::vector<std::string>& arguments);
+
 /// Is an argument of sbatch's the long option `option`, with or without a value? getopt takes "--arr=1-3" for --array too; of
 /// fewer than two letters it asks which is meant.
 bool names_option(std::string_view argument, std::string_view option);

@@ -1,0 +1,205 @@
+// What a word comes to: its variables replaced, split where a shell splits it.
+#include <cctype>
+
+#include "launcher/import/imported.h"
+#include "launcher/import/shell_variables.h"
+
+namespace hookline {
+namespace {
+
+bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+std::size_t name_length(const std::string& text, std::size_t from) {
+  if (from >= text.size() || !begins_name(text[from])) return 0;
+  std::size_t end = from;
+  while (end < text.size() && is_of_name(text[end])) ++end;
+  return end - from;
+}
+
+/// Does a shell put names of files, a home or several words in its place?
+bool is_expanded(const RawShellWord& raw) {
+  std::string plain;  // what is quoted has no such meaning
+  for (const ShellPiece& piece : raw.pieces) {
+    if (piece.is_replaced) return false;
+    plain += piece.is_quoted ? std::string(piece.text.size(), 'x') : piece.text;
+  }
+  const bool begins_quoted = !raw.pieces.empty() && raw.pieces[0].is_quoted;
+  if (plain.find_first_of("*?") != plain.npos || (plain.starts_with("~") && !begins_quoted)) return true;
+  const auto has_between = [&](char open, char close, const std::string& needed) {
+    const std::size_t begin = plain.find(open), end = plain.find(close, begin == plain.npos ? 0 : begin);
+    if (begin == plain.npos || end == plain.npos) return false;
+    const std::string inner = plain.substr(begin + 1, end - begin - 1);
+    return needed.empty() ? !inner.empty() : inner.find(needed) != inner.npos;
+  };
+  return has_between('[', ']', "") || has_between('{', '}', ",") || has_between('{', '}', "..");
+}
+
+/// As it is written, with what was quoted behind backslashes.
+std::string for_a_shell(const RawShellWord& raw) {
+  std::string text;
+  for (const ShellPiece& piece : raw.pieces)
+    for (const char c : piece.text) {
+      const bool is_plain = is_of_name(c) || std::string_view("/.,:=+-@%").find(c) != std::string_view::npos;
+      if (piece.is_quoted && c == '\n')
+        text += "'\n'";
+      else
+        text += std::string(piece.is_quoted && !is_plain ? "\\" : "") + c;
+    }
+  return text;
+}
+
+/// Of an element of an array, or a part of a value, whose own replacement was not possible.
+bool has_open(const std::string& text) { return text.find_first_of("$`") != text.npos; }
+
+std::string without_quotes(const std::string& text) {
+  const bool is_quoted = text.size() > 1 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
+  return is_quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+}  // namespace
+
+ShellWord ShellVariables::one_word(const RawShellWord& raw) {
+  ShellWord word;
+  for (const ShellPiece& piece : raw.pieces) {
+    if (!piece.is_replaced) {
+      word.text += piece.text;
+      continue;
+    }
+    const Value value = value_of(piece.text);
+    for (std::size_t i = 0; i < value.texts.size(); ++i) word.text += (i ? " " : "") + value.texts[i];
+    word.is_open = word.is_open || value.is_open;
+  }
+  word.as_written = raw.text();
+  return word;
+}
+
+void ShellVariables::add_fields(const RawShellWord& raw, std::vector<ShellWord>& to) {
+  std::vector<ShellWord> fields;
+  bool is_begun = false;
+  const auto add = [&](const std::string& text, bool is_open) {
+    if (!is_begun) fields.emplace_back();
+    is_begun = true;
+    fields.back().text += text;
+    fields.back().is_open = fields.back().is_open || is_open;
+  };
+  for (const ShellPiece& piece : raw.pieces) {
+    if (!piece.is_replaced) {
+      add(piece.text, false);
+      continue;
+    }
+    const Value value = value_of(piece.text);
+    const bool is_list = piece.text.find("[@]") != piece.text.npos;
+    if (value.is_open || (piece.is_quoted && !is_list)) {
+      std::string joined;
+      for (std::size_t i = 0; i < value.texts.size(); ++i) joined += (i ? " " : "") + value.texts[i];
+      add(joined, value.is_open);
+      continue;
+    }
+    for (std::size_t i = 0; i < value.texts.size(); ++i) {
+      if (i > 0) is_begun = false;
+      if (piece.is_quoted) {
+        add(value.texts[i], has_open(value.texts[i]));
+        continue;
+      }
+      std::string part;
+      for (const char c : value.texts[i]) {
+        if (!std::isspace(static_cast<unsigned char>(c))) {
+          part += c;
+          continue;
+        }
+        if (!part.empty()) add(part, has_open(part));
+        part.clear();
+        is_begun = false;
+      }
+      if (!part.empty()) add(part, has_open(part));
+    }
+  }
+  for (ShellWord& field : fields) {
+    field.as_written = fields.size() == 1 ? raw.text() : field.text;
+    if (fields.size() == 1 && !field.is_open && is_expanded(raw)) field.expanded = for_a_shell(raw);
+    to.push_back(std::move(field));
+  }
+}
+
+/// What "$NAME", "${NAME:-default}", "$((1 + N))" and so on come to; what stays as it is written is open.
+ShellVariables::Value ShellVariables::value_of(const std::string& text) {
+  constexpr int kDeepest = 50;
+  if (++depth_ > kDeepest)
+    throw ImportError(place() + "it nests ${...} deeper than " + std::to_string(kDeepest) +
+                      " levels: write the value itself in its place");
+  Value value = text.starts_with("$((") && text.ends_with("))") ? sum_of(text.substr(3, text.size() - 5))
+                                                                : value_of_name(text);
+  if (value.is_open) value.texts = {text};
+  for (const std::string& each : value.texts) count(each.size());
+  --depth_;
+  return value;
+}
+
+ShellVariables::Value ShellVariables::sum_of(const std::string& text) {
+  std::string sum, value;
+  const bool is_known = with_values(text, sum) && shell_sum(sum, value);
+  forget_assigned_in(text);
+  return is_known ? Value{{value}, false} : Value{{}, true};
+}
+
+ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
+  const Value open = {{}, true};
+  if (!text.starts_with("$") || text.starts_with("$(")) {
+    substitutions_.emplace_back(line_, text);
+    return open;
+  }
+  const bool has_braces = text.starts_with("${");
+  const std::size_t begin = has_braces ? 2 : 1, length = name_length(text, begin);
+  if (length == 0) return open;
+  const std::string name = text.substr(begin, length);
+  const Variable* const found = known(name);
+  const std::string rest = has_braces ? text.substr(begin + length, text.size() - begin - length - 1) : "";
+  if (found ? found->value.is_open : others_are_open_) return open;
+  for (const std::string& each : {name, std::string()}) {
+    const auto changed = known_changes_.find(each);
+    if (runs_later_ && changed != known_changes_.end() && changed->second > index_) return open;
+  }
+  if (rest == "[@]" || rest == "[*]") return found ? found->value : open;
+  // Without an index an array is its first element.
+  const Value first = {{found && !found->value.texts.empty() ? found->value.texts[0] : ""}, false};
+  if (rest.empty()) return found ? first : open;
+  for (const std::string sign : {":-", "-", ":=", "="}) {
+    if (!rest.starts_with(sign)) continue;
+    const bool is_set =
+        found && !found->value.texts.empty() && (sign[0] != ':' || !found->value.texts[0].empty());
+    if (is_set) return first;
+    RawShellWord otherwise;
+    otherwise.pieces = quoted_shell_pieces(without_quotes(rest.substr(sign.size())));
+    const ShellWord word = one_word(otherwise);
+    const Value value = {{word.text}, word.is_open};
+    if (sign.ends_with('=')) set(name, value);
+    return value;
+  }
+  return open;
+}
+
+/// A sum with the values of its variables, which need no $ there.
+bool ShellVariables::with_values(const std::string& text, std::string& sum) {
+  for (std::size_t i = 0; i < text.size();) {
+    const bool has_sign = text[i] == '$';
+    const bool has_braces = has_sign && i + 1 < text.size() && text[i + 1] == '{';
+    const std::size_t begin = i + (has_braces ? 2 : has_sign ? 1 : 0), length = name_length(text, begin);
+    if (length == 0) {
+      if (has_sign) return false;
+      sum += text[i++];
+      continue;
+    }
+    std::size_t end = begin + length;
+    if (has_braces) end = text.find('}', end) + 1;
+    if (end == 0) return false;
+    const std::string written = text.substr(i, end - i);
+    const Value value = value_of(has_sign ? written : "$" + written);
+    if (value.is_open || value.texts.size() != 1) return false;
+    sum += "(" + value.texts[0] + ")";
+    i = end;
+  }
+  return true;
+}
+
+}  // namespace hookline

@@ -189,6 +189,7 @@ class Reader {
       on_cpu();
     take_streams({}, tee_, result_);
     take_program(arguments.program, is_module_, result_);
+    tell_of_defaults(line, arguments, key_of, result_);
     return std::move(result_);
   }
 

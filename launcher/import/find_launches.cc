@@ -179,6 +179,7 @@ std::vector<LaunchLine> lines_in(const ShellScript& script, int depth) {
     const auto words = command.words.begin();
     line.before.assign(words, words + static_cast<std::ptrdiff_t>(named->begin));
     line.arguments.assign(words + static_cast<std::ptrdiff_t>(named->end), command.words.end());
+    line.empty_defaults = command.empty_defaults;
     line.redirections = command.redirections;
     line.into_pipe = command.into_pipe;
     line.in_background = command.in_background;

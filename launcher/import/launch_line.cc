@@ -77,6 +77,7 @@ class Splitter {
     bool has_value = equals != word.npos;
     if (has_value) flag.value = word.substr(equals + 1);
     flag.is_open = words[i].is_open;
+    flag.defaults = words[i].defaults;
     if (!word.starts_with("--")) {
       const auto known = table_.short_names.find(word[1]);
       flag.name = known == table_.short_names.end() ? word.substr(1, equals - 1) : known->second;
@@ -105,6 +106,7 @@ class Splitter {
         flag.value = words[i].text;
         written = words[i].as_written;
         flag.is_open = flag.is_open || words[i].is_open;
+        flag.defaults.insert(words[i].defaults.begin(), words[i].defaults.end());
       }
       flag.from = shown + (written.empty() ? "" : "=" + written);
     }
@@ -141,14 +143,21 @@ LaunchArguments split_arguments(const LaunchLine& line, const FlagTable& table, 
   return Splitter(table, result).split(line.arguments);
 }
 
-std::string only_a_shell_knows(const std::string& key) {
+std::string set_flag_for(const std::string& key) {
   const char* const value = key.ends_with("address")    ? "HOST"
                             : key.ends_with("dir")      ? "FOLDER"
                             : key.ends_with("run_id")   ? "ID"
                             : key.ends_with("template") ? "TEXT"
                             : key == "logging.show"     ? "WHAT"
+                            : key == "logging.level"    ? "LEVEL"
+                            : key == "launch.device"    ? "DEVICE"
+                            : key == "launch.binding"   ? "BINDING"
                                                         : "N";
-  return "only a shell knows its value: set it at launch: --set " + key + "=" + value;
+  return "--set " + key + "=" + value;
+}
+
+std::string only_a_shell_knows(const std::string& key) {
+  return "only a shell knows its value: set it at launch: " + set_flag_for(key);
 }
 
 std::string without_brackets(const std::string& address) {
@@ -167,7 +176,7 @@ void take_surroundings(const LaunchLine& line,
     if (name == "OMP_NUM_THREADS" && has_only_digits(value.text))
       result.carry("launch.omp_num_threads", value.text, from);
     else if (const auto setting = settings.find(name); setting != settings.end() && !value.is_open)
-      setting->second({name, value.text, from});
+      setting->second({name, value.text, from, false, value.defaults});
     else if (kOfRanks.contains(name))
       result.leave_out(from, "hookline sets it for each rank");
     else if (value.is_open)

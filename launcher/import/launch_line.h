@@ -19,6 +19,7 @@ struct LaunchLine {
   std::vector<std::pair<std::string, ShellWord>> environment;  // that the script sets for it
   std::vector<ShellWord> before;                               // srun -N2
   std::vector<ShellWord> arguments;                            // --nnodes=2 train.py
+  ShellDefaults empty_defaults;                                // of words that came to nothing: "${MORE:-}"
   std::vector<std::string> redirections;
   bool into_pipe = false, in_background = false;
   int cut_at_line = 0;
@@ -35,6 +36,7 @@ struct LaunchFlag {
   std::string value;     // empty: it has none
   std::string from;      // "--nnodes=2", as the script has it
   bool is_open = false;  // its value is known to a shell only
+  ShellDefaults defaults = {};
 };
 
 /// A launcher's flags, as Python's argparse takes them.
@@ -66,8 +68,16 @@ void take_rdzv_conf(const std::string& name, const std::string& text, Imported& 
 /// What --redirects and --tee leave on the terminal; empty: they were not given.
 void take_streams(const LaunchFlag& redirects, const LaunchFlag& tee, Imported& result);
 
+/// Remarks on defaults of the script that `result` is made of, for variables that the environment may set. Comes last.
+/// `key_of`: the key that a flag of this name becomes, or empty.
+void tell_of_defaults(const LaunchLine& line, const LaunchArguments& arguments,
+                      const std::function<std::string(const std::string&)>& key_of, Imported& result);
+
 /// Why a flag that becomes `key` is left out.
 std::string only_a_shell_knows(const std::string& key);
+
+/// "--set launch.nnodes=N"
+std::string set_flag_for(const std::string& key);
 
 /// An address without the brackets of IPv6: "[::1]" is "::1".
 std::string without_brackets(const std::string& address);

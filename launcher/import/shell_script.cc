@@ -141,7 +141,8 @@ class Reader {
     if (const std::string name = named->text(); kDeclaring.contains(name))
       return declare(named + 1, raw.words.end(), name);
     const std::size_t before = static_cast<std::size_t>(named - word);
-    for (; word != raw.words.end(); ++word) variables_.add_fields(*word, result.words);
+    for (; word != raw.words.end(); ++word)
+      result.empty_defaults.merge(variables_.add_fields(*word, result.words));
     if (result.words.empty()) return;
     if (functions_.contains(result.words[0].text)) variables_.call_functions();
     heed_builtin(result.words, std::min(before, result.words.size() - 1));

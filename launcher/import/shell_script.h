@@ -1,6 +1,7 @@
 // A shell script's commands, with the variables that the script itself sets.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,18 +10,27 @@
 
 namespace hookline {
 
+/// A default that took the place of a variable which the script itself does not set: "1" in ${NODES:-1}.
+struct ShellDefault {
+  int line = 0;
+  std::string text, as_written;  // "1", "${NODES:-1}"
+};
+using ShellDefaults = std::map<std::string, ShellDefault>;  // by the variable's name
+
 /// A word of a command, as it comes out of a shell; what a shell alone can tell stays as it is written: $NAME, $(command).
 struct ShellWord {
   std::string text;
   std::string as_written;  // with what was replaced: "${N:-2}"
   bool is_open = false;    // something of it stays as it is written
   std::string expanded;    // as a shell is to be given it, if that expands it: "*.txt", "~/x", "{1..3}"
+  ShellDefaults defaults;  // that its text is made of
 };
 
 struct ShellCommand {
   int line = 0;                                                // of its first word, from 1
   std::vector<std::pair<std::string, ShellWord>> assignments;  // before its first word
   std::vector<ShellWord> words;
+  ShellDefaults empty_defaults;           // of words that came to nothing: "${MORE:-}"
   std::vector<std::string> redirections;  // ">out.log", "2>&1"
   std::vector<std::string> here_documents;
   bool into_pipe = false;           // the next command reads what it writes

@@ -45,12 +45,15 @@ void ShellVariables::assign(const ShellAssignment& assignment) {
   Value value;
   if (assignment.value.is_array) {
     std::vector<ShellWord> words;
-    for (const RawShellWord& each : assignment.value.array) add_fields(each, words);
+    for (const RawShellWord& each : assignment.value.array) value.defaults.merge(add_fields(each, words));
     // One that is only partly known still has its other words: those say by themselves what is open.
-    for (const ShellWord& each : words) value.texts.push_back(each.text);
+    for (ShellWord& each : words) {
+      value.texts.push_back(each.text);
+      value.defaults.merge(each.defaults);
+    }
   } else {
     const ShellWord word = one_word(assignment.value);
-    value = {{word.text}, word.is_open};
+    value = {{word.text}, word.is_open, word.defaults};
   }
   if (assignment.appends) {
     const Variable* const former = known(assignment.name);
@@ -63,6 +66,7 @@ void ShellVariables::assign(const ShellAssignment& assignment) {
       // What it is appended to may be the environment's.
       whole.is_open = whole.is_open || value.is_open || !former;
     }
+    whole.defaults.merge(value.defaults);
     for (const std::string& text : whole.texts) count(text.size());
     value = std::move(whole);
   }
@@ -152,6 +156,7 @@ void ShellVariables::set(const std::string& name, Value value) {
   if (variable.is_converted && !is_number) value = {{}, true};
   const bool is_same = variable.is_here && variable.value == value;
   if (!is_sure_ && !is_same) value = {{}, true};
+  if (!is_sure_ && is_same) value.defaults.merge(variable.value.defaults);
   variable.value = std::move(value);
   variable.is_here = true;
   variable.is_exported = variable.is_exported || exports_all_;
@@ -165,6 +170,7 @@ void ShellVariables::show_exported(const std::string& name, const Variable& vari
   word.is_open = value.is_open;
   word.text = value.texts.empty() ? "$" + name : value.texts[0];
   word.as_written = word.text;
+  word.defaults = value.defaults;
   count(word.text.size());
   exports_.push_back({index_, name, std::move(word)});
 }

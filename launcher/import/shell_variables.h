@@ -61,14 +61,15 @@ class ShellVariables {
   /// A word that is not split: an assignment's value.
   ShellWord one_word(const RawShellWord& raw);
 
-  /// The words that one of a command becomes.
-  void add_fields(const RawShellWord& raw, std::vector<ShellWord>& to);
+  /// The words that one of a command becomes. The result: defaults that left no word.
+  ShellDefaults add_fields(const RawShellWord& raw, std::vector<ShellWord>& to);
 
  private:
   struct Value {
     std::vector<std::string> texts;  // several: of an array; none: it is unset
     bool is_open = false;            // it is not known
-    bool operator==(const Value&) const = default;
+    ShellDefaults defaults = {};     // that it is made of
+    bool operator==(const Value& other) const { return texts == other.texts && is_open == other.is_open; }
   };
   struct Variable {
     Value value;
@@ -82,7 +83,7 @@ class ShellVariables {
   Value value_of(const std::string& text);
   Value value_of_name(const std::string& text);
   Value sum_of(const std::string& text);
-  bool with_values(const std::string& text, std::string& sum);
+  bool with_values(const std::string& text, std::string& sum, ShellDefaults& defaults);
   void count(std::size_t bytes);
   const Variable* known(const std::string& name) const;
   std::string place() const { return "line " + std::to_string(line_) + ": "; }

@@ -69,26 +69,35 @@ ShellWord ShellVariables::one_word(const RawShellWord& raw) {
     const Value value = value_of(piece.text);
     for (std::size_t i = 0; i < value.texts.size(); ++i) word.text += (i ? " " : "") + value.texts[i];
     word.is_open = word.is_open || value.is_open;
+    word.defaults.insert(value.defaults.begin(), value.defaults.end());
   }
   word.as_written = raw.text();
   return word;
 }
 
-void ShellVariables::add_fields(const RawShellWord& raw, std::vector<ShellWord>& to) {
+ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<ShellWord>& to) {
   std::vector<ShellWord> fields;
-  bool is_begun = false;
+  ShellDefaults defaults, without_word;  // of the piece
+  bool is_begun = false, is_added = false;
   const auto add = [&](const std::string& text, bool is_open) {
     if (!is_begun) fields.emplace_back();
-    is_begun = true;
+    is_begun = is_added = true;
     fields.back().text += text;
     fields.back().is_open = fields.back().is_open || is_open;
+    for (const auto& each : defaults) {
+      count(0);
+      fields.back().defaults.insert(each);
+    }
   };
   for (const ShellPiece& piece : raw.pieces) {
     if (!piece.is_replaced) {
+      defaults.clear();
       add(piece.text, false);
       continue;
     }
     const Value value = value_of(piece.text);
+    defaults = value.defaults;
+    is_added = false;
     const bool is_list = piece.text.find("[@]") != piece.text.npos;
     if (value.is_open || (piece.is_quoted && !is_list)) {
       std::string joined;
@@ -114,12 +123,14 @@ void ShellVariables::add_fields(const RawShellWord& raw, std::vector<ShellWord>&
       }
       if (!part.empty()) add(part, has_open(part));
     }
+    if (!is_added) without_word.merge(defaults);
   }
   for (ShellWord& field : fields) {
     field.as_written = fields.size() == 1 ? raw.text() : field.text;
     if (fields.size() == 1 && !field.is_open && is_expanded(raw)) field.expanded = for_a_shell(raw);
     to.push_back(std::move(field));
   }
+  return without_word;
 }
 
 /// What "$NAME", "${NAME:-default}", "$((1 + N))" and so on come to; what stays as it is written is open.
@@ -130,17 +141,19 @@ ShellVariables::Value ShellVariables::value_of(const std::string& text) {
                       " levels: write the value itself in its place");
   Value value = text.starts_with("$((") && text.ends_with("))") ? sum_of(text.substr(3, text.size() - 5))
                                                                 : value_of_name(text);
-  if (value.is_open) value.texts = {text};
+  if (value.is_open) value = {{text}, true};
   for (const std::string& each : value.texts) count(each.size());
+  for (std::size_t i = 0; i < value.defaults.size(); ++i) count(0);
   --depth_;
   return value;
 }
 
 ShellVariables::Value ShellVariables::sum_of(const std::string& text) {
   std::string sum, value;
-  const bool is_known = with_values(text, sum) && shell_sum(sum, value);
+  ShellDefaults defaults;
+  const bool is_known = with_values(text, sum, defaults) && shell_sum(sum, value);
   forget_assigned_in(text);
-  return is_known ? Value{{value}, false} : Value{{}, true};
+  return is_known ? Value{{value}, false, std::move(defaults)} : Value{{}, true};
 }
 
 ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
@@ -162,7 +175,9 @@ ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
   }
   if (rest == "[@]" || rest == "[*]") return found ? found->value : open;
   // Without an index an array is its first element.
-  const Value first = {{found && !found->value.texts.empty() ? found->value.texts[0] : ""}, false};
+  Value first = {{""}, false};
+  if (found && !found->value.texts.empty()) first.texts[0] = found->value.texts[0];
+  if (found) first.defaults = found->value.defaults;
   if (rest.empty()) return found ? first : open;
   for (const std::string sign : {":-", "-", ":=", "="}) {
     if (!rest.starts_with(sign)) continue;
@@ -172,7 +187,8 @@ ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
     RawShellWord otherwise;
     otherwise.pieces = quoted_shell_pieces(without_quotes(rest.substr(sign.size())));
     const ShellWord word = one_word(otherwise);
-    const Value value = {{word.text}, word.is_open};
+    Value value = {{word.text}, word.is_open, word.defaults};
+    if (!found && !word.is_open) value.defaults[name] = {line_, word.text, text};
     if (sign.ends_with('=')) set(name, value);
     return value;
   }
@@ -180,7 +196,7 @@ ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
 }
 
 /// A sum with the values of its variables, which need no $ there.
-bool ShellVariables::with_values(const std::string& text, std::string& sum) {
+bool ShellVariables::with_values(const std::string& text, std::string& sum, ShellDefaults& defaults) {
   for (std::size_t i = 0; i < text.size();) {
     const bool has_sign = text[i] == '$';
     const bool has_braces = has_sign && i + 1 < text.size() && text[i + 1] == '{';
@@ -194,9 +210,10 @@ bool ShellVariables::with_values(const std::string& text, std::string& sum) {
     if (has_braces) end = text.find('}', end) + 1;
     if (end == 0) return false;
     const std::string written = text.substr(i, end - i);
-    const Value value = value_of(has_sign ? written : "$" + written);
+    Value value = value_of(has_sign ? written : "$" + written);
     if (value.is_open || value.texts.size() != 1) return false;
     sum += "(" + value.texts[0] + ")";
+    defaults.merge(value.defaults);
     i = end;
   }
   return true;

@@ -85,7 +85,7 @@ class Reader {
         settings[variable] = [this, name, &arguments](const LaunchFlag& set) {
           for (const LaunchFlag& each : arguments.flags)
             if (each.name == name) return result_.leave_out(set.from, each.from + " overrides it");
-          arguments.flags.push_back({name, set.value, set.from});
+          arguments.flags.push_back({name, set.value, set.from, false, set.defaults});
         };
       }
     settings["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = [this](const LaunchFlag& set) {
@@ -97,6 +97,7 @@ class Reader {
     for (const LaunchFlag& flag : arguments.flags) take(flag);
     take_streams(redirects_, tee_, result_);
     take_program(arguments.program, is_module_, result_);
+    tell_of_defaults(line, arguments, key_of, result_);
     return std::move(result_);
   }
 
@@ -112,7 +113,7 @@ class Reader {
     } else if (name == "module" || name == "no-python" || name == "run-path") {
       is_module_ = is_module_ || name == "module";  // the program shows it
     } else if (flag.is_open && !reasons().contains(name)) {
-      result_.leave_out(flag.from, only_a_shell_knows(key_of(name)));
+      result_.leave_out(flag.from, only_a_shell_knows(key_of(name).empty() ? "TABLE.KEY" : key_of(name)));
     } else if (name == "nproc-per-node" && (value == "gpu" || value == "auto")) {
       result_.carry("launch.processes_per_node", "auto", flag.from);
     } else if (name == "nproc-per-node" && value == "cpu") {
@@ -150,10 +151,12 @@ class Reader {
         {"rdzv-conf", "launch.join_timeout_seconds"},
         {"numa-binding", "launch.binding"},
         {"local-ranks-filter", "logging.show_ranks"},
+        {"redirects", "logging.show"},
+        {"tee", "logging.show"},
     };
     if (const auto other = others.find(name); other != others.end()) return other->second;
     const auto key = keys().find(name);
-    return key == keys().end() ? "TABLE.KEY" : key->second;
+    return key == keys().end() ? "" : key->second;
   }
 
   Imported result_;

@@ -302,6 +302,8 @@ TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
       "hookline:   --num_processes=8, on 2 machines becomes launch.processes_per_node = 4\n"
       "hookline: warning:   left out: num_processes: 4: --num_processes=8 overrides it\n"
       "hookline: warning:   left out: --gpu_ids=0,1: start with CUDA_VISIBLE_DEVICES=0,1\n"
+      "hookline: warning:   line 2: ${NODES:-2} became its default, '2': if the environment sets NODES, write "
+      "its value into the script, and import it again\n"
       "hookline: wrote run.toml\n"
       "hookline: run it: NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1 srun -N2 hookline launch --config run.toml "
       "python3 -m pkg.train 'a b'\n");

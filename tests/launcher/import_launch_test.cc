@@ -92,7 +92,9 @@ TEST(Import, TakesACommandLineOfAccelerateLaunchOver) {
                "hookline submit --scheduler slurm writes a job, with --scheduler-arg for "
                "each of sbatch's options")));
   EXPECT_THAT(imported.remarks,
-              ElementsAre("'$LR' stands in the command below as written: replace it by its value"));
+              ElementsAre("'$LR' stands in the command below as written: replace it by its value",
+                          "line 9: ${NODES:-2} became its default, '2': if the environment sets NODES, write "
+                          "its value into the script, and import it again"));
   EXPECT_THAT(imported.before, ElementsAre("srun", "--ntasks-per-node=1"));
   EXPECT_THAT(imported.environment, ElementsAre(Pair("NCCL_DEBUG", "INFO")));
   EXPECT_THAT(imported.program, ElementsAre("train.py", "--text", "a b", "--lr", "$LR"));

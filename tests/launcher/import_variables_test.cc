@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using testing::problem;
+using ::testing::UnorderedElementsAre;
 
 const std::string kShell = "only a shell knows";
 
@@ -138,6 +139,50 @@ TEST(ShellVariables, OfFunctionsAndLoopsMayChangeFurtherDown) {
   for (const char* script : {"run() { torchrun --max_restarts=${M:-3} t.py; }\n. ./env.sh\nrun",
                              "M=1\nwhile a; do\n  torchrun --max_restarts=$M t.py\n  M=$((M * 2))\ndone"})
     EXPECT_THAT(testing::values(import_any(script)), IsEmpty()) << script;
+}
+
+TEST(ShellVariables, SayWhichOfTheEnvironmentBecameTheirDefaults) {
+  const auto remarks = [](const std::string& script) { return import_any(script).remarks; };
+  const Imported both = import_any(
+      "NODES=${SLURM_NNODES:-1}\ntorchrun --nnodes=$NODES --nproc_per_node $((NODES * ${GPUS:=4})) \\\n"
+      "  --master_addr ${MASTER_ADDR-localhost} t.py");
+  EXPECT_THAT(testing::values(both), ElementsAre("launch.nnodes = 1", "launch.processes_per_node = 4",
+                                                 "rendezvous.main_address = localhost"));
+  EXPECT_THAT(both.remarks,
+              ElementsAre("line 1: ${SLURM_NNODES:-1} became its default, '1': if the environment sets "
+                          "SLURM_NNODES, launch with --set launch.nnodes=N --set launch.processes_per_node=N",
+                          "line 2: ${GPUS:=4} became its default, '4': if the environment sets GPUS, launch "
+                          "with --set launch.processes_per_node=N",
+                          "line 2: ${MASTER_ADDR-localhost} became its default, 'localhost': if the "
+                          "environment sets MASTER_ADDR, launch with --set rendezvous.main_address=HOST"));
+  constexpr const char* kLearningRate =
+      "line 1: ${LR:-0.1} became its default, '0.1': if the environment sets LR, write its value into the "
+      "script, and import it again";
+  for (const char* script :
+       {"torchrun t.py --lr ${LR:-0.1}", "LR=${LR:-0.1}; export LR; torchrun t.py --lr $LR",
+        "A=(--lr ${LR:-0.1}); torchrun t.py \"${A[@]}\"", "RATE=${LR:-0.1} torchrun t.py",
+        "srun -w ${LR:-0.1} torchrun t.py", "torchrun --max_restarts=${LR:-0.1} t.py --lr ${LR:-0.1}",
+        "N=${LR:-0.1}; if a; then N=0.1; fi; torchrun t.py $N"})
+    EXPECT_THAT(remarks(script), ElementsAre(kLearningRate)) << script;
+  EXPECT_THAT(
+      remarks("torchrun ${MORE:-} t.py"),
+      ElementsAre("line 1: ${MORE:-} became its default, an empty string: if the environment sets MORE, "
+                  "write its value into the script, and import it again"));
+  EXPECT_THAT(remarks("PET_NNODES=${N:-2} torchrun --rdzv-conf timeout=${T:-60} t.py"),
+              UnorderedElementsAre(HasSubstr("N, launch with --set launch.nnodes=N"),
+                                   HasSubstr("T, launch with --set launch.join_timeout_seconds=N")));
+  EXPECT_THAT(remarks("accelerate launch --main_process_ip ${IP:-::1} --num_machines ${M:-1} --num_processes "
+                      "${N:-2} --mixed_precision ${P:-no} --quiet --role ${R:-x} t.py"),
+              UnorderedElementsAre(HasSubstr("IP, launch with --set rendezvous.main_address=HOST"),
+                                   HasSubstr("M, write its value into the script, and import it again"),
+                                   HasSubstr("N, launch with --set launch.processes_per_node=N"),
+                                   HasSubstr("P, write its value into the script")));
+  for (const char* script :
+       {"N=4; torchrun --nproc_per_node=${N:-1} t.py", "unset N; torchrun --nproc_per_node=${N:-1} t.py",
+        "echo ${LR:-0.1}; torchrun t.py", "torchrun --role ${R:-x} t.py", "MASTER_ADDR=${A:-h} torchrun t.py",
+        ". ./env.sh; torchrun --nproc_per_node=${N:-1} t.py",
+        "torchrun --nproc_per_node=${N:-$(nproc)} t.py"})
+    EXPECT_THAT(remarks(script), IsEmpty()) << script;
 }
 
 TEST(ShellVariables, AreOfALimitedSize) {

@@ -243,8 +243,7 @@ class Reader {
         if (converts) variables_.mark_converted(assignment->name);
         variables_.assign(*assignment);
         if (exports) variables_.mark_exported(assignment->name);
-        if (!refers) continue;  // else what is set by that name is another's
-        variables_.forget_all();
+        if (refers) variables_.mark_reference(assignment->name);
         continue;
       }
       if (assigns_element(*word)) continue;
@@ -271,6 +270,7 @@ class Reader {
           else if (command == "local")
             variables_.forget(name);
           if (removes || exports) variables_.mark_exported(name, !removes);
+          if (refers) variables_.mark_reference(name);
         }
       }
     }

@@ -79,6 +79,13 @@ void ShellVariables::unset(const std::string& name) {
 }
 
 void ShellVariables::forget(const std::string& name) {
+  if (is_reference(name))
+    forget_all();
+  else
+    forget_one(name);
+}
+
+void ShellVariables::forget_one(const std::string& name) {
   Variable& variable = change(name);
   variable.value = {{}, true};
   variable.is_here = true;
@@ -95,7 +102,7 @@ void ShellVariables::forget_all() {
     if (variable.is_here && !variable.value.is_open) names.push_back(name);
   for (const std::string& name : names) {
     count(0);
-    forget(name);
+    forget_one(name);
   }
 }
 
@@ -123,6 +130,16 @@ void ShellVariables::mark_exported(const std::string& name, bool is_exported) {
 
 void ShellVariables::mark_converted(const std::string& name) { change(name).is_converted = true; }
 
+void ShellVariables::mark_reference(const std::string& name) {
+  change(name).is_reference = true;
+  forget_all();
+}
+
+bool ShellVariables::is_reference(const std::string& name) const {
+  const auto found = variables_.find(name);
+  return found != variables_.end() && found->second.is_reference;
+}
+
 void ShellVariables::end_subshell(std::size_t index) {
   if (subshells_.empty()) return;
   index_ = index;
@@ -149,6 +166,7 @@ ShellVariables::Variable& ShellVariables::change(const std::string& name) {
 }
 
 void ShellVariables::set(const std::string& name, Value value) {
+  if (is_reference(name)) return forget_all();
   Variable& variable = change(name);
   const bool is_number = value.texts.size() == 1 && !value.texts[0].empty() &&
                          value.texts[0].find_first_not_of("0123456789") == std::string::npos &&

@@ -45,6 +45,9 @@ class ShellVariables {
   /// What is assigned to it is no longer its value, unless that is digits: `declare -i`.
   void mark_converted(const std::string& name);
 
+  /// From here on what is assigned to it is another variable's value, whose name only a shell knows: `declare -n`.
+  void mark_reference(const std::string& name);
+
   /// What happens to variables in between has no effect after it.
   void begin_subshell() { subshells_.push_back({former_.size(), others_are_open_}); }
   void end_subshell(std::size_t index);  // of the next command
@@ -74,10 +77,12 @@ class ShellVariables {
   struct Variable {
     Value value;
     bool is_here = false;  // the script has set it, or unset it; else it is the environment's
-    bool is_exported = false, is_converted = false;
+    bool is_exported = false, is_converted = false, is_reference = false;
   };
 
   Variable& change(const std::string& name);
+  void forget_one(const std::string& name);
+  bool is_reference(const std::string& name) const;
   void set(const std::string& name, Value value);
   void show_exported(const std::string& name, const Variable& variable);
   Value value_of(const std::string& text);

@@ -168,6 +168,7 @@ ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
   const std::string name = text.substr(begin, length);
   const Variable* const found = known(name);
   const std::string rest = has_braces ? text.substr(begin + length, text.size() - begin - length - 1) : "";
+  if ((rest.starts_with("=") || rest.starts_with(":=")) && is_reference(name)) forget_all();
   if (found ? found->value.is_open : others_are_open_) return open;
   for (const std::string& each : {name, std::string()}) {
     const auto changed = known_changes_.find(each);

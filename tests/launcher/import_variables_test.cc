@@ -141,6 +141,23 @@ TEST(ShellVariables, OfFunctionsAndLoopsMayChangeFurtherDown) {
     EXPECT_THAT(testing::values(import_any(script)), IsEmpty()) << script;
 }
 
+TEST(ShellVariables, MayChangeByReferences) {
+  for (const char* script :
+       {"declare -n R=N; N=2; R=7", "declare -n R; N=2; R=N; R=7", "declare -n \"R=N\"; N=2; R=7",
+        "typeset -n R=N; N=2; ((R++))", "declare -n R=N; N=2; R+=0", "declare -n R=N; N=2; unset R",
+        "declare -n R=N; N=2; read R < f", "declare -n R=N; N=2; for R in 7; do :; done",
+        "declare -n R=N; N=2; : ${R:=7}", "declare -n R=N; N=2; R[0]=7", "declare -n R=N; N=2; printf -v R 7",
+        "declare -n R=N; f() { R=7; }; N=2; f", "f() { R=7; }; declare -n R=N; N=2; f",
+        "f() { local -n R=$1; R=7; }; N=2; f N", "declare -n R=N; N=2; if a; then R=7; fi",
+        "declare -n R=N; N=2; declare R=7", "declare -n R=N; N=2; export R=7"})
+    EXPECT_EQ(n_after(script), kShell) << script;
+  EXPECT_EQ(n_after("declare -n R=N; N=2"), "2");
+  EXPECT_EQ(n_after("declare -n R=N; R=7; N=2"), "2");
+  EXPECT_EQ(n_after("N=2; (declare -n R=N; R=7)"), "2");
+  EXPECT_EQ(n_after("declare -n R=M; R=7; N=2; export -n N"), "2") << "export has another -n";
+  EXPECT_EQ(n_after("declare -n R=N; N=2", "$R"), kShell);
+}
+
 TEST(ShellVariables, SayWhichOfTheEnvironmentBecameTheirDefaults) {
   const auto remarks = [](const std::string& script) { return import_any(script).remarks; };
   const Imported both = import_any(

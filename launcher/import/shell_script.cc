@@ -139,7 +139,7 @@ class Reader {
       ++named;
     static const std::set<std::string> kDeclaring = {"export", "declare", "typeset", "readonly", "local"};
     if (const std::string name = named->text(); kDeclaring.contains(name))
-      return declare(named + 1, raw.words.end(), name);
+      return declare(named + 1, raw.words.end(), name, in_function);
     const std::size_t before = static_cast<std::size_t>(named - word);
     for (; word != raw.words.end(); ++word)
       result.empty_defaults.merge(variables_.add_fields(*word, result.words));
@@ -209,6 +209,7 @@ class Reader {
     closed_ = blocks_.back();
     blocks_.pop_back();
     ends_block_ = true;
+    if (closed_.is_function) variables_.end_local_separators();
   }
 
   /// What stands behind a block is for each command in it.
@@ -236,10 +237,16 @@ class Reader {
     return true;
   }
 
-  void declare(Words::const_iterator word, Words::const_iterator end, const std::string& command) {
+  void declare(Words::const_iterator word, Words::const_iterator end, const std::string& command,
+               bool in_function) {
+    bool is_local = in_function && command != "export" && command != "readonly";
     bool exports = command == "export", removes = false, converts = false, refers = false;
     for (; word != end; ++word) {
       if (const auto assignment = assignment_of(*word)) {
+        if (is_local && assignment->name == "IFS") {
+          variables_.begin_local_separators();
+          continue;
+        }
         if (converts) variables_.mark_converted(assignment->name);
         variables_.assign(*assignment);
         if (exports) variables_.mark_exported(assignment->name);
@@ -258,9 +265,12 @@ class Reader {
           exports = exports || (text[0] == '-' && has('x'));
           removes = removes || (text[0] == '+' && has('x')) || (command == "export" && has('n'));
           converts = converts || has('i') || has('l') || has('u') || has('c');
+          is_local = is_local && !has('g');
           refers = refers || (command != "export" && has('n'));
         } else if (!is_name(name)) {
           if (field.is_open) variables_.forget_all();  // which of them it sets, only a shell knows
+        } else if (is_local && name == "IFS") {
+          variables_.begin_local_separators();
         } else {
           if (converts) variables_.mark_converted(name);
           if (equals != text.npos && field.is_open)
@@ -303,6 +313,7 @@ class Reader {
       std::string text;
       for (auto word = arguments; word != words.end(); ++word) text += word->text + " ";
       if (!is_hook_of_conda(text)) variables_.forget_all();
+      if (text.find("IFS") != text.npos) variables_.forget("IFS");
     } else if (name == "set") {
       export_all(arguments, words.end());
     } else if (const auto setting = kSetting.find(name); setting != kSetting.end()) {

@@ -10,6 +10,9 @@ namespace {
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
+/// Whose characters split what is not quoted.
+constexpr const char* kSeparators = "IFS";
+
 }  // namespace
 
 std::optional<ShellAssignment> assignment_of(const RawShellWord& word) {
@@ -30,6 +33,21 @@ std::optional<ShellAssignment> assignment_of(const RawShellWord& word) {
   result.value.pieces.erase(result.value.pieces.begin(),
                             result.value.pieces.begin() + static_cast<std::ptrdiff_t>(i + 1));
   return result;
+}
+
+/// A shell does not take IFS from the environment.
+ShellVariables::ShellVariables() {
+  variables_[kSeparators].value.texts = {" \t\n"};
+  variables_[kSeparators].is_here = true;
+}
+
+/// Nothing: only a shell knows them.
+std::optional<std::string> ShellVariables::separators() const {
+  const Value& value = variables_.at(kSeparators).value;
+  const auto changed = known_changes_.find(kSeparators);
+  const bool may_have_changed = runs_later_ && changed != known_changes_.end() && changed->second > index_;
+  if (has_local_separators_ || may_have_changed || value.is_open) return std::nullopt;
+  return value.texts.empty() ? " \t\n" : value.texts[0];  // unset: as at the beginning
 }
 
 void ShellVariables::begin_command(int line, std::size_t index, bool is_sure, bool runs_later,
@@ -92,6 +110,7 @@ void ShellVariables::forget_one(const std::string& name) {
   if (variable.is_exported) show_exported(name, variable);
 }
 
+/// But for IFS: a file that left it changed would break the script that reads it.
 void ShellVariables::forget_all() {
   count(variables_.size());
   others_are_open_ = true;
@@ -99,7 +118,7 @@ void ShellVariables::forget_all() {
   if (in_function_) changed_in_functions_.insert("");
   std::vector<std::string> names;
   for (const auto& [name, variable] : variables_)
-    if (variable.is_here && !variable.value.is_open) names.push_back(name);
+    if (variable.is_here && !variable.value.is_open && name != kSeparators) names.push_back(name);
   for (const std::string& name : names) {
     count(0);
     forget_one(name);

@@ -24,6 +24,8 @@ std::optional<ShellAssignment> assignment_of(const RawShellWord& word);
 
 class ShellVariables {
  public:
+  ShellVariables();
+
   /// The command whose words come next. `is_sure`: it happens once, whatever the script finds. `runs_later`: in a function or
   /// a loop, which may run after what follows it. `in_function`: each call of one repeats its changes.
   void begin_command(int line, std::size_t index, bool is_sure, bool runs_later, bool in_function);
@@ -44,6 +46,10 @@ class ShellVariables {
 
   /// What is assigned to it is no longer its value, unless that is digits: `declare -i`.
   void mark_converted(const std::string& name);
+
+  /// `local IFS=,` splits words in another way until the function's end.
+  void begin_local_separators() { has_local_separators_ = true; }
+  void end_local_separators() { has_local_separators_ = false; }
 
   /// From here on what is assigned to it is another variable's value, whose name only a shell knows: `declare -n`.
   void mark_reference(const std::string& name);
@@ -89,6 +95,8 @@ class ShellVariables {
   Value value_of_name(const std::string& text);
   Value sum_of(const std::string& text);
   bool with_values(const std::string& text, std::string& sum, ShellDefaults& defaults);
+  std::optional<std::string> separators() const;
+  void join(Value& value, const std::string& text) const;
   void count(std::size_t bytes);
   const Variable* known(const std::string& name) const;
   std::string place() const { return "line " + std::to_string(line_) + ": "; }
@@ -104,7 +112,7 @@ class ShellVariables {
   std::vector<Subshell> subshells_;
   std::map<std::string, std::size_t> changes_, known_changes_;
   std::set<std::string> changed_in_functions_;  // "" stands for all
-  bool in_function_ = false;
+  bool in_function_ = false, has_local_separators_ = false;
   bool others_are_open_ = false;  // those that the script does not set may be set by a file that it reads
   bool exports_all_ = false, is_sure_ = true, runs_later_ = false;
   int line_ = 0, depth_ = 0;

@@ -1,4 +1,5 @@
 // What a word comes to: its variables replaced, split where a shell splits it.
+#include <algorithm>
 #include <cctype>
 
 #include "launcher/import/imported.h"
@@ -52,12 +53,34 @@ std::string for_a_shell(const RawShellWord& raw) {
 /// Of an element of an array, or a part of a value, whose own replacement was not possible.
 bool has_open(const std::string& text) { return text.find_first_of("$`") != text.npos; }
 
+bool separates(const std::optional<std::string>& separators, char c) {
+  return separators && separators->find(c) != separators->npos;
+}
+
+/// Letters and digits separate nothing in any script.
+bool is_never_split(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c); });
+}
+
 std::string without_quotes(const std::string& text) {
   const bool is_quoted = text.size() > 1 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 
 }  // namespace
+
+/// Makes one text of several: those of "${A[*]}" have the first separator between them.
+void ShellVariables::join(Value& value, const std::string& text) const {
+  std::string between = " ";
+  if (text.ends_with("[*]}") && value.texts.size() > 1) {
+    const auto known = separators();
+    if (!known) value = {{text}, true};
+    between = known ? known->substr(0, 1) : "";
+  }
+  std::string joined;
+  for (std::size_t i = 0; i < value.texts.size(); ++i) joined += (i ? between : "") + value.texts[i];
+  value.texts = {joined};
+}
 
 ShellWord ShellVariables::one_word(const RawShellWord& raw) {
   ShellWord word;
@@ -66,8 +89,9 @@ ShellWord ShellVariables::one_word(const RawShellWord& raw) {
       word.text += piece.text;
       continue;
     }
-    const Value value = value_of(piece.text);
-    for (std::size_t i = 0; i < value.texts.size(); ++i) word.text += (i ? " " : "") + value.texts[i];
+    Value value = value_of(piece.text);
+    join(value, piece.text);
+    word.text += value.texts[0];
     word.is_open = word.is_open || value.is_open;
     word.defaults.insert(value.defaults.begin(), value.defaults.end());
   }
@@ -95,14 +119,17 @@ ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<Sh
       add(piece.text, false);
       continue;
     }
-    const Value value = value_of(piece.text);
+    Value value = value_of(piece.text);
+    const auto separators = this->separators();
+    if (!piece.is_quoted && !separators &&
+        !std::all_of(value.texts.begin(), value.texts.end(), is_never_split))
+      value = {{piece.text}, true};
+    const bool is_list = piece.text.find("[@]") != piece.text.npos, is_joined = piece.is_quoted && !is_list;
+    if (is_joined) join(value, piece.text);
     defaults = value.defaults;
     is_added = false;
-    const bool is_list = piece.text.find("[@]") != piece.text.npos;
-    if (value.is_open || (piece.is_quoted && !is_list)) {
-      std::string joined;
-      for (std::size_t i = 0; i < value.texts.size(); ++i) joined += (i ? " " : "") + value.texts[i];
-      add(joined, value.is_open);
+    if (value.is_open || is_joined) {
+      add(value.texts[0], value.is_open);
       continue;
     }
     for (std::size_t i = 0; i < value.texts.size(); ++i) {
@@ -111,17 +138,23 @@ ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<Sh
         add(value.texts[i], has_open(value.texts[i]));
         continue;
       }
-      std::string part;
-      for (const char c : value.texts[i]) {
-        if (!std::isspace(static_cast<unsigned char>(c))) {
-          part += c;
-          continue;
-        }
+      const std::string& text = value.texts[i];
+      const auto is_blank = [&](char c) {
+        return separates(separators, c) && std::isspace(static_cast<unsigned char>(c));
+      };
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t begin = at;
+        while (at < text.size() && !separates(separators, text[at])) ++at;
+        const std::string part = text.substr(begin, at - begin);
         if (!part.empty()) add(part, has_open(part));
-        part.clear();
+        if (at == text.size()) break;
+        while (at < text.size() && is_blank(text[at])) ++at;
+        if (at < text.size() && separates(separators, text[at])) {  // it ends a field even if that is empty
+          if (!is_begun) add("", false);
+          for (++at; at < text.size() && is_blank(text[at]);) ++at;
+        }
         is_begun = false;
       }
-      if (!part.empty()) add(part, has_open(part));
     }
     if (!is_added) without_word.merge(defaults);
   }

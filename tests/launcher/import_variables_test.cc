@@ -158,6 +158,40 @@ TEST(ShellVariables, MayChangeByReferences) {
   EXPECT_EQ(n_after("declare -n R=N; N=2", "$R"), kShell);
 }
 
+TEST(ShellVariables, AreSplitBySeparators) {
+  const auto program = [](const std::string& script) {
+    std::vector<std::string> words = import_any(script).program;
+    words.erase(words.begin());
+    return words;
+  };
+  EXPECT_THAT(testing::values(import_any("IFS=,\nA=--nproc_per_node,2\ntorchrun $A t.py")),
+              ElementsAre("launch.processes_per_node = 2"));
+  EXPECT_THAT(testing::values(import_any("IFS=,\nA=accelerate,launch\n$A --num_processes 2 t.py")),
+              ElementsAre("launch.processes_per_node = 2"));
+  EXPECT_THAT(program("IFS=' ,'; A=' ,a b , c,,d, '; torchrun t.py x$A\"y\" $A"),
+              ElementsAre("x", "a", "b", "c", "", "d", "y", "", "a", "b", "c", "", "d"));
+  EXPECT_THAT(program("IFS=$'\\n\\t'; A='a b'; torchrun t.py $A"), ElementsAre("a b"));
+  EXPECT_THAT(program("IFS=; A='a b'; E=; torchrun t.py $A $E"), ElementsAre("a b"));
+  EXPECT_THAT(program("S=$IFS; IFS=,; IFS=$S; A='a b,c'; torchrun t.py $A"), ElementsAre("a", "b,c"));
+  EXPECT_THAT(program("IFS=,; unset IFS; A='a b,c'; torchrun t.py $A"), ElementsAre("a", "b,c"));
+  EXPECT_THAT(program("(IFS=,); IFS=, read -r x; A='a b,c'; torchrun t.py $A"), ElementsAre("a", "b,c"));
+  EXPECT_THAT(program("IFS=,; A=(a 'b c'); B=\"${A[*]}\"; torchrun t.py \"$B\" \"${A[@]}\""),
+              ElementsAre("a,b c", "a", "b c"));
+  EXPECT_THAT(program("join() { local IFS=,; echo \"$*\"; }; join a; A='a b'; torchrun t.py $A"),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(program("source env.sh; A='a b'; torchrun t.py $A"), ElementsAre("a", "b"));
+  for (const char* change : {"IFS=$1", "read IFS", "if a; then IFS=,; fi", "f() { IFS=,; }", "eval 'IFS=,'",
+                             "f() { declare -g IFS=,; }", "A=(a b); f() { local IFS=,; }; IFS=$X"}) {
+    const Imported imported = import_any(std::string(change) + "; A='--nnodes 2'; torchrun $A t.py");
+    EXPECT_THAT(imported.left_out, Contains(Pair("$A", "only a shell knows which flags it holds"))) << change;
+    EXPECT_THAT(imported.values, IsEmpty()) << change;
+    EXPECT_EQ(n_after(std::string(change) + "; N=4"), "4") << change;
+    EXPECT_EQ(n_after(std::string(change) + "; N='4'", "\"$N\""), "4") << change;
+  }
+  EXPECT_THAT(import_any("f() { local IFS=,; torchrun $A t.py; }; A='--nnodes 2'; f").values, IsEmpty());
+  EXPECT_THAT(import_any("A='--nnodes 2'; while a; do torchrun $A t.py; IFS=,; done").values, IsEmpty());
+}
+
 TEST(ShellVariables, SayWhichOfTheEnvironmentBecameTheirDefaults) {
   const auto remarks = [](const std::string& script) { return import_any(script).remarks; };
   const Imported both = import_any(

@@ -88,35 +88,6 @@ const std::map<std::string, std::string>& fsdp_without_counterpart() {
   return rows;
 }
 
-std::string text_of(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : YAML::Dump(node); }
-
-/// As PyYAML reads it, which knows YAML 1.1; nothing for any other value.
-std::optional<bool> boolean_of(const YAML::Node& node) {
-  static const std::map<std::string, bool> kWords = {
-      {"yes", true},  {"Yes", true},  {"YES", true},  {"no", false},    {"No", false},    {"NO", false},
-      {"true", true}, {"True", true}, {"TRUE", true}, {"false", false}, {"False", false}, {"FALSE", false},
-      {"on", true},   {"On", true},   {"ON", true},   {"off", false},   {"Off", false},   {"OFF", false}};
-  if (!node.IsScalar()) return std::nullopt;
-  const auto known = kWords.find(node.Scalar());
-  return known == kWords.end() ? std::nullopt : std::optional(known->second);
-}
-
-bool is_off(const YAML::Node& node) { return boolean_of(node) == false; }
-
-/// As TOML writes what Python reads.
-std::string value_of(const YAML::Node& node) {
-  const std::string text = text_of(node);
-  const bool is_plain = node.Tag() == "?";  // not in quotation marks
-  const auto boolean = boolean_of(node);
-  if (boolean && (is_plain || text == "True" || text == "False")) return *boolean ? "true" : "false";
-  return text;
-}
-
-bool is_nothing(const YAML::Node& node) {
-  return node.IsNull() || ((node.IsMap() || node.IsSequence()) && node.size() == 0) ||
-         (node.IsScalar() && (node.Scalar().empty() || node.Scalar() == "null"));
-}
-
 /// The first key of hookline's that is called so, in any table.
 std::optional<std::string> key_named(const std::string& name) {
   for (const KeyRow& row : schema())

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -21,6 +22,16 @@ struct AccelerateConfig {
 
 /// Of one document, whose mappings have no key twice. Throws ImportError.
 YAML::Node accelerate_yaml(const std::string& text);
+
+/// As the file has it.
+std::string text_of(const YAML::Node& node);
+/// As PyYAML reads it, which knows YAML 1.1; nothing for any other value.
+std::optional<bool> boolean_of(const YAML::Node& node);
+bool is_off(const YAML::Node& node);
+/// As TOML writes what Python reads.
+std::string value_of(const YAML::Node& node);
+/// Is there no value, or an empty one?
+bool is_nothing(const YAML::Node& node);
 
 /// Calls `read`, and turns what yaml-cpp throws into an ImportError.
 void explaining_yaml_errors(const std::function<void()>& read);

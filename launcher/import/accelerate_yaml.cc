@@ -1,4 +1,4 @@
-// Accelerate's YAML, before its keys mean anything.
+// Accelerate's YAML and its values, before its keys mean anything.
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/parser.h>
@@ -100,6 +100,33 @@ YAML::Node accelerate_yaml(const std::string& text) {
     throw ImportError("it is no config of Accelerate's, which is a mapping of keys to values");
   explaining_yaml_errors([&] { check(text); });
   return root;
+}
+
+std::string text_of(const YAML::Node& node) { return node.IsScalar() ? node.Scalar() : YAML::Dump(node); }
+
+std::optional<bool> boolean_of(const YAML::Node& node) {
+  static const std::map<std::string, bool> kWords = {
+      {"yes", true},  {"Yes", true},  {"YES", true},  {"no", false},    {"No", false},    {"NO", false},
+      {"true", true}, {"True", true}, {"TRUE", true}, {"false", false}, {"False", false}, {"FALSE", false},
+      {"on", true},   {"On", true},   {"ON", true},   {"off", false},   {"Off", false},   {"OFF", false}};
+  if (!node.IsScalar()) return std::nullopt;
+  const auto known = kWords.find(node.Scalar());
+  return known == kWords.end() ? std::nullopt : std::optional(known->second);
+}
+
+bool is_off(const YAML::Node& node) { return boolean_of(node) == false; }
+
+std::string value_of(const YAML::Node& node) {
+  const std::string text = text_of(node);
+  const bool is_plain = node.Tag() == "?";  // not in quotation marks
+  const auto boolean = boolean_of(node);
+  if (boolean && (is_plain || text == "True" || text == "False")) return *boolean ? "true" : "false";
+  return text;
+}
+
+bool is_nothing(const YAML::Node& node) {
+  return node.IsNull() || ((node.IsMap() || node.IsSequence()) && node.size() == 0) ||
+         (node.IsScalar() && (node.Scalar().empty() || node.Scalar() == "null"));
 }
 
 }  // namespace hookline

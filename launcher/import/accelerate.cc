@@ -88,12 +88,14 @@ const std::map<std::string, std::string>& fsdp_without_counterpart() {
   return rows;
 }
 
-/// The first key of hookline's that is called so, in any table.
-std::optional<std::string> key_named(const std::string& name) {
+/// The first key of hookline's that is called so, in any table; else itself.
+std::string key_named(const std::string& name) {
   for (const KeyRow& row : schema())
     if (row.option.name == name) return row.key();
-  return std::nullopt;
+  return name == "comm_state_option" ? kHookOptionTable : name;
 }
+
+constexpr const char* kNoMapping = "must be a mapping of keys to values";
 
 class Reader {
  public:
@@ -232,46 +234,28 @@ class Reader {
       if (text == "all") return;
       result_.leave_out(origin, "start with CUDA_VISIBLE_DEVICES=" + text);
       result_.environment.emplace_back("CUDA_VISIBLE_DEVICES", text);
+    } else if ((key == "deepspeed_config" || key == "ddp_kwargs" || key == "ddp_config") && !node.IsMap()) {
+      result_.leave_out(origin, kNoMapping);
     } else if (key == "deepspeed_config") {
       deepspeed(node);
     } else if (without != keys_without_counterpart().end()) {
       const bool is_large = node.IsMap() || node.IsSequence();
       if (!is_off(node)) result_.leave_out(is_large ? key : origin, without->second);
-    } else if (node.IsMap() && (key == "ddp_kwargs" || key == "ddp_config")) {
-      for (const auto& entry : node) ddp(key, entry.first.as<std::string>(), entry.second);
-    } else if (const auto other = renamed().find(key); other != renamed().end() && node.IsScalar()) {
-      carry(other->second, value_of(node), origin);
-    } else if (const auto to = key_named(key); to && node.IsScalar()) {
-      carry(*to, value_of(node), origin);
+    } else if (key == "ddp_kwargs" || key == "ddp_config") {
+      for (const auto& entry : node) {  // a user's own part of the file, which has hookline's names
+        const std::string option = entry.first.as<std::string>();
+        own("ddp." + option, entry.second, key + "." + option);
+      }
     } else {
-      result_.leave_out(node.IsScalar() ? origin : key, "hookline knows no such key");
+      const auto other = renamed().find(key);
+      own(other == renamed().end() ? key_named(key) : other->second, node, key);
     }
   }
 
-  /// What a user's own part of the file gives DistributedDataParallelKwargs, which has hookline's names.
-  void ddp(const std::string& table, const std::string& key, const YAML::Node& node) {
-    if (is_nothing(node)) return;
-    const std::string name = table + "." + key;
-    if (key == "comm_state_option" && node.IsMap()) {
-      for (const auto& entry : node) {
-        const std::string option = entry.first.as<std::string>();
-        carry("ddp.comm_state_option." + option, value_of(entry.second),
-              name + "." + option + ": " + text_of(entry.second));
-      }
-      return;
-    }
-    const bool is_hook = key == "comm_hook" || key == "comm_wrapper";
-    std::string text = is_hook ? text_of(node) : value_of(node);  // "no" is one
-    const std::string origin = name + ": " + text_of(node);
-    if (is_hook) {
-      text = text.substr(text.rfind('.') + 1);  // DDPCommunicationHookType.POWER_SGD
-      std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-    }
-    if (key_named(key) == "ddp." + key && node.IsScalar()) {
-      carry("ddp." + key, text, origin);
-    } else {
-      result_.leave_out(node.IsScalar() ? origin : name, "hookline knows no such key");
-    }
+  void own(const std::string& key, const YAML::Node& node, const std::string& name) {
+    const auto flag = flags_.find(name);
+    if (take_own_key(key, node, name, flag == flags_.end() ? "" : flag->second, result_)) return;
+    result_.leave_out(node.IsScalar() ? from(name, text_of(node)) : name, "hookline has no such key");
   }
 
   /// Version 1 names a strategy, as fsdp_sharding_strategy or, later, as fsdp_reshard_after_forward; version 2 has a flag there,
@@ -279,15 +263,25 @@ class Reader {
   void fsdp() {
     const YAML::Node config = root_["fsdp_config"];
     seen_.insert("fsdp_config");
+    if (config && !config.IsMap() && !is_nothing(config))
+      result_.leave_out("fsdp_config: " + text_of(config), kNoMapping);
     const bool is_given = config && config.IsMap() && config.size() > 0;
     if (value("distributed_type") != "FSDP") {
       if (is_given) without_fsdp(config);
       return;
     }
-    static const std::map<std::string, std::string> strategies = {
-        {"FULL_SHARD", "full_shard"},       {"1", "full_shard"},    {"true", "full_shard"},
-        {"SHARD_GRAD_OP", "shard_grad_op"}, {"2", "shard_grad_op"}, {"false", "shard_grad_op"},
-        {"NO_SHARD", "no_shard"},           {"3", "no_shard"},      {"NO_RESHARD", "shard_grad_op"}};
+    static const std::map<std::string, std::string> strategies = {{"FULL_SHARD", "full_shard"},
+                                                                  {"1", "full_shard"},
+                                                                  {"true", "full_shard"},
+                                                                  {"SHARD_GRAD_OP", "shard_grad_op"},
+                                                                  {"2", "shard_grad_op"},
+                                                                  {"false", "shard_grad_op"},
+                                                                  {"NO_SHARD", "no_shard"},
+                                                                  {"3", "no_shard"},
+                                                                  {"NO_RESHARD", "shard_grad_op"},
+                                                                  {"full_shard", "full_shard"},
+                                                                  {"shard_grad_op", "shard_grad_op"},
+                                                                  {"no_shard", "no_shard"}};
     std::string strategy = "full_shard", origin = from("distributed_type", "FSDP");
     if (!is_given) return carry("fsdp.sharding_strategy", strategy, origin);
     const bool is_second = config["fsdp_version"] && text_of(config["fsdp_version"]) == "2";
@@ -298,7 +292,8 @@ class Reader {
       if (key == "fsdp_version" || is_nothing(entry.second)) continue;
       if (key == "fsdp_sharding_strategy" && is_second) {
         result_.leave_out(here, "has no effect in version 2, which has fsdp_reshard_after_forward");
-      } else if (key == "fsdp_sharding_strategy" || key == "fsdp_reshard_after_forward") {
+      } else if (key == "fsdp_sharding_strategy" || key == "fsdp_reshard_after_forward" ||
+                 key == "sharding_strategy") {
         const auto known = strategies.find(value_of(entry.second));
         if (known == strategies.end()) {
           result_.leave_out(here, "a model is sharded over all ranks, or not at all");
@@ -306,9 +301,10 @@ class Reader {
           strategy = known->second;
           origin = here;
         }
+      } else if (without == fsdp_without_counterpart().end()) {
+        own("fsdp." + key, entry.second, "fsdp_config." + key);
       } else if (!is_off(entry.second) && text != "NO_WRAP") {
-        result_.leave_out(here, without != fsdp_without_counterpart().end() ? without->second
-                                                                            : "hookline knows no such key");
+        result_.leave_out(here, without->second);
       }
     }
     carry("fsdp.sharding_strategy", strategy, origin);

@@ -36,6 +36,12 @@ bool is_nothing(const YAML::Node& node);
 /// Calls `read`, and turns what yaml-cpp throws into an ImportError.
 void explaining_yaml_errors(const std::function<void()>& read);
 
+/// Takes over a key that hookline has itself: "ddp.comm_hook", "ddp.comm_state_option.start_powerSGD_iter", or a table, "ddp".
+/// What can't be one of its values is left out. `name`: how the file calls it; `flag`: the flag that has set it, else empty.
+/// False: hookline has no such key or table.
+bool take_own_key(const std::string& key, const YAML::Node& node, const std::string& name,
+                  const std::string& flag, Imported& result);
+
 /// Adds to `result` what it comes to. Throws ImportError.
 void take_accelerate_config(const AccelerateConfig& config, Imported& result);
 

@@ -65,6 +65,79 @@ project_name: mine
   EXPECT_THAT(left_out(imported), UnorderedElementsAre("ddp_kwargs.device_ids: 0", "project_name: mine"));
 }
 
+TEST(Import, TakesListsAndTablesThatHooklineHasToo) {
+  const Imported imported = import_any(R"(distributed_type: MULTI_GPU
+trackers:
+  - tensorboard
+  - mlflow
+comm_hook: POWER_SGD
+comm_wrapper: No
+comm_state_option:
+  matrix_approximation_rank: 2
+ddp:
+  bucket_cap_mb: 50
+  comm_state_option: {use_error_feedback: Yes}
+training: {resume: True, fused_optimizer: no}
+)");
+  EXPECT_THAT(
+      values(imported),
+      UnorderedElementsAre("logging.trackers = [\"tensorboard\", \"mlflow\"]", "ddp.comm_hook = power_sgd",
+                           "ddp.comm_wrapper = no", "ddp.comm_state_option.matrix_approximation_rank = 2",
+                           "ddp.bucket_cap_mb = 50", "ddp.comm_state_option.use_error_feedback = true",
+                           "training.resume = true", "training.fused_optimizer = no"));
+  EXPECT_THAT(imported.left_out, IsEmpty());
+  EXPECT_EQ(imported.values[0].where, "trackers: [tensorboard, mlflow]");
+  const Imported plugins = import_any("num_processes: 2\nddp_kwargs:\n  plugins: ['a b.so', c.so]\n");
+  ASSERT_EQ(plugins.values.size(), 2u);
+  EXPECT_EQ(plugins.values[1].key + " = " + plugins.values[1].value, "ddp.plugins = [\"a b.so\", \"c.so\"]");
+  const Imported sharded = import_any(
+      "distributed_type: FSDP\nfsdp_config:\n  sharding_strategy: SHARD_GRAD_OP\n  comm_hook: BF16\n");
+  EXPECT_THAT(values(sharded),
+              UnorderedElementsAre("fsdp.sharding_strategy = shard_grad_op", "fsdp.comm_hook = bf16"));
+  EXPECT_THAT(sharded.left_out, IsEmpty());
+  EXPECT_THAT(values(import_any("distributed_type: FSDP\nfsdp: {comm_hook: no}\n")),
+              UnorderedElementsAre("fsdp.sharding_strategy = full_shard", "fsdp.comm_hook = no"));
+  EXPECT_EQ(import_any("num_processes: 2\nddp_kwargs: {comm_hook: 'program:MyHook'}\n").values[1].value,
+            "program:MyHook");
+}
+
+TEST(Import, SaysWhatToSetWhereAValueCannotBeCarried) {
+  const Imported imported = import_any(R"(distributed_type: FSDP
+fsdp_config:
+  comm_hook: POWER_SGD
+  mystery: 1
+trackers: [wandb]
+max_restarts: [3]
+log_dir: {a: b}
+logging: 3
+ddp_kwargs:
+  plugins: [[a]]
+  comm_state_option: 2
+  device_ids: [0]
+comm_state_option: {start_powerSGD_iter: [1, 2]}
+deepspeed_config: 3
+)");
+  EXPECT_THAT(imported.left_out,
+              UnorderedElementsAre(
+                  Pair("fsdp_config.comm_hook: POWER_SGD",
+                       "set fsdp.comm_hook, which must be one of \"no\", \"fp16\", \"bf16\""),
+                  Pair("fsdp_config.mystery: 1", "hookline has no such key"),
+                  Pair("trackers: [wandb]",
+                       "set logging.trackers, which must be a list of \"tensorboard\", \"mlflow\""),
+                  Pair("max_restarts: [3]", "set launch.max_restarts, which must be an integer, at least 0"),
+                  Pair("log_dir", "set logging.dir, which must be text"),
+                  Pair("logging: 3", "[logging] is a table: set its keys"),
+                  Pair("ddp_kwargs.plugins: [[a]]", "set ddp.plugins, which must be a list of texts"),
+                  Pair("ddp_kwargs.comm_state_option: 2", "[ddp.comm_state_option] is a table: set its keys"),
+                  Pair("ddp_kwargs.device_ids", "hookline has no such key"),
+                  Pair("comm_state_option.start_powerSGD_iter: [1, 2]",
+                       "set ddp.comm_state_option.start_powerSGD_iter, which must be a single value"),
+                  Pair("deepspeed_config: 3", "must be a mapping of keys to values")));
+  EXPECT_THAT(import_any("distributed_type: NO\nfsdp_config: 3\nddp_kwargs: [a]\n").left_out,
+              ElementsAre(Pair("fsdp_config: 3", "must be a mapping of keys to values"),
+                          Pair("ddp_kwargs: [a]", "must be a mapping of keys to values")));
+}
+
 TEST(Import, TakesCpusOfAccelerateOver) {
   const Imported imported = from_file("multi_cpu.yaml");
   EXPECT_THAT(values(imported), UnorderedElementsAre("launch.device = cpu", "launch.processes_per_node = 4"));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "hooks/folder_access.h"
 #include "hooks/regular_file.h"
 #include "launcher/import/accelerate_config.h"
 #include "launcher/import/launchers.h"
@@ -210,6 +211,8 @@ class Reader {
       throw ImportError(flag.from +
                         " names a file that is neither in this folder nor in the script's: run this "
                         "where it is, or leave the flag out of the script");
+    if (const std::string access = access_problem(file); !access.empty())
+      throw ImportError(flag.from + ": " + access);
     const std::string text = in->read_all();
     if (in->problem() != FileProblem::none)
       throw ImportError(flag.from + ": '" + file.string() + "' can't be read: " + in->why());

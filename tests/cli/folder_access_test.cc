@@ -178,6 +178,18 @@ TEST(LockedFolder, IsToldInTheseWords) {
             "  ask its owner for access (chmod a+r), or choose another folder\n");
 }
 
+TEST(LockedFolder, OfAConfigThatAScriptNamesIsToldByConfigImport) {
+  const Stranger stranger;
+  if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
+  stranger.folder.write("start.sh", "accelerate launch --config_file locked/run.toml train.py\n");
+  const ProcessResult result = stranger.run({"config", "import", "start.sh"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: 'start.sh' can't be imported: --config_file=locked/run.toml: 'locked/run.toml' "
+            "can't be reached: this user may not enter the folder 'locked'\n"
+            "  ask its owner for access (chmod a+x), or choose another folder\n");
+}
+
 // A shell's code for a program that can't be run.
 TEST(LockedFolder, OfAProgramIsNamed) {
   const Stranger stranger;

@@ -415,9 +415,10 @@ TEST(Import, OpensRegularFilesOnly) {
   if (geteuid() == 0) return;  // root reads everything
   const std::filesystem::path locked = folder.write("locked/a.yaml", "num_processes: 1\n").parent_path();
   std::filesystem::permissions(locked, std::filesystem::perms::none);
-  EXPECT_EQ(
-      problem("accelerate launch --config_file locked/a.yaml x.py", script),
-      "--config_file=locked/a.yaml: '" + (locked / "a.yaml").string() + "' can't be read: Permission denied");
+  EXPECT_EQ(problem("accelerate launch --config_file locked/a.yaml x.py", script),
+            "--config_file=locked/a.yaml: '" + (locked / "a.yaml").string() +
+                "' can't be reached: this user may not enter the folder '" + locked.string() +
+                "'\n  ask its owner for access (chmod a+x), or choose another folder");
   std::filesystem::permissions(locked, std::filesystem::perms::owner_all);
 }
 

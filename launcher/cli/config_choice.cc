@@ -1,5 +1,7 @@
 #include "launcher/cli/config_choice.h"
 
+#include <cstdlib>
+
 #include "config/find_config.h"
 #include "hooks/folder_access.h"
 #include "hooks/log.h"
@@ -23,7 +25,18 @@ Sources ConfigChoice::sources() const {
   return sources;
 }
 
-void tell_found_config(const ConfigChoice& choice, const Sources& sources) {
+void warn_of_config_for_ranks(const ConfigChoice& choice, const std::string& how_to_name) {
+  const auto is_set = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value && *value;
+  };
+  if (!choice.file.empty() || !is_set("HOOKLINE_CONFIG") || is_set("HOOKLINE_RUN_DIR") || is_set("RANK"))
+    return;
+  log::warning("HOOKLINE_CONFIG is set, but only ranks read it: name a config " + how_to_name);
+}
+
+void tell_found_config(const ConfigChoice& choice, const Sources& sources, const std::string& how_to_name) {
+  warn_of_config_for_ranks(choice, how_to_name);
   if (!choice.file.empty()) return;
   for (const ConfigPlace& place : config_places()) {
     if (place.is_there) break;

@@ -21,7 +21,13 @@ struct ConfigChoice {
   Sources sources() const;
 };
 
-/// Says which file was found, if none was named.
-void tell_found_config(const ConfigChoice& choice, const Sources& sources);
+/// Says which file was found, if none was named. `how_to_name`: how this verb takes the name of one.
+void tell_found_config(const ConfigChoice& choice, const Sources& sources,
+                       const std::string& how_to_name = "with --config FILE");
+
+/// Warns of a HOOKLINE_CONFIG that a user has set, which does not choose a config, if none was named. A launcher that itself
+/// runs in a rank has that variable from another launcher.
+void warn_of_config_for_ranks(const ConfigChoice& choice,
+                              const std::string& how_to_name = "with --config FILE");
 
 }  // namespace hookline

@@ -332,6 +332,7 @@ int estimate(const Arguments& arguments) {
   const Resolution resolution = resolve(sources, catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
+  warn_of_config_for_ranks(choice);
   const RunConfig& config = resolution.config;
 
   question.ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);

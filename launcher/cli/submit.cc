@@ -322,6 +322,7 @@ int submit(const Arguments& arguments) {
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
   warn_of_lost_variables(request, variables_here);
+  warn_of_config_for_ranks(request.config);
   request.nodes_are_given = request.nodes != 0;
   if (request.nodes_are_given &&
       resolution.config.origins.at("launch.nnodes").kind == OriginKind::command_line)

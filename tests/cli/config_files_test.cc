@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "run_hookline.h"
@@ -227,6 +228,29 @@ TEST(ConfigWhere, SaysWhichFileIsReadAndALaunchReadsIt) {
   EXPECT_THAT(sandbox.run({"config", "show"}).err, HasSubstr("configured by hookline.toml"));
 }
 
+TEST(ConfigForRanks, ChoosesNoConfigAndIsToldOf) {
+  const Sandbox sandbox;
+  sandbox.folder.write("mine.toml", "[logging]\nprefix_template = \"mine \"\n");
+  using Variables = std::map<std::string, std::string>;
+  const auto run = [&](const std::vector<std::string>& arguments, const Variables& more = {}) {
+    testing::ProcessOptions options = sandbox.options(arguments);
+    options.environment["RANK"] = std::nullopt;
+    options.environment["HOOKLINE_CONFIG"] = "mine.toml";
+    for (const auto& [name, value] : more) options.environment[name] = value;
+    return testing::run_process(HOOKLINE_BINARY, options).err;
+  };
+  const std::string told =
+      "hookline: warning: HOOKLINE_CONFIG is set, but only ranks read it: name a config ";
+  EXPECT_EQ(run({"launch", "--dry-run", "true"}), told + "with --config FILE\n");
+  EXPECT_EQ(run({"config", "show"}), told + "as in: hookline config show FILE\n");
+  EXPECT_EQ(run({"config", "where"}), told + "with hookline launch --config FILE\n");
+  EXPECT_THAT(run({"submit", "--scheduler", "slurm", "--print", "true"}), HasSubstr(told));
+  EXPECT_EQ(run({"launch", "--config", "mine.toml", "--dry-run", "true"}), "");
+  EXPECT_EQ(run({"config", "show", "mine.toml"}), "");
+  EXPECT_EQ(run({"launch", "--dry-run", "true"}, {{"HOOKLINE_RUN_DIR", "runs/1"}}), "") << "inside of a rank";
+  EXPECT_EQ(run({"launch", "--dry-run", "true"}, {{"RANK", "0"}}), "") << "inside of a rank";
+}
+
 TEST(Profile, IsChosenByALaunch) {
   const Sandbox sandbox;
   sandbox.folder.write("hookline.toml", "[profile.loud.logging]\nprefix_template = \"LOUD \"\n");
@@ -302,7 +326,8 @@ TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
       "hookline:   --num_processes=8, on 2 machines becomes launch.processes_per_node = 4\n"
       "hookline: warning:   left out: num_processes: 4: --num_processes=8 overrides it\n"
       "hookline: warning:   left out: --gpu_ids=0,1: start with CUDA_VISIBLE_DEVICES=0,1\n"
-      "hookline: warning:   line 2: ${NODES:-2} became its default, '2': if the environment sets NODES, write "
+      "hookline: warning:   line 2: ${NODES:-2} became its default, '2': if the environment sets NODES, "
+      "write "
       "its value into the script, and import it again\n"
       "hookline: wrote run.toml\n"
       "hookline: run it: NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1 srun -N2 hookline launch --config run.toml "

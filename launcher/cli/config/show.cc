@@ -38,7 +38,7 @@ int config_show(const Arguments& arguments) {
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
-  tell_found_config(choice, sources);
+  tell_found_config(choice, sources, "as in: hookline config show FILE");
   std::cout << (json ? to_json(resolution.config) : to_toml(resolution.config)) << std::flush;
   return kSuccess;
 }

@@ -5,6 +5,7 @@
 #include "config/find_config.h"
 #include "hooks/folder_access.h"
 #include "hooks/printable.h"
+#include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
@@ -22,6 +23,7 @@ int config_where(const Arguments& arguments) {
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 
+  warn_of_config_for_ranks({}, "with hookline launch --config FILE");
   bool is_found = false;
   nlohmann::ordered_json places = nlohmann::ordered_json::array();
   std::string text;

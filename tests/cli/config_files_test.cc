@@ -331,7 +331,15 @@ TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
       "its value into the script, and import it again\n"
       "hookline: wrote run.toml\n"
       "hookline: run it: NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1 srun -N2 hookline launch --config run.toml "
-      "python3 -m pkg.train 'a b'\n");
+      "python3 -m pkg.train 'a b'\n"
+      "hookline: warning: 2 things were left out: see the 'left out' lines above for the reasons\n");
+  sandbox.folder.write("a.yaml", "num_processes: 2\nrdzv_backend: c10d\n");
+  EXPECT_EQ(sandbox.run({"config", "import", "a.yaml"}).err,
+            "hookline: 'a.yaml' is Accelerate's config\n"
+            "hookline:   num_processes: 2 becomes launch.processes_per_node = 2\n"
+            "hookline: warning:   left out: rdzv_backend: c10d: hosts meet in one way: at the store of "
+            "main_address\n"
+            "hookline: warning: 1 thing was left out: see the 'left out' line above for the reason\n");
   sandbox.folder.write("args.sh", "torchrun ./train *.txt \"$LR y\"\n");
   EXPECT_EQ(
       sandbox.run({"config", "import", "args.sh"}).err,

@@ -28,6 +28,15 @@ std::string run_line(const Imported& imported, const std::string& config_file) {
   return line;
 }
 
+/// Nobody reads a long list to its end, and the command at the end looks complete.
+void tell_how_much_is_left_out(const Imported& imported) {
+  const std::size_t count = imported.left_out.size();
+  if (count == 0) return;
+  log::warning(count == 1 ? "1 thing was left out: see the 'left out' line above for the reason"
+                          : std::to_string(count) +
+                                " things were left out: see the 'left out' lines above for the reasons");
+}
+
 }  // namespace
 
 int config_import(const Arguments& arguments) {
@@ -64,11 +73,12 @@ int config_import(const Arguments& arguments) {
   for (const auto& [what, why] : imported.left_out) log::warning("  left out: " + what + ": " + why);
   for (const std::string& remark : imported.remarks) log::warning("  " + remark);
   const int code = output.write(chosen_file(resolution.config));
-  if (code != kSuccess || imported.program.empty()) return code;
-  if (output.file.empty())
+  if (code != kSuccess) return code;
+  if (!imported.program.empty() && output.file.empty())
     log::info("save this as hookline.toml, and run it: " + run_line(imported, "hookline.toml"));
-  else
+  else if (!imported.program.empty())
     log::info("run it: " + run_line(imported, output.file));
+  tell_how_much_is_left_out(imported);
   return code;
 }
 

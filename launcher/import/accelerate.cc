@@ -32,29 +32,32 @@ const std::map<std::string, std::string>& other_types() {
 
 const std::map<std::string, std::string>& keys_without_counterpart() {
   static const std::map<std::string, std::string> rows = {
-      {"rdzv_backend", "hosts meet in one way: at the store of main_address"},
-      {"same_network", "main_address is what all hosts reach"},
-      {"main_training_function", "a program's main() is its own"},
-      {"downcast_bf16", "is of TPUs"},
-      {"tpu_env", "is of TPUs"},
-      {"tpu_name", "is of TPUs"},
-      {"tpu_zone", "is of TPUs"},
-      {"tpu_use_cluster", "is of TPUs"},
-      {"tpu_use_sudo", "is of TPUs"},
-      {"commands", "is of TPU pods"},
-      {"command_file", "is of TPU pods"},
+      {"rdzv_backend", "not needed, since all nodes join at rendezvous.main_address"},
+      {"same_network", "all nodes must be able to reach rendezvous.main_address"},
+      {"main_training_function", "not needed, since the program starts at its own main()"},
+      {"downcast_bf16", "applies to TPUs only"},
+      {"tpu_env", "applies to TPUs only"},
+      {"tpu_name", "applies to TPUs only"},
+      {"tpu_zone", "applies to TPUs only"},
+      {"tpu_use_cluster", "applies to TPUs only"},
+      {"tpu_use_sudo", "applies to TPUs only"},
+      {"commands", "applies to TPU pods only"},
+      {"command_file", "applies to TPU pods only"},
       {"mixed_precision",
-       "the program casts by itself (at::autocast); comm_hook = \"fp16\" or \"bf16\" halves what is sent"},
-      {"dynamo_config", "C++ programs are not compiled by TorchDynamo"},
-      {"dynamo_backend", "C++ programs are not compiled by TorchDynamo"},
-      {"megatron_lm_config", "is Megatron's"},
-      {"parallelism_config", "ranks are data-parallel"},
-      {"ipex_config", "is Intel's extension of PyTorch in Python"},
-      {"fp8_config", "is of Transformer Engine in Python"},
-      {"mpirun_config", "under mpirun, hookline launch reads who and where from the environment"},
-      {"monitor_interval", "the end of a rank is noticed at once"},
-      {"role", "ranks have one role"},
-      {"quiet", "the failing rank's own last words are shown, and no stack of the launcher"},
+       "the program chooses its precision itself (at::autocast); comm_hook = \"fp16\" or \"bf16\" halves "
+       "gradient traffic"},
+      {"dynamo_config", "TorchDynamo does not compile C++ programs"},
+      {"dynamo_backend", "TorchDynamo does not compile C++ programs"},
+      {"megatron_lm_config", "applies to Megatron-LM only"},
+      {"parallelism_config", "hookline is data-parallel only"},
+      {"ipex_config", "applies to Intel's PyTorch extension for Python only"},
+      {"fp8_config", "applies to Transformer Engine for Python only"},
+      {"mpirun_config",
+       "under mpirun, hookline launch reads the node's rank and the hosts from the environment"},
+      {"monitor_interval", "not needed, since the launcher notices at once when a rank exits"},
+      {"role", "all ranks have the same role"},
+      {"quiet",
+       "not needed, since the launcher shows the failing rank's last output, and no stack trace of its own"},
   };
   return rows;
 }
@@ -71,19 +74,19 @@ const std::map<std::string, std::string>& renamed() {
 /// What of fsdp_config has no key here, and why.
 const std::map<std::string, std::string>& fsdp_without_counterpart() {
   static const std::map<std::string, std::string> rows = {
-      {"fsdp_auto_wrap_policy", "units are chosen in the program: hookline::FsdpUnit<Block>"},
-      {"fsdp_transformer_layer_cls_to_wrap", "units are chosen in the program: hookline::FsdpUnit<Block>"},
-      {"fsdp_min_num_params", "units are chosen in the program: hookline::FsdpUnit<Block>"},
-      {"fsdp_offload_params", "pieces of parameters stay on the device"},
-      {"fsdp_activation_checkpointing", "activations are kept"},
-      {"fsdp_activation_checkpointing_offload", "activations are kept"},
-      {"fsdp_state_dict_type", "checkpoints hold whole tensors, for any number of ranks"},
-      {"fsdp_backward_prefetch", "the next unit is gathered ahead, always"},
-      {"fsdp_backward_prefetch_policy", "the next unit is gathered ahead, always"},
-      {"fsdp_forward_prefetch", "the next unit is gathered ahead, always"},
-      {"fsdp_cpu_ram_efficient_loading", "is of Hugging Face's models in Python"},
-      {"fsdp_sync_module_states", "all ranks begin with rank 0's parameters, always"},
-      {"fsdp_use_orig_params", "the optimizer has flat pieces of parameters"},
+      {"fsdp_auto_wrap_policy", "the program chooses the units: hookline::FsdpUnit<Block>"},
+      {"fsdp_transformer_layer_cls_to_wrap", "the program chooses the units: hookline::FsdpUnit<Block>"},
+      {"fsdp_min_num_params", "the program chooses the units: hookline::FsdpUnit<Block>"},
+      {"fsdp_offload_params", "parameters always stay on the device"},
+      {"fsdp_activation_checkpointing", "hookline has no activation checkpointing"},
+      {"fsdp_activation_checkpointing_offload", "hookline has no activation checkpointing"},
+      {"fsdp_state_dict_type", "checkpoints always hold whole tensors, which any number of ranks can load"},
+      {"fsdp_backward_prefetch", "hookline always prefetches the next unit"},
+      {"fsdp_backward_prefetch_policy", "hookline always prefetches the next unit"},
+      {"fsdp_forward_prefetch", "hookline always prefetches the next unit"},
+      {"fsdp_cpu_ram_efficient_loading", "applies to Hugging Face models in Python only"},
+      {"fsdp_sync_module_states", "all ranks always start with rank 0's parameters"},
+      {"fsdp_use_orig_params", "the optimizer always works on flat parameters"},
   };
   return rows;
 }
@@ -132,7 +135,7 @@ class Reader {
     try {
       return root_[key].as<std::int64_t>();
     } catch (const YAML::Exception&) {
-      throw ImportError(name_of(key) + ": '" + *text + "' is not a number");
+      throw ImportError(name_of(key) + ": must be an integer, not '" + *text + "'");
     }
   }
 
@@ -155,7 +158,8 @@ class Reader {
     const std::string environment = value("compute_environment").value_or("LOCAL_MACHINE");
     if (environment != "LOCAL_MACHINE")
       result_.leave_out("compute_environment: " + environment,
-                        "hookline runs where it is started, or by hookline submit");
+                        "hookline launch runs on the hosts where you start it; hookline submit starts it in "
+                        "a scheduler's job");
     const std::string type = value("distributed_type").value_or("NO");
     const bool wants_cpu = value("use_cpu") && is_true("use_cpu");
     if (type == "MULTI_CPU" || wants_cpu) {
@@ -165,7 +169,7 @@ class Reader {
     } else if (const auto other = other_types().find(type); other != other_types().end()) {
       result_.leave_out(from("distributed_type", type), other->second);
     } else if (type != "MULTI_GPU" && type != "NO" && type != "FSDP" && type != "DEEPSPEED") {
-      throw ImportError("distributed_type: '" + type + "' is none that Accelerate has");
+      throw ImportError("distributed_type: '" + type + "' is not a type that Accelerate has");
     }
   }
 
@@ -181,9 +185,10 @@ class Reader {
       if (!is_unknown)
         carry("launch.nnodes", std::to_string(machines), from("num_machines", std::to_string(machines)));
       if (rank)
-        result_.leave_out(
-            from("machine_rank", *rank),
-            "one file is for all hosts, which are counted as they come; or --set launch.node_rank=" + *rank);
+        result_.leave_out(from("machine_rank", *rank),
+                          "all nodes share one config, and their ranks follow the order in which they join: "
+                          "to choose this node's, launch with --set launch.node_rank=" +
+                              *rank);
       if (address)
         carry("rendezvous.main_address", without_brackets(*address), from("main_process_ip", *address));
       if (port == "0")
@@ -192,15 +197,16 @@ class Reader {
       else if (port)
         carry("rendezvous.main_port", *port, from("main_process_port", *port));
     } else {
-      constexpr const char* kOneHost = "runs of one host need no address and share no port";
+      constexpr const char* kOneHost = "a run on one host needs neither an address nor a port";
       if (address) result_.leave_out(from("main_process_ip", *address), kOneHost);
       if (port) result_.leave_out(from("main_process_port", *port), kOneHost);
-      if (rank && *rank != "0") result_.leave_out(from("machine_rank", *rank), "there is one host");
+      if (rank && *rank != "0")
+        result_.leave_out(from("machine_rank", *rank), "a run on one host has one node");
     }
     if (processes && is_unknown)
       result_.leave_out(from("num_processes", std::to_string(*processes)),
-                        "it counts the ranks of all hosts, whose number only a shell knows: set a host's at "
-                        "launch: --set launch.processes_per_node=N");
+                        "it counts the ranks of all hosts, and only a shell knows how many hosts there are: "
+                        "launch with --set launch.processes_per_node=N");
     else if (processes)
       ranks_of_all(*processes, machines);
   }
@@ -208,16 +214,17 @@ class Reader {
   void ranks_of_all(std::int64_t processes, std::int64_t machines) {
     const std::string origin = from("num_processes", std::to_string(processes));
     if (processes == -1) {
-      result_.leave_out(origin, "is a place for a value: set launch.processes_per_node");
+      result_.leave_out(origin, "is a placeholder: set launch.processes_per_node");
     } else if (processes < 1) {
       throw ImportError(name_of("num_processes") + ": must be at least 1");
     } else if (processes % machines != 0) {
-      result_.leave_out(origin, std::to_string(machines) +
-                                    " hosts can't have equal parts of them: set "
-                                    "launch.processes_per_node on each");
+      result_.leave_out(
+          origin,
+          std::to_string(machines) +
+              " hosts can't share them equally: on each, launch with --set launch.processes_per_node=N");
     } else {
       carry("launch.processes_per_node", std::to_string(processes / machines),
-            origin + (machines > 1 ? ", on " + std::to_string(machines) + " machines" : ""));
+            origin + (machines > 1 ? " on " + std::to_string(machines) + " machines" : ""));
     }
   }
 
@@ -232,7 +239,7 @@ class Reader {
       if (is_true(key)) carry("logging.level", "debug", origin);
     } else if (key == "gpu_ids") {
       if (text == "all") return;
-      result_.leave_out(origin, "start with CUDA_VISIBLE_DEVICES=" + text);
+      result_.leave_out(origin, "launch with CUDA_VISIBLE_DEVICES=" + text);
       result_.environment.emplace_back("CUDA_VISIBLE_DEVICES", text);
     } else if ((key == "deepspeed_config" || key == "ddp_kwargs" || key == "ddp_config") && !node.IsMap()) {
       result_.leave_out(origin, kNoMapping);
@@ -291,7 +298,7 @@ class Reader {
       const auto without = fsdp_without_counterpart().find(key);
       if (key == "fsdp_version" || is_nothing(entry.second)) continue;
       if (key == "fsdp_sharding_strategy" && is_second) {
-        result_.leave_out(here, "has no effect in version 2, which has fsdp_reshard_after_forward");
+        result_.leave_out(here, "has no effect in FSDP version 2, which uses fsdp_reshard_after_forward");
       } else if (key == "fsdp_sharding_strategy" || key == "fsdp_reshard_after_forward" ||
                  key == "sharding_strategy") {
         const auto known = strategies.find(value_of(entry.second));
@@ -331,7 +338,7 @@ class Reader {
         config && config.IsMap() && (config["zero_stage"] || config["deepspeed_config_file"]);
     if (value("distributed_type") == "DEEPSPEED" && !is_named)
       carry("fsdp.sharding_strategy", "shard_grad_op",
-            from("distributed_type", "DEEPSPEED") + ", of stage 2");
+            from("distributed_type", "DEEPSPEED") + " (stage 2, the default)");
   }
 
   void deepspeed(const YAML::Node& config) {
@@ -351,15 +358,15 @@ class Reader {
       else if (key == "zero_stage" && !is_on)
         result_.leave_out(origin, "has no effect unless distributed_type is DEEPSPEED");
       else if (key == "deepspeed_hostfile")
-        result_.leave_out(origin, "import it by itself: hookline config import " + text);
+        result_.leave_out(origin, "import it separately: hookline config import " + text);
       else if (key == "deepspeed_config_file")
         result_.leave_out(origin,
-                          "is DeepSpeed's, whose zero_optimization.stage is ddp.shard_optimizer (1) or "
-                          "fsdp.sharding_strategy (2, 3) here");
+                          "hookline does not read DeepSpeed's files: for zero_optimization.stage 1, set "
+                          "ddp.shard_optimizer; for 2 and 3, set fsdp.sharding_strategy");
       else if (key == "gradient_clipping")
-        result_.leave_out(origin, "the program clips by itself: accelerator.clip_grad_norm");
+        result_.leave_out(origin, "the program clips gradients itself: accelerator.clip_grad_norm");
       else if (!is_absent)
-        result_.leave_out(origin, "is DeepSpeed's");
+        result_.leave_out(origin, "applies to DeepSpeed only");
     }
   }
 

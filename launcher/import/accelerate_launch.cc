@@ -14,8 +14,9 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr const char* kTpu = "is of TPUs";
-constexpr const char* kAws = "hookline runs where it is started, or by hookline submit";
+constexpr const char* kTpu = "applies to TPUs only";
+constexpr const char* kAws =
+    "hookline launch runs on the hosts where you start it; hookline submit starts it in a scheduler's job";
 
 /// Flags that say what kind of run it is, and what the config file calls that.
 const std::map<std::string, std::string>& types() {
@@ -29,10 +30,10 @@ const std::map<std::string, std::string>& types() {
 
 const std::map<std::string, std::string>& reasons() {
   static const std::map<std::string, std::string> rows = {
-      {"ipex", "is Intel's extension of PyTorch in Python"},
+      {"ipex", "applies to Intel's PyTorch extension for Python only"},
       {"use_xpu", "ranks run on CPUs or NVIDIA GPUs, not on XPUs"},
-      {"use_mps_device", "ranks run on CPUs or NVIDIA GPUs, not on Apple's"},
-      {"use_parallelism_config", "ranks are data-parallel"},
+      {"use_mps_device", "ranks run on CPUs or NVIDIA GPUs, not on Apple GPUs"},
+      {"use_parallelism_config", "hookline is data-parallel only"},
       {"tpu_cluster", kTpu},
       {"no_tpu_cluster", kTpu},
       {"tpu_use_sudo", kTpu},
@@ -41,7 +42,8 @@ const std::map<std::string, std::string>& reasons() {
       {"downcast_bf16", kTpu},
       {"aws_access_key_id", kAws},
       {"aws_secret_access_key", kAws},
-      {"mpirun_hostfile", "under mpirun, hookline launch reads who and where from the environment"},
+      {"mpirun_hostfile",
+       "under mpirun, hookline launch reads the node's rank and the hosts from the environment"},
   };
   return rows;
 }
@@ -49,10 +51,10 @@ const std::map<std::string, std::string>& reasons() {
 /// The same of all flags that begin so.
 const std::map<std::string, std::string>& reasons_of_groups() {
   static const std::map<std::string, std::string> rows = {
-      {"dynamo_", "C++ programs are not compiled by TorchDynamo"},
-      {"fp8_", "is of Transformer Engine in Python"},
-      {"megatron_lm_", "is Megatron's"},
-      {"parallelism_config_", "ranks are data-parallel"},
+      {"dynamo_", "TorchDynamo does not compile C++ programs"},
+      {"fp8_", "applies to Transformer Engine for Python only"},
+      {"megatron_lm_", "applies to Megatron-LM only"},
+      {"parallelism_config_", "hookline is data-parallel only"},
   };
   return rows;
 }
@@ -197,10 +199,9 @@ class Reader {
  private:
   void read_config(const LaunchFlag& flag) {
     if (flag.is_open)
-      throw ImportError(
-          flag.from +
-          " names a file that only a shell knows: write its name into the script, or import that file "
-          "by itself");
+      throw ImportError(flag.from +
+                        " names a file by what only a shell knows: write the file's name into the script, or "
+                        "import the file separately");
     fs::path file = flag.value;
     auto in = std::make_unique<InputFile>(file, kLargestImportBytes);
     if (in->problem() == FileProblem::missing && file.is_relative() && script_.has_parent_path()) {
@@ -209,8 +210,8 @@ class Reader {
     }
     if (in->problem() == FileProblem::missing)
       throw ImportError(flag.from +
-                        " names a file that is neither in this folder nor in the script's: run this "
-                        "where it is, or leave the flag out of the script");
+                        " names a file that is neither in this folder nor in the script's: run this in the "
+                        "folder of that file, or remove the flag from the script");
     if (const std::string access = access_problem(file); !access.empty())
       throw ImportError(flag.from + ": " + access);
     const std::string text = in->read_all();
@@ -241,8 +242,9 @@ class Reader {
       std::error_code error;
       if (!fs::exists(file, error)) continue;
       result_.leave_out(file.string(),
-                        "accelerate launch reads it where no --config_file is given: add --config_file=" +
-                            file.string() + " to the script's command if it is meant");
+                        "accelerate launch reads this file when the command names none: to import it too, "
+                        "add --config_file=" +
+                            file.string() + " to the script's command");
       return;
     }
   }
@@ -260,7 +262,7 @@ class Reader {
       static const std::set<std::string> kFalse = {"n", "no", "f", "false", "off", "0"};
       const std::string text = in_small_letters(set.value);
       if (!kTrue.contains(text) && !kFalse.contains(text))
-        result_.leave_out(set.from, "is neither true nor false");
+        result_.leave_out(set.from, "is neither true nor false: write one of the two");
       return kTrue.contains(text);
     };
     known["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] = [this](const LaunchFlag& set) {
@@ -280,7 +282,7 @@ class Reader {
       if (is_true(set)) result_.carry("launch.binding", "numa", set.from);
     };
     known["ACCELERATE_MIXED_PRECISION"] = [this](const LaunchFlag& set) {
-      result_.leave_out(set.from, "the program casts by itself (at::autocast)");
+      result_.leave_out(set.from, "the program chooses its precision itself (at::autocast)");
     };
     return known;
   }
@@ -295,10 +297,11 @@ class Reader {
     } else if (flag.is_open && name != "machine_rank") {
       const std::string key = key_of(name);
       const auto reason = reasons().find(name);
-      result_.leave_out(flag.from, !key.empty()                ? only_a_shell_knows(key)
-                                   : reason != reasons().end() ? reason->second
-                                                               : "only a shell knows its value: write it "
-                                                                 "into the script, and import it again");
+      result_.leave_out(flag.from,
+                        !key.empty() ? only_a_shell_knows(key)
+                        : reason != reasons().end()
+                            ? reason->second
+                            : "only a shell knows its value: write it into the script, and import it again");
       config_.unknown.insert(name);
       tell_if_overridden(name, config_.root[name], flag.value, flag);
       config_.root.remove(name);
@@ -306,7 +309,9 @@ class Reader {
       type_flags_.push_back(flag.from);
       set("distributed_type", type->second, flag);
       if (name == "multi_gpu")
-        result_.leave_out(flag.from, "launch.device = \"auto\" gives each rank a GPU where there are any");
+        result_.leave_out(
+            flag.from,
+            "not needed, since launch.device = \"auto\" gives each rank a GPU if the host has any");
     } else if (name == "cpu") {
       type_flags_.push_back(flag.from);
       set("use_cpu", "true", flag);
@@ -327,7 +332,7 @@ class Reader {
     } else if (table().valued.contains(name)) {
       set(name, flag.value, flag);
     } else {
-      result_.leave_out(flag.from, "accelerate launch has no such flag that hookline knows");
+      result_.leave_out(flag.from, "hookline does not know this flag of accelerate launch");
     }
   }
 
@@ -369,7 +374,7 @@ class Reader {
   void on_cpu() {
     const std::string type = config_.root["distributed_type"].Scalar();
     if (type != "NO" && type != "MULTI_CPU") {
-      result_.leave_out("distributed_type: " + type, "--cpu overrides it: ranks train by DDP on CPUs");
+      result_.leave_out("distributed_type: " + type, "--cpu overrides it: ranks train with DDP on CPUs");
       config_.root["distributed_type"] = "NO";
     }
     take_accelerate_config(config_, result_);

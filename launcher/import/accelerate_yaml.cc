@@ -58,7 +58,7 @@ class KeyWatch : public YAML::EventHandler {
                            ? "line " + line_of(mark) + " sets"
                            : "lines " + line_of(known->second) + " and " + line_of(mark) + " both set") +
                       " '" + *text + "'" + (is_one_line ? " twice" : "") +
-                      ", of which Accelerate takes the last: remove the other");
+                      ", and Accelerate takes the last: remove the other");
   }
 
   std::vector<Collection> open_;
@@ -70,16 +70,16 @@ void check(const std::string& text) {
   YAML::Parser parser(in);
   KeyWatch first, second;
   if (parser.HandleNextDocument(first) && parser.HandleNextDocument(second))
-    throw ImportError(
-        "line " + line_of(second.begin()) +
-        ": a second document begins here, and Accelerate reads files of one only: put the one to "
-        "import into a file of its own");
+    throw ImportError("line " + line_of(second.begin()) +
+                      ": a second document begins here, and Accelerate reads only one: put the one to import "
+                      "into a file of its own");
 }
 
 }  // namespace
 
 void explaining_yaml_errors(const std::function<void()>& read) {
-  constexpr const char* kNoText = "a key or a value is no text, as it is in a config of Accelerate's";
+  constexpr const char* kNoText =
+      "a key or a value is a list or a mapping where Accelerate's config has text";
   try {
     read();
   } catch (const YAML::DeepRecursion&) {  // yaml-cpp's own limit, which it words as "bad file"
@@ -96,8 +96,7 @@ void explaining_yaml_errors(const std::function<void()>& read) {
 YAML::Node accelerate_yaml(const std::string& text) {
   YAML::Node root;
   explaining_yaml_errors([&] { root = YAML::Load(text); });
-  if (!root.IsMap())
-    throw ImportError("it is no config of Accelerate's, which is a mapping of keys to values");
+  if (!root.IsMap()) throw ImportError("it is not a config of Accelerate's, which maps keys to values");
   explaining_yaml_errors([&] { check(text); });
   return root;
 }

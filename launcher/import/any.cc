@@ -67,21 +67,21 @@ bool starts_a_launcher(const std::string& text) {
 
 Imported import_script(const std::string& text, const std::filesystem::path& file) {
   const std::vector<LaunchLine> lines = launch_lines_in(read_shell_script(text));
-  if (lines.empty()) throw ImportError("there is no command line of torchrun or accelerate launch in it");
+  if (lines.empty()) throw ImportError("it has no command line of torchrun or accelerate launch");
   if (lines.size() == 2 && lines[0].line == lines[1].line)
     throw ImportError(
         "line " + std::to_string(lines[0].line) +
         " starts two programs, and a config is for one: put the one to import into a file of its own");
   if (lines.size() > 1)
-    throw ImportError("lines " + listed(lines) +
-                      " each start a program, and a config is for one: put the one to import into a file of "
-                      "its own");
+    throw ImportError(
+        "lines " + listed(lines) +
+        " each start a program, and a config is for one: put the one to import into a file of its own");
   Imported result =
       lines[0].launcher == "torchrun" ? import_torchrun(lines[0]) : import_accelerate_launch(lines[0], file);
   if (text.starts_with("#SBATCH ") || text.find("\n#SBATCH ") != text.npos)
-    result.leave_out(
-        "the #SBATCH lines",
-        "hookline submit --scheduler slurm writes a job, with --scheduler-arg for each of sbatch's options");
+    result.leave_out("the #SBATCH lines",
+                     "submit the run with hookline submit --scheduler slurm, and pass each of sbatch's "
+                     "options with --scheduler-arg");
   return result;
 }
 

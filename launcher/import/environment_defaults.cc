@@ -13,7 +13,7 @@ struct Use {
   bool in_command = false;  // and not only in keys
 };
 
-/// Does `where`, "--num_processes=8, on 2 machines", name what a flag says?
+/// Does `where`, "--num_processes=8 on 2 machines", name what a flag says?
 bool is_from(const std::string& where, const LaunchFlag& flag) {
   if (where.starts_with("--" + flag.name + " ")) return true;  // --rdzv-conf timeout=60
   const std::size_t begin = where.find(flag.from), end = begin + flag.from.size();

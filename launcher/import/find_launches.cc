@@ -146,10 +146,9 @@ std::vector<std::pair<std::string, ShellWord>> exported_at(const ShellScript& sc
 std::vector<LaunchLine> lines_in(const ShellScript& script, int depth) {
   for (const auto& [line, text] : script.substitutions)
     if (starts_a_launch(inside_of(text), depth))
-      throw ImportError(
-          "line " + std::to_string(line) +
-          ": a launcher runs inside of $(...), which a config can't take the place of: write its "
-          "command line as a line of its own");
+      throw ImportError("line " + std::to_string(line) +
+                        ": a launcher runs inside $(...), which a config can't replace: write its command on "
+                        "a line of its own");
   std::vector<LaunchLine> lines;
   std::vector<std::string> preparations;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
@@ -157,15 +156,15 @@ std::vector<LaunchLine> lines_in(const ShellScript& script, int depth) {
     const auto named = launcher_in(command.words);
     if (command.words[0].text == "eval" && (named || text_of(command).find("torchrun") != std::string::npos ||
                                             text_of(command).find("accelerate") != std::string::npos))
-      throw ImportError("line " + std::to_string(command.line) +
-                        ": eval makes a command of text, which can't be read without running it: write the "
-                        "command line itself in its place");
+      throw ImportError(
+          "line " + std::to_string(command.line) +
+          ": eval runs text as a command, and an import runs nothing: write the command itself in its place");
     const std::size_t runner = text_runner_in(command.words);
     if (runner < command.words.size() && (!named || runner < named->begin) &&
         !only_mention(command.words, runner) && has_launch_in_text(script, i, runner, named, depth))
-      throw ImportError("line " + std::to_string(command.line) + ": " + name_of(command.words[runner].text) +
-                        " makes a command of text, which can't be read without running it: write the command "
-                        "line itself in its place");
+      throw ImportError(
+          "line " + std::to_string(command.line) + ": " + name_of(command.words[runner].text) +
+          " runs text as a command, and an import runs nothing: write the command itself in its place");
     if (!named && prepares(command.words[0].text)) preparations.push_back(text_of(command));
     if (!named || only_mention(command.words, named->begin)) continue;
     LaunchLine line;

@@ -23,7 +23,7 @@ std::optional<Host> host_of(std::string line, int number) {
   const std::string where = "line " + std::to_string(number) + ": ";
   constexpr std::string_view kSlots = "slots=";
   if (!(words >> slots) || !slots.starts_with(kSlots) || words >> more)
-    throw ImportError(where + "a host is written 'NAME slots=N'");
+    throw ImportError(where + "write a host as 'NAME slots=N'");
   const char* const end = slots.data() + slots.size();
   const auto read = std::from_chars(slots.data() + kSlots.size(), end, host.slots);
   if (read.ec != std::errc() || read.ptr != end || host.slots < 1)
@@ -55,11 +55,14 @@ Imported import_hostfile(const std::string& text) {
                  "slots=" + std::to_string(hosts[0].slots));
   } else {
     for (const Host& host : hosts)
-      result.leave_out(host.name + " slots=" + std::to_string(host.slots),
-                       "hosts differ: there, --set launch.processes_per_node=" + std::to_string(host.slots));
+      result.leave_out(
+          host.name + " slots=" + std::to_string(host.slots),
+          "hosts have different numbers of slots: on this one, launch with --set launch.processes_per_node=" +
+              std::to_string(host.slots));
   }
   if (hosts.size() > 1) {
-    result.carry("launch.nnodes", std::to_string(hosts.size()), std::to_string(hosts.size()) + " hosts");
+    result.carry("launch.nnodes", std::to_string(hosts.size()),
+                 "a list of " + std::to_string(hosts.size()) + " hosts");
     result.carry("rendezvous.main_address", hosts[0].name, "the first host");
   }
   return result;

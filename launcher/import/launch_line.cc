@@ -26,13 +26,13 @@ void take_tasks_per_node(Imported& result) {
     if (number == "1") continue;
     value = has_next ? "1" : std::string(kName) + "=1";
     result.leave_out(std::string(kName) + "=" + number,
-                     "one hookline launch on a node starts all ranks there: the command below has " +
+                     "one hookline launch per node starts all of the node's ranks: the command below has " +
                          std::string(kName) + "=1");
   }
 }
 
 std::string stands_as_written(const std::string& word) {
-  return "'" + word + "' stands in the command below as written: replace it by its value";
+  return "'" + word + "' is in the command below as the script has it: replace it with its value";
 }
 
 bool has_only_digits(const std::string& text) {
@@ -52,7 +52,9 @@ class Splitter {
         break;
       }
       if ((word.starts_with("$") || word.starts_with("`")) && words[i].is_open && may_be_flags(words, i)) {
-        result_.leave_out(words[i].as_written, "only a shell knows which flags it holds");
+        result_.leave_out(
+            words[i].as_written,
+            "only a shell knows which flags it holds: write them into the script, and import it again");
         continue;
       }
       if (!word.starts_with("-") || word == "-") break;
@@ -157,7 +159,7 @@ std::string set_flag_for(const std::string& key) {
 }
 
 std::string only_a_shell_knows(const std::string& key) {
-  return "only a shell knows its value: set it at launch: " + set_flag_for(key);
+  return "only a shell knows its value: launch with " + set_flag_for(key);
 }
 
 std::string without_brackets(const std::string& address) {
@@ -190,28 +192,29 @@ void take_surroundings(const LaunchLine& line,
   }
   take_tasks_per_node(result);
   for (const std::string& preparation : line.preparations)
-    result.leave_out(preparation, "the command below does not do it: do it before, in the same shell");
+    result.leave_out(preparation, "the command below does not include it: run it first, in the same shell");
   for (const std::string& keyword : line.inside)
-    result.leave_out("the '" + keyword + "' around it", "the command below runs once, whatever it says");
+    result.leave_out("the '" + keyword + "' around it", "the command below runs once, outside of it");
   if (line.cut_at_line > 0)
     result.leave_out("what follows line " + std::to_string(line.cut_at_line),
-                     "that line ends in a backslash with a blank behind it, which continues no line: remove "
-                     "the blank, and import it again");
+                     "a blank follows the backslash that ends that line, so the command ends there: remove "
+                     "the blank, and import the script again");
   for (const std::string& redirection : line.redirections)
     result.leave_out(redirection, redirection.find('<') != redirection.npos
                                       ? "ranks' standard input is /dev/null"
-                                      : "what ranks write is in the run's folder, below logging.dir");
+                                      : "the ranks' output is in the run's folder, below logging.dir");
   if (line.in_background)
     result.leave_out(
         "the '&' behind it",
-        "the command below runs in the foreground: put '&' behind it if the script goes on meanwhile");
+        "the command below runs in the foreground: add '&' if your script is to continue meanwhile");
   if (line.into_pipe)
-    result.leave_out("the pipe behind it", "what ranks write is in the run's folder, below logging.dir");
+    result.leave_out("the pipe behind it", "the ranks' output is in the run's folder, below logging.dir");
 }
 
 void take_program(const std::vector<ShellWord>& program, bool is_module, Imported& result) {
   if (program.empty())
-    result.remarks.emplace_back("its command line names no program: put yours behind hookline launch");
+    result.remarks.emplace_back(
+        "the script's command names no program: add yours at the end of your hookline launch command");
   if (is_module && !program.empty()) result.program = {"python3", "-m"};
   for (const ShellWord& word : program) {
     if (!word.expanded.empty()) result.expanded[result.program.size()] = word.expanded;
@@ -232,7 +235,7 @@ void take_rdzv_conf(const std::string& name, const std::string& text, Imported& 
                       value = equals == pair.npos ? "" : pair.substr(equals + 1);
     const std::string from = name + " " + pair;
     if (key == "timeout" && has_join_timeout)
-      result.leave_out(from, "join_timeout, beside it, is for the same and wins");
+      result.leave_out(from, "join_timeout sets the same limit and takes precedence");
     else if (key == "join_timeout" || key == "timeout")
       result.carry("launch.join_timeout_seconds", value, from);
     else if (key == "last_call_timeout")
@@ -241,12 +244,14 @@ void take_rdzv_conf(const std::string& name, const std::string& text, Imported& 
       keep_alive[key] = value;
     else if (key == "read_timeout")
       result.leave_out(
-          from, "it is for single requests to torch's store: hookline's hosts wait join_timeout_seconds");
+          from,
+          "it limits single requests to torch's store: hookline's nodes wait launch.join_timeout_seconds");
     else if (key == "close_timeout")
-      result.leave_out(from,
-                       "it is for the end of torch's rendezvous, which hookline's hosts don't wait for");
+      result.leave_out(
+          from,
+          "it limits how long torch's rendezvous takes to close, and hookline's nodes don't wait for that");
     else
-      result.leave_out(from, "is of torch's rendezvous");
+      result.leave_out(from, "applies to torch's rendezvous only");
     begin = end + 1;
   }
   if (keep_alive.empty()) return;
@@ -272,8 +277,8 @@ void take_streams(const LaunchFlag& redirects, const LaunchFlag& tee, Imported& 
     if (flag.value.size() == 1 && flag.value[0] >= '0' && flag.value[0] <= '3') return flag.value[0] - '0';
     result.leave_out(flag.from, flag.is_open
                                     ? only_a_shell_knows("logging.show")
-                                    : "the same is shown of all ranks that logging.show_ranks chooses: "
-                                      "logging.show is all, stdout, stderr or none");
+                                    : "hookline shows the same streams of every rank that logging.show_ranks "
+                                      "chooses: set logging.show to all, stdout, stderr or none");
     return std::nullopt;
   };
   const auto to_file = bits(redirects), to_both = bits(tee);

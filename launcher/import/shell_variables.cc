@@ -221,10 +221,9 @@ void ShellVariables::count(std::size_t bytes) {
   constexpr std::size_t kElementBytes = 16;
   bytes_ += bytes + kElementBytes;
   if (bytes_ > kLargestImportBytes)
-    throw ImportError(
-        place() +
-        "its variables come to more than 1 MiB of text here, which no launch needs: write their "
-        "values into the command line itself");
+    throw ImportError(place() +
+                      "the script's variables hold more than 1 MiB of text here: write the values that the "
+                      "launch needs into its command");
 }
 
 }  // namespace hookline

@@ -35,21 +35,21 @@ const std::map<std::string, std::string>& keys() {
 
 const std::map<std::string, std::string>& reasons() {
   static const std::map<std::string, std::string> rows = {
-      {"rdzv-backend", "hosts meet in one way: at the store of main_address"},
-      {"standalone", "runs of one host need no address and share no port"},
-      {"monitor-interval", "the end of a rank is noticed at once"},
-      {"start-method", "ranks are programs of their own"},
-      {"role", "ranks have one role"},
-      {"local-addr", "hosts name themselves"},
-      {"signals-to-handle", "SIGTERM, SIGINT, SIGHUP and SIGQUIT are handled"},
+      {"rdzv-backend", "not needed, since all nodes join at rendezvous.main_address"},
+      {"standalone", "a run on one host needs neither an address nor a port"},
+      {"monitor-interval", "not needed, since the launcher notices at once when a rank exits"},
+      {"start-method", "the launcher always starts ranks as separate processes"},
+      {"role", "all ranks have the same role"},
+      {"local-addr", "each node finds its own address"},
+      {"signals-to-handle", "the launcher always handles SIGTERM, SIGINT, SIGHUP and SIGQUIT"},
       {"event-log-handler", "hookline has no event log"},
-      {"logs-specs", "is of Python"},
-      {"duplicate-stdout-filters", "hookline filters no lines"},
-      {"duplicate-stderr-filters", "hookline filters no lines"},
-      {"use-agent-store", "rank 0 serves the store"},
-      {"no-use-agent-store", "rank 0 serves the store"},
-      {"use-env", "ranks get their numbers as variables, always"},
-      {"virtual-local-rank", "a rank's device is that of its LOCAL_RANK"},
+      {"logs-specs", "names a Python class"},
+      {"duplicate-stdout-filters", "hookline does not filter output lines"},
+      {"duplicate-stderr-filters", "hookline does not filter output lines"},
+      {"use-agent-store", "rank 0 always serves the store"},
+      {"no-use-agent-store", "rank 0 always serves the store"},
+      {"use-env", "ranks always get their numbers in environment variables"},
+      {"virtual-local-rank", "each rank uses the GPU of its LOCAL_RANK"},
   };
   return rows;
 }
@@ -105,9 +105,10 @@ class Reader {
   void take(const LaunchFlag& flag) {
     const std::string &name = flag.name, &value = flag.value;
     if (name == "node-rank") {
-      result_.leave_out(
-          flag.from,
-          "one file is for all hosts, which are counted as they come; or --set launch.node_rank=" + value);
+      result_.leave_out(flag.from,
+                        "all nodes share one config, and their ranks follow the order in which they join: to "
+                        "choose this node's, launch with --set launch.node_rank=" +
+                            value);
     } else if (name == "redirects" || name == "tee") {
       (name == "tee" ? tee_ : redirects_) = flag;
     } else if (name == "module" || name == "no-python" || name == "run-path") {
@@ -117,7 +118,7 @@ class Reader {
     } else if (name == "nproc-per-node" && (value == "gpu" || value == "auto")) {
       result_.carry("launch.processes_per_node", "auto", flag.from);
     } else if (name == "nproc-per-node" && value == "cpu") {
-      result_.leave_out(flag.from, "a rank a core is rarely meant: set launch.processes_per_node");
+      result_.leave_out(flag.from, "one rank per core is rarely intended: set launch.processes_per_node");
     } else if (name == "nproc-per-node" && value == "xpu") {
       result_.leave_out(flag.from, "ranks run on CPUs or NVIDIA GPUs, not on XPUs");
     } else if (name == "rdzv-endpoint") {
@@ -130,18 +131,20 @@ class Reader {
       if (value == "node" || value == "exclusive")
         result_.carry("launch.binding", value == "node" ? "numa" : "core", flag.from);
       else
-        result_.leave_out(flag.from, "launch.binding is none, core or numa");
+        result_.leave_out(flag.from, "set launch.binding to none, core or numa");
     } else if (name == "local-ranks-filter" && (nnodes_.empty() || nnodes_ == "1" || nnodes_ == "1:1")) {
       result_.carry("logging.show_ranks", value, flag.from);
     } else if (name == "local-ranks-filter") {
-      result_.leave_out(flag.from, "logging.show_ranks counts ranks over all hosts");
+      result_.leave_out(
+          flag.from,
+          "logging.show_ranks numbers ranks across all hosts: set it to the ranks that you want to see");
     } else if (const auto key = keys().find(name); key != keys().end()) {
       result_.carry(key->second, name == "master-addr" ? without_brackets(value) : value, flag.from);
     } else {
       const auto reason = reasons().find(name);
       result_.leave_out(flag.from, reason != reasons().end()
                                        ? reason->second
-                                       : "torchrun has no such flag that hookline knows");
+                                       : "hookline does not know this flag of torchrun");
     }
   }
 

@@ -97,20 +97,17 @@ TEST(ConfigSet, WritesNothingThatIsNotValid) {
   };
   EXPECT_EQ(refused({"run.toml", "ddp.comm_hok", "no"}),
             "hookline: error: unknown key 'ddp.comm_hok'; did you mean 'ddp.comm_hook'?\n  see: hookline "
-            "config set "
-            "--help\n");
-  EXPECT_EQ(
-      refused({"run.toml", "comm_hook", "no"}),
-      "hookline: error: unknown key 'comm_hook'; did you mean 'ddp.comm_hook'?\n  see: hookline config set "
-      "--help\n");
+            "config set --help\n");
+  EXPECT_EQ(refused({"run.toml", "comm_hook", "no"}),
+            "hookline: error: unknown key 'comm_hook'; did you mean 'ddp.comm_hook'?\n  see: hookline config "
+            "set --help\n");
   EXPECT_EQ(refused({"run.toml", "training.seed", "often"}),
             "config set training.seed: error: bad value \"often\" for 'seed' in [training]\n"
             "  must be an integer, at least 0, or \"none\"\n");
   EXPECT_EQ(refused({"run.toml", "ddp.comm_wrapper", "bf16"}),
             "config set ddp.comm_wrapper: error: comm_wrapper \"bf16\" over comm_hook \"fp16\" would cast "
-            "the gradients "
-            "twice\n  fp16 sends half precision by itself: leave one of the two out; comm_hook is set at "
-            "run.toml:2:1\n");
+            "the gradients twice\n  fp16 sends half precision by itself: leave one of the two out; comm_hook "
+            "is set at run.toml:2:1\n");
   EXPECT_EQ(refused({"--unset", "run.toml", "training.seed"}),
             "hookline: error: 'run.toml' has no training.seed\n");
   EXPECT_EQ(
@@ -155,8 +152,7 @@ TEST(ConfigUpdate, ShowsWhatItChangesAndChangesIt) {
   sandbox.folder.write("run.toml", old);
   const std::string diff =
       "--- run.toml\n+++ run.toml\n@@ -1,4 +1,5 @@\n # mine\n+schema_version = 2\n [logging]\n level = "
-      "\"info\" # as "
-      "ever\n-prefix = false\n+prefix_template = \"\"\n";
+      "\"info\" # as ever\n-prefix = false\n+prefix_template = \"\"\n";
   const ProcessResult dry = sandbox.run({"config", "update", "run.toml", "--dry-run"});
   EXPECT_EQ(dry.out, diff);
   EXPECT_EQ(dry.err, "hookline: logging.prefix is now prefix_template, which is \"\" for none\n");
@@ -208,10 +204,10 @@ TEST(ConfigWhere, FindsALinkThatLeadsNowhereAndALaunchRefusesIt) {
 TEST(ConfigWhere, SaysWhichFileIsReadAndALaunchReadsIt) {
   const Sandbox sandbox;
   const std::string own = (sandbox.folder.path() / "xdg/hookline/config.toml").string();
-  EXPECT_EQ(sandbox.run({"config", "where"}).out, "hookline.toml (the current folder): not there\n" + own +
-                                                      " (XDG_CONFIG_HOME): not there\nno file is read: all "
-                                                      "values have their defaults, but for environment and "
-                                                      "command line\n");
+  EXPECT_EQ(sandbox.run({"config", "where"}).out,
+            "hookline.toml (the current folder): not there\n" + own +
+                " (XDG_CONFIG_HOME): not there\nno file is read: all values have their defaults, but for "
+                "environment and command line\n");
   sandbox.folder.write("xdg/hookline/config.toml", "[logging]\nprefix_template = \"mine \"\n");
   EXPECT_EQ(sandbox.run({"config", "where"}).out,
             "hookline.toml (the current folder): not there\n" + own + " (XDG_CONFIG_HOME): read\n");
@@ -323,12 +319,11 @@ TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
       result.err,
       "hookline: 'jobs/start.sh' is a command line of accelerate launch, over the config 'jobs/base.yaml'\n"
       "hookline:   --num_machines=${NODES:-2} becomes launch.nnodes = 2\n"
-      "hookline:   --num_processes=8, on 2 machines becomes launch.processes_per_node = 4\n"
+      "hookline:   --num_processes=8 on 2 machines becomes launch.processes_per_node = 4\n"
       "hookline: warning:   left out: num_processes: 4: --num_processes=8 overrides it\n"
-      "hookline: warning:   left out: --gpu_ids=0,1: start with CUDA_VISIBLE_DEVICES=0,1\n"
+      "hookline: warning:   left out: --gpu_ids=0,1: launch with CUDA_VISIBLE_DEVICES=0,1\n"
       "hookline: warning:   line 2: ${NODES:-2} became its default, '2': if the environment sets NODES, "
-      "write "
-      "its value into the script, and import it again\n"
+      "write its value into the script, and import it again\n"
       "hookline: wrote run.toml\n"
       "hookline: run it: NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1 srun -N2 hookline launch --config run.toml "
       "python3 -m pkg.train 'a b'\n"
@@ -337,29 +332,29 @@ TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
   EXPECT_EQ(sandbox.run({"config", "import", "a.yaml"}).err,
             "hookline: 'a.yaml' is Accelerate's config\n"
             "hookline:   num_processes: 2 becomes launch.processes_per_node = 2\n"
-            "hookline: warning:   left out: rdzv_backend: c10d: hosts meet in one way: at the store of "
-            "main_address\n"
+            "hookline: warning:   left out: rdzv_backend: c10d: not needed, since all nodes join at "
+            "rendezvous.main_address\n"
             "hookline: warning: 1 thing was left out: see the 'left out' line above for the reason\n");
   sandbox.folder.write("args.sh", "torchrun ./train *.txt \"$LR y\"\n");
   EXPECT_EQ(
       sandbox.run({"config", "import", "args.sh"}).err,
       "hookline: 'args.sh' is a command line of torchrun\n"
-      "hookline: warning:   '$LR y' stands in the command below as written: replace it by its value\n"
+      "hookline: warning:   '$LR y' is in the command below as the script has it: replace it with its value\n"
       "hookline: save this as hookline.toml, and run it: hookline launch --config hookline.toml ./train "
       "*.txt '$LR y'\n");
   sandbox.folder.write("escapes.sh", "A=$'x\\ty' torchrun --log_dir=$'a\\tb' ./train $'a\\tb' $'\\e[1m'\n");
   const std::string escapes = sandbox.run({"config", "import", "escapes.sh"}).err;
   EXPECT_THAT(escapes, HasSubstr("  --log-dir=a\tb becomes logging.dir = a\tb\n"));
-  EXPECT_THAT(escapes, HasSubstr("run it: A=$'x\\ty' hookline launch --config hookline.toml ./train $'a\\tb' "
-                                 "$'\\033[1m'\n"))
+  EXPECT_THAT(
+      escapes,
+      HasSubstr("run it: A=$'x\\ty' hookline launch --config hookline.toml ./train $'a\\tb' $'\\033[1m'\n"))
       << "as it can be copied";
   sandbox.folder.write("two.sh", "torchrun a.py\ntorchrun b.py\n");
   const ProcessResult two = sandbox.run({"config", "import", "two.sh"});
   EXPECT_EQ(two.exit_code, 2);
   EXPECT_EQ(two.err,
             "hookline: error: 'two.sh' can't be imported: lines 1 and 2 each start a program, and a config "
-            "is for one: put "
-            "the one to import into a file of its own\n");
+            "is for one: put the one to import into a file of its own\n");
 }
 
 /// With a validator that knows nothing of hookline, on what hookline itself accepts and refuses.

@@ -75,24 +75,26 @@ TEST(Import, TakesACommandLineOfAccelerateLaunchOver) {
           Pair("main_process_port: 29501", "--main_process_port=29502 overrides it"),
           Pair("num_processes: 16", "--num_processes=$((${NODES:-2} * GPUS)) overrides it"),
           Pair("--main_process_ip=$HEAD",
-               "only a shell knows its value: set it at launch: --set rendezvous.main_address=HOST"),
+               "only a shell knows its value: launch with --set rendezvous.main_address=HOST"),
           Pair("--machine_rank=$SLURM_NODEID",
-               "one file is for all hosts, which are counted as they come; or --set "
-               "launch.node_rank=$SLURM_NODEID"),
-          Pair("--rdzv_backend=c10d", "hosts meet in one way: at the store of main_address"),
+               "all nodes share one config, and their ranks follow the order in which they join: to choose "
+               "this node's, launch with --set launch.node_rank=$SLURM_NODEID"),
+          Pair("--rdzv_backend=c10d", "not needed, since all nodes join at rendezvous.main_address"),
           Pair("--mixed_precision=bf16",
-               "the program casts by itself (at::autocast); comm_hook = \"fp16\" or \"bf16\" halves what is "
-               "sent"),
-          Pair("--quiet", "the failing rank's own last words are shown, and no stack of the launcher"),
-          Pair(">out.log", "what ranks write is in the run's folder, below logging.dir"),
-          Pair("2>&1", "what ranks write is in the run's folder, below logging.dir"),
+               "the program chooses its precision itself (at::autocast); comm_hook = \"fp16\" or \"bf16\" "
+               "halves gradient traffic"),
+          Pair("--quiet",
+               "not needed, since the launcher shows the failing rank's last output, and no stack trace of "
+               "its own"),
+          Pair(">out.log", "the ranks' output is in the run's folder, below logging.dir"),
+          Pair("2>&1", "the ranks' output is in the run's folder, below logging.dir"),
           Pair("the '&' behind it",
-               "the command below runs in the foreground: put '&' behind it if the script goes on meanwhile"),
+               "the command below runs in the foreground: add '&' if your script is to continue meanwhile"),
           Pair("the #SBATCH lines",
-               "hookline submit --scheduler slurm writes a job, with --scheduler-arg for "
-               "each of sbatch's options")));
+               "submit the run with hookline submit --scheduler slurm, and pass each of sbatch's options "
+               "with --scheduler-arg")));
   EXPECT_THAT(imported.remarks,
-              ElementsAre("'$LR' stands in the command below as written: replace it by its value",
+              ElementsAre("'$LR' is in the command below as the script has it: replace it with its value",
                           "line 9: ${NODES:-2} became its default, '2': if the environment sets NODES, write "
                           "its value into the script, and import it again"));
   EXPECT_THAT(imported.before, ElementsAre("srun", "--ntasks-per-node=1"));
@@ -106,9 +108,10 @@ TEST(Import, NamesTheConfigThatAccelerateWouldReadByItself) {
   const std::string file = home.write("accelerate/default_config.yaml", "distributed_type: FSDP\n").string();
   setenv("HF_HOME", home.path().c_str(), 1);
   EXPECT_THAT(import_any("accelerate launch x.py").left_out,
-              ElementsAre(Pair(
-                  file, "accelerate launch reads it where no --config_file is given: add --config_file=" +
-                            file + " to the script's command if it is meant")));
+              ElementsAre(Pair(file,
+                               "accelerate launch reads this file when the command names none: to import it "
+                               "too, add --config_file=" +
+                                   file + " to the script's command")));
   EXPECT_THAT(import_any("accelerate launch --cpu x.py").left_out, IsEmpty()) << "nor does Accelerate then";
   setenv("HF_HOME", "/nowhere", 1);
 }
@@ -163,12 +166,13 @@ TEST(Import, TakesShardingFromFlagsOfAccelerateLaunch) {
   EXPECT_THAT(values(fsdp), ElementsAre("fsdp.sharding_strategy = shard_grad_op"));
   EXPECT_THAT(
       fsdp.left_out,
-      UnorderedElementsAre(Pair("--fsdp_offload_params=true", "pieces of parameters stay on the device"),
-                           Pair("--fsdp_auto_wrap_policy=TRANSFORMER_BASED_WRAP",
-                                "units are chosen in the program: hookline::FsdpUnit<Block>"),
-                           Pair("--dynamo_backend=inductor", "C++ programs are not compiled by TorchDynamo"),
-                           Pair("--monitor_interval=5", "the end of a rank is noticed at once"),
-                           Pair("--role=w", "ranks have one role")));
+      UnorderedElementsAre(
+          Pair("--fsdp_offload_params=true", "parameters always stay on the device"),
+          Pair("--fsdp_auto_wrap_policy=TRANSFORMER_BASED_WRAP",
+               "the program chooses the units: hookline::FsdpUnit<Block>"),
+          Pair("--dynamo_backend=inductor", "TorchDynamo does not compile C++ programs"),
+          Pair("--monitor_interval=5", "not needed, since the launcher notices at once when a rank exits"),
+          Pair("--role=w", "all ranks have the same role")));
   const Imported deepspeed = import_any(
       "accelerate launch --use_deepspeed --zero_stage 3 --gradient_accumulation_steps 4 --gradient_clipping "
       "1.0 x.py");
@@ -178,11 +182,13 @@ TEST(Import, TakesShardingFromFlagsOfAccelerateLaunch) {
               ElementsAre("ddp.shard_optimizer = true"));
   EXPECT_THAT(deepspeed.left_out,
               ElementsAre(Pair("--gradient_clipping=1.0",
-                               "the program clips by itself: accelerator.clip_grad_norm")));
-  EXPECT_THAT(import_any("accelerate launch --multi_gpu --fsdp_version 2 x.py").left_out,
-              UnorderedElementsAre(
-                  Pair("--multi_gpu", "launch.device = \"auto\" gives each rank a GPU where there are any"),
-                  Pair("--fsdp_version=2", "has no effect unless distributed_type is FSDP")));
+                               "the program clips gradients itself: accelerator.clip_grad_norm")));
+  EXPECT_THAT(
+      import_any("accelerate launch --multi_gpu --fsdp_version 2 x.py").left_out,
+      UnorderedElementsAre(
+          Pair("--multi_gpu",
+               "not needed, since launch.device = \"auto\" gives each rank a GPU if the host has any"),
+          Pair("--fsdp_version=2", "has no effect unless distributed_type is FSDP")));
 }
 
 TEST(Import, KnowsEachBooleanOfAcceleratesVariables) {
@@ -193,7 +199,7 @@ TEST(Import, KnowsEachBooleanOfAcceleratesVariables) {
         << word;
   EXPECT_THAT(import_any("ACCELERATE_USE_CPU=Off accelerate launch x.py").left_out, IsEmpty());
   EXPECT_THAT(import_any("ACCELERATE_USE_CPU=2 accelerate launch x.py").left_out,
-              ElementsAre(Pair("ACCELERATE_USE_CPU=2", "is neither true nor false")));
+              ElementsAre(Pair("ACCELERATE_USE_CPU=2", "is neither true nor false: write one of the two")));
 }
 
 TEST(Import, TakesWhatTorchrunShows) {
@@ -215,12 +221,16 @@ TEST(Import, TakesWhatTorchrunShows) {
               UnorderedElementsAre(
                   Pair("PET_NNODES=2", "--nnodes=3 overrides it"),
                   Pair("WORLD_SIZE=4", "hookline sets it for each rank"),
-                  Pair("the pipe behind it", "what ranks write is in the run's folder, below logging.dir")));
+                  Pair("the pipe behind it", "the ranks' output is in the run's folder, below logging.dir")));
   const Imported megatron = import_any(
       "GPUS=8\nDISTRIBUTED_ARGS=(\n  --nproc_per_node $GPUS  # all\n  --node_rank $RANK\n)\n"
       "torchrun ${DISTRIBUTED_ARGS[@]} $MORE x.py ${MODEL_ARGS[@]}");
   EXPECT_THAT(values(megatron), ElementsAre("launch.processes_per_node = 8"));
-  EXPECT_THAT(megatron.left_out, Contains(Pair("$MORE", "only a shell knows which flags it holds")));
+  EXPECT_THAT(
+      megatron.left_out,
+      Contains(
+          Pair("$MORE",
+               "only a shell knows which flags it holds: write them into the script, and import it again")));
 }
 
 TEST(Import, TakesLineEndsOfWindows) {
@@ -240,11 +250,10 @@ TEST(ShellScript, DropsSubstitutionsOfCommentsOnly) {
 TEST(Import, SaysWhichLineDoesNotContinue) {
   const Imported imported = import_any("torchrun --nproc-per-node 2 \\ \n  --max_restarts=0 ./train\n");
   EXPECT_THAT(imported.program, IsEmpty());
-  EXPECT_THAT(
-      imported.left_out,
-      ElementsAre(Pair("what follows line 1",
-                       "that line ends in a backslash with a blank behind it, which continues no line: "
-                       "remove the blank, and import it again")));
+  EXPECT_THAT(imported.left_out,
+              ElementsAre(Pair("what follows line 1",
+                               "a blank follows the backslash that ends that line, so the command ends "
+                               "there: remove the blank, and import the script again")));
   EXPECT_THAT(import_any("torchrun a\\ b c").program, ElementsAre("a b", "c"));
 }
 
@@ -272,13 +281,14 @@ TEST(Import, SaysWhichTimeoutWins) {
   for (const char* conf : {"timeout=900,join_timeout=60", "join_timeout=60,timeout=900"}) {
     const Imported imported = import_any(std::string("torchrun --rdzv-conf ") + conf + " x.py");
     EXPECT_THAT(values(imported), ElementsAre("launch.join_timeout_seconds = 60")) << conf;
-    EXPECT_THAT(imported.left_out, ElementsAre(Pair("--rdzv-conf timeout=900",
-                                                    "join_timeout, beside it, is for the same and wins")));
+    EXPECT_THAT(imported.left_out,
+                ElementsAre(Pair("--rdzv-conf timeout=900",
+                                 "join_timeout sets the same limit and takes precedence")));
   }
   const Imported others = import_any("torchrun --rdzv-conf timeout=90,read_timeout=5,close_timeout=6 x.py");
   EXPECT_THAT(values(others), ElementsAre("launch.join_timeout_seconds = 90"));
   EXPECT_THAT(others.left_out, ElementsAre(Pair("--rdzv-conf read_timeout=5", HasSubstr("single requests")),
-                                           Pair("--rdzv-conf close_timeout=6", HasSubstr("the end of"))));
+                                           Pair("--rdzv-conf close_timeout=6", HasSubstr("takes to close"))));
 }
 
 TEST(Import, StartsOneLauncherOnANode) {
@@ -288,11 +298,9 @@ TEST(Import, StartsOneLauncherOnANode) {
     std::string words;
     for (const std::string& word : imported.before) words += word + " ";
     EXPECT_THAT(words, ::testing::MatchesRegex("srun --ntasks-per-node.1 --label "));
-    EXPECT_THAT(
-        imported.left_out,
-        ElementsAre(Pair("--ntasks-per-node=8",
-                         "one hookline launch on a node starts all ranks there: the command below has "
-                         "--ntasks-per-node=1")));
+    EXPECT_THAT(imported.left_out, ElementsAre(Pair("--ntasks-per-node=8",
+                                                    "one hookline launch per node starts all of the node's "
+                                                    "ranks: the command below has --ntasks-per-node=1")));
   }
 }
 
@@ -303,34 +311,36 @@ TEST(Import, SaysNothingOfOneHostWhereTheirNumberIsUnknown) {
   EXPECT_THAT(values(imported), ElementsAre("rendezvous.main_address = h", "rendezvous.main_port = 29502"));
   EXPECT_THAT(
       imported.left_out,
-      UnorderedElementsAre(Pair("--num_machines=$SLURM_NNODES",
-                                "only a shell knows its value: set it at launch: --set launch.nnodes=N"),
-                           Pair("--machine_rank=1", HasSubstr("which are counted as they come")),
-                           Pair("--num_processes=8",
-                                HasSubstr("it counts the ranks of all hosts, whose number only a shell"))));
+      UnorderedElementsAre(
+          Pair("--num_machines=$SLURM_NNODES",
+               "only a shell knows its value: launch with --set launch.nnodes=N"),
+          Pair("--machine_rank=1", HasSubstr("their ranks follow the order in which they join")),
+          Pair("--num_processes=8", HasSubstr("it counts the ranks of all hosts, and only a shell knows"))));
 }
 
 TEST(Import, SaysWhatStandsAroundTheCommand) {
   const Imported imported = import_any(
       "source env.sh\ncd \"/data\"\nfor s in 1 2; do\n  torchrun --nproc-per-node $N ./train $s <<EOF\nx\n"
       "EOF\ndone\ncd /later\n");
-  const char* const kBefore = "the command below does not do it: do it before, in the same shell";
+  const char* const kBefore = "the command below does not include it: run it first, in the same shell";
   EXPECT_THAT(imported.left_out,
               UnorderedElementsAre(
                   Pair("source env.sh", kBefore), Pair("cd /data", kBefore),
-                  Pair("the 'for' around it", "the command below runs once, whatever it says"),
+                  Pair("the 'for' around it", "the command below runs once, outside of it"),
                   Pair("--nproc-per-node=$N",
-                       "only a shell knows its value: set it at launch: --set launch.processes_per_node=N"),
+                       "only a shell knows its value: launch with --set launch.processes_per_node=N"),
                   Pair("<<EOF", "ranks' standard input is /dev/null")));
   EXPECT_THAT(import_any("while true; do :; done\ntorchrun ./train").left_out, IsEmpty());
-  EXPECT_THAT(import_any("torchrun --nproc-per-node 4").remarks,
-              ElementsAre("its command line names no program: put yours behind hookline launch"));
+  EXPECT_THAT(
+      import_any("torchrun --nproc-per-node 4").remarks,
+      ElementsAre(
+          "the script's command names no program: add yours at the end of your hookline launch command"));
 }
 
 TEST(Import, SaysThatTheCommandRanInTheBackground) {
   const auto kBackground =
       Pair("the '&' behind it",
-           "the command below runs in the foreground: put '&' behind it if the script goes on meanwhile");
+           "the command below runs in the foreground: add '&' if your script is to continue meanwhile");
   for (const char* script :
        {"torchrun ./train &\nwait", "torchrun ./train && echo done &", "(torchrun ./train) &",
         "{\n  torchrun ./train\n} &", "(cd x; (torchrun ./train)) & wait"})
@@ -338,7 +348,7 @@ TEST(Import, SaysThatTheCommandRanInTheBackground) {
   for (const char* script :
        {"torchrun ./train", "sleep 1 & torchrun ./train", "(sleep 1) & torchrun ./train"})
     EXPECT_THAT(import_any(script).left_out, IsEmpty()) << script;
-  constexpr const char* kOutput = "what ranks write is in the run's folder, below logging.dir";
+  constexpr const char* kOutput = "the ranks' output is in the run's folder, below logging.dir";
   EXPECT_THAT(import_any("(torchrun ./train) > log 2>&1").left_out,
               ElementsAre(Pair(">log", kOutput), Pair("2>&1", kOutput)));
   EXPECT_THAT(import_any("{ torchrun ./train; } 2> log | tee x").left_out,
@@ -375,8 +385,7 @@ TEST(Import, SeesLaunchesInOtherPrograms) {
 TEST(Import, RefusesALaunchThatIsText) {
   const auto of = [](const std::string& program) {
     return ": " + program +
-           " makes a command of text, which can't be read without running it: write the command line itself "
-           "in its place";
+           " runs text as a command, and an import runs nothing: write the command itself in its place";
   };
   EXPECT_EQ(problem("a\nbash -c \"torchrun t.py\"\n"), "line 2" + of("bash"));
   EXPECT_EQ(problem("srun /bin/sh -lc 'cd x && accelerate launch t.py'\ntorchrun u.py\n"),
@@ -392,14 +401,12 @@ TEST(Import, RefusesALaunchThatIsText) {
   for (const char* script :
        {"$(torchrun t.py)", "A=$(torchrun t.py)", "torchrun u.py\necho \"`torchrun t.py`\"",
         "diff <(torchrun t.py) x", "A=$(echo $(accelerate launch t.py))", "export A=\"$(torchrun t.py)\""})
-    EXPECT_THAT(problem(script),
-                ::testing::EndsWith(
-                    ": a launcher runs inside of $(...), which a config can't take the place of: write "
-                    "its command line as a line of its own"))
+    EXPECT_THAT(problem(script), ::testing::EndsWith(": a launcher runs inside $(...), which a config can't "
+                                                     "replace: write its command on a line of its own"))
         << script;
   std::string nested;
   for (int i = 0; i < 50'000; ++i) nested += "$(";
-  EXPECT_THAT(problem(nested + "torchrun" + std::string(50'000, ')')), HasSubstr("inside of $(...)"));
+  EXPECT_THAT(problem(nested + "torchrun" + std::string(50'000, ')')), HasSubstr("inside $(...)"));
 }
 
 TEST(Import, OpensRegularFilesOnly) {
@@ -427,17 +434,17 @@ TEST(Import, SaysWhatIsWrongWithAScript) {
       problem("torchrun a.py; torchrun b.py\n"),
       "line 1 starts two programs, and a config is for one: put the one to import into a file of its own");
   EXPECT_EQ(problem("CMD='torchrun ./train'\neval $CMD\n"),
-            "line 2: eval makes a command of text, which can't be read without running it: write the command "
-            "line itself in its place");
+            "line 2: eval runs text as a command, and an import runs nothing: write the command itself in "
+            "its place");
   EXPECT_EQ(problem("a\ntorchrun a.py\nif x; then accelerate launch b.py; fi\n"),
             "lines 2 and 3 each start a program, and a config is for one: put the one to import into a file "
             "of its own");
   EXPECT_EQ(problem("echo torchrun\npip install torchrun\n"),
-            "there is no command line of torchrun or accelerate launch in it");
+            "it has no command line of torchrun or accelerate launch");
   EXPECT_EQ(problem("accelerate launch --num_processes"), "--num_processes has no value");
   EXPECT_EQ(problem("accelerate launch --cpu=yes x.py"), "--cpu takes no value");
   EXPECT_EQ(problem("accelerate launch --num_processes many x.py"),
-            "--num_processes: 'many' is not a number");
+            "--num_processes: must be an integer, not 'many'");
   EXPECT_EQ(problem("accelerate launch --num_processes 0 x.py"), "--num_processes: must be at least 1");
   EXPECT_EQ(problem("accelerate launch --cpu --use_fsdp x.py"),
             "--cpu and --use_fsdp don't go together: accelerate launch takes one of them");
@@ -445,16 +452,12 @@ TEST(Import, SaysWhatIsWrongWithAScript) {
             "--module and --no_python can't be used together");
   EXPECT_EQ(problem("accelerate launch --config_file none.yaml x.py"),
             "--config_file=none.yaml names a file that is neither in this folder nor in the script's: run "
-            "this where "
-            "it is, or leave the flag out of the script");
-  EXPECT_EQ(
-      problem("accelerate launch --config_file $C x.py"),
-      "--config_file=$C names a file that only a shell knows: write its name into the script, or import that "
-      "file by itself");
+            "this in the folder of that file, or remove the flag from the script");
+  EXPECT_EQ(problem("accelerate launch --config_file $C x.py"),
+            "--config_file=$C names a file by what only a shell knows: write the file's name into the "
+            "script, or import the file separately");
   EXPECT_EQ(problem("accelerate launch --config_file hostfile x.py", IMPORTS "/x.sh"),
-            "in '" IMPORTS
-            "/hostfile', it is no config of Accelerate's, which is a mapping of keys to "
-            "values");
+            "in '" IMPORTS "/hostfile', it is not a config of Accelerate's, which maps keys to values");
   EXPECT_EQ(problem("torchrun $(x"), "line 1: a ( is not closed");
   EXPECT_EQ(problem("A=(torchrun"), "line 1: the array's ( is not closed");
 }

@@ -151,14 +151,14 @@ TEST(Import, SaysWhatIsNotDataParallel) {
   EXPECT_THAT(values(fsdp),
               UnorderedElementsAre("launch.processes_per_node = 2", "fsdp.sharding_strategy = full_shard"));
   EXPECT_THAT(fsdp.left_out, Contains(Pair("fsdp_config.fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
-                                           "units are chosen in the program: hookline::FsdpUnit<Block>")));
+                                           "the program chooses the units: hookline::FsdpUnit<Block>")));
   EXPECT_THAT(left_out(fsdp), Contains("fsdp_config.fsdp_state_dict_type: SHARDED_STATE_DICT"));
   const Imported deepspeed = from_file("deepspeed.yaml");
   EXPECT_THAT(values(deepspeed), UnorderedElementsAre("launch.processes_per_node = 2",
                                                       "training.gradient_accumulation_steps = 4",
                                                       "fsdp.sharding_strategy = shard_grad_op"));
   EXPECT_THAT(deepspeed.left_out, Contains(Pair("deepspeed_config.deepspeed_hostfile: hosts",
-                                                "import it by itself: hookline config import hosts")));
+                                                "import it separately: hookline config import hosts")));
 }
 
 TEST(Import, KnowsEachDistributedTypeOfAccelerate) {
@@ -168,7 +168,8 @@ TEST(Import, KnowsEachDistributedTypeOfAccelerate) {
                                  "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON"})
     EXPECT_THAT(left_out(import_any("distributed_type: " + type + "\n")),
                 ElementsAre("distributed_type: " + type));
-  EXPECT_EQ(problem("distributed_type: MULTI\n"), "distributed_type: 'MULTI' is none that Accelerate has");
+  EXPECT_EQ(problem("distributed_type: MULTI\n"),
+            "distributed_type: 'MULTI' is not a type that Accelerate has");
 }
 
 TEST(Import, KnowsEachWayInWhichAccelerateNamesASharding) {
@@ -192,7 +193,7 @@ TEST(Import, KnowsEachWayInWhichAccelerateNamesASharding) {
   EXPECT_THAT(values(both), ElementsAre("fsdp.sharding_strategy = full_shard"));
   EXPECT_THAT(both.left_out,
               ElementsAre(Pair("fsdp_config.fsdp_sharding_strategy: SHARD_GRAD_OP",
-                               "has no effect in version 2, which has fsdp_reshard_after_forward")));
+                               "has no effect in FSDP version 2, which uses fsdp_reshard_after_forward")));
   EXPECT_THAT(values(import_any("distributed_type: FSDP\n")),
               Contains("fsdp.sharding_strategy = full_shard"));
   EXPECT_EQ(strategy_of("fsdp_sharding_strategy: NO_SHARD"), "fsdp.sharding_strategy = no_shard");
@@ -227,8 +228,8 @@ TEST(Import, SaysOfEachKeyOfAccelerateWhatBecomesOfIt) {
                                                      "launch.max_restarts = 2"));
   EXPECT_THAT(one_host.left_out,
               UnorderedElementsAre(
-                  Pair("main_process_port: 29501", "runs of one host need no address and share no port"),
-                  Pair("gpu_ids: 0,1", "start with CUDA_VISIBLE_DEVICES=0,1"),
+                  Pair("main_process_port: 29501", "a run on one host needs neither an address nor a port"),
+                  Pair("gpu_ids: 0,1", "launch with CUDA_VISIBLE_DEVICES=0,1"),
                   Pair("fsdp_config", "has no effect unless distributed_type is FSDP")));
   EXPECT_THAT(left_out(import_any("distributed_type: FSDP\nfsdp_config:\n  fsdp_forward_prefetch: true\n"
                                   "  fsdp_use_orig_params: true\n  fsdp_sync_module_states: true\n"
@@ -278,13 +279,12 @@ TEST(Import, KnowsEachBooleanOfYaml) {
 
 TEST(Import, RefusesWhatOnlyPartOfAFileWouldSay) {
   EXPECT_EQ(problem("num_processes: 2\ndebug: true\nnum_processes: 8\n"),
-            "lines 1 and 3 both set 'num_processes', of which Accelerate takes the last: remove the other");
+            "lines 1 and 3 both set 'num_processes', and Accelerate takes the last: remove the other");
   EXPECT_EQ(problem("num_processes: 2\nfsdp_config:\n  - 1\n  - {a: 1, b: [a, a], a: 2}\n"),
-            "line 4 sets 'a' twice, of which Accelerate takes the last: remove the other");
+            "line 4 sets 'a' twice, and Accelerate takes the last: remove the other");
   EXPECT_EQ(problem("num_processes: 2\n\n---\nnum_processes: 8\n"),
-            "line 3: a second document begins here, and Accelerate reads files of one only: put the one to "
-            "import into a "
-            "file of its own");
+            "line 3: a second document begins here, and Accelerate reads only one: put the one to import "
+            "into a file of its own");
   for (const char* whole : {"---\nnum_processes: 2\n...\n", "%YAML 1.1\n---\nnum_processes: 2\n",
                             "num_processes: 2\nddp_kwargs: {}\nx: &a {b: 1}\ny: *a\nz: [{b: 1}, {b: 2}]\n"})
     EXPECT_EQ(problem(whole), "none") << whole;
@@ -296,34 +296,35 @@ TEST(Import, TakesAHostfileOver) {
                                    "rendezvous.main_address = worker-1"));
   const Imported uneven = import_any("a slots=2\nb slots=4\n");
   EXPECT_THAT(values(uneven), UnorderedElementsAre("launch.nnodes = 2", "rendezvous.main_address = a"));
-  EXPECT_THAT(uneven.left_out,
-              ElementsAre(Pair("a slots=2", "hosts differ: there, --set launch.processes_per_node=2"),
-                          Pair("b slots=4", "hosts differ: there, --set launch.processes_per_node=4")));
+  EXPECT_THAT(uneven.left_out, ElementsAre(Pair("a slots=2",
+                                                "hosts have different numbers of slots: on this one, launch "
+                                                "with --set launch.processes_per_node=2"),
+                                           Pair("b slots=4",
+                                                "hosts have different numbers of slots: on this one, launch "
+                                                "with --set launch.processes_per_node=4")));
 }
 
 TEST(Import, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problem("a: [1\n"), "line 2: not valid YAML: end of sequence flow not found");
   for (const char* text : {"just words", "#!/bin/sh\nmpirun -np 4 ./train\n", "node1\nnode2\n",
                            "deepspeed --num_gpus 4 train.py\n"})
-    EXPECT_EQ(
-        problem(text),
-        "it is none of: Accelerate's YAML, a script with torchrun or accelerate launch, a hostfile (HOST "
-        "slots=N)")
+    EXPECT_EQ(problem(text),
+              "it is none of: Accelerate's YAML, a script with torchrun or accelerate launch, a hostfile "
+              "(HOST slots=N)")
         << text;
-  EXPECT_EQ(problem("num_processes: many\n"), "num_processes: 'many' is not a number");
+  EXPECT_EQ(problem("num_processes: many\n"), "num_processes: must be an integer, not 'many'");
   EXPECT_EQ(problem("num_machines: 0\n"), "num_machines: must be at least 1");
   EXPECT_EQ(problem("torchrun --nnodes"), "--nnodes has no value");
   EXPECT_EQ(problem("torchrun 'open"), "line 1: a quotation mark ' is not closed");
-  EXPECT_EQ(problem("echo mytorchrun-like"),
-            "there is no command line of torchrun or accelerate launch in it");
+  EXPECT_EQ(problem("echo mytorchrun-like"), "it has no command line of torchrun or accelerate launch");
   EXPECT_EQ(problem("a slots=2\na slots=2\n"), "line 2: host 'a' is given twice");
   EXPECT_EQ(problem("a slots=0\n"), "line 1: 'slots=0' must be a number of ranks, at least 1");
-  EXPECT_EQ(problem("a\nb slots=1\n"), "line 1: a host is written 'NAME slots=N'");
+  EXPECT_EQ(problem("a\nb slots=1\n"), "line 1: write a host as 'NAME slots=N'");
   EXPECT_EQ(problem("# slots=\n"), "it names no host");
   EXPECT_EQ(problem(std::string(100'000, '[')),
             "it nests lists and mappings deeper than any config of Accelerate's");
   EXPECT_EQ(problem("? [a, b]\n: 1\n"),
-            "line 1: a key or a value is no text, as it is in a config of Accelerate's");
+            "line 1: a key or a value is a list or a mapping where Accelerate's config has text");
   EXPECT_THAT(left_out(import_any("num_machines: 2\nnum_processes: 3\nmystery: 1\n")),
               UnorderedElementsAre("num_processes: 3", "mystery: 1"));
 }

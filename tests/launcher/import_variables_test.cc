@@ -183,7 +183,12 @@ TEST(ShellVariables, AreSplitBySeparators) {
   for (const char* change : {"IFS=$1", "read IFS", "if a; then IFS=,; fi", "f() { IFS=,; }", "eval 'IFS=,'",
                              "f() { declare -g IFS=,; }", "A=(a b); f() { local IFS=,; }; IFS=$X"}) {
     const Imported imported = import_any(std::string(change) + "; A='--nnodes 2'; torchrun $A t.py");
-    EXPECT_THAT(imported.left_out, Contains(Pair("$A", "only a shell knows which flags it holds"))) << change;
+    EXPECT_THAT(
+        imported.left_out,
+        Contains(
+            Pair("$A",
+                 "only a shell knows which flags it holds: write them into the script, and import it again")))
+        << change;
     EXPECT_THAT(imported.values, IsEmpty()) << change;
     EXPECT_EQ(n_after(std::string(change) + "; N=4"), "4") << change;
     EXPECT_EQ(n_after(std::string(change) + "; N='4'", "\"$N\""), "4") << change;
@@ -215,10 +220,9 @@ TEST(ShellVariables, SayWhichOfTheEnvironmentBecameTheirDefaults) {
         "srun -w ${LR:-0.1} torchrun t.py", "torchrun --max_restarts=${LR:-0.1} t.py --lr ${LR:-0.1}",
         "N=${LR:-0.1}; if a; then N=0.1; fi; torchrun t.py $N"})
     EXPECT_THAT(remarks(script), ElementsAre(kLearningRate)) << script;
-  EXPECT_THAT(
-      remarks("torchrun ${MORE:-} t.py"),
-      ElementsAre("line 1: ${MORE:-} became its default, an empty string: if the environment sets MORE, "
-                  "write its value into the script, and import it again"));
+  EXPECT_THAT(remarks("torchrun ${MORE:-} t.py"),
+              ElementsAre("line 1: ${MORE:-} became its default, an empty string: if the environment sets "
+                          "MORE, write its value into the script, and import it again"));
   EXPECT_THAT(remarks("PET_NNODES=${N:-2} torchrun --rdzv-conf timeout=${T:-60} t.py"),
               UnorderedElementsAre(HasSubstr("N, launch with --set launch.nnodes=N"),
                                    HasSubstr("T, launch with --set launch.join_timeout_seconds=N")));
@@ -243,9 +247,8 @@ TEST(ShellVariables, AreOfALimitedSize) {
     return all;
   };
   const std::string large =
-      ": its variables come to more than 1 MiB of text here, which no launch needs: write their values into "
-      "the "
-      "command line itself";
+      ": the script's variables hold more than 1 MiB of text here: write the values that the launch needs "
+      "into its command";
   const std::string launch = "torchrun --nproc_per_node=$A t.py\n";
   EXPECT_EQ(problem("A=1\n" + repeated("A=$A$A\n", 40) + launch), "line 20" + large);
   EXPECT_EQ(problem("A=1\n" + repeated("A+=$A\n", 40) + launch), "line 20" + large);
@@ -264,8 +267,7 @@ TEST(ShellVariables, AreOfALimitedSize) {
             "line 1: it nests parentheses deeper than 100 levels");
   EXPECT_EQ(problem(repeated("cd x\ntorchrun a\n", 50'000)),
             "lines 2, 4, 6, 8, 10, 12, 14, 16 and 49992 others each start a program, and a config is for "
-            "one: put the "
-            "one to import into a file of its own");
+            "one: put the one to import into a file of its own");
 }
 
 TEST(ShellScript, KnowsEscapesOfAnsiC) {

@@ -43,9 +43,8 @@ int config_import(const Arguments& arguments) {
   WrittenFile output;
   VerbParser parser(
       "hookline config import FILE [--output FILE] [flags]",
-      "Make a config of Accelerate's YAML, of a script with a command line of torchrun or accelerate launch, "
-      "or "
-      "of a DeepSpeed hostfile, and say what does not carry over, and why.",
+      "Make a config from Accelerate's YAML, from a script that runs torchrun or accelerate launch, or from "
+      "a DeepSpeed hostfile, and list what does not carry over, with the reason.",
       "hookline config import ~/.cache/huggingface/accelerate/default_config.yaml --output run.toml");
   output.add_flags(parser);
   if (!parser.parse(arguments)) return kSuccess;

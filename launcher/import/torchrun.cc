@@ -113,8 +113,8 @@ class Reader {
       (name == "tee" ? tee_ : redirects_) = flag;
     } else if (name == "module" || name == "no-python" || name == "run-path") {
       is_module_ = is_module_ || name == "module";  // the program shows it
-    } else if (flag.is_open && !reasons().contains(name)) {
-      result_.leave_out(flag.from, only_a_shell_knows(key_of(name).empty() ? "TABLE.KEY" : key_of(name)));
+    } else if (flag.is_open && !key_of(name).empty()) {
+      result_.leave_out(flag.from, only_a_shell_knows(key_of(name)));
     } else if (name == "nproc-per-node" && (value == "gpu" || value == "auto")) {
       result_.carry("launch.processes_per_node", "auto", flag.from);
     } else if (name == "nproc-per-node" && value == "cpu") {

@@ -233,6 +233,11 @@ TEST(Import, TakesWhatTorchrunShows) {
                "only a shell knows which flags it holds: write them into the script, and import it again")));
 }
 
+TEST(Import, NamesNoKeyForAFlagThatItDoesNotKnow) {
+  EXPECT_THAT(import_any("torchrun --mystery=$X x.py").left_out,
+              ElementsAre(Pair("--mystery=$X", "hookline does not know this flag of torchrun")));
+}
+
 TEST(Import, TakesLineEndsOfWindows) {
   const Imported script =
       import_any("torchrun --nproc-per-node 2 \\\r\n  --max-restarts 3 \\\r\n  ./train --x 1\r\n");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -14,8 +15,8 @@
 #include "hooks/regular_file.h"
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/libexec.h"
+#include "launcher/supervise/limited_command.h"
 #include "launcher/supervise/outcome.h"
-#include "launcher/supervise/shell.h"
 
 namespace hookline {
 namespace {
@@ -28,6 +29,9 @@ constexpr std::string_view kBareMagic =
     "\x80\x02\x8a\nl\xfc\x9c"
     "F\xf9 j\xa8P\x19";
 constexpr const char* kAdvice = "save its state_dict() with today's torch.save, or as safetensors";
+
+// For a program that reads a list of tensors, which takes less than a second: many times of what any model takes.
+constexpr CommandLimits kReaderLimits{std::chrono::seconds(60), std::chrono::minutes(2)};
 
 constexpr int kFirstOfSignals = 128;          // among exit codes
 constexpr std::size_t kMostSizes = 16 << 20;  // of all parameters together
@@ -51,11 +55,13 @@ bool begins_with(const fs::path& file, std::string_view magic) {
 
 std::vector<Shape> shapes_in_archive(const fs::path& file) {
   const Program reader = libexec_rank("model_shapes", "reads files of torch's");
-  const CommandOutput output = output_of({reader.file.string(), file.string()});
+  const LimitedOutput output = output_within({reader.file.string(), file.string()}, kReaderLimits);
   const std::string what = "'" + file.string() + "' can't be read as a model of torch's: ";
+  if (!output.beyond_limit.empty())
+    throw UsageError(what + "its reader " + output.beyond_limit +
+                     ": it is damaged, or made to keep what reads it busy");
   if (output.exit_code > kFirstOfSignals)
-    throw UsageError(what + "its reader, libtorch, " +
-                     describe(Signalled{output.exit_code - kFirstOfSignals, false}) +
+    throw UsageError(what + "its reader " + describe(Signalled{output.exit_code - kFirstOfSignals, false}) +
                      ": it is damaged, or made to crash what reads it");
   if (output.exit_code != 0) throw UsageError(what + output.text + "\n  " + kAdvice);
   // libtorch may have warned before.

@@ -6,7 +6,6 @@
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +14,13 @@
 #include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libexec/estimate/archive_limits.h"
 #include "libexec/estimate/pickle.h"
+#include "libexec/estimate/script.h"
 
 namespace hookline {
 namespace {
@@ -33,24 +34,27 @@ std::vector<ArchiveRecord> records_of(caffe2::serialize::PyTorchStreamReader& ar
   return records;
 }
 
+std::string text_of(caffe2::serialize::PyTorchStreamReader& archive, const std::string& record) {
+  const auto [bytes, size] = archive.getRecord(record);
+  return {static_cast<const char*>(bytes.get()), size};
+}
+
 Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
   // Both kinds are zip archives. TorchScript, which C++'s torch::save writes too, has its constants apart.
   caffe2::serialize::PyTorchStreamReader archive(file);
-  if (!archive.hasRecord("constants.pkl")) {
-    // A record is stored in fewer bytes than it has: a megabyte of a file may be gigabytes of memory.
-    if (const std::size_t bytes = archive.getRecordSize("data.pkl"); bytes > kMostPickleBytes)
-      throw PickleError("its list of tensors has " + std::to_string(bytes >> 20) + " MiB, and the most is " +
-                        std::to_string(kMostPickleBytes >> 20) +
-                        " MiB: it is damaged, or no model of torch's");
-    const auto [bytes, size] = archive.getRecord("data.pkl");
-    return parameter_shapes(read_pickle({static_cast<const char*>(bytes.get()), size}));
-  }
-  check_records(records_of(archive), file_bytes);
-  Shapes shapes;
-  for (const at::Tensor& parameter : torch::jit::load(file, at::kCPU).parameters()) {
-    if (parameter.is_floating_point()) shapes.push_back(parameter.sizes().vec());
-  }
-  return shapes;
+  const bool is_script = archive.hasRecord("constants.pkl");
+  if (is_script) check_records(records_of(archive), file_bytes);
+  // A record is stored in fewer bytes than it has: a megabyte of a file may be gigabytes of memory.
+  if (const std::size_t bytes = archive.getRecordSize("data.pkl"); bytes > kMostPickleBytes)
+    throw PickleError("its list of tensors has " + std::to_string(bytes >> 20) + " MiB, and the most is " +
+                      std::to_string(kMostPickleBytes >> 20) + " MiB: it is damaged, or no model of torch's");
+  const std::string list = text_of(archive, "data.pkl");
+  const Pickle saved = read_pickle(list);
+  if (!is_script) return parameter_shapes(saved);
+  // libtorch's own loader would run the code that the file holds, which may do anything.
+  return script_parameter_shapes(saved, [&](const std::string& record) {
+    return archive.hasRecord(record) ? std::optional(text_of(archive, record)) : std::nullopt;
+  });
 }
 
 /// 2, with a sentence on standard error, for a file that can't be read.

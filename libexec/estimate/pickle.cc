@@ -254,7 +254,7 @@ class Machine {
       tensor->shape = shape_of(*given[2]);
       return tensor;
     }
-    const Value object = make(Kind::object);
+    const Value object = make_text(Kind::object, global.text);
     object->items.push_back(arguments);
     return object;
   }
@@ -434,26 +434,28 @@ std::vector<const Pickled*> inside(const Pickled& value) {
 
 Pickle read_pickle(std::string_view bytes) { return Machine(bytes).run(); }
 
+void DistinctShapes::add(const Pickled& tensor) {
+  if (is_floating_point(tensor.text) && counted_.emplace(tensor.storage, tensor.shape).second)
+    shapes_.push_back(tensor.shape);
+}
+
 std::vector<std::vector<std::int64_t>> parameter_shapes(const Pickle& saved) {
   const Pickled* model = saved.root;
   for (const char* name : {"model", "state_dict", "model_state_dict"}) {
     if (const Pickled* named = entry(*saved.root, name); named && !named->entries.empty()) model = named;
   }
-  std::vector<std::vector<std::int64_t>> shapes;
+  DistinctShapes shapes;
   std::set<const Pickled*> seen;
-  std::set<std::pair<std::string, std::vector<std::int64_t>>> counted;  // tied weights are one parameter
   std::vector<const Pickled*> left = {model};
   while (!left.empty()) {
     const Pickled* const value = left.back();
     left.pop_back();
     if (!seen.insert(value).second) continue;
-    if (value->kind == Kind::tensor && is_floating_point(value->text) &&
-        counted.emplace(value->storage, value->shape).second)
-      shapes.push_back(value->shape);
+    if (value->kind == Kind::tensor) shapes.add(*value);
     const std::vector<const Pickled*> parts = inside(*value);
     left.insert(left.end(), parts.begin(), parts.end());
   }
-  return shapes;
+  return std::move(shapes).take();
 }
 
 }  // namespace hookline

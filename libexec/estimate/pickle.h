@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,8 +18,9 @@ struct Pickled {
   enum class Kind { other, number, text, tensor, sequence, dictionary, global, object };
   Kind kind = Kind::other;
   std::int64_t number = 0;
-  std::string
-      text;  // of a global "torch._utils._rebuild_tensor_v2"; of a tensor the type of its storage, "FloatStorage"
+  // Of a global "torch._utils._rebuild_tensor_v2"; of an object its class; of a tensor the type of its storage,
+  // "torch.FloatStorage".
+  std::string text;
   std::vector<Pickled*> items;
   std::vector<std::pair<Pickled*, Pickled*>> entries;
   std::vector<std::int64_t> shape;
@@ -42,6 +44,18 @@ class PickleError : public std::runtime_error {
 
 /// Reads protocols 2 to 5, as torch.save writes them. Throws PickleError.
 Pickle read_pickle(std::string_view bytes);
+
+/// Shapes of floating-point tensors, each once, though two names may share one: tied weights are one parameter.
+class DistinctShapes {
+ public:
+  /// Of other kinds of numbers it takes no notice.
+  void add(const Pickled& tensor);
+  std::vector<std::vector<std::int64_t>> take() && { return std::move(shapes_); }
+
+ private:
+  std::set<std::pair<std::string, std::vector<std::int64_t>>> counted_;
+  std::vector<std::vector<std::int64_t>> shapes_;
+};
 
 /// Of the tensors of floating-point numbers in `saved`, each once, though two names may share one: of a state dict, or of
 /// the one in a dict under model_state_dict, state_dict or model. Left out are what an optimizer saves, and the running

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -234,6 +235,32 @@ TEST(Estimate, PrintsATable) {
   EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
   EXPECT_THAT(result.out, HasSubstr("  shard_grad_op              40 MB         320\n"
                                     "  full_shard                 60 MB         480\n"));
+}
+
+// The reader of .pt files is a program of its own, in whose place a script stands here.
+TEST(Estimate, SaysHowTheReaderOfAModelFileEnded) {
+  const Sandbox sandbox;
+  std::filesystem::create_directory(sandbox.folder.path() / "bin");
+  const std::filesystem::path hookline = sandbox.folder.path() / "bin" / "hookline";
+  std::filesystem::copy_file(HOOKLINE_BINARY, hookline);
+  sandbox.folder.write("m.pt", "PK\x03\x04");
+  const auto error = [&](const std::string& reader) {
+    sandbox.script("libexec/hookline/model_shapes", reader);
+    const ProcessResult result =
+        testing::run_process(hookline.string(), sandbox.options({"estimate", "m.pt"}));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err;
+  };
+  const std::string start = "hookline: error: 'm.pt' can't be read as a model of torch's: ";
+  const std::string end = "\n  see: hookline estimate --help\n";
+  EXPECT_EQ(error("kill -XCPU $$\n"), start +
+                                          "its reader took more than 60 s of processor time: it is damaged, "
+                                          "or made to keep what reads it busy" +
+                                          end);
+  EXPECT_EQ(error("kill -SEGV $$\n"), start +
+                                          "its reader was killed by SIGSEGV (signal 11): it is damaged, or "
+                                          "made to crash what reads it" +
+                                          end);
 }
 
 TEST(Estimate, SaysWhatIsWrong) {

@@ -1,0 +1,26 @@
+// A helper program that reads what a user names, which may have been made to keep its reader busy for ever.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+/// Above 0.
+struct CommandLimits {
+  std::chrono::seconds processor_time;
+  std::chrono::milliseconds time;  // from its start to its end
+};
+
+struct LimitedOutput {
+  std::string text;          // standard output and error, without newlines at the end
+  int exit_code = 0;         // a shell's: 128 + n if signal n killed it
+  std::string beyond_limit;  // "took more than 60 s of processor time"; empty if it ended by itself
+};
+
+/// Runs a program, whose path comes first, to its end or to its limits, where it is killed with its process group. Throws
+/// SpawnError, or std::system_error if there can't be a pipe.
+LimitedOutput output_within(const std::vector<std::string>& command, const CommandLimits& limits);
+
+}  // namespace hookline

@@ -59,21 +59,26 @@ TrialStatus status_of(const std::string& name) {
   throw Error("it holds a trial that is '" + name + "'");
 }
 
-/// What a sweep has written last. SQLite puts it into the file when the sweep ends, and leaves it there if it is killed.
-fs::path log_of(const fs::path& file) { return file.string() + "-wal"; }
+/// A file beside the database without which it is not what a sweep has written: the journal of a change that is being made, or
+/// was when the sweep was killed, or the log that a former version's sweep has left. Empty if there is none.
+fs::path needed_beside(const fs::path& file) {
+  for (const char* suffix : {"-journal", "-wal"}) {
+    std::error_code none;
+    const fs::path beside = file.string() + suffix;
+    const std::uintmax_t bytes = fs::file_size(beside, none);
+    if (!none && bytes > 0) return beside;
+  }
+  return {};
+}
 
-/// By which one sees that a sweep has written to its file, or has begun or ended.
+/// By which one sees that a sweep has written to its file, or is about to.
 struct OnDisk {
   fs::file_time_type written;
-  bool has_log = false;
+  fs::path beside;
   bool operator==(const OnDisk&) const = default;
 };
 
-OnDisk on_disk(const fs::path& file) {
-  std::error_code none;
-  const std::uintmax_t log_bytes = fs::file_size(log_of(file), none);
-  return {fs::last_write_time(file), !none && log_bytes > 0};
-}
+OnDisk on_disk(const fs::path& file) { return {fs::last_write_time(file), needed_beside(file)}; }
 
 }  // namespace
 
@@ -94,16 +99,21 @@ std::string name_of(TrialStatus status) {
 }
 
 struct SweepState::Rows {
-  explicit Rows(const fs::path& file)
-      : is_new(!is_there(file)),
+  explicit Rows(const fs::path& file, bool is_repaired = false)
+      : is_new(is_new_and_sound(file)),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
     // A log that lies there goes into the file when it is closed: not into one that is damaged.
     keep_log_at_close(true);
     const int format = is_new ? kEmptyFormat : checked_format(database, file.parent_path());
+    if (!is_repaired) expect_trials(database, file.parent_path());
     if (sqlite3_db_readonly(database.getHandle(), "main") == 1 && access(file.c_str(), W_OK) == 0)
       throw DamagedDatabase("SQLite won't write it: its header is not as it was written", true);
     keep_log_at_close(false);
-    for (const char* pragma : {"journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"})
+    // The file itself always has all that counts, under its seal: of a log SQLite drops what is behind damage.
+    if (const std::string mode = database.execAndGet("PRAGMA journal_mode = DELETE").getString();
+        mode != "delete")
+      throw Error("SQLite keeps its journal in mode '" + mode + "'");
+    for (const char* pragma : {"synchronous = FULL", "secure_delete = ON"})
       database.exec(std::string("PRAGMA ") + pragma);
     if (format == kSweepFormat) return;
     SQLite::Transaction whole(database);
@@ -115,15 +125,14 @@ struct SweepState::Rows {
     whole.commit();
   }
 
-  /// Leaves nothing in the log, also while a report reads.
-  ~Rows() {
-    try {
-      database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-    } catch (const SQLite::Exception&) {  // what is in the log stays there, and is read with the file
-    }
-  }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
+
+  static bool is_new_and_sound(const fs::path& file) {
+    if (!is_there(file)) return true;
+    expect_sound_log(file);
+    return false;
+  }
 
   void keep_log_at_close(bool keep) {
     sqlite3_db_config(database.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep ? 1 : 0, nullptr);
@@ -184,6 +193,7 @@ struct SweepState::Rows {
     const SQLite::Transaction one_moment(database);
     const int format = checked_format(database, folder);
     if (format == kEmptyFormat) return {};
+    expect_trials(database, folder);
     return {format == kFormatWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
   }
 
@@ -208,7 +218,7 @@ struct SweepState::Rows {
   static Salvage repaired(const fs::path& file, const std::string& damage, std::unique_ptr<Rows>& rows) {
     try {
       Salvage salvaged = salvage(file);
-      rows = std::make_unique<Rows>(file);
+      rows = std::make_unique<Rows>(file, /*is_repaired=*/true);
       return salvaged;
     } catch (const std::exception& error) {
       fail(file, true, damage + "; the repair has failed: " + error.what(), kAfterFailedRepair);
@@ -361,17 +371,22 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
   return SweepState::Rows::named(file, [&] {
     while (is_there(file)) {
       const OnDisk before = on_disk(file);
-      // Where nothing is in the log the file is all there is: read as what nobody changes it needs no files of SQLite's
-      // beside it, which a folder that can only be read doesn't take, and elsewhere would stay there.
-      const char* const how = before.has_log ? "" : "?immutable=1";
-      SQLite::Database database(file_url(file) + how, SQLite::OPEN_READONLY | SQLite::OPEN_URI, kPatienceMs);
+      const bool is_whole = before.beside.empty();
+      if (!is_whole) expect_sound_log(file);
+      // A whole file is read as one that nobody changes: it needs no files of SQLite's beside it, which a folder that can only
+      // be read doesn't take, and elsewhere would stay there. A journal that a kill has left has to be played back, which
+      // takes a connection that may write.
+      const char* const how = is_whole ? "?immutable=1" : "";
+      const int mode = !is_whole && before.beside.string().ends_with("-journal") ? SQLite::OPEN_READWRITE
+                                                                                 : SQLite::OPEN_READONLY;
       try {
+        SQLite::Database database(file_url(file) + how, mode | SQLite::OPEN_URI, kPatienceMs);
         SweepRecord record = SweepState::Rows::record_in(database, folder);
-        if (before.has_log || on_disk(file) == before) return record;
+        if (!is_whole || on_disk(file) == before) return record;
       } catch (const std::exception& error) {
-        if (on_disk(file) != before) continue;  // a sweep has begun or ended meanwhile
-        if (!before.has_log || !SweepState::Rows::is_refused(error)) throw;
-        throw SQLite::Exception("what the sweep wrote last is still in '" + log_of(file).string() +
+        if (on_disk(file) != before) continue;  // a sweep has written meanwhile
+        if (is_whole || !SweepState::Rows::is_refused(error)) throw;
+        throw SQLite::Exception("what the sweep wrote last is still in '" + before.beside.string() +
                                     "', and to read that takes a folder that you may write to; copy '" +
                                     folder.string() + "' to where you may, and name the copy",
                                 SQLITE_READONLY);

@@ -119,7 +119,7 @@ struct SweepRecord {
 
   /// Throws Error if it is missing, though trials have run, and if something else has its name.
   static bool is_in(const std::filesystem::path& folder);
-  /// Of a folder that can only be read too, and without a trace in it unless a sweep is running there or was killed. Throws
+  /// Of a folder that can only be read too, and without a trace in it unless a sweep was killed. Throws
   /// Error, naming the file, if there is no sweep's state in it, or it is damaged or can't be read.
   static SweepRecord read(const std::filesystem::path& folder);
 };

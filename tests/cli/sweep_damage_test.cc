@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "hooks/error.h"
+#include "launcher/sweep/database/seal.h"
+#include "launcher/sweep/database/tables.h"
 #include "launcher/sweep/state.h"
 #include "run_hookline.h"
 #include "support/sanitized.h"
@@ -292,6 +294,15 @@ void expect_repaired(const EndedSweep& sweep, std::size_t lost_at_least, std::si
   EXPECT_LE(sweep.starts(), starts + lost_at_most) << repaired.err;
 }
 
+/// It has the rows of the ended sweep, and runs nothing.
+void expect_sound(const EndedSweep& sweep) {
+  const std::size_t starts = sweep.starts();
+  const ProcessResult again = sweep.sweep();
+  EXPECT_EQ(again.exit_code, sweep.ended.exit_code) << again.err;
+  EXPECT_EQ(timeless(again.out), timeless(sweep.ended.out));
+  EXPECT_EQ(sweep.starts(), starts);
+}
+
 TEST(DamagedSweep, KeepsAllRowsWhateverElseOfTheFileIsDamaged) {
   const EndedSweep sweep;
   {
@@ -330,7 +341,10 @@ TEST(DamagedSweep, IsRepairedHoweverLittleOfItIsLeft) {
       EXPECT_EQ(read_file(repaired.repair()->kept), state);
       EXPECT_EQ(repaired.repair()->kept, sweep.file().string() + ".damaged-" + std::to_string(++copies));
     }
-    EXPECT_EQ(sweep.report().exit_code, 0) << "it is sealed anew";
+    const ProcessResult reported = sweep.report();  // it is sealed anew
+    if (reported.exit_code != 0) {
+      EXPECT_THAT(reported.err, HasSubstr("is damaged: it has no trials, though trials have run; "));
+    }
   }
 }
 
@@ -468,38 +482,123 @@ TEST(DamagedSweep, KeepsTheRowsBesideADamagedOne) {
   FAIL() << "no page has rows of trials";
 }
 
-TEST(DamagedSweep, KeepsWhatAKilledSweepWroteLast) {
-  const testing::TemporaryFolder folder;
-  SweepPlan plan;
-  for (int i = 0; i < 40; ++i) {
-    PlannedTrial trial;
-    trial.id = "trial" + std::to_string(i);
-    trial.program = {"./train"};
-    plan.trials.push_back(trial);
+/// The state as a former version's sweep that was killed has left it: every row only in SQLite's log. Returns the log.
+std::string put_logged(const EndedSweep& sweep) {
+  const testing::TemporaryFolder scratch;
+  const fs::path live = scratch.path() / "state.sqlite";
+  sweep.put(sweep.bytes);
+  SQLite::Database database(live.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  database.exec("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0");
+  {
+    SQLite::Transaction empty(database);
+    create_tables(database);
+    seal_all(database);
+    empty.commit();
   }
-  const fs::path live = folder.path() / "live", killed = folder.path() / "killed";
-  fs::create_directories(killed / "trials");
-  SweepState state(live);
-  state.take(plan, SweepFacts());
-  for (const PlannedTrial& trial : plan.trials) {
-    TrialResult result;
-    result.metric = 0.5;
-    state.end(trial.id, result);
+  database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  database.exec("ATTACH '" + sweep.file().string() + "' AS ended");
+  database.exec("INSERT INTO facts SELECT * FROM ended.facts");
+  for (int part = 0; part < 4; ++part)
+    database.exec("INSERT INTO trials SELECT * FROM ended.trials WHERE position % 4 = " +
+                  std::to_string(part));
+  database.exec("INSERT OR REPLACE INTO seal SELECT * FROM ended.seal");
+  sweep.put(read_file(live));
+  const std::string log = read_file(live.string() + "-wal");
+  sweep.sandbox.folder.write(std::string(kState) + "-wal", log);
+  return log;
+}
+
+TEST(DamagedSweep, NeverGivesAnotherTableWhereALogIsDamaged) {
+  const EndedSweep sweep;
+  const std::string log = put_logged(sweep), file = sweep.sandbox.read(kState);
+  const auto put = [&](const std::string& changed) {
+    sweep.put(file);
+    sweep.sandbox.folder.write(std::string(kState) + "-wal", changed);
+  };
+  EXPECT_EQ(sweep.report().out, sweep.reported.out);
+  std::mt19937 random(20260401);
+  std::vector<std::size_t> flips;                                                               // by bit
+  for (std::size_t byte = 0; byte < 32 + 24; ++byte) flips.push_back(8 * byte + random() % 8);  // headers
+  for (int i = 0; i < 60; ++i) flips.push_back(random() % (8 * log.size()));
+  for (int i = 0; i < 20; ++i) flips.push_back(8 * (log.size() - 4120) + random() % (8 * 4120));  // its end
+  for (const std::size_t flip : flips) {
+    SCOPED_TRACE("bit " + std::to_string(flip));
+    std::string damaged = log;
+    damaged[flip / 8] = static_cast<char>(damaged[flip / 8] ^ (1 << flip % 8));
+    put(damaged);
+    const ProcessResult reported = sweep.report();
+    if (reported.exit_code == 0) {
+      EXPECT_EQ(reported.out, sweep.reported.out);
+    } else {
+      EXPECT_THAT(reported.err,
+                  StartsWith("hookline: error: the state of the sweep, 'results/state.sqlite', "));
+    }
+    EXPECT_EQ(sweep.sandbox.read(std::string(kState) + "-wal"), damaged) << "it is left as it is";
   }
-  fs::copy_file(live / "state.sqlite-wal", killed / "state.sqlite-wal");
-  ASSERT_GT(fs::file_size(killed / "state.sqlite-wal"), 0u);
-  std::string bytes = read_file(live / "state.sqlite");
-  bytes.replace(0, 16, "no database at all");
-  std::ofstream(killed / "state.sqlite") << bytes;
-  // The log itself has the first page too, so SQLite may well read it: then nothing is damaged.
-  SweepState repaired(killed, OnDamage::repair);
-  std::size_t done = 0;
-  for (const Trial& trial : repaired.trials()) done += trial.result.status == TrialStatus::done;
-  if (repaired.repair()) {
-    EXPECT_EQ(repaired.repair()->ids.size(), plan.trials.size());
-    EXPECT_EQ(read_file(repaired.repair()->kept), bytes);
+  std::string damaged = log;
+  damaged[32 + 3 * 4120 + 1000] ^= 1;
+  put(damaged);
+  EXPECT_EQ(sweep.report().err,
+            "hookline: error: the state of the sweep, 'results/state.sqlite', is damaged: of SQLite's log of "
+            "what was written last, 'results/state.sqlite-wal': its record 4 is not as it was written" +
+                std::string(kAdvice));
+  expect_repaired(sweep, 0, kTrials / 4);
+  EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + "-wal"));
+  EXPECT_EQ(sweep.sandbox.read(std::string(kState) + ".damaged-1-wal"), damaged);
+  put(log);
+  expect_sound(sweep);
+}
+
+TEST(DamagedSweep, IsFoundWhereAJournalThatAKillHasLeftIsDamaged) {
+  const EndedSweep sweep;
+  std::string file, journal;
+  {
+    const testing::TemporaryFolder scratch;
+    const fs::path live = scratch.path() / "state.sqlite";
+    std::ofstream(live) << sweep.bytes;
+    SQLite::Database database(live.string(), SQLite::OPEN_READWRITE);
+    database.exec("PRAGMA cache_size = 1");  // so that pages are written before the transaction ends
+    const SQLite::Transaction unfinished(database);
+    database.exec("UPDATE trials SET seconds = seconds + 1, metric = metric + 1");
+    file = read_file(live);
+    journal = read_file(live.string() + "-journal");
   }
-  EXPECT_EQ(done, plan.trials.size());
+  ASSERT_NE(file, sweep.bytes);
+  std::mt19937 random(20260402);
+  std::size_t refused = 0;
+  for (int i = -1; i < 60; ++i) {
+    SCOPED_TRACE(i);
+    std::string damaged = journal;
+    if (i >= 0) damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
+    sweep.put(file);
+    sweep.sandbox.folder.write(std::string(kState) + "-journal", damaged);
+    const ProcessResult reported = sweep.report();
+    if (reported.exit_code == 0 || i < 0) {
+      EXPECT_EQ(reported.out, sweep.reported.out) << reported.err;
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST(DamagedSweep, IsFoundWhereItHasNoTrialsThoughSomeHaveRun) {
+  const EndedSweep sweep;
+  sweep.execute("DELETE FROM trials");
+  {
+    SQLite::Database database(sweep.file().string(), SQLite::OPEN_READWRITE);
+    seal_all(database);
+  }
+  const std::string end =
+      "state.sqlite', is damaged: it has no trials, though trials have run" + std::string(kAdvice);
+  for (const ProcessResult& refused : {sweep.report(), sweep.sweep()}) {
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, ::testing::EndsWith(end));
+  }
+  const std::size_t starts = sweep.starts();
+  EXPECT_EQ(sweep.sweep({"--repair"}).exit_code, 1);
+  EXPECT_EQ(sweep.starts(), starts + kTrials);
+  EXPECT_EQ(sweep.report().exit_code, 0);
 }
 
 /// As the version before checksums has made it.
@@ -592,7 +691,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksums) {
   }
 }
 
-TEST(DamagedSweep, LeavesNothingInTheLogWhenItEndsWhileItIsRead) {
+TEST(DamagedSweep, KeepsNoLogWhileItIsRead) {
   const testing::TemporaryFolder folder;
   SweepPlan plan;
   plan.trials.resize(1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hooks/regular_file.h"
+#include "launcher/sweep/database/log_frames.h"
 #include "launcher/sweep/database/seal.h"
 #include "launcher/sweep/database/tables.h"
 
@@ -113,6 +114,22 @@ bool is_there(const fs::path& file) {
   if (found.problem != FileProblem::missing) return true;
   if (has_trials(file.parent_path())) throw MissingDatabase();
   return false;
+}
+
+void expect_sound_log(const fs::path& file) {
+  const std::string name = file.string() + "-wal";
+  InputFile in(name);
+  if (in.problem() == FileProblem::missing) return;
+  const std::string log = in.read_all();
+  if (in.problem() != FileProblem::none) throw Error("'" + name + "' can't be read: " + in.why());
+  if (const std::string damage = frames_in(log).damage; !damage.empty())
+    throw DamagedDatabase("of SQLite's log of what was written last, '" + name + "': " + damage, true);
+}
+
+void expect_trials(SQLite::Database& database, const fs::path& folder) {
+  if (!has_trials(folder) || !database.tableExists(kTrialsTable.name)) return;
+  if (database.execAndGet("SELECT count(*) FROM trials WHERE position >= 0").getInt64() == 0)
+    throw DamagedDatabase("it has no trials, though trials have run", true);
 }
 
 bool is_damage(const SQLite::Exception& error) {

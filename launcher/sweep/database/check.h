@@ -3,6 +3,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <array>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -34,9 +35,19 @@ class NoDatabaseFile : public Error {
   using Error::Error;
 };
 
+/// What SQLite appends to a database's name for files of its own: the last two are those of a former version of hookline.
+inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
+
 /// Is `file`, in a sweep's folder, there? If not, the sweep is to begin. Throws MissingDatabase, and NoDatabaseFile for a
-/// directory, a named pipe and the like, of which SQLite may never return.
+/// directory, a named pipe and the like, from which SQLite may never return.
 bool is_there(const std::filesystem::path& file);
+
+/// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would drop what is
+/// behind the damage.
+void expect_sound_log(const std::filesystem::path& file);
+
+/// Throws DamagedDatabase if the database has no trials, though its folder has.
+void expect_trials(SQLite::Database& database, const std::filesystem::path& folder);
 
 /// Says SQLite that what it has read is damaged? Otherwise it is the machine's trouble, such as a full disk, after which the
 /// database is as it was.

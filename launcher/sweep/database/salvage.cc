@@ -12,9 +12,9 @@
 
 #include "checkpoint/durable_file.h"
 #include "hooks/error.h"
-#include "hooks/log.h"
 #include "hooks/regular_file.h"
 #include "launcher/sweep/database/check.h"
+#include "launcher/sweep/database/log_frames.h"
 #include "launcher/sweep/database/seal.h"
 #include "launcher/sweep/database/tables.h"
 
@@ -25,13 +25,12 @@ namespace fs = std::filesystem;
 // See https://www.sqlite.org/fileformat2.html.
 constexpr char kTableLeaf = 0x0d;  // the first byte of a page with rows of a table
 constexpr std::size_t kWriteVersionAt = 18, kReadVersionAt = 19;  // in the header
-constexpr char kLegacy = 1, kWithLog = 2;                         // of these
+constexpr char kWithoutLog = 1;                                   // of these
 constexpr std::size_t kPageCountAt = 28;                          // 4 bytes, the highest first
 constexpr std::int64_t kMostInPage = 512;                         // more rows than a page has
 constexpr std::uintmax_t kOwnPages =
     3;  // of a database with two empty tables: the schema, and a page of each
 constexpr const char* kLogSuffix = "-wal";
-constexpr std::array kCompanions = {kLogSuffix, "-shm", "-journal"};
 
 fs::path with_suffix(const fs::path& file, const std::string& suffix) { return file.string() + suffix; }
 
@@ -97,7 +96,7 @@ class Pages {
   /// `file`: a copy, which is changed.
   explicit Pages(fs::path file) : file_(std::move(file)), first_page_(made_first_page()) {
     if (has_bytes(with_suffix(file_, kLogSuffix))) take_in_log();
-    replace_first_page(kLegacy);
+    replace_first_page();
     bytes_ = read_regular_file(file_, InputFile::kAnySize);
     database_.emplace(file_.string(), SQLite::OPEN_READWRITE);
     for (const char* pragma : {"journal_mode = OFF", "synchronous = OFF", "writable_schema = ON"})
@@ -136,13 +135,12 @@ class Pages {
     return read_regular_file(empty.file, InputFile::kAnySize).substr(0, kPageBytes);
   }
 
-  /// `version`: whether SQLite is to look for a log.
-  void replace_first_page(char version) {
+  void replace_first_page() {
     // SQLite refuses a schema whose tables begin behind the file's end. Of a page that was cut off the rest is zero.
     const std::uintmax_t pages = std::max(kOwnPages, (fs::file_size(file_) + kPageBytes - 1) / kPageBytes);
     fs::resize_file(file_, pages * kPageBytes);
     std::string page = first_page_;
-    page[kWriteVersionAt] = page[kReadVersionAt] = version;
+    page[kWriteVersionAt] = page[kReadVersionAt] = kWithoutLog;
     for (std::size_t i = 0; i < 4; ++i) page[kPageCountAt + i] = static_cast<char>(pages >> (8 * (3 - i)));
     std::fstream out(file_, std::ios::binary | std::ios::in | std::ios::out);
     out.write(page.data(), static_cast<std::streamsize>(page.size()));
@@ -150,19 +148,31 @@ class Pages {
     if (!out) throw Error("'" + file_.string() + "' can't be written");
   }
 
-  /// What a killed sweep wrote last is in its pages too.
+  /// Puts what the log has of each page last in its place, so that rows that go on in other pages find them, and all that this
+  /// replaces behind the end, the newest first: a row counts as it is in the first page that has it sound.
   void take_in_log() {
-    try {
-      replace_first_page(kWithLog);
-      SQLite::Database database(file_.string(), SQLite::OPEN_READWRITE);
-      database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-    } catch (const SQLite::Exception& error) {
-      log::warning(
-          "what the sweep wrote last, in SQLite's log, can't be read, and is not among the rows that are "
-          "kept: " +
-          std::string(error.what()));
+    const std::string log = bytes_of(with_suffix(file_, kLogSuffix));
+    for (const char* suffix : kCompanions) fs::remove(with_suffix(file_, suffix));
+    const std::vector<LogFrame> frames = frames_in(log).frames;
+    const std::string before = bytes_of(file_);
+    const std::size_t most = before.size() / kPageBytes + 1 + frames.size();
+    std::string pages = before, replaced;
+    std::set<std::size_t> seen;
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+      if (frame->bytes.size() != kPageBytes || frame->page == 0 || frame->page > most) continue;
+      if (!seen.insert(frame->page).second) {
+        replaced += frame->bytes;
+        continue;
+      }
+      const std::size_t at = (frame->page - std::size_t{1}) * kPageBytes;
+      if (pages.size() < at + kPageBytes) pages.resize(at + kPageBytes);
+      pages.replace(at, kPageBytes, frame->bytes);
     }
-    for (const char* suffix : {kLogSuffix, "-shm"}) fs::remove(with_suffix(file_, suffix));
+    pages.resize((pages.size() + kPageBytes - 1) / kPageBytes * kPageBytes);
+    for (const std::size_t page : seen)
+      if (const std::size_t at = (page - 1) * kPageBytes; at + kPageBytes <= before.size())
+        replaced += before.substr(at, kPageBytes);
+    write_durably(file_, pages + replaced);
   }
 
   fs::path file_;

@@ -420,6 +420,25 @@ TEST(DamagedSweep, IsRefusedWhereItsStateIsNoFile) {
   fs::remove(sweep.file());
   fs::create_directory(sweep.file());
   expect_refused("a directory");
+  // What SQLite would open beside it, and never return from.
+  sweep.put(sweep.bytes);
+  for (const char* suffix : {"-journal", "-wal", "-shm"}) {
+    const fs::path beside = sweep.file().string() + suffix;
+    ASSERT_EQ(::mkfifo(beside.c_str(), 0600), 0);
+    const std::string advice =
+        "', and it is a named pipe, not a regular file; move it aside, and put the sweep's own file back if "
+        "there was one\n";
+    const std::string own = ", can't be used: SQLite keeps a file of its own as '";
+    EXPECT_EQ(sweep.report().err, "hookline: error: the state of the sweep, 'results/state.sqlite'" + own +
+                                      "results/state.sqlite" + suffix + advice);
+    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{{}, {"--repair"}}) {
+      const ProcessResult refused = sweep.sweep(flags);
+      EXPECT_EQ(refused.exit_code, 2);
+      EXPECT_EQ(refused.err, "hookline: error: the state of the sweep, '" + sweep.file().string() + "'" +
+                                 own + beside.string() + advice);
+    }
+    fs::remove(beside);
+  }
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + ".damaged-1"));
 }
 

@@ -106,6 +106,13 @@ int format_of_sound(SQLite::Database& database, const fs::path& folder, bool& ha
 }  // namespace
 
 bool is_there(const fs::path& file) {
+  for (const char* suffix : kCompanions) {
+    const fs::path beside = file.string() + suffix;
+    const RegularFile found = open_regular(beside, O_PATH);
+    if (found.descriptor >= 0) ::close(found.descriptor);
+    if (found.problem == FileProblem::directory || found.problem == FileProblem::not_regular)
+      throw NoDatabaseFile("SQLite keeps a file of its own as '" + beside.string() + "', and " + found.why);
+  }
   // With O_PATH nothing of the file is opened: to close a descriptor of it would end this process's locks on it.
   const RegularFile found = open_regular(file, O_PATH);
   if (found.descriptor >= 0) ::close(found.descriptor);

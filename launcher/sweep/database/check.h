@@ -29,7 +29,7 @@ class MissingDatabase : public DamagedDatabase {
   MissingDatabase() : DamagedDatabase("it is missing, though trials have run", true) {}
 };
 
-/// What has the database's name can't be one.
+/// What has the database's name, or that of a file that SQLite keeps beside it, can't be one.
 class NoDatabaseFile : public Error {
  public:
   using Error::Error;
@@ -39,7 +39,7 @@ class NoDatabaseFile : public Error {
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 
 /// Is `file`, in a sweep's folder, there? If not, the sweep is to begin. Throws MissingDatabase, and NoDatabaseFile for a
-/// directory, a named pipe and the like, from which SQLite may never return.
+/// directory, a named pipe and the like, from which SQLite may never return: also beside it, under the names of kCompanions.
 bool is_there(const std::filesystem::path& file);
 
 /// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would drop what is

@@ -1,5 +1,6 @@
 #include "hooks/bounded_lines.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -51,11 +52,17 @@ std::string BoundedLines::skipped_text(const std::filesystem::path& file) const 
          file_size_text(most_bytes_) + (others == 0 ? "" : " each");
 }
 
-void read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take) {
+bool read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take,
+                std::uint64_t most_bytes) {
   std::array<char, 1 << 16> block;
-  while (stream.read(block.data(), block.size()), stream.gcount() > 0)
+  for (std::uint64_t left = most_bytes; left > 0; left -= static_cast<std::uint64_t>(stream.gcount())) {
+    stream.read(block.data(), static_cast<std::streamsize>(std::min<std::uint64_t>(left, block.size())));
+    if (stream.gcount() == 0) break;
     lines.feed({block.data(), static_cast<std::size_t>(stream.gcount())}, take);
-  lines.finish(take);
+  }
+  const bool is_whole = !stream || stream.peek() == std::istream::traits_type::eof();
+  if (is_whole) lines.finish(take);
+  return is_whole;
 }
 
 }  // namespace hookline

@@ -46,7 +46,9 @@ class BoundedLines {
   SkippedLines skipped_;
 };
 
-/// All lines that are left of a stream.
-void read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take);
+/// The lines in the next `most_bytes` of a stream: a file of terabytes without end, which takes no disk, would keep its reader
+/// busy for ever. False if there is more.
+bool read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take,
+                std::uint64_t most_bytes);
 
 }  // namespace hookline

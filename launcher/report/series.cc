@@ -54,7 +54,7 @@ std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesyste
   RepeatedSteps repeated(file);
   repeated.look();
   BoundedLines lines_of_file(kLongestMetricsLine);
-  read_lines(in, lines_of_file, [&](const std::string& line, std::uint64_t begin) {
+  const auto take = [&](const std::string& line, std::uint64_t begin) {
     const auto json = read_metrics_line(line);
     if (!json) return;
     const auto number = [&](const char* name) -> std::optional<double> {
@@ -73,8 +73,9 @@ std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesyste
       point.value = value.get<double>();
       if (std::isfinite(point.value)) found[name].add(point, most_points);
     }
-  });
-  loss = loss_text(lines_of_file, file);
+  };
+  const bool is_whole = read_lines(in, lines_of_file, take, kMostMetricsBytes);
+  loss = loss_text(lines_of_file, file, !is_whole);
   std::map<std::string, std::vector<SeriesPoint>> series;
   for (auto& [name, thinned] : found) series[name] = std::move(thinned).take();
   return series;

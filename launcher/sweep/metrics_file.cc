@@ -19,6 +19,8 @@
 namespace hookline {
 namespace {
 
+constexpr std::uintmax_t kMostBytesAtOnce = 16 << 20;
+
 /// How long the number at the start of `text` is, if it is too large for one; else 0.
 std::size_t length_of_overflow(std::string_view text) {
   const std::size_t length = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
@@ -72,7 +74,10 @@ std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
   return json;
 }
 
-std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file) {
+std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on) {
+  if (goes_on)
+    return "'" + file.string() + "' is larger than " + file_size_text(kMostMetricsBytes) +
+           ": what it logs behind that is lost";
   const std::string skipped = lines.skipped_text(file);
   const bool is_one = lines.skipped().count == 1;
   return skipped.empty() ? "" : skipped + (is_one ? ": what it logs is lost" : ": what they log is lost");
@@ -115,25 +120,36 @@ std::optional<std::int64_t> RepeatedSteps::take(const nlohmann::json& line, std:
 MetricsFile::MetricsFile(std::filesystem::path file, std::string metric)
     : file_(std::move(file)), metric_(std::move(metric)), repeated_(file_) {}
 
-void MetricsFile::read_on() {
+void MetricsFile::read_on() { read_at_most(kMostBytesAtOnce); }
+
+void MetricsFile::read_at_most(std::uintmax_t bytes) {
   InputFile in(file_);
   unread_ = unread_text(in, file_);
   if (!in || !in.seekg(static_cast<std::streamoff>(read_))) return;
+  goes_on_ = in.bytes() > kMostMetricsBytes;
+  std::uintmax_t left = std::min(bytes, kMostMetricsBytes - read_);
   std::array<char, 1 << 16> block;
-  while (in.read(block.data(), block.size()), in.gcount() > 0) {
+  while (left > 0) {
+    in.read(block.data(), static_cast<std::streamsize>(std::min<std::uintmax_t>(left, block.size())));
+    const auto count = static_cast<std::size_t>(in.gcount());
+    if (count == 0) return;
     repeated_.look();
-    read_ += static_cast<std::uintmax_t>(in.gcount());
-    lines_of_file_.feed({block.data(), static_cast<std::size_t>(in.gcount())},
+    read_ += count;
+    left -= count;
+    lines_of_file_.feed({block.data(), count},
                         [this](const std::string& line, std::uint64_t offset) { take(line, offset); });
   }
 }
 
 void MetricsFile::finish() {
-  read_on();
-  lines_of_file_.finish([this](const std::string& line, std::uint64_t offset) { take(line, offset); });
+  read_at_most(kMostMetricsBytes);
+  if (!goes_on_)
+    lines_of_file_.finish([this](const std::string& line, std::uint64_t offset) { take(line, offset); });
 }
 
-std::string MetricsFile::loss() const { return unread_.empty() ? loss_text(lines_of_file_, file_) : unread_; }
+std::string MetricsFile::loss() const {
+  return unread_.empty() ? loss_text(lines_of_file_, file_, goes_on_) : unread_;
+}
 
 void MetricsFile::take(const std::string& line, std::uintmax_t offset) {
   const std::optional<nlohmann::json> json = read_metrics_line(line);

@@ -18,12 +18,15 @@ namespace hookline {
 
 /// Longer lines are skipped.
 inline constexpr std::size_t kLongestMetricsLine = 1 << 20;
+/// What is behind so many bytes of a file is left out.
+inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{1} << 30;
 
 /// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no object.
 std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 
-/// "line 3 of 'FILE' is longer than 1.0 MiB: what it logs is lost"; empty if no line was skipped.
-std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file);
+/// "line 3 of 'FILE' is longer than 1.0 MiB: what it logs is lost"; empty if no line was skipped. Of a file that `goes_on`
+/// behind kMostMetricsBytes it says that.
+std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on);
 
 /// Why a file that is there can't be read, naming it or the folder that keeps it from being reached; empty if it is open, or
 /// not there.
@@ -65,7 +68,7 @@ class MetricsFile {
   /// `file` may not be there yet. `metric` may be empty: then only names and steps are read.
   MetricsFile(std::filesystem::path file, std::string metric);
 
-  /// Reads what has come since the last time, whole lines only.
+  /// Reads what has come since the last time, whole lines only, and so much at most that its caller is soon back.
   void read_on();
   /// The same, of a file that nothing is written to any more: its last line may lack a newline.
   void finish();
@@ -78,12 +81,14 @@ class MetricsFile {
   std::string loss() const;
 
  private:
+  void read_at_most(std::uintmax_t bytes);
   void take(const std::string& line, std::uintmax_t offset);
 
   std::filesystem::path file_;
   std::string metric_;
   std::uintmax_t read_ = 0;
-  std::string unread_;  // why it could not be read the last time; empty if it could, or is not there
+  bool goes_on_ = false;  // behind kMostMetricsBytes
+  std::string unread_;    // why it could not be read the last time; empty if it could, or is not there
   BoundedLines lines_of_file_{kLongestMetricsLine};
   RepeatedSteps repeated_;
   std::int64_t lines_ = 0;

@@ -32,8 +32,9 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
 constexpr std::uint64_t kLargestSummaryBytes = 16 << 20;
-constexpr std::size_t kLongestLogLine = 1 << 20;  // that may be the launcher's last error
-constexpr Seconds kFolderPatience{10};            // for what a trial that was killed still writes
+constexpr std::size_t kLongestLogLine = 1 << 20;   // that may be the launcher's last error
+constexpr std::uint64_t kMostLogBytes = 16 << 20;  // of its end
+constexpr Seconds kFolderPatience{10};             // for what a trial that was killed still writes
 
 /// Variables that would put values over the trial's config once more.
 bool is_of_config(const std::string& variable) {
@@ -45,11 +46,16 @@ bool is_of_config(const std::string& variable) {
 std::string last_error_in(const fs::path& log) {
   constexpr std::string_view kError = "hookline: error: ";
   InputFile in(log);
+  // It is near the end, if at all; the trial may have made the file as large as it liked.
+  if (in.bytes() > kMostLogBytes) in.seekg(static_cast<std::streamoff>(in.bytes() - kMostLogBytes));
   std::string found;
   BoundedLines lines(kLongestLogLine);
-  read_lines(in, lines, [&](const std::string& line, std::uint64_t) {
-    if (line.starts_with(kError)) found = line.substr(kError.size());
-  });
+  read_lines(
+      in, lines,
+      [&](const std::string& line, std::uint64_t) {
+        if (line.starts_with(kError)) found = line.substr(kError.size());
+      },
+      kMostLogBytes);
   return shortened_reason(found);
 }
 

@@ -630,6 +630,25 @@ TEST(Sweep, SaysWhatOfATrialCanNotBeRead) {
   }
 }
 
+TEST(Sweep, IsNotKeptBusyByAFileOfTerabytes) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "echo '{\"step\": 1, \"score\": 1}' > $HOOKLINE_RUN_DIR/metrics.jsonl\n"
+                 "truncate -s 4T $HOOKLINE_RUN_DIR/metrics.jsonl $HOOKLINE_RUN_DIR/../../output.log\n"
+                 "[ $2 = 1 ] || exit 3\n");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n[grid]\nargs.a = [1, 2]\n");
+  ProcessOptions options = sandbox.options({"sweep", "s.toml"});
+  options.limit = std::chrono::minutes(1);
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("hookline: warning: a=1: '"),
+                    HasSubstr("/runs/latest/metrics.jsonl' is larger than 1024.0 MiB: what it logs behind "
+                              "that is lost\n"),
+                    HasSubstr("] a=1: score 1, "), HasSubstr("it exited with code 3\n")));
+}
+
 TEST(Sweep, LosesNothingToAFullDisk) {
   if (geteuid() != 0) GTEST_SKIP() << "a small file system can't be mounted here (run as root)";
   const Sandbox sandbox;

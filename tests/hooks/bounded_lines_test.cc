@@ -50,11 +50,23 @@ TEST(BoundedLines, AreTheSameHoweverTheyCome) {
     BoundedLines whole(4), parts(4);
     std::istringstream stream(text);
     Lines expected;
-    read_lines(stream, whole,
-               [&](const std::string& line, std::uint64_t offset) { expected.emplace_back(line, offset); });
+    EXPECT_TRUE(read_lines(
+        stream, whole,
+        [&](const std::string& line, std::uint64_t offset) { expected.emplace_back(line, offset); }, 400));
     EXPECT_EQ(lines_of(text, parts, 1 + random() % 9), expected) << text;
     EXPECT_EQ(parts.skipped().count, whole.skipped().count);
   }
+}
+
+TEST(BoundedLines, AreReadNoFurtherThanTheyMayBe) {
+  BoundedLines lines(10);
+  std::istringstream stream("1\n2\n345\n");
+  std::string seen;
+  const auto take = [&](const std::string& line, std::uint64_t) { seen += line + ";"; };
+  EXPECT_FALSE(read_lines(stream, lines, take, 5));
+  EXPECT_EQ(seen, "1;2;") << "what is cut through is no line";
+  EXPECT_TRUE(read_lines(stream, lines, take, 4)) << "it ends there";
+  EXPECT_EQ(seen, "1;2;345;");
 }
 
 }  // namespace

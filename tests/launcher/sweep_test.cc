@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -536,6 +537,21 @@ TEST(Metrics, SaySoWhenALineIsTooLong) {
   judge(none, Yardstick{"loss"}, result);
   EXPECT_EQ(result.reason, "it never logged 'loss'; it logged no metric; line 1 and 1 other of '" +
                                file.string() + "' are longer than 1.0 MiB each: what they log is lost");
+}
+
+TEST(Metrics, AreReadALittleAtATimeAndNotWithoutEnd) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("metrics.jsonl", "{\"step\": 1, \"loss\": 0.5}\n");
+  std::filesystem::resize_file(file, std::uintmax_t{4} << 40);  // a hole: it takes no disk
+  MetricsFile metrics(file, "loss");
+  const auto begin = std::chrono::steady_clock::now();
+  metrics.read_on();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_THAT(metrics.points(), SizeIs(1));
+  metrics.finish();
+  EXPECT_THAT(metrics.points(), SizeIs(1));
+  EXPECT_EQ(metrics.loss(),
+            "'" + file.string() + "' is larger than 1024.0 MiB: what it logs behind that is lost");
 }
 
 TEST(Metrics, PassOverALineThatNestsDeep) {

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostNamed = 20;
+constexpr std::uint64_t kMostLogBytes = std::uint64_t{1} << 30;
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
@@ -125,7 +126,7 @@ bool is_there(const fs::path& file) {
 
 void expect_sound_log(const fs::path& file) {
   const std::string name = file.string() + "-wal";
-  InputFile in(name);
+  InputFile in(name, kMostLogBytes);
   if (in.problem() == FileProblem::missing) return;
   const std::string log = in.read_all();
   if (in.problem() != FileProblem::none) throw Error("'" + name + "' can't be read: " + in.why());

@@ -98,7 +98,7 @@ TEST(EstimateRun, CountsTheParametersOfTorchScriptAndNotItsBuffers) {
   inner.define("def forward(self, x):\n    return x * self.weight\n");
   net.register_module("inner", inner);
   net.register_parameter("bias", torch::zeros({7}), false);
-  net.define("def forward(self, x):\n    return self.inner(x) + self.bias\n");
+  net.define("def forward(self, x):\n    return self.inner.forward(x) + self.bias\n");
   net.save((folder.path() / "script.pt").string());
   EXPECT_EQ(parameters_of(folder, "script.pt"), 30 * 20 + 7);
 }

@@ -40,6 +40,15 @@ FileDescriptor open_in(const fs::path& folder, const char* name, int flags) {
   return FileDescriptor(open((folder / name).c_str(), flags | O_CLOEXEC));
 }
 
+/// With those that ranks have made in it; none that holds a process.
+void remove_empty(const fs::path& group) {
+  std::error_code none;  // what stays holds a process, or belongs to another user: removing it fails too
+  for (fs::directory_iterator each(group, none), end; !none && each != end; each.increment(none))
+    if (std::error_code unknown; each->symlink_status(unknown).type() == fs::file_type::directory)
+      remove_empty(each->path());
+  rmdir(group.c_str());
+}
+
 }  // namespace
 
 std::string place_of_run_cgroup(std::string& why_not) {
@@ -62,7 +71,7 @@ RunCgroup RunCgroup::make(std::string& why_not) {
   if (own.empty()) return {};
   RunCgroup group;
   group.path_ = fs::path(own) / ("hookline-" + std::to_string(getpid()));
-  rmdir(group.path_.c_str());  // of a launch that was killed; numbers of processes repeat
+  remove_empty(group.path_);  // of a launch that was killed; numbers of processes repeat
   if (mkdir(group.path_.c_str(), 0755) != 0) {
     why_not = group.path_.string() + ": " + std::strerror(errno);
     return {};
@@ -89,6 +98,9 @@ bool RunCgroup::holds_any() const {
                           std::string_view::npos;
 }
 
-bool RunCgroup::remove() { return !exists() || rmdir(path_.c_str()) == 0 || errno == ENOENT; }
+bool RunCgroup::remove() {
+  if (exists()) remove_empty(path_);
+  return !holds_any();  // not by what rmdir says, which also refuses a group that holds empty ones
+}
 
 }  // namespace hookline

@@ -28,7 +28,7 @@ class RunCgroup {
   /// Sends SIGKILL to all that are in it, without missing what they start meanwhile.
   void kill_all() const;
   bool holds_any() const;
-  /// From the system; false if somebody is still in it.
+  /// From the system, with the groups that ranks have made in it; false if somebody is still in one of them.
   bool remove();
 
  private:

@@ -423,6 +423,23 @@ TEST_P(ControlGroup, HoldsTheRanksAndGoesWithTheRun) {
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(group); }));
 }
 
+class NestedControlGroup : public Isolated {};
+
+TEST_F(NestedControlGroup, IsRemovedWithTheRun) {
+  sandbox_.script("train",
+                  "mount=$(awk '/ - cgroup2 / { print $5; exit }' /proc/self/mountinfo)\n"
+                  "group=$mount$(sed -n 's/^0:://p' /proc/self/cgroup)\n"
+                  "echo $group > group\n"
+                  "case $group in */hookline-*) mkdir -p $group/own/inner $group/other;; esac\n");
+  const ProcessResult result = run_process(HOOKLINE_BINARY, options({"launch", "./train"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("error")));
+  std::string group = sandbox_.read("group");
+  group.pop_back();
+  if (group.find("/hookline-") == group.npos) GTEST_SKIP() << "this user may make no control group";
+  EXPECT_FALSE(std::filesystem::exists(group));
+}
+
 INSTANTIATE_TEST_SUITE_P(Isolated, ControlGroup, ::testing::Values("launcher", "keeper", "interrupted"),
                          [](const auto& instance) { return instance.param; });
 

@@ -32,6 +32,20 @@ bool starts_with_interpreter(const fs::path& path) {
   return start[0] == '#' && start[1] == '!';
 }
 
+std::string kind_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::fifo:
+      return "a named pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return "no file";
+  }
+}
+
 // What `name` means on the search path: the first file that can be run, else the first of that name, if any.
 std::optional<fs::path> search(const std::string& name, const std::string& search_path) {
   std::optional<fs::path> not_executable;
@@ -68,6 +82,10 @@ fs::path locate(const std::string& name, const std::string& search_path) {
   }
   if (fs::is_directory(status))
     throw ProgramError("program '" + printable(name) + "' is a directory", kNotExecutable);
+  if (!fs::is_regular_file(status))
+    throw ProgramError("program '" + printable(name) + "' is " + kind_of(status.type()) +
+                           ", not a program: name the file that is to run",
+                       kNotExecutable);
   return name;
 }
 

@@ -345,12 +345,19 @@ TEST(Launch, NamesAProgramThatIsNotThere) {
   const Sandbox sandbox;
   sandbox.folder.write("plain", "data");
   sandbox.script("here", "true\n");
+  ASSERT_EQ(mkfifo((sandbox.folder.path() / "pipe").c_str(), 0700), 0);
   const std::vector<std::tuple<std::string, std::string, int>> cases = {
       {"./nothing", "hookline: error: program './nothing' does not exist\n", 127},
       {"hookline-no-such-program",
        "hookline: error: program 'hookline-no-such-program' was not found in PATH\n", 127},
       {"here", "hookline: error: program 'here' was not found in PATH; did you mean './here'?\n", 127},
       {"./plain", "hookline: error: program './plain' is not executable; try: chmod +x ./plain\n", 126},
+      {"./pipe",
+       "hookline: error: program './pipe' is a named pipe, not a program: name the file that is to run\n",
+       126},
+      {"/dev/null",
+       "hookline: error: program '/dev/null' is a device, not a program: name the file that is to run\n",
+       126},
       {"./", "hookline: error: program './' is a directory\n", 126}};
   for (const auto& [program, message, code] : cases) {
     const ProcessResult result = sandbox.run({"launch", program});

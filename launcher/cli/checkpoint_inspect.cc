@@ -67,6 +67,9 @@ Json to_json(const fs::path& folder, const Manifest& manifest, bool with_tensors
   return json;
 }
 
+/// Names of folders and tensors may hold bytes that are no text.
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
+
 }  // namespace
 
 int checkpoint_inspect(const Arguments& arguments) {
@@ -95,7 +98,7 @@ int checkpoint_inspect(const Arguments& arguments) {
       code = kFailure;
     }
   }
-  if (json) std::cout << all.dump(2) << "\n";
+  if (json) std::cout << text_of(all) << "\n";
   std::cout << std::flush;
   return code;
 }

@@ -53,6 +53,14 @@ TEST(CheckpointInspect, ShowsWhatIsThere) {
             (std::vector<int>{2, 1}));
 }
 
+TEST(CheckpointInspect, PrintsJsonOfAFolderWhoseNameIsNoText) {
+  const Sandbox sandbox;
+  save(sandbox.folder.path() / "check\xffpoints" / checkpoint_name(10), 10);
+  const ProcessResult result = sandbox.run({"checkpoint", "inspect", "check\xffpoints", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)[0]["folder"], "check\uFFFDpoints/step_00000010");
+}
+
 TEST(CheckpointVerify, NamesWhatIsNotAsItWas) {
   const Sandbox sandbox;
   const fs::path folder = sandbox.folder.path() / "checkpoints";

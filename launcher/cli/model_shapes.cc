@@ -73,6 +73,9 @@ std::vector<Shape> shapes_in_archive(const fs::path& file) {
   }
 }
 
+/// Has a tensor of this shape no element?
+bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
+
 }  // namespace
 
 Shape shape_of(const std::string& text) {
@@ -116,6 +119,8 @@ std::vector<Shape> shapes_in(const fs::path& named) {
   }
   if (shapes.empty())
     throw UsageError("'" + file.string() + "' holds no parameters: no tensor of floating-point numbers");
+  if (std::all_of(shapes.begin(), shapes.end(), is_empty))
+    throw UsageError("'" + file.string() + "' holds no parameters: a size of each of its tensors is 0");
   return shapes;
 }
 

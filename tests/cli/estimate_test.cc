@@ -147,11 +147,18 @@ TEST(Estimate, RefusesAFileWithoutParameters) {
   const Sandbox sandbox;
   sandbox.folder.write("none.safetensors",
                        header_bytes({}, {{"steps", "I64", {1}, 0, 8}}) + std::string(8, '\0'));
+  sandbox.folder.write("empty.safetensors",
+                       header_bytes({}, {{"a", "F32", {0, 7}, 0, 0}, {"b", "F32", {3, 0}, 0, 0}}));
   sandbox.folder.write("text.pt", "some text");
   ProcessResult result = sandbox.run({"estimate", "none.safetensors"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr("'none.safetensors' holds no parameters: no tensor of floating-point numbers\n"));
+  result = sandbox.run({"estimate", "empty.safetensors"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: 'empty.safetensors' holds no parameters: a size of each of its tensors is 0\n"
+            "  see: hookline estimate --help\n");
   result = sandbox.run({"estimate", "text.pt"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("; nor is it a .pt file, which is a zip archive\n"));

@@ -7,14 +7,16 @@
 #include "config/file_keys.h"
 #include "config/schema.h"
 #include "hooks/folder_access.h"
+#include "hooks/regular_file.h"
 #include "hooks/suggest.h"
 
 namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::size_t kDeepestIncludes = 32;  // each takes some of the stack
-constexpr std::size_t kMostFiles = 256;       // in all
+constexpr std::size_t kDeepestIncludes = 32;   // each takes some of the stack
+constexpr std::size_t kMostFiles = 256;        // in all
+constexpr std::size_t kMostBytes = 256 << 10;  // in all: the parser takes seconds for so many of short values
 
 struct ReadFile {
   SourceText source;
@@ -50,6 +52,16 @@ class Files {
       collected_.incomplete = true;
       return;
     }
+    const std::size_t bytes = std::get<SourceText>(source).text().size();
+    if (bytes > kMostBytes - bytes_) {
+      collected_.problems.push_back(diagnostic_at(
+          Place{file.string(), 0, 0, 1, ""}, Severity::error,
+          "makes the config too large: its files have more than " + file_size_text(kMostBytes) + " together",
+          (included_at.empty() ? "" : included_at + " includes it; ") + "remove what no run needs"));
+      collected_.incomplete = true;
+      return;
+    }
+    bytes_ += bytes;
     auto read = std::make_unique<ReadFile>(ReadFile{std::move(std::get<SourceText>(source)), {}});
     read->document = parse_toml(read->source);
     for (const Diagnostic& problem : read->document.problems) collected_.problems.push_back(problem);
@@ -186,6 +198,7 @@ class Files {
   const Catalog& catalog_;
   Collected& collected_;
   std::vector<std::unique_ptr<ReadFile>> files_;
+  std::size_t bytes_ = 0;   // of all files so far
   std::vector<Open> open_;  // that are being read, from the outermost in
   std::set<fs::path> seen_;
 };

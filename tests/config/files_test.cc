@@ -127,6 +127,20 @@ TEST_F(Files, AreLimitedInNumber) {
               HasSubstr(" a config consists of at most 256 files: put the values of several into one\n"));
 }
 
+TEST_F(Files, AreLimitedInBytes) {
+  std::string names;
+  for (int i = 0; i < 3; ++i) {
+    std::string text;
+    while (text.size() < 100'000) text += "# " + std::string(1000, 'x') + "\n";
+    TempFolder::write(std::to_string(i) + ".toml", text);
+    names += (i ? ",\n\"" : "\"") + std::to_string(i) + ".toml\"";
+  }
+  TempFolder::write("run.toml", "include = [" + names + "]\n[training]\nseed = 1\n");
+  EXPECT_EQ(resolve_file("run.toml").report(),
+            "2.toml: error: makes the config too large: its files have more than 256 KiB together\n"
+            "  run.toml:1:11 includes it; remove what no run needs\n");
+}
+
 TEST_F(Files, NameThePluginsOfTheirOwnFolder) {
   std::filesystem::create_directory("sub");
   TempFolder::write("sub/base.toml", "[ddp]\nplugins = [\"mine.so\"]\n");

@@ -7,6 +7,7 @@
 
 #include "config/node_count.h"
 #include "config/visible_gpus.h"
+#include "hooks/printable.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/shell.h"
@@ -54,7 +55,7 @@ std::string plan_text(const RunConfig& config, const Program& program) {
       std::filesystem::absolute(config.logging.dir).lexically_normal() / "DATE-TIME-PID";
   RunPlace place = place_of(config, folder, 0);
   std::string text = std::to_string(place.ranks) + (place.ranks == 1 ? " rank on " : " ranks on ") +
-                     host_name() + "; nothing is started\n";
+                     printable(host_name()) + "; nothing is started\n";
   if (const int nodes = NodeCount::parse(config.launch.nnodes)->most; nodes > 1) {
     const int node = static_cast<int>(config.launch.node_rank.value_or(0));
     place.node = {node,
@@ -67,8 +68,9 @@ std::string plan_text(const RunConfig& config, const Program& program) {
         "as node " + std::to_string(node) + " of " + std::to_string(nodes) + ", if each has as many ranks\n";
   }
   text += "\ncommand\n ";
-  for (const std::string& argument : program.arguments) text += " " + shell_word(argument);
-  text += "\nprogram\n  " + program.executable.string() + "\nlogs\n  " + place.log_folder + "/RANK/\n";
+  text += " " + printable(shown_shell_line(program.arguments));
+  text += "\nprogram\n  " + printable(program.executable.string()) + "\nlogs\n  " +
+          printable(place.log_folder) + "/RANK/\n";
   if (config.launch.isolation == "pid") text += "\nisolation\n  ranks run in a PID namespace of their own\n";
   const auto base = own_environment();
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
@@ -78,7 +80,8 @@ std::string plan_text(const RunConfig& config, const Program& program) {
             (cores.empty() ? "\n" : ", bound to cores " + cores_text(cores) + "\n");
     for (const auto& [name, value] : rank_variables(base, place, rank)) {
       const bool is_port = name == "MASTER_PORT";
-      text += "  " + name + "=" + (is_port ? "a port that is free at the start" : shell_word(value)) + "\n";
+      text += "  " + name + "=" +
+              (is_port ? "a port that is free at the start" : printable(shown_shell_line({value}))) + "\n";
     }
   }
   return text;

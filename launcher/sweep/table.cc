@@ -233,7 +233,7 @@ std::string table_text(const std::vector<ResultRow>& rows, const std::string& me
   };
   const auto plain = [](const Measured& value) { return with_spread(value, 1, 5); };
   const auto times = [](const Measured& value) { return with_spread(value, 1, 3) + "x"; };
-  if (!metric.empty()) column(metric, [&](const ResultRow& row) { return of(row.metric, plain); });
+  if (!metric.empty()) column(printable(metric), [&](const ResultRow& row) { return of(row.metric, plain); });
   column("step", [&](const ResultRow& row) { return of(row.step_seconds, seconds_text_of); });
   column("trial", [&](const ResultRow& row) { return of(row.trial_seconds, seconds_text_of); });
   column("speed-up",

@@ -19,6 +19,7 @@
 
 #include "config/recording.h"
 #include "hooks/error.h"
+#include "hooks/printable.h"
 #include "hooks/registry.h"
 #include "parallel/given_gradients.h"
 #include "parallel/hookline.h"
@@ -186,7 +187,7 @@ int main(int argc, char** argv) {
   std::optional<hookline::Replay> replay;
   // Without leaving the run first: the others would fail at that, and might end before the rank that knows the reason.
   const auto end = [](const std::exception& error, int code) {
-    std::fprintf(stderr, "hookline replay: error: %s\n", error.what());
+    std::fprintf(stderr, "hookline replay: error: %s\n", hookline::printable_lines(error.what()).c_str());
     std::fflush(nullptr);
     std::_Exit(code);
   };

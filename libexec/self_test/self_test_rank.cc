@@ -28,6 +28,7 @@
 #include "hooks/build_stamp.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "libexec/self_test/collectives.h"
 #include "libexec/self_test/hooks.h"
 #include "libexec/self_test/judge.h"
@@ -272,7 +273,7 @@ int main(int argc, char** argv) {
     const std::string what = of_torch ? of_torch->what_without_backtrace() : error.what();
     report.add({"run", Verdict::failed, what, advice_for(what)});
     if (has_report) end_now(report.finish());
-    std::fprintf(stderr, "hookline test: error: %s\n", what.c_str());
+    std::fprintf(stderr, "hookline test: error: %s\n", printable_lines(what).c_str());
     std::fflush(nullptr);
     end_behind_rank_0();
   }

@@ -162,5 +162,25 @@ TEST(ForeignText, LeavesWhatConfigShowPrintsValid) {
   }
 }
 
+// For people, who may read it in a file or through less, too.
+TEST(ForeignText, IsEscapedInAPlanAndInTheTableOfASweep) {
+  const Sandbox sandbox;
+  sandbox.script("train" + kSteering,
+                 "printf '{\"step\": 1, \"a\\\\u001b]0;title\\\\u0007\": 1}\\n' > "
+                 "$HOOKLINE_RUN_DIR/metrics.jsonl\n");
+  const ProcessResult plan = sandbox.run({"launch", "--dry-run", "./train" + kSteering, kSteering});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  expect_clean(plan.out, "launch --dry-run");
+  EXPECT_THAT(plan.out, HasSubstr("\nprogram\n  ./train" + kShown + "\n"));
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\\u001b]0;title\\u0007\\u001b[2J\\u009b31m\"]\n"
+                       "metric = \"a\\u001b]0;title\\u0007\"\n[grid]\nargs.a = [1, 2]\n");
+  const ProcessResult sweep = sandbox.run({"sweep", "s.toml", "--output", "d\x1b[2J"});
+  EXPECT_EQ(sweep.exit_code, 0) << sweep.err;
+  expect_clean(sweep.out + sweep.err, "sweep");
+  EXPECT_THAT(sweep.out, AllOf(HasSubstr("a\\x1b]0;title\\x07  "),
+                               HasSubstr("The best, with a\\x1b]0;title\\x07 1 (one trial), is ")));
+}
+
 }  // namespace
 }  // namespace hookline

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoint/replace_file.h"
+#include "hooks/printable.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
@@ -36,10 +37,11 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     return;
   }
   const auto result_of = [&](const ResultRow& row) {
-    return row.metric ? run.settings.metric + " " + text_with_spread(*row.metric, row.done) : "no metric";
+    return row.metric ? printable(run.settings.metric) + " " + text_with_spread(*row.metric, row.done)
+                      : "no metric";
   };
-  std::string text = "\nThe best, with " + result_of(rows.front()) + ", is " + best.string() + ":\n  " +
-                     keep_row(rows.front(), plan, best, "The best") + "\n";
+  std::string text = "\nThe best, with " + result_of(rows.front()) + ", is " + printable(best.string()) +
+                     ":\n  " + printable(keep_row(rows.front(), plan, best, "The best")) + "\n";
   const auto row =
       std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
   if (row == rows.end()) {
@@ -49,12 +51,13 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     std::string speed = row->is_baseline ? ", the baseline" : "";
     if (row->speedup)
       speed = ", " + text_with_spread(*row->speedup, row->done) + " times the baseline's speed";
-    text += "As good, within the best's spread, and the fastest (" + label_of(row->values, run.same) + ": " +
-            result_of(*row) + speed + ") is " + fastest.string() + ":\n  " + command + "\n";
+    text += "As good, within the best's spread, and the fastest (" +
+            printable(label_of(row->values, run.same)) + ": " + result_of(*row) + speed + ") is " +
+            printable(fastest.string()) + ":\n  " + printable(command) + "\n";
   }
   if (json) return;
   std::cout << text << "A page of all that was found:\n  "
-            << shell_line({"hookline", "report", run.folder.string()}) << "\n";
+            << printable(shown_shell_line({"hookline", "report", run.folder.string()})) << "\n";
 }
 
 }  // namespace hookline

@@ -52,6 +52,17 @@ std::vector<nlohmann::json> lines_of(const std::string& text) {
   return lines;
 }
 
+TEST(ReplayRun, EscapesTheNameOfATensorInItsError) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "in");
+  for (const auto& [step, name] : {std::pair(0, "a\x1b]0;title\x07"), {1, "b"}})
+    write_safetensors(folder.path() / "in" / gradient_file_name(step, 0), {{name, torch::ones({3})}});
+  const ProcessResult result = hookline_in(folder, {"replay", "--input", "in", "--output", "out"});
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("hookline replay: error: 'in/step0001.rank0.safetensors' lacks "
+                                    "'a\\x1b]0;title\\x07', which the first step has\n"));
+}
+
 TEST(ReplayRun, WritesTheMeanAndWhatItCost) {
   const TemporaryFolder folder;
   write_recording(folder, 3, 3);

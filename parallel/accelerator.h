@@ -131,10 +131,12 @@ class Accelerator {
   /// `name`: letters, digits, '_' and '-'. Throws Error for another name, and for one that is taken.
   template <class Object>
   void register_for_checkpointing(const std::string& name, Object& object) {
-    // A plain number, or an object with an archive, may be the program's count of its epochs.
+    // An integer, or an object of the program's own with an archive, may be its count of epochs.
+    constexpr bool is_of_torch =
+        std::is_same_v<Object, at::Tensor> || std::is_base_of_v<torch::optim::LRScheduler, Object> ||
+        std::is_base_of_v<torch::optim::Optimizer, Object> || std::is_base_of_v<torch::nn::Module, Object>;
     constexpr bool counts = (std::is_integral_v<Object> && !std::is_same_v<Object, bool>) ||
-                            (detail::HasArchives<Object> && !std::is_same_v<Object, at::Tensor> &&
-                             !std::is_base_of_v<torch::optim::LRScheduler, Object>);
+                            (detail::HasArchives<Object> && !is_of_torch);
     register_object(name, detail::access_to(object), counts);
   }
 

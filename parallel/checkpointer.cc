@@ -286,11 +286,13 @@ void Checkpointer::save_without_loader() {
 
 void Checkpointer::backward_done() {
   has_trained();
+  constexpr std::int64_t kAccumulatedByHand = 100;  // a program may run as many for one step
   if (!config_.checkpoint_every_steps || progress_->steps != first_step_) return;
-  if (++backwards_ != *config_.checkpoint_every_steps * config_.gradient_accumulation_steps) return;
-  warn("a checkpoint is due, since backward() has run " + std::to_string(backwards_) +
-       " times, but it can't be saved: no optimizer that prepare() returned has made a step, and checkpoints "
-       "are saved between their steps; call step() of the prepared optimizer");
+  const std::int64_t due = *config_.checkpoint_every_steps * config_.gradient_accumulation_steps;
+  if (++backwards_ != 2 * due + kAccumulatedByHand) return;
+  warn("no checkpoint can be saved: backward() has run " + std::to_string(backwards_) +
+       " times, but no optimizer that prepare() returned has made a step, and checkpoints are saved between "
+       "their steps; call step() of the prepared optimizer");
 }
 
 void Checkpointer::save_due() {

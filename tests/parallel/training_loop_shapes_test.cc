@@ -173,5 +173,20 @@ TEST(TrainingLoopShapes, ResumesRightWithARegisteredModelAndALoopFromZero) {
   expect_it_resumes(loop, 12);
 }
 
+// --- backward and step ----------------------------------------------------------------------------------------------
+
+TEST(TrainingLoopShapes, IsQuietThoughACheckpointIsDueAfterTheFirstStep) {
+  const Loop accumulates_by_hand = [](Program& program) {
+    Loader training = program.rows(32);
+    int batches = 0;
+    for (auto& batch : training) {
+      program.accelerator.backward(program.loss(batch.data, batch.target));
+      if (++batches % 4 == 0) program.step_optimizer();
+    }
+    program.accelerator.end_training();
+  };
+  EXPECT_THAT(messages_of(accumulates_by_hand, 1), Not(HasSubstr("warning")));
+}
+
 }  // namespace
 }  // namespace hookline

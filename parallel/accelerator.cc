@@ -199,7 +199,10 @@ World& Accelerator::world() const { return *state_->world; }
 std::shared_ptr<World> Accelerator::world_ptr() const { return state_->world; }
 const std::shared_ptr<detail::TrainingProgress>& Accelerator::progress() const { return state_->progress; }
 bool Accelerator::sync_gradients() const { return progress()->sync_gradients; }
-std::int64_t Accelerator::steps_done() const { return progress()->steps; }
+std::int64_t Accelerator::steps_done() const {
+  state_->checkpointer->asked_for_steps();
+  return progress()->steps;
+}
 
 DdpOptions Accelerator::ddp_options() const {
   const DdpConfig& ddp = config().ddp;

@@ -257,8 +257,21 @@ bool Checkpointer::is_due() const {
   return progress_->steps / every > last_saved_step_ / every;
 }
 
+/// Only the program knows how far it is in data of its own.
+void Checkpointer::warn_of_uncounted_steps() {
+  const bool has_loader = std::any_of(loaders_.begin(), loaders_.end(),
+                                      [](const auto& each) { return each.second->is_trained_on(); });
+  if (has_loader || knows_steps_ || !counts_.empty() || std::exchange(told_of_uncounted_steps_, true)) return;
+  warn(
+      "the program trains without a prepared loader, and called neither accelerator.steps_done() nor "
+      "accelerator.should_stop() before its first step: if its loop counts steps from 0, a run that resumes "
+      "takes the same steps again; begin the loop at accelerator.steps_done(), or register its count with "
+      "register_for_checkpointing()");
+}
+
 void Checkpointer::step_done(bool last) {
   has_trained();
+  if (!std::exchange(has_stepped_, true) && first_step_ > 0) warn_of_uncounted_steps();
   look_for_preemption();
   if (!is_due()) return;
   waits_for_ = place_->active_loader();
@@ -296,6 +309,7 @@ void Checkpointer::backward_done() {
 }
 
 void Checkpointer::save_due() {
+  warn_of_uncounted_steps();
   waits_for_ = nullptr;
   last_saved_step_ = progress_->steps;
   ++tries_;

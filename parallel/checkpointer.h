@@ -52,6 +52,8 @@ class Checkpointer {
   void step_done(bool last);
   /// accelerator.backward() has run.
   void backward_done();
+  /// The program has asked how many steps are done, or whether to stop.
+  void asked_for_steps() { knows_steps_ = knows_steps_ || !has_stepped_; }
 
   bool save_state(const std::filesystem::path& folder);
   void load_state(const std::filesystem::path& folder);
@@ -73,6 +75,7 @@ class Checkpointer {
   void restore_random();
   void restore_before_first_batch(const detail::EpochPlan* loader);
   void has_trained();
+  void warn_of_uncounted_steps();
   void warn(const std::string& message) const;
   std::string reason_for_none() const;
 
@@ -102,6 +105,8 @@ class Checkpointer {
       nullptr;  // to load its next batch, which is when what is due is saved
   const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since
   bool told_of_mid_batch_ = false;
+  bool has_stepped_ = false, knows_steps_ = false;  // in this process; before its first step
+  bool told_of_uncounted_steps_ = false;
 };
 
 }  // namespace hookline

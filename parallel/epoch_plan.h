@@ -123,6 +123,7 @@ class EpochPlan {
   /// The batch in hand is trained on. `drives`: its epochs are the training's, whose loops a program counts; false takes that back.
   void trains(bool drives);
   bool is_driver() const { return drives_ && !is_cycled_; }
+  bool is_trained_on() const { return trains_; }
   /// The program draws from an iterator again and again, and begins anew with `it = loader.begin()`.
   bool is_cycled() const { return is_cycled_; }
   /// The program asked for the epoch before it trained when the checkpoint was saved, but has not since.

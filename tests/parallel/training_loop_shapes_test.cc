@@ -64,7 +64,7 @@ struct Program {
     optimizer.zero_grad();
     may_stop();
   }
-  void may_stop() const {
+  void may_stop() {
     if (accelerator.steps_done() >= stop_at) throw Interrupted();
   }
   /// What a program does behind an epoch: another rate, which depends on the weights.
@@ -186,6 +186,56 @@ TEST(TrainingLoopShapes, IsQuietThoughACheckpointIsDueAfterTheFirstStep) {
     program.accelerator.end_training();
   };
   EXPECT_THAT(messages_of(accumulates_by_hand, 1), Not(HasSubstr("warning")));
+}
+
+// --- data of the program's own --------------------------------------------------------------------------------------
+
+const char* const kCountsFromZero =
+    "hookline: warning: the program trains without a prepared loader, and called neither "
+    "accelerator.steps_done() nor "
+    "accelerator.should_stop() before its first step: if its loop counts steps from 0, a run that resumes "
+    "takes the same steps again; begin the loop at accelerator.steps_done(), or register its count with "
+    "register_for_checkpointing()\n";
+
+TEST(TrainingLoopShapes, WarnsAtTheFirstSaveAndAfterAResumeOfStepsThatAreCountedFromZero) {
+  const Loop loop = [](Program& program) {
+    for (int step = 0; step < 12; ++step) {
+      program.step(step * 0.1);
+      if (program.accelerator.should_stop()) break;
+    }
+  };
+  const TemporaryFolder scratch;
+  const RunConfig config = saving(scratch, 4);
+  {
+    const Messages messages;
+    run(config, loop, 3);
+    EXPECT_THAT(messages.text(), Not(HasSubstr(kCountsFromZero)));
+  }
+  for (const std::int64_t stop_at : {6, 7}) {  // until the first save, and without one
+    const Messages messages;
+    run(config, loop, stop_at);
+    EXPECT_THAT(messages.text(), HasSubstr(kCountsFromZero));
+    EXPECT_EQ(messages.text().find(kCountsFromZero), messages.text().rfind(kCountsFromZero));
+  }
+}
+
+TEST(TrainingLoopShapes, ResumesRightOnDataOfItsOwnThatItCounts) {
+  expect_it_resumes(
+      [](Program& program) {
+        for (auto step = program.accelerator.steps_done(); step < 8; ++step)
+          program.step(0.1 * static_cast<double>(step));
+      },
+      8);
+  expect_it_resumes(
+      [](Program& program) {
+        int step = 0;
+        program.accelerator.register_for_checkpointing("step", step);
+        while (step < 8) {
+          const double value = 0.1 * step++;
+          program.step(value);
+        }
+      },
+      8);
 }
 
 }  // namespace

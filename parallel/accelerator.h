@@ -141,7 +141,8 @@ class Accelerator {
   }
 
   /// The last call, behind the training loop: if [training] checkpoint_every_steps is set, saves the end of the run whatever the
-  /// interval, and waits until it is saved. A run that resumes from there trains no further step, unless it is to take more.
+  /// interval, and waits until it is saved. A run that resumes from there trains no further step if it ends after a number of epochs or
+  /// steps; one that ends by a condition of its own registers what it decides by, and looks at it before the first step.
   void end_training();
 
   /// Logs values of the main rank's, with the steps taken so far: a line of metrics.jsonl in the run's folder, where `hookline

@@ -31,11 +31,12 @@ const char* const kHookNote = "hook";
 const char* const kBeginAtEpoch =
     ": begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)";
 
-SavedPart save_progress(const detail::TrainingProgress& progress) {
+SavedPart save_progress(const detail::TrainingProgress& progress, bool has_ended) {
   SavedPart saved;
   saved.notes = {{"steps", progress.steps},
                  {"micro_steps", progress.micro_steps},
-                 {"sync_gradients", progress.sync_gradients}};
+                 {"sync_gradients", progress.sync_gradients},
+                 {"has_ended", has_ended}};
   return saved;
 }
 
@@ -74,9 +75,10 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
     if (is_named) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
     if (config_.resume == "no") expect_no_checkpoints(config_.checkpoint_dir);
   }
-  add({kProgressPart, [this] { return save_progress(*progress_); },
+  add({kProgressPart, [this] { return save_progress(*progress_, has_ended_); },
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
+         has_ended_ = saved.notes.value("has_ended", false);
        }});
   first_step_ = last_saved_step_ = progress_->steps;
   add({kRandomPart, [this] { return save_random(world_->device()); },
@@ -201,19 +203,21 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
 void Checkpointer::restore_before_first_batch(const detail::EpochPlan* loader) {
   // Of evaluations that come first, nothing is to remain; without a loader that trains, any batch is the first.
   bool trains = false, is_training = false;
-  std::int64_t skipped = 0;
   for (const auto& [name, plan] : loaders_) {
     trains = trains || plan->is_driver();
     is_training = is_training || (plan->is_driver() && plan.get() == loader);
-    skipped += plan->skipped_passes();
   }
   if (trains && !(is_training && at::GradMode::is_enabled())) return;
+  restore_again(has_skipped_passes());
+}
+
+/// All but the place. `bodies_ran`: of loops that got no batch, the rest of whose bodies ran: a scheduler's step, for example.
+void Checkpointer::restore_again(bool bodies_ran) {
   for (const CheckpointPart& part : parts_) {
     if (!from_->holds(part.name)) continue;
     const auto found = loaders_.find(part.name);
-    // Loops that got no batch ran the rest of their bodies: a scheduler's step, for example.
     const bool again =
-        found == loaders_.end() ? skipped > 0 : !found->second->is_driver() && !found->second->is_under_way();
+        found == loaders_.end() ? bodies_ran : !found->second->is_driver() && !found->second->is_under_way();
     if (again && part.name != kRandomPart) part.load(from_->part(part.name), resumption_);
   }
   resumption_.resets.clear();  // they have been told
@@ -221,11 +225,14 @@ void Checkpointer::restore_before_first_batch(const detail::EpochPlan* loader) {
   first_batch_is_due_ = false;
 }
 
+bool Checkpointer::has_skipped_passes() const {
+  return std::any_of(loaders_.begin(), loaders_.end(),
+                     [](const auto& each) { return each.second->skipped_passes() > 0; });
+}
+
 /// The program has only looked at batches: what holds before a batch holds again before the next one.
 void Checkpointer::pass_taken_back(const EpochPlan* loader) {
-  const bool has_skipped = std::any_of(loaders_.begin(), loaders_.end(),
-                                       [](const auto& each) { return each.second->skipped_passes() > 0; });
-  if (from_ && !has_skipped) first_batch_is_due_ = true;
+  if (from_ && !has_skipped_passes()) first_batch_is_due_ = true;
   if (saved_before_batch_of_ == loader) waits_for_ = loader;  // what the program did since belongs in it
 }
 
@@ -234,6 +241,10 @@ void Checkpointer::has_trained() {
   first_batch_is_due_ = false;
   if (!from_) return;
   from_.reset();
+  if (std::exchange(has_ended_, false) && world_->rank() == 0)
+    log::info("the run had called accelerator.end_training() after step " + std::to_string(progress_->steps) +
+              ", and now trains on: if the program itself decided to end there, register what it decides by "
+              "with register_for_checkpointing(), and look at it before the first step");
   for (const auto& [name, plan] : loaders_)
     if (plan->is_driver() && plan->asks_no_longer())
       warn(std::string(
@@ -412,6 +423,10 @@ void Checkpointer::load_state(const std::filesystem::path& folder) {
 }
 
 void Checkpointer::finish() {
+  // No batch has come, so that whatever the bodies of loops that are done have changed is still changed.
+  if (from_ && has_skipped_passes()) restore_again(/*bodies_ran=*/true);
+  const bool is_stopped = config_.max_steps && progress_->steps >= *config_.max_steps;
+  if (!from_) has_ended_ = !is_stopped;
   if (config_.checkpoint_every_steps && (waits_for_ || progress_->steps != last_saved_step_)) save_due();
   if (saver_) saver_->wait();
 }

@@ -74,6 +74,8 @@ class Checkpointer {
   void restore(const CheckpointPart& part);
   void restore_random();
   void restore_before_first_batch(const detail::EpochPlan* loader);
+  void restore_again(bool bodies_ran);
+  bool has_skipped_passes() const;
   void has_trained();
   void warn_of_uncounted_steps();
   void warn(const std::string& message) const;
@@ -93,6 +95,7 @@ class Checkpointer {
   bool first_batch_is_due_ = false;  // before which random numbers are restored
   bool random_was_told_ = false;     // what of it is not restored
   bool by_hand_ = false;             // load_state restores
+  bool has_ended_ = false;           // the program has called end_training, though it was not to stop
   std::int64_t first_step_ = 0;      // of this process
   std::int64_t last_saved_step_ = 0;
   std::int64_t backwards_ = 0;  // before the first step

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -356,8 +357,34 @@ std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
   return parts[0];
 }
 
+bool World::can_add_up(at::ScalarType type) {
+  switch (type) {
+    case at::kByte:
+    case at::kChar:
+    case at::kInt:
+    case at::kLong:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kFloat:
+    case at::kDouble:
+      return true;
+    default:
+      return at::isComplexType(type);
+  }
+}
+
+void World::throw_cannot_add_up(const std::string& call, at::ScalarType type, const std::string& instead) {
+  throw Error(call + "() can't add up tensors of dtype " + std::string(c10::toString(type)) +
+              ", which the ranks' backend has no sum of: convert the tensor first, for example with "
+              "tensor.to(torch::" +
+              (at::isFloatingType(type) ? "kFloat" : "kLong") + "), or " + instead + "() it");
+}
+
 void World::all_reduce(const at::Tensor& tensor) {
-  std::vector<at::Tensor> in_place{tensor};
+  // A collective that fails ends the World.
+  if (!can_add_up(tensor.scalar_type()))
+    throw_cannot_add_up("all_reduce", tensor.scalar_type(), "all_gather");
+  std::vector<at::Tensor> in_place{tensor.is_complex() ? at::view_as_real(tensor) : tensor};
   run_on_all([&] { return group_->allreduce(in_place); }, "an all-reduce");
 }
 

@@ -101,8 +101,12 @@ class World {
   /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks.
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 
-  /// Sums `tensor`, contiguous, over all ranks, in place.
+  /// Sums `tensor`, contiguous, over all ranks, in place. Throws Error, before it communicates, for a dtype that the ranks can't add up.
   void all_reduce(const at::Tensor& tensor);
+  /// Can Gloo and NCCL add up such elements?
+  static bool can_add_up(at::ScalarType type);
+  [[noreturn]] static void throw_cannot_add_up(const std::string& call, at::ScalarType type,
+                                               const std::string& instead);
 
   /// Puts rank 0's values into the `tensors` of all ranks, up to 250 MiB of one dtype in a collective.
   void broadcast(const std::vector<at::Tensor>& tensors);

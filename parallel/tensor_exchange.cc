@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/view_as_real.h>
 
 #include <string>
 
@@ -14,7 +13,8 @@ namespace {
 
 /// The tensor as its plain elements, contiguous, after all ranks have found that theirs match. Each rank gets to the agreement, so
 /// that all of them throw.
-at::Tensor agreed_tensor(World& world, const std::string& call, const at::Tensor& tensor, bool as_row) {
+at::Tensor agreed_tensor(World& world, const std::string& call, const at::Tensor& tensor, bool as_row,
+                         Signature signature = {}) {
   const char* const wrong = !tensor.defined()                 ? "undefined"
                             : tensor.layout() != at::kStrided ? "sparse"
                             : tensor.is_quantized()           ? "quantized"
@@ -25,28 +25,12 @@ at::Tensor agreed_tensor(World& world, const std::string& call, const at::Tensor
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous();
     if (as_row && plain.dim() == 0) plain = plain.reshape({1});
   }
-  agree_on_signature(world, {wrong ? SignatureLine{name, wrong} : signature_line(name, plain)});
+  signature.push_back(wrong ? SignatureLine{name, wrong} : signature_line(name, plain));
+  agree_on_signature(world, signature);
   if (wrong)
     throw Error(call + "() takes a dense tensor, and this one is " + wrong +
                 ": give it a defined tensor, such as what to_dense() or dequantize() returns");
   return plain;
-}
-
-/// Can Gloo and NCCL add up such elements?
-bool can_be_added(at::ScalarType type) {
-  switch (type) {
-    case at::kByte:
-    case at::kChar:
-    case at::kInt:
-    case at::kLong:
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kFloat:
-    case at::kDouble:
-      return true;
-    default:
-      return at::isComplexType(type);
-  }
 }
 
 }  // namespace
@@ -63,19 +47,16 @@ at::Tensor gather_tensor(World& world, const at::Tensor& tensor) {
 }
 
 at::Tensor reduce_tensor(World& world, const at::Tensor& tensor, std::string_view reduction) {
-  if (reduction != "sum" && reduction != "mean") {
-    throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
-  }
   const at::NoGradGuard no_grad;
-  const at::Tensor own = agreed_tensor(world, "reduce", tensor, /*as_row=*/false);
-  const at::ScalarType type = own.scalar_type();
-  if (!can_be_added(type))
-    throw Error("reduce() can't add up tensors of dtype " + std::string(c10::toString(type)) +
-                ", which the ranks' backend has no sum of: convert the tensor first, for example with "
-                "tensor.to(torch::" +
-                (at::isFloatingType(type) ? "kFloat" : "kLong") + "), or gather() it");
+  const std::string quoted = '"' + std::string(reduction) + '"';
+  const at::Tensor own =
+      agreed_tensor(world, "reduce", tensor, /*as_row=*/false, {{"the reduction given to reduce", quoted}});
+  if (reduction != "sum" && reduction != "mean")
+    throw Error("reduce() can't do '" + std::string(reduction) + "': it takes \"sum\" or \"mean\"");
+  if (!World::can_add_up(own.scalar_type()))
+    World::throw_cannot_add_up("reduce", own.scalar_type(), "gather");
   const at::Tensor copy = own.clone(at::MemoryFormat::Contiguous);
-  if (copy.numel() > 0) world.all_reduce(copy.is_complex() ? at::view_as_real(copy) : copy);
+  if (copy.numel() > 0) world.all_reduce(copy);
   return reduction == "mean" ? copy.div(world.size()) : copy;
 }
 

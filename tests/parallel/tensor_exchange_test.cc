@@ -63,6 +63,24 @@ TEST(TensorExchange, RefusesToAddUpWhatTheBackendCanNotAndGoesOn) {
         failure_of<Error>([&] { accelerator.gather({}); }),
         "gather() takes a dense tensor, and this one is undefined: give it a defined tensor, such as what "
         "to_dense() or dequantize() returns");
+    at::Tensor shorts = torch::ones({2}, at::kShort);
+    EXPECT_EQ(
+        failure_of<Error>([&] { accelerator.world().all_reduce(shorts); }),
+        "all_reduce() can't add up tensors of dtype Short, which the ranks' backend has no sum of: convert "
+        "the tensor first, for example with tensor.to(torch::kLong), or all_gather() it");
+    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World goes on";
+  });
+}
+
+TEST(TensorExchange, RefusesReductionsThatDifferBetweenRanks) {
+  run_ranks(2, [](const WorldPtr& world) {
+    Accelerator accelerator({}, world);
+    EXPECT_EQ(
+        failure_of<Error>([&] { accelerator.reduce(torch::ones({2}), world->rank() == 0 ? "sum" : "mean"); }),
+        "the ranks differ: the reduction given to reduce is \"sum\" on rank 0 and \"mean\" on rank 1; every "
+        "rank must hold the same");
+    EXPECT_EQ(failure_of<Error>([&] { accelerator.reduce(torch::ones({2}), "avg"); }),
+              "reduce() can't do 'avg': it takes \"sum\" or \"mean\"");
     EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World goes on";
   });
 }

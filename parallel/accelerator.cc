@@ -107,7 +107,7 @@ struct Accelerator::State {
     tell();
     for (const auto& model : models)
       if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});
-    checkpointer->step_done(last);
+    checkpointer->step_done();
   }
 
   /// A sum or an average over `tensor`, a batch of the loader in hand, would count samples twice.
@@ -175,10 +175,13 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
       for (const auto& model : now->models) (*model.*act)();
   };
   state_->progress->before_step = [for_each_model, place = state_->place] {
-    place->trains();
+    place->steps();
     for_each_model(&Engine::settle);
   };
-  state_->progress->after_zero_grad = [for_each_model] { for_each_model(&Engine::drop_gradients); };
+  state_->progress->after_zero_grad = [for_each_model, place = state_->place] {
+    place->gradients_dropped();
+    for_each_model(&Engine::drop_gradients);
+  };
   const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
   state_->checkpointer = std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted,
                                                         state_->progress, state_->place);
@@ -331,7 +334,15 @@ void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {
   const auto taken_back = [state = std::weak_ptr<State>(state_), loader = plan.get()] {
     if (const auto now = state.lock()) now->checkpointer->pass_taken_back(loader);
   };
-  plan->watch({before_batch, skips, taken_back});
+  const auto stops = [state = std::weak_ptr<State>(state_)] {
+    const auto now = state.lock();
+    return now && now->config.training.max_steps && now->progress->steps >= *now->config.training.max_steps;
+  };
+  const auto is_nested = [place = std::weak_ptr<TrainingPlace>(state_->place), loader = plan.get()] {
+    const auto now = place.lock();
+    return now && now->is_nested(loader);
+  };
+  plan->watch({before_batch, skips, taken_back, is_nested, stops});
   state_->place->add(plan);
   state_->checkpointer->add(std::move(plan));
 }

@@ -47,12 +47,7 @@ void throw_cannot_move_batch(c10::Device device) {
               ": give the batch type a member function `Batch to(torch::Device) const`");
 }
 
-void throw_no_batch(bool skipped) {
-  if (skipped)
-    throw Error(
-        "hookline::data_loader: this loop over the loader was done before the run resumed, so it has no "
-        "batch "
-        "to look at: call loader.epoch() before the first loop, and begin the loop over epochs there");
+void throw_no_batch() {
   throw Error(
       "hookline::data_loader: the iterator is at the end of its epoch and has no batch: compare it with "
       "end() before you use it");

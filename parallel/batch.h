@@ -103,7 +103,7 @@ void move_batch(Batch& batch, c10::Device device) {
 [[noreturn]] void throw_cannot_move_batch(c10::Device device);
 
 /// `skipped`: the pass was done before the run resumed.
-[[noreturn]] void throw_no_batch(bool skipped);
+[[noreturn]] void throw_no_batch();
 
 }  // namespace detail
 }  // namespace hookline

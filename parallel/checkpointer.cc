@@ -55,7 +55,11 @@ void load_progress(detail::TrainingProgress& progress, const SavedPart& saved, R
 Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
                            std::shared_ptr<detail::TrainingProgress> progress,
                            std::shared_ptr<TrainingPlace> place)
-    : world_(std::move(world)), config_(config), progress_(std::move(progress)), place_(std::move(place)) {
+    : world_(std::move(world)),
+      config_(config),
+      progress_(std::move(progress)),
+      place_(std::move(place)),
+      save_point_(place_, config_.checkpoint_every_steps.value_or(1)) {
   if (config_.checkpoint_every_steps) {
     watch_for_preemption();
     const std::string problem = problem_of_any(*world_, "the checkpoints", [this] {
@@ -178,6 +182,7 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
   const bool knows =
       std::any_of(loaders_.begin(), loaders_.end(), [](const auto& each) { return each.second->asks_now(); });
   if (knows) return false;  // of the loaders that it trains on, it asks one
+  const bool is_told = std::exchange(told_of_skips_, true);
   const auto is_count = [&](const auto& object) {
     const at::Tensor value = object.second.save();
     if (value.scalar_type() != at::kLong || value.dim() != 0) return true;  // may hold anything
@@ -186,13 +191,15 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
   };
   const auto count = std::find_if(counts_.begin(), counts_.end(), is_count);
   if (count != counts_.end()) {
-    warn("the run resumes behind " + std::to_string(passes) +
-         " loops over the training loader, and the program has not called loader.epoch(); '" + count->first +
-         "', which it registered, is taken for its count of epochs, so none of its loops is skipped" +
-         kBeginAtEpoch);
+    if (!is_told)
+      warn("the run resumes behind " + std::to_string(passes) +
+           " loops over the training loader, and the program has not called loader.epoch(); '" +
+           count->first +
+           "', which it registered, is taken for its count of epochs, so none of its loops is skipped" +
+           kBeginAtEpoch);
     return false;
   }
-  if (world_->rank() == 0)
+  if (world_->rank() == 0 && !is_told)
     log::info("the program has not called loader.epoch(): its first " + std::to_string(passes) +
               (passes == 1 ? " loop" : " loops") +
               " over the training loader, done before the run resumed, get no batch; to leave them out" +
@@ -217,7 +224,7 @@ void Checkpointer::restore_again(bool bodies_ran) {
     if (!from_->holds(part.name)) continue;
     const auto found = loaders_.find(part.name);
     const bool again =
-        found == loaders_.end() ? bodies_ran : !found->second->is_driver() && !found->second->is_under_way();
+        found == loaders_.end() ? bodies_ran : !found->second->may_skip() && !found->second->is_under_way();
     if (again && part.name != kRandomPart) part.load(from_->part(part.name), resumption_);
   }
   resumption_.resets.clear();  // they have been told
@@ -237,6 +244,7 @@ void Checkpointer::pass_taken_back(const EpochPlan* loader) {
 }
 
 void Checkpointer::has_trained() {
+  if (ends_when_it_trains_) end_for_later();
   saved_before_batch_of_ = nullptr;
   first_batch_is_due_ = false;
   if (!from_) return;
@@ -251,12 +259,19 @@ void Checkpointer::has_trained() {
                "the program called loader.epoch() before it trained when the checkpoint was saved, and "
                "has not now: if its loop over epochs begins at 0, it trains epochs again") +
            kBeginAtEpoch);
+  for (const auto& [name, plan] : loaders_)
+    if (plan->is_driver() && plan->leaves() && plan->is_resumed_in_the_middle()) warn_of_left_loops();
 }
 
 void Checkpointer::before_batch(const detail::EpochPlan* loader) {
   if (first_batch_is_due_) restore_before_first_batch(loader);
   // An evaluation over the same loader is part of what comes before the next batch.
   if (waits_for_ != loader || !at::GradMode::is_enabled() || loader->may_be_look()) return;
+  if (const EpochPlan* other = is_to_stop_ ? nullptr : save_point_.moved_from(loader, progress_->steps)) {
+    waits_for_ = other;
+    return;
+  }
+  warn_of_place(loader);
   save_due();
   saved_before_batch_of_ = loader;
 }
@@ -268,43 +283,29 @@ bool Checkpointer::is_due() const {
   return progress_->steps / every > last_saved_step_ / every;
 }
 
-/// Only the program knows how far it is in data of its own.
-void Checkpointer::warn_of_uncounted_steps() {
-  const bool has_loader = std::any_of(loaders_.begin(), loaders_.end(),
-                                      [](const auto& each) { return each.second->is_trained_on(); });
-  if (has_loader || knows_steps_ || !counts_.empty() || std::exchange(told_of_uncounted_steps_, true)) return;
-  warn(
-      "the program trains without a prepared loader, and called neither accelerator.steps_done() nor "
-      "accelerator.should_stop() before its first step: if its loop counts steps from 0, a run that resumes "
-      "takes the same steps again; begin the loop at accelerator.steps_done(), or register its count with "
-      "register_for_checkpointing()");
-}
-
-void Checkpointer::step_done(bool last) {
+void Checkpointer::step_done() {
   has_trained();
   if (!std::exchange(has_stepped_, true) && first_step_ > 0) warn_of_uncounted_steps();
+  warn_of_inexact_saves();
   look_for_preemption();
   if (!is_due()) return;
-  waits_for_ = place_->active_loader();
-  if (!waits_for_ && last) save_without_loader();
+  const SavePoint::Choice choice = save_point_.choose(progress_->steps, is_to_stop_);
+  waits_for_ = choice.loader;
+  if (!choice.waits) save_without_loader(choice.waited_for);
 }
 
-/// Batches come from no prepared loader, or the program takes several steps on the first batch of one: then the checkpoint waits
-/// for the next batch, though no longer than until another is due.
-void Checkpointer::save_without_loader() {
-  const EpochPlan* loader = place_->loader_at_first_batch();
-  const std::int64_t every = *config_.checkpoint_every_steps;
-  if (loader && !told_of_mid_batch_ && !is_to_stop_ &&
-      progress_->steps / every == last_saved_step_ / every + 1) {
-    waits_for_ = loader;
-    return;
+/// Batches come from no prepared loader, or the one that the checkpoint waited for loads none.
+void Checkpointer::save_without_loader(const EpochPlan* waited_for) {
+  if (waited_for && !waited_for->is_under_way()) {
+    saved_behind_ = waited_for;
+    saved_behind_step_ = progress_->steps;
   }
-  if (loader && !std::exchange(told_of_mid_batch_, true))
-    warn(
-        "the checkpoint of step " + std::to_string(progress_->steps) +
-        " is saved while the first batch of a prepared loader is in hand: if the program takes more steps on "
-        "that batch, a run that resumes goes on with the next one; save less often than once in a batch, "
-        "with a larger checkpoint_every_steps");
+  if (!waited_for && !place_->ends_round()) saved_in_round_step_ = progress_->steps;
+  if (waited_for && waited_for->is_under_way() && !std::exchange(told_of_mid_batch_, true))
+    warn("the checkpoint of step " + std::to_string(progress_->steps) +
+         " is saved while a batch of a prepared loader is in hand: if the program takes more steps on that "
+         "batch, a run that resumes goes on with the next one; save less often than once in a batch, with a "
+         "larger checkpoint_every_steps");
   save_due();
 }
 
@@ -321,7 +322,8 @@ void Checkpointer::backward_done() {
 
 void Checkpointer::save_due() {
   warn_of_uncounted_steps();
-  waits_for_ = nullptr;
+  save_point_.saved();
+  const EpochPlan* const waited_for = std::exchange(waits_for_, nullptr);
   last_saved_step_ = progress_->steps;
   ++tries_;
   const std::filesystem::path folder = config_.checkpoint_dir;
@@ -335,9 +337,13 @@ void Checkpointer::save_due() {
   };
   const auto name = folder / checkpoint_name(progress_->steps);
   if (config_.checkpoint_async && !is_to_stop_) return saver().save_in_background(name, content(), prune);
+  const bool at_start_of_pass = waited_for && waited_for->begins_pass();
   const bool saved = saver().save(name, content(), prune);
   if (!is_to_stop_) return;
-  if (saved) end_for_later();
+  // A measurement on the training samples may begin here, with the rest of the epoch's end behind it.
+  if (saved) ends_when_it_trains_ = at_start_of_pass;
+  if (saved && !at_start_of_pass) end_for_later();
+  if (saved) return;
   is_to_stop_ = false;  // it goes on for as long as it may
   next_look_ = std::numeric_limits<std::int64_t>::max();
 }
@@ -447,7 +453,7 @@ void Checkpointer::remind() noexcept {
   try {
     if (!world_->watch().failure().empty()) return;
     if (saver_) saver_->wait();
-    if (is_due()) {
+    if (is_due() && !ends_when_it_trains_) {
       warn("the checkpoint due at step " + std::to_string(progress_->steps) +
            " was not saved: the program ended before its loader's next batch, and without "
            "accelerator.end_training(), which saves the end; call it behind the training loop");

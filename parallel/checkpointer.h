@@ -18,6 +18,7 @@
 #include "parallel/checkpointed.h"
 #include "parallel/open_checkpoint.h"
 #include "parallel/prepared_optimizer.h"
+#include "parallel/save_point.h"
 #include "parallel/saved_part.h"
 #include "parallel/training_place.h"
 
@@ -48,8 +49,8 @@ class Checkpointer {
   /// See detail::LoaderWatch.
   bool skips_done_passes(std::int64_t passes, std::int64_t trained);
   void pass_taken_back(const detail::EpochPlan* loader);
-  /// An optimizer has made a step. `last`: no other will in this iteration.
-  void step_done(bool last);
+  /// An optimizer has made a step.
+  void step_done();
   /// accelerator.backward() has run.
   void backward_done();
   /// The program has asked how many steps are done, or whether to stop.
@@ -67,7 +68,9 @@ class Checkpointer {
   CheckpointContent content() const;
   bool is_due() const;
   void save_due();
-  void save_without_loader();
+  void save_without_loader(const detail::EpochPlan* waited_for);
+  void warn_of_inexact_saves();
+  void warn_of_place(const detail::EpochPlan* loader);
   void look_for_preemption();
   [[noreturn]] void end_for_later();
   void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
@@ -79,6 +82,8 @@ class Checkpointer {
   void has_trained();
   void warn_of_uncounted_steps();
   void warn(const std::string& message) const;
+  void warn_once(bool& told, const std::string& message) const;
+  void warn_of_left_loops();
   std::string reason_for_none() const;
 
   std::shared_ptr<World> world_;
@@ -90,6 +95,7 @@ class Checkpointer {
   std::unique_ptr<OpenCheckpoint> from_;  // until the program trains
   Resumption resumption_;
   std::shared_ptr<TrainingPlace> place_;
+  SavePoint save_point_;
   std::map<std::string, std::shared_ptr<detail::EpochPlan>> loaders_;  // by the name of their part
   std::vector<std::pair<std::string, detail::TensorAccess>> counts_;   // objects that may count epochs
   bool first_batch_is_due_ = false;  // before which random numbers are restored
@@ -107,7 +113,12 @@ class Checkpointer {
   const detail::EpochPlan* waits_for_ =
       nullptr;  // to load its next batch, which is when what is due is saved
   const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since
-  bool told_of_mid_batch_ = false;
+  bool told_of_mid_batch_ = false, told_of_other_epoch_ = false, told_of_left_loops_ = false;
+  bool told_of_saved_behind_ = false, told_of_saved_in_round_ = false;
+  bool told_of_late_training_ = false, told_of_order_ = false, told_of_skips_ = false;
+  const detail::EpochPlan* saved_behind_ = nullptr;  // whose loop was over, in the rest of a body
+  std::int64_t saved_behind_step_ = 0, saved_in_round_step_ = 0;
+  bool ends_when_it_trains_ = false;  // all is saved, and the program may still be behind its epoch
   bool has_stepped_ = false, knows_steps_ = false;  // in this process; before its first step
   bool told_of_uncounted_steps_ = false;
 };

@@ -123,7 +123,8 @@ class DataLoader<Dataset>::Iterator {
     load();
   }
 
-  /// Throws Error if the pass has no batch left, or none because it was done before the run resumed.
+  /// Throws Error if the pass has no batch left. One that was skipped, since it was done before the run resumed, loads the batch
+  /// that is due.
   BatchType& operator*() const { return batch(); }
   BatchType* operator->() const { return &batch(); }
   Iterator& operator++() {
@@ -147,11 +148,18 @@ class DataLoader<Dataset>::Iterator {
   };
 
   BatchType& batch() const {
-    if (!batch_) detail::throw_no_batch(pass_->number == 0);
+    if (pass_->number == 0) {
+      const std::shared_ptr<State> state = pass_->state;
+      detail::EpochPass pass = state->plan.start_instead_of_skipping();
+      next_ = pass.first;
+      pass_ = std::make_shared<Pass>(state, std::move(pass));
+      load();
+    }
+    if (!batch_) detail::throw_no_batch();
     return *batch_;
   }
 
-  void load() {
+  void load() const {
     batch_.reset();
     State& state = *pass_->state;
     const c10::ArrayRef<std::size_t> batch = state.plan.batch_at(pass_->indices, next_);
@@ -163,11 +171,11 @@ class DataLoader<Dataset>::Iterator {
     next_ += batch.size();
     batch_ = detail::collate(state.dataset.get_batch(batch), batch);
     if (state.device) detail::move_batch(*batch_, *state.device);
-    state.plan.consumed(pass_->number, batch.size());
+    state.plan.consumed(pass_->number, batch.size(), detail::BatchWatch(*batch_));
   }
 
-  std::size_t next_ = 0;
-  std::shared_ptr<Pass> pass_;
+  mutable std::size_t next_ = 0;
+  mutable std::shared_ptr<Pass> pass_;
   mutable std::optional<BatchType> batch_;
 };
 

@@ -77,6 +77,12 @@ std::int64_t EpochPlan::due_epoch() const {
   return next_epoch_.value_or(now_.epoch + (now_.loop == Loop::none ? 0 : 1));
 }
 
+std::int64_t EpochPlan::epoch() const {
+  // Of passes on which nothing was trained it is not known whether they count.
+  const bool is_next = !is_under_way() && (next_epoch_ || now_.trained);
+  return (is_next ? due_epoch() : now_.epoch) - offset_;
+}
+
 void EpochPlan::asked_for_epoch() {
   if (std::exchange(is_asked_, true)) return;
   if (!is_under_way()) asks_ = asks_ || !trains_ || (is_resumed_ && skipped_passes_ == 0);
@@ -94,6 +100,12 @@ bool EpochPlan::skips_this_pass() {
   --passes_to_skip_;
   ++skipped_passes_;
   return true;
+}
+
+EpochPass EpochPlan::start_instead_of_skipping() {
+  --skipped_passes_;
+  passes_to_skip_after_look_ = std::exchange(passes_to_skip_, 0);
+  return start_epoch();
 }
 
 EpochPass EpochPlan::start_epoch() {
@@ -137,8 +149,16 @@ void EpochPlan::take_back() {
   if (watch_.taken_back) watch_.taken_back();
 }
 
+void EpochPlan::has_ended() {
+  if (now_.trained && watch_.is_nested && watch_.is_nested()) is_nested_ = true;
+}
+
 void EpochPlan::undo_if_untrained() {
   if (now_.trained) return;
+  if (passes_to_skip_after_look_) {
+    passes_to_skip_ = *std::exchange(passes_to_skip_after_look_, std::nullopt);
+    --passes_;  // it is one of those that were done
+  }
   if (const std::int64_t body = outer(/*trained=*/true); body != 0) {
     go_back_to(body);
   } else if (drives_) {
@@ -184,12 +204,16 @@ void EpochPlan::before_batch(std::int64_t number) {
   if (watch_.before_batch) watch_.before_batch();
 }
 
-void EpochPlan::consumed(std::int64_t number, std::size_t samples) {
+void EpochPlan::consumed(std::int64_t number, std::size_t samples, BatchWatch batch) {
   samples_consumed_ += static_cast<std::int64_t>(samples);
   const auto count = [&](Pass& pass) {
     if (pass.number != number) return;
+    // The iterator has let go of the batch before, so whoever has it is the program.
+    if (pass.in_hand > 0 && pass.last.owners() > 0) ++pass.ahead;
     ++pass.batches;
     pass.in_hand = static_cast<std::int64_t>(samples);
+    pass.last = std::move(batch);
+    pass.trained_ahead = false;
     pass.with_gradients = at::GradMode::is_enabled();
   };
   count(now_);
@@ -201,6 +225,8 @@ void EpochPlan::end_epoch(std::int64_t number) {
     if (pass.number == number) pass.loop = Loop::finished;
   if (now_.number != number || !is_under_way()) return;
   now_.loop = Loop::finished;
+  if (now_.in_hand > 0 && now_.last.owners() > 0) ++now_.ahead;
+  has_ended();
   undo_if_untrained();
 }
 
@@ -212,6 +238,8 @@ void EpochPlan::leave(std::int64_t number) {
     now_.is_iterated = false;
     if (!is_under_way()) return;
     now_.loop = Loop::left;
+    now_.stopped = watch_.stops && watch_.stops();
+    has_ended();
     return undo_if_untrained();
   }
   if (older == others_.end()) return;
@@ -229,21 +257,26 @@ EpochPosition EpochPlan::position() const {
                          asks_,
                          looks_,
                          is_cycled_,
+                         is_nested_,
                          leaves_,
                          trained_passes_};
-  const bool is_in_the_middle = is_under_way() || (now_.loop == Loop::left && trains_ && !leaves_);
-  const bool is_last_untrained = is_in_the_middle && trains_ && now_.in_hand > 0;
-  if (is_last_untrained) position.samples_consumed -= now_.in_hand;
-  if (is_in_the_middle && (is_last_untrained || !all_handed_out())) {
+  const bool is_last_untrained = is_in_the_middle() && trains_ && now_.in_hand > 0;
+  if (is_last_untrained) position.samples_consumed -= now_.in_hand + now_.ahead * options_.batch_size;
+  if (is_in_the_middle() && (is_last_untrained || !all_handed_out())) {
     position.epoch = now_.epoch - offset_;
-    position.batches = now_.batches - (is_last_untrained ? 1 : 0);
+    position.batches = now_.batches - (is_last_untrained ? 1 + now_.ahead : 0);
     position.passes = now_.passes_done;
     position.trained_passes = trained_passes_ - (now_.trained ? 1 : 0);
   }
   return position;
 }
 
-void EpochPlan::resume_at(EpochPosition position, bool drives, bool by_hand) {
+/// A loop that the program leaves each time is done when it was left, unless the run was to stop there.
+bool EpochPlan::is_in_the_middle() const {
+  return is_under_way() || (now_.loop == Loop::left && trains_ && (!leaves_ || now_.stopped));
+}
+
+void EpochPlan::resume_at(EpochPosition position, bool drives, bool trains, bool by_hand) {
   if (position.batches >= batches()) {
     ++position.epoch;
     ++position.passes;
@@ -258,8 +291,12 @@ void EpochPlan::resume_at(EpochPosition position, bool drives, bool by_hand) {
   asks_ = position.asks;
   looks_ = position.looks;
   looks_since_training_ = 0;
-  passes_to_skip_ = drives && !by_hand && !asks_ ? position.passes : 0;
-  drives_ = has_driven_ = trains_ = drives;
+  is_nested_ = position.nested;
+  const bool may_skip = trains && !position.cycled && !position.nested;
+  passes_to_skip_ = may_skip && !by_hand && !asks_ ? position.passes : 0;
+  drives_ = has_driven_ = drives;
+  trains_ = trains;
+  resumed_in_the_middle_ = trains && position.batches > 0;
   is_cycled_ = position.cycled;
   leaves_ = position.leaves;
   trained_passes_ = position.trained_passes;
@@ -273,18 +310,31 @@ void EpochPlan::program_trains() {
   const std::int64_t body = is_under_way() ? 0 : loop_to_return_to();
   if (body != 0) go_back_to(body);
   now_.passed_over = true;
-  now_.in_hand = 0;
+  // What is trained on is the oldest batch that the program keeps, unless it holds the last one, too: in a loss over all of them.
+  if (now_.ahead > 0 && !now_.trained_ahead && now_.last.owners() < 2) {
+    --now_.ahead;
+    now_.trained_ahead = true;
+  } else if (!now_.trained_ahead) {
+    trains_late_ = trains_late_ || (now_.loop == Loop::finished && now_.trains_late);
+    now_.trains_late = now_.trains_late || (!now_.trained && now_.batches == now_.first + 2);
+    now_.in_hand = now_.ahead = 0;
+  }
   for (Pass& older : others_) older.passed_over = true;
 }
 
-void EpochPlan::trains(bool drives) {
-  if (!std::exchange(now_.trained, true)) {
-    looks_ = std::exchange(looks_since_training_, 0);
-    ++trained_passes_;
-    if (now_.before && now_.before->pass.trained && now_.before->pass.loop == Loop::left) leaves_ = true;
-    for (Pass& older : others_)  // has an iterator that was kept
-      if (older.loop == Loop::under_way && !older.trained) older.loop = Loop::left;
-  }
+void EpochPlan::gives_gradients() {
+  if (std::exchange(now_.trained, true)) return;
+  passes_to_skip_after_look_.reset();
+  looks_ = std::exchange(looks_since_training_, 0);
+  ++trained_passes_;
+  if (now_.before && now_.before->pass.trained && now_.before->pass.loop == Loop::left &&
+      !now_.before->pass.stopped)
+    leaves_ = true;
+  for (Pass& older : others_)  // has an iterator that was kept
+    if (older.loop == Loop::under_way && !older.trained) older.loop = Loop::left;
+}
+
+void EpochPlan::drives(bool drives) {
   trains_ = true;
   drives_ = drives;
   if (!drives || std::exchange(has_driven_, true)) return;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/batch_watch.h"
 #include "parallel/distributed_sampler.h"
 
 namespace hookline {
@@ -36,6 +37,7 @@ struct EpochPosition {
   bool asks = false;        // the program asks for the epoch before it trains, and begins its loop there
   std::int64_t looks = 0;   // passes on which nothing is trained, between two on which something is
   bool cycled = false;      // EpochPlan::is_cycled
+  bool nested = false;      // loops over it are in the body of a loop over another loader
   bool leaves = false;      // the program leaves each loop before its end, which is then done
   std::int64_t trained_passes = 0;  // of those that are done, the ones on which something was trained
 };
@@ -55,6 +57,9 @@ struct LoaderWatch {
   std::function<bool(std::int64_t passes, std::int64_t trained)> skips_done_passes;
   std::function<void()>
       taken_back;  // a pass on which nothing was trained: what comes next begins where it began
+  std::function<bool()>
+      is_nested;  // the pass ends in the middle of a loop over another loader that is trained on
+  std::function<bool()> stops;  // the run has taken its steps, for which the program leaves its loop
 };
 
 /// The order of a loader's samples, epoch by epoch, and the pass that is under way: it begins with start_epoch, and ends with
@@ -74,8 +79,11 @@ class EpochPlan {
 
   /// Goes to the epoch that is due, or resumes the one that resume_at named.
   EpochPass start_epoch();
+  /// The program takes a batch from a pass that was skipped, so it draws from an iterator instead of looping: goes to the epoch
+  /// that is due. If nothing is trained on the batch, it was a look, and the loops that are done are skipped all the same.
+  EpochPass start_instead_of_skipping();
   /// Counts a batch that was handed out.
-  void consumed(std::int64_t pass, std::size_t samples);
+  void consumed(std::int64_t pass, std::size_t samples, BatchWatch batch = {});
   /// The pass has come to its end.
   void end_epoch(std::int64_t pass);
   /// The last iterator of the pass is gone: called for every pass, once.
@@ -85,8 +93,8 @@ class EpochPlan {
   /// middle for a loader that trains: it was left because training was to stop.
   EpochPosition position() const;
   /// The next loop resumes there, unless set_epoch names another epoch; a position behind the epoch's end is the next one's
-  /// start. `drives`: see is_driver. `by_hand`: by load_state, in a program that knows of it.
-  void resume_at(EpochPosition position, bool drives, bool by_hand);
+  /// start. `drives`: see is_driver. `trains`: is_trained_on. `by_hand`: by load_state, in a program that knows of it.
+  void resume_at(EpochPosition position, bool drives, bool trains, bool by_hand);
 
   void watch(LoaderWatch watch) { watch_ = std::move(watch); }
   /// The pass is about to load a batch.
@@ -97,9 +105,7 @@ class EpochPlan {
 
   std::int64_t batches() const;
   /// What DataLoader::epoch() returns.
-  std::int64_t epoch() const {
-    return (is_under_way() || !next_epoch_ ? now_.epoch : *next_epoch_) - offset_;
-  }
+  std::int64_t epoch() const;
   /// By the program, which then knows where to begin its loop.
   void asked_for_epoch();
   std::int64_t samples_consumed() const { return samples_consumed_; }
@@ -110,7 +116,16 @@ class EpochPlan {
   /// Nothing has been trained on the pass that is under way, and it may end so, or follow `it = loader.begin()`: an older one has
   /// an iterator, or the last time other passes like it came before one that was trained on.
   bool may_be_look() const;
+  /// Between its first step and its last batch.
+  bool is_amid_training() const { return is_under_way() && now_.trained && !all_handed_out(); }
   bool at_last_batch() const { return is_under_way() && all_handed_out(); }
+  /// The pass that is under way has loaded no batch so far.
+  bool begins_pass() const { return is_under_way() && now_.batches == now_.first; }
+  /// The program leaves each loop before its end.
+  bool leaves() const { return leaves_; }
+  bool is_resumed_in_the_middle() const { return resumed_in_the_middle_; }
+  /// The program has trained when the pass was over and its last batch neither trained on nor kept.
+  bool trains_late() const { return trains_late_; }
   const DataLoaderOptions& options() const { return options_; }
 
   /// Samples of the last batch in hand, and how many of all ranks' last batches are there a second time, to give each rank as
@@ -120,9 +135,14 @@ class EpochPlan {
 
   /// The program trains, on this or another loader's batch: a pass in the body of a loop that has not trained so far is over.
   void program_trains();
-  /// The batch in hand is trained on. `drives`: its epochs are the training's, whose loops a program counts; false takes that back.
-  void trains(bool drives);
-  bool is_driver() const { return drives_ && !is_cycled_; }
+  /// The batch in hand is trained on.
+  void gives_gradients();
+  /// An optimizer steps with gradients of its batches. `drives`: its epochs are the training's, whose loops a program counts; false
+  /// takes that back.
+  void drives(bool drives);
+  bool is_driver() const { return drives_ && !is_cycled_ && !is_nested_; }
+  /// Its loops that were done are skipped after a resume, so they need not be restored.
+  bool may_skip() const { return trains_ && !is_cycled_ && !is_nested_; }
   bool is_trained_on() const { return trains_; }
   /// The program draws from an iterator again and again, and begins anew with `it = loader.begin()`.
   bool is_cycled() const { return is_cycled_; }
@@ -130,6 +150,8 @@ class EpochPlan {
   bool asks_no_longer() const { return asks_ && !is_asked_; }
   /// It asks for the epoch before it trains, and has done so since the resume.
   bool asks_now() const { return asks_ && is_asked_; }
+  /// It has asked for the epoch, since the resume.
+  bool is_asked() const { return is_asked_; }
   /// Passes that were skipped since the resume.
   std::int64_t skipped_passes() const { return skipped_passes_; }
 
@@ -147,7 +169,12 @@ class EpochPlan {
     bool is_iterated = false;  // has an iterator
     bool trained = false;
     bool with_gradients = false;  // loaded its last batch
-    std::int64_t in_hand = 0;     // samples of the last batch, if nothing was trained since it was loaded
+    std::int64_t in_hand = 0;     // samples of the last batch, if it was not trained on since it was loaded
+    BatchWatch last;              // the last batch
+    std::int64_t ahead = 0;       // batches before it that the program keeps, to train on them later
+    bool trained_ahead = false;   // on one of them, since the last batch was loaded
+    bool trains_late = false;     // it may train on what was made of the batch before the last
+    bool stopped = false;         // left when the run had taken its steps
     bool passed_over = false;     // the program has trained meanwhile, on something else
     std::shared_ptr<const Before> before;
 
@@ -168,6 +195,8 @@ class EpochPlan {
   void take_back();
   void undo_if_untrained();
   void go_back_to(std::int64_t older);
+  bool is_in_the_middle() const;
+  void has_ended();
   /// The number of the newest of the older passes that is under way; 0 if there is none.
   std::int64_t outer(bool trained) const;
   /// The one in whose body a pass was that is over, or goes on unused; 0 if there is none.
@@ -189,8 +218,11 @@ class EpochPlan {
   std::int64_t offset_ = 0;  // of epochs from the program's count of them
   std::int64_t looks_ = 0, looks_since_training_ = 0;
   std::int64_t passes_to_skip_ = 0, skipped_passes_ = 0;
+  std::optional<std::int64_t>
+      passes_to_skip_after_look_;  // if the pass that is under way turns out to be one
   bool started_ = false, trains_ = false, drives_ = false, is_cycled_ = false;
-  bool has_driven_ = false, leaves_ = false;
+  bool has_driven_ = false, leaves_ = false, is_nested_ = false;
+  bool resumed_in_the_middle_ = false, trains_late_ = false;
   bool asks_ = false;        // EpochPosition::asks
   bool is_asked_ = false;    // by the program, for the epoch, since the resume
   bool is_resumed_ = false;  // and no pass has begun since

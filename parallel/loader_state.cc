@@ -15,8 +15,10 @@ SavedPart save_position(const detail::EpochPlan& plan, int ranks) {
                  {"asks", position.asks},
                  {"looks", position.looks},
                  {"cycled", position.cycled},
+                 {"nested", position.nested},
                  {"leaves", position.leaves},
                  {"trained_passes", position.trained_passes},
+                 {"trains", plan.is_trained_on()},
                  {"drives", plan.is_driver()}};
   return saved;
 }
@@ -30,6 +32,7 @@ void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& 
   position.asks = saved.notes.value("asks", false);
   position.looks = saved.notes.value("looks", std::int64_t{0});
   position.cycled = saved.notes.value("cycled", false);
+  position.nested = saved.notes.value("nested", false);
   position.leaves = saved.notes.value("leaves", false);
   position.trained_passes = saved.notes.value("trained_passes", position.passes);
   const auto samples = saved.notes.at("samples").get<std::int64_t>();
@@ -39,7 +42,8 @@ void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& 
     resumption.resets.push_back("the exact place in epoch " + std::to_string(position.epoch) + ": " +
                                 std::to_string(again) +
                                 " samples will be seen again, since batches are others");
-  plan.resume_at(position, saved.notes.value("drives", false), by_hand);
+  const bool drives = saved.notes.value("drives", false);
+  plan.resume_at(position, drives, saved.notes.value("trains", drives), by_hand);
 }
 
 }  // namespace hookline

@@ -1,0 +1,48 @@
+// Whether anybody still has a batch, asked without keeping it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/data/example.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace hookline::detail {
+
+/// Sees the tensors of a batch of tensors or examples; of batches of another type nothing.
+class BatchWatch {
+ public:
+  BatchWatch() = default;
+  template <class Batch>
+  explicit BatchWatch(const Batch& batch) {
+    add(batch);
+  }
+
+  /// Owners of the tensor that has the most: the iterator that loaded the batch is one, a copy of the program's another.
+  std::size_t owners() const {
+    std::size_t most = 0;
+    for (const auto& tensor : tensors_) most = std::max<std::size_t>(most, tensor.use_count());
+    return most;
+  }
+
+ private:
+  template <class Batch>
+  void add(const Batch&) {}
+  template <class Data, class Target>
+  void add(const torch::data::Example<Data, Target>& example) {
+    add(example.data);
+    add(example.target);
+  }
+  template <class Data>
+  void add(const torch::data::Example<Data, void>& example) {
+    add(example.data);
+  }
+  void add(const at::Tensor& tensor) {
+    if (tensor.defined()) tensors_.emplace_back(tensor.getIntrusivePtr());
+  }
+
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensors_;
+};
+
+}  // namespace hookline::detail

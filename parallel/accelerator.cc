@@ -110,22 +110,32 @@ struct Accelerator::State {
     checkpointer->step_done();
   }
 
-  /// A sum or an average over `tensor`, a batch of the loader in hand, would count samples twice.
-  void warn_of_repeated_samples(const at::Tensor& tensor) {
+  /// A sum or an average over `tensor`, of a batch of the loader in hand or of what a loop over one has collected, would count
+  /// samples twice. `adds`: the ranks add it up, whatever its shape is.
+  void warn_of_repeated_samples(const std::string& call, const at::Tensor& tensor, bool adds) {
+    if (told_of_repeated_samples || !tensor.defined()) return;
     const detail::EpochPlan* loader = place->loader_in_hand();
-    if (told_of_repeated_samples || !loader || !loader->at_last_batch()) return;
-    if (!tensor.defined() || tensor.dim() == 0) return;
-    const std::int64_t repeated = loader->repeated_samples();
-    if (repeated == 0 || tensor.size(0) != loader->last_batch_size()) return;
+    if (loader && !(loader->at_last_batch() && loader->repeated_samples() > 0)) loader = nullptr;
+    if (loader && adds && loader->is_pass_trained_on()) loader = nullptr;  // a loss, as DDP averages it
+    if (loader && !adds && (tensor.dim() == 0 || tensor.size(0) != loader->last_batch_size()))
+      loader = nullptr;
+    if (!loader)
+      for (const auto& other : place->loaders())
+        if (other->has_ended_with_repeats()) loader = other.get();
+    if (!loader) return;
     told_of_repeated_samples = true;
     if (world->rank() != 0) return;
+    const std::int64_t repeated = loader->repeated_samples(),
+                       ranks = std::min<std::int64_t>(repeated, world->size());
     log::warning(
-        "gather: of the last batch of an epoch, " + std::to_string(repeated) +
-        (repeated == 1 ? " sample is" : " samples are") +
-        " there twice, since the loader gives each rank as many; an average counts them twice. The last "
-        "row of each of the last " +
-        std::to_string(std::min<std::int64_t>(repeated, world->size())) +
-        " ranks is one of them: leave those out, or make the loader with drop_last = true");
+        call + ": the loader repeats " + std::to_string(repeated) + (repeated == 1 ? " sample" : " samples") +
+        " in the last batches of an epoch, so that every rank has as many, and a sum or an average over the "
+        "ranks "
+        "counts " +
+        (repeated == 1 ? "it" : "them") + " twice. The last row of " +
+        (ranks == 1 ? "the last rank is a repeat: leave it out"
+                    : "each of the last " + std::to_string(ranks) + " ranks is a repeat: leave them out") +
+        ", or make the loader with drop_last = true");
   }
 };
 
@@ -387,11 +397,12 @@ void Accelerator::load_state(const std::filesystem::path& folder) {
 void Accelerator::end_training() { state_->checkpointer->finish(); }
 
 at::Tensor Accelerator::gather(const at::Tensor& tensor) {
-  state_->warn_of_repeated_samples(tensor);
+  state_->warn_of_repeated_samples("gather", tensor, /*adds=*/false);
   return gather_tensor(world(), tensor);
 }
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, std::string_view reduction) {
+  state_->warn_of_repeated_samples("reduce", tensor, /*adds=*/true);
   return reduce_tensor(world(), tensor, reduction);
 }
 

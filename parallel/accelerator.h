@@ -91,7 +91,8 @@ class Accelerator {
   at::Tensor gather(const at::Tensor& tensor);
 
   /// The sum or the mean of every rank's `tensor`, as a new tensor. Throws Error for another `reduction`, and on every rank if
-  /// shapes or dtypes differ, or for a dtype that the ranks can't add up: bool, int16, uint16 to uint64 and the 8-bit floats.
+  /// shapes, dtypes or reductions differ, or for a dtype that the ranks can't add up: bool, int16, uint16 to uint64 and the 8-bit
+  /// floats. Warns once of repeated samples, as gather does, in and behind a loop that only evaluates.
   at::Tensor reduce(const at::Tensor& tensor, std::string_view reduction = "sum");
 
   /// Prints a line on the main rank only.

@@ -227,6 +227,7 @@ void EpochPlan::end_epoch(std::int64_t number) {
   now_.loop = Loop::finished;
   if (now_.in_hand > 0 && now_.last.owners() > 0) ++now_.ahead;
   has_ended();
+  has_ended_with_repeats_ = !now_.trained && repeated_samples() > 0;
   undo_if_untrained();
 }
 
@@ -310,6 +311,7 @@ void EpochPlan::program_trains() {
   const std::int64_t body = is_under_way() ? 0 : loop_to_return_to();
   if (body != 0) go_back_to(body);
   now_.passed_over = true;
+  has_ended_with_repeats_ = false;
   // What is trained on is the oldest batch that the program keeps, unless it holds the last one, too: in a loss over all of them.
   if (now_.ahead > 0 && !now_.trained_ahead && now_.last.owners() < 2) {
     --now_.ahead;

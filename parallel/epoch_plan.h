@@ -132,6 +132,9 @@ class EpochPlan {
   /// many.
   std::int64_t last_batch_size() const;
   std::int64_t repeated_samples() const;
+  /// A pass with repeated samples has come to its end without being trained on, and nothing was trained since.
+  bool has_ended_with_repeats() const { return has_ended_with_repeats_; }
+  bool is_pass_trained_on() const { return now_.trained; }
 
   /// The program trains, on this or another loader's batch: a pass in the body of a loop that has not trained so far is over.
   void program_trains();
@@ -221,6 +224,7 @@ class EpochPlan {
   std::optional<std::int64_t>
       passes_to_skip_after_look_;  // if the pass that is under way turns out to be one
   bool started_ = false, trains_ = false, drives_ = false, is_cycled_ = false;
+  bool has_ended_with_repeats_ = false;
   bool has_driven_ = false, leaves_ = false, is_nested_ = false;
   bool resumed_in_the_middle_ = false, trains_late_ = false;
   bool asks_ = false;        // EpochPosition::asks

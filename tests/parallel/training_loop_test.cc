@@ -700,22 +700,61 @@ TEST(TrainingLoop, SaysThatNoStepOfAPreparedOptimizerIsSeen) {
 }
 
 TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
-  const auto messages_of = [](std::size_t samples) {
+  using Evaluation = std::function<void(Accelerator&, DataLoader<Rows>&)>;
+  const auto messages_of = [](std::size_t samples, const Evaluation& evaluate) {
     const Messages messages;
     run_ranks(3, [&](const WorldPtr& world) {
       Accelerator accelerator({}, world);
       auto validation = accelerator.prepare(rows(samples));
-      for (int epoch = 0; epoch < 2; ++epoch)
-        for (auto& batch : validation) accelerator.gather(batch.target);
+      for (int epoch = 0; epoch < 2; ++epoch) evaluate(accelerator, validation);
     });
     return messages.text();
   };
-  EXPECT_EQ(messages_of(12), "");
-  EXPECT_EQ(
-      messages_of(11),
-      "hookline: warning: gather: of the last batch of an epoch, 1 sample is there twice, since the loader "
-      "gives each rank as many; an average counts them twice. The last row of each of the last 1 ranks is "
-      "one of them: leave those out, or make the loader with drop_last = true\n");
+  const auto warning = [](const std::string& call) {
+    return "hookline: warning: " + call +
+           ": the loader repeats 1 sample in the last batches of an epoch, so that every rank has as many, "
+           "and a "
+           "sum or an average over the ranks counts it twice. The last row of the last rank is a repeat: "
+           "leave it "
+           "out, or make the loader with drop_last = true\n";
+  };
+  const Evaluation gathers = [](Accelerator& accelerator, DataLoader<Rows>& validation) {
+    for (auto& batch : validation) accelerator.gather(batch.target);
+  };
+  const Evaluation gathers_behind = [](Accelerator& accelerator, DataLoader<Rows>& validation) {
+    std::vector<at::Tensor> all;
+    for (auto& batch : validation) all.push_back(batch.target);
+    accelerator.gather(torch::cat(all));
+  };
+  const Evaluation adds = [](Accelerator& accelerator, DataLoader<Rows>& validation) {
+    for (auto& batch : validation) accelerator.reduce(batch.target.sum());
+  };
+  const Evaluation adds_behind = [](Accelerator& accelerator, DataLoader<Rows>& validation) {
+    std::int64_t count = 0;
+    for (auto& batch : validation) count += batch.data.size(0);
+    accelerator.reduce(torch::tensor(count));
+  };
+  for (const auto& evaluate : {gathers, gathers_behind, adds, adds_behind})
+    EXPECT_EQ(messages_of(12, evaluate), "");
+  EXPECT_EQ(messages_of(11, gathers), warning("gather"));
+  EXPECT_EQ(messages_of(11, gathers_behind), warning("gather"));
+  EXPECT_EQ(messages_of(11, adds), warning("reduce"));
+  EXPECT_EQ(messages_of(11, adds_behind), warning("reduce"));
+  const Evaluation trains = [](Accelerator& accelerator, DataLoader<Rows>& training) {
+    const at::Tensor weight = torch::ones({2}, torch::requires_grad());
+    for (auto& batch : training) {
+      const at::Tensor loss = (batch.target * weight).sum();
+      accelerator.backward(loss);
+      accelerator.reduce(loss, "mean");
+    }
+    accelerator.reduce(weight);
+  };
+  EXPECT_EQ(messages_of(11, trains), "");
+  EXPECT_THAT(messages_of(10, adds),
+              HasSubstr("repeats 2 samples in the last batches of an epoch, so that every rank "
+                        "has as many, and a sum or an average over the ranks counts them "
+                        "twice. The last row of each of the last 2 ranks is a repeat: leave "
+                        "them out, or make"));
 }
 
 }  // namespace

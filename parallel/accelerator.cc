@@ -90,6 +90,20 @@ struct Accelerator::State {
     tell_step(world->rank(), progress->steps, loss, [this] { return bytes_sent(); });
   }
 
+  /// Some of the `parameters` may hold gradients that their optimizer has not stepped with.
+  bool has_gradients(const std::vector<at::Tensor>& parameters) const {
+    if (progress->micro_steps != 0) return true;
+    for (std::size_t i = 0; i < optimizers.size(); ++i) {
+      if (progress->backwards_at_step[i] == progress->backwards) continue;
+      for (const auto& group : optimizers[i]->param_groups())
+        for (const at::Tensor& own : group.params())
+          if (std::any_of(parameters.begin(), parameters.end(),
+                          [&](const at::Tensor& parameter) { return parameter.is_same(own); }))
+            return true;
+    }
+    return false;
+  }
+
   std::int64_t bytes_sent() const {
     std::int64_t bytes = 0;
     for (const auto& model : models) bytes += model->bytes_sent();
@@ -254,7 +268,10 @@ std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module>
   Checkpointer& checkpointer = *state_->checkpointer;
   checkpointer.add(
       {checkpointer.next_name("model"),
-       [ddp, progress = progress()] { return save_model(*ddp, progress->micro_steps != 0); },
+       [ddp, state = std::weak_ptr<State>(state_)] {
+         const auto now = state.lock();
+         return save_model(*ddp, now && now->has_gradients(ddp->parameters()));
+       },
        [ddp](const SavedPart& saved, Resumption& resumption) { load_model(*ddp, saved, resumption); }});
   checkpointer.add({checkpointer.next_name("hook"), [ddp] { return save_hook(*ddp); },
                     [ddp, here = is_main_process()](const SavedPart& saved, const Resumption& resumption) {
@@ -305,6 +322,7 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
 void Accelerator::backward(const at::Tensor& loss) {
   const std::int64_t parts = config().training.gradient_accumulation_steps;
   state_->last_loss = loss.detach();
+  ++progress()->backwards;
   state_->place->trains();
   {
     const TimedPhase timed(*progress()->step_clock, &PhaseSeconds::backward);

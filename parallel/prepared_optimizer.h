@@ -3,10 +3,12 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "parallel/step_clock.h"
 
@@ -20,6 +22,8 @@ struct TrainingProgress {
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
   std::function<bool()> averages;  // has any backward between ranks been prepared for?
   std::int64_t optimizers = 0;     // prepared so far
+  std::int64_t backwards = 0;      // that accelerator.backward() has run
+  std::vector<std::int64_t> backwards_at_step;  // of each optimizer, at its last step
   std::shared_ptr<StepClock> step_clock = std::make_shared<StepClock>(c10::kCPU);
   std::function<void()> before_step, after_zero_grad;
   std::function<void(std::int64_t optimizer)> after_step;  // from 1, in the order of their preparation
@@ -46,7 +50,9 @@ class PreparedOptimizer {
       : optimizer_(&optimizer),
         progress_(std::move(progress)),
         step_(std::move(step)),
-        number_(++progress_->optimizers) {}
+        number_(++progress_->optimizers) {
+    progress_->backwards_at_step.push_back(0);
+  }
 
   void step() {
     if (!progress_->sync_gradients) return;
@@ -60,6 +66,7 @@ class PreparedOptimizer {
       step_.around ? step_.around(number_, own) : own();
     }
     ++progress_->steps;
+    progress_->backwards_at_step[static_cast<std::size_t>(number_ - 1)] = progress_->backwards;
     if (progress_->after_step) progress_->after_step(number_);
   }
 

@@ -708,5 +708,26 @@ TEST(TrainingLoopShapes, WarnsOfACheckpointBetweenTheStepsOfTwoOptimizers) {
           "checkpoint_every_steps\n"));
 }
 
+TEST(TrainingLoopShapes, KeepsGradientsThatTheProgramGathersForASecondModel) {
+  expect_it_resumes(
+      [](Program& program) {
+        Critic critic(program);
+        int batches = 0;
+        program.accelerator.register_for_checkpointing("batches", batches);
+        Loader training = program.rows(16);
+        for (auto epoch = training.epoch(); epoch < 2; ++epoch)
+          for (auto& batch : training) {
+            ++batches;
+            program.step(batch);
+            program.accelerator.backward((critic.model->forward(batch.data) - 1).pow(2).mean());
+            if (batches % 4 != 0) continue;
+            critic.optimizer.step();
+            critic.optimizer.zero_grad();
+          }
+        program.accelerator.end_training();
+      },
+      20);
+}
+
 }  // namespace
 }  // namespace hookline

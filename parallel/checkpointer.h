@@ -16,6 +16,7 @@
 #include "config/run_config.h"
 #include "parallel/checkpoint_saver.h"
 #include "parallel/checkpointed.h"
+#include "parallel/exit_reminder.h"
 #include "parallel/open_checkpoint.h"
 #include "parallel/prepared_optimizer.h"
 #include "parallel/save_point.h"
@@ -60,7 +61,7 @@ class Checkpointer {
   void load_state(const std::filesystem::path& folder);
   /// Saves the end of a run that keeps checkpoints, and waits for it.
   void finish();
-  /// The run ends: reminds, on rank 0, of a checkpoint that was due or that there is none, and says why.
+  /// The run ends, by std::exit, too: reminds, on rank 0, of a checkpoint that was due or that there is none, and says why.
   void remind() noexcept;
 
  private:
@@ -118,6 +119,7 @@ class Checkpointer {
   bool told_of_late_training_ = false, told_of_order_ = false, told_of_skips_ = false;
   const detail::EpochPlan* saved_behind_ = nullptr;  // whose loop was over, in the rest of a body
   std::int64_t saved_behind_step_ = 0, saved_in_round_step_ = 0;
+  ExitReminder at_exit_{[this] { remind(); }};
   bool ends_when_it_trains_ = false;  // all is saved, and the program may still be behind its epoch
   bool has_stepped_ = false, knows_steps_ = false;  // in this process; before its first step
   bool told_of_uncounted_steps_ = false;

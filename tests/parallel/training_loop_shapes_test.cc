@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -727,6 +728,26 @@ TEST(TrainingLoopShapes, KeepsGradientsThatTheProgramGathersForASecondModel) {
         program.accelerator.end_training();
       },
       20);
+}
+
+// --- std::exit --------------------------------------------------------------------------------------------------------
+
+TEST(TrainingLoopShapesDeathTest, RemindsOfACheckpointWhenTheProgramExits) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const TemporaryFolder scratch;
+  EXPECT_EXIT(
+      {
+        run(saving(scratch, 1000), [](Program& program) {
+          Loader training = program.rows(8);
+          for (auto& batch : training) program.step(batch);
+          std::exit(0);
+        });
+      },
+      ::testing::ExitedWithCode(0),
+      "warning: checkpoint_every_steps is 1000, but the run has saved no checkpoint: it took 4 steps, fewer "
+      "than up "
+      "to the next checkpoint, and the program did not call accelerator.end_training\\(\\), which saves the "
+      "end");
 }
 
 }  // namespace

@@ -28,9 +28,7 @@ std::string typed(const OptionValue& value) {
   return to_text(value);
 }
 
-std::string megabytes(double bytes) {
-  return rounded(bytes / 1e6, 3) + " MB";
-}
+std::string megabytes(double bytes) { return rounded(bytes / 1e6, 3) + " MB"; }
 
 std::string count_of(std::int64_t number) {
   if (number < 1'000'000) return std::to_string(number);

@@ -341,7 +341,7 @@ void Accelerator::backward(const at::Tensor& loss) {
 void Accelerator::next_micro_step() {
   detail::TrainingProgress& now = *progress();
   ++now.micro_steps;
-  state_->place->trains();
+  state_->place->steps();
   // A checkpoint of a run that accumulated more steps may have brought more than this one's.
   now.sync_gradients =
       state_->place->at_last_batch() || now.micro_steps >= config().training.gradient_accumulation_steps;

@@ -19,6 +19,7 @@ void TrainingPlace::loads(const EpochPlan* loader) {
     if (loads.count++ > 0) loads.longest_steps = std::max(loads.longest_steps, steps_ - loads.at_step);
     loads.at_step = steps_;
     loads.last = ++all_loads_;
+    if (loader->begins_pass()) loads.first_of_pass = loads.last;
   }
 }
 
@@ -111,8 +112,12 @@ TrainingPlace::Next TrainingPlace::next_body() const {
 }
 
 bool TrainingPlace::is_nested(const EpochPlan* loader) const {
-  return std::any_of(loaders_.begin(), loaders_.end(),
-                     [&](const auto& other) { return other.get() != loader && other->is_amid_training(); });
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < loaders_.size(); ++i)
+    if (loaders_[i].get() == loader) first = loads_[i].first_of_pass;
+  for (std::size_t i = 0; i < loaders_.size(); ++i)
+    if (loads_[i].last < first && loaders_[i]->is_amid_training()) return true;
+  return false;
 }
 
 const EpochPlan* TrainingPlace::loader_in_hand() const {

@@ -33,7 +33,7 @@ class TrainingPlace {
   void loads(const detail::EpochPlan* loader);
   /// The program trains: runs backward, a body of accumulate, or an optimizer's step.
   void trains();
-  /// An optimizer is about to step with the gradients of the batches that were trained on.
+  /// An optimizer is about to step with the gradients of the batches that were trained on, or accumulate() is to gather them.
   void steps();
   void gradients_dropped();
   /// Of `optimizers`, `number`, from 1, has stepped. True if that ends a step.
@@ -59,7 +59,7 @@ class TrainingPlace {
   const detail::EpochPlan* loader_at_first_batch(const detail::EpochPlan* loader) const;
   /// Two loaders are trained on at once, and nothing but the order of preparation says which one counts the epochs.
   bool goes_by_order() const { return goes_by_order_; }
-  /// A loop over another loader than `loader` is in the middle of its training.
+  /// A loop over another loader than `loader` is in the middle of its training, and has loaded no batch in the pass of this one.
   bool is_nested(const detail::EpochPlan* loader) const;
   /// The loader that loaded last, and whose batch is in hand, trained on or not; null if there is none.
   const detail::EpochPlan* loader_in_hand() const;
@@ -68,6 +68,7 @@ class TrainingPlace {
   struct Loads {
     std::int64_t count = 0;
     std::int64_t last = 0;           // among the loads of all loaders
+    std::int64_t first_of_pass = 0;  // likewise
     std::int64_t at_step = 0;        // steps of optimizers before it
     std::int64_t longest_steps = 0;  // from one load to the next
     bool in_gradients = false;  // batches of it, since gradients were dropped or an optimizer has stepped

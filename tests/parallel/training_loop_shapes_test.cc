@@ -479,6 +479,23 @@ TEST(TrainingLoopShapes, ResumesRightWithAShorterLoaderThatWasPreparedFirst) {
       12);
 }
 
+TEST(TrainingLoopShapes, ResumesRightFromEpochZeroWithAnotherLoaderThatItDrawsFrom) {
+  for (const std::size_t rows : {6, 14})
+    expect_it_resumes(
+        [rows](Program& program) {
+          Loader training = program.rows(8), second = program.rows(rows, 20);
+          auto other = second.begin();
+          for (int epoch = 0; epoch < 3; ++epoch)
+            for (auto& batch : training) {
+              if (other == second.end()) other = second.begin();
+              program.step(batch.data + other->data, batch.target);
+              ++other;
+            }
+          program.accelerator.end_training();
+        },
+        12);
+}
+
 TEST(TrainingLoopShapes, ResumesRightThoughItRunsBackwardInAnEvaluation) {
   expect_it_resumes(
       [](Program& program) {

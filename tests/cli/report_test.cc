@@ -528,11 +528,22 @@ TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
 TEST(SweepReport, ReadsFoldersThatCanOnlyBeRead) {
   const Sandbox sandbox;
   const fs::path folder = sandbox.folder.path();
-  for (const char* name : {"ended", "running", "killed"}) keep_trials(folder / name, 2);
+  for (const char* name : {"ended", "running", "killed", "older"}) keep_trials(folder / name, 2);
   SweepState state(folder / "running");
   state.begin("trial1");
-  for (const char* file : {"state.sqlite", "state.sqlite-wal"})
-    fs::copy_file(folder / "running" / file, folder / "killed" / file, fs::copy_options::overwrite_existing);
+  const auto copy_from = [&](const char* from, const char* to, const std::string& file) {
+    fs::copy_file(folder / from / file, folder / to / file, fs::copy_options::overwrite_existing);
+  };
+  copy_from("running", "killed", "state.sqlite");
+  // Sweeps of former versions left what they wrote last in a log beside the file.
+  {
+    SQLite::Database live((folder / "ended/state.sqlite").string(), SQLite::OPEN_READWRITE);
+    live.exec("PRAGMA journal_mode = WAL");
+    const int version = live.execAndGet("PRAGMA user_version").getInt();
+    live.exec("PRAGMA user_version = " + std::to_string(version));
+    for (const char* file : {"state.sqlite", "state.sqlite-wal"}) copy_from("ended", "older", file);
+    live.exec("PRAGMA journal_mode = DELETE");
+  }
   const Reader reader(sandbox);
   if (const std::string why = reader.why_none(); !why.empty()) GTEST_SKIP() << why;
   const auto statuses = [&](const std::string& sweep) {
@@ -547,16 +558,17 @@ TEST(SweepReport, ReadsFoldersThatCanOnlyBeRead) {
   };
   EXPECT_THAT(statuses("ended"), ElementsAre("done", "done"));
   EXPECT_THAT(statuses("running"), ElementsAre("done", "running"));
+  EXPECT_THAT(statuses("killed"), ElementsAre("done", "interrupted")) << "nobody runs it any more";
   const ProcessResult refused =
-      reader.run({HOOKLINE_BINARY, "report", "killed", "--output", "free/page.html"});
+      reader.run({HOOKLINE_BINARY, "report", "older", "--output", "free/page.html"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_EQ(
       refused.err,
-      "hookline: error: the state of the sweep, 'killed/state.sqlite', can't be used: what the sweep wrote "
-      "last is still in 'killed/state.sqlite-wal', and to read that takes a folder that you may write to; "
-      "copy 'killed' to where you may, and name the copy\n");
-  EXPECT_EQ(reader.run({"cp", "-r", "--no-preserve=mode", "killed", "free/copy"}).exit_code, 0);
-  EXPECT_THAT(statuses("free/copy"), ElementsAre("done", "interrupted")) << "nobody runs it any more";
+      "hookline: error: the state of the sweep, 'older/state.sqlite', can't be used: what the sweep wrote "
+      "last is still in 'older/state.sqlite-wal', and to read that takes a folder that you may write to; "
+      "copy 'older' to where you may, and name the copy\n");
+  EXPECT_EQ(reader.run({"cp", "-r", "--no-preserve=mode", "older", "free/copy"}).exit_code, 0);
+  EXPECT_THAT(statuses("free/copy"), ElementsAre("done", "done"));
 }
 
 TEST(SweepReport, LeavesNothingBesideTheStateOfASweepThatHasEnded) {

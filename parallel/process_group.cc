@@ -259,6 +259,8 @@ void World::flush_nccl() {
 }
 
 std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope scope) {
+  // Connecting waits for all ranks in the store, which no failure ends: so they meet before, where one does.
+  if (group_) barrier("making the group '" + name + "'");
   const auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   c10::intrusive_ptr<GlooGroup> gloo;
   if (auto memory = open_memory(*store)) {
@@ -272,13 +274,7 @@ std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope sc
           "logged: leave comm_scope out");
     gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
   }
-  {
-    // What it waits for is no collective: the other ranks end the run where it would wait in vain.
-    std::optional<FailureWatch::Waiting> waiting;
-    if (watch_)
-      waiting.emplace(*watch_, kOwnCalls, watch_->start_call(kOwnCalls), "making the group " + name);
-    wait_until_all_connected(*store, size_, timeout_);
-  }
+  wait_until_all_connected(*store, size_, timeout_);
   backends_->add(gloo);
   GlooGroup* const group = gloo.get();
   return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {

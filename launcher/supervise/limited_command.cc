@@ -14,18 +14,13 @@
 
 #include "launcher/supervise/child.h"
 #include "launcher/supervise/duration_text.h"
+#include "launcher/supervise/environment.h"
 #include "launcher/supervise/file_descriptor.h"
 
 namespace hookline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> variables;
-  for (char** each = environ; *each; ++each) variables.emplace_back(*each);
-  return variables;
-}
 
 /// Until `descriptor` is readable; false at the deadline.
 bool wait_for(int descriptor, Clock::time_point deadline) {

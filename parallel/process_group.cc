@@ -20,7 +20,6 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
 #include "hooks/comm.h"
@@ -30,8 +29,8 @@
 #include "parallel/environment.h"
 #include "parallel/gloo_group.h"
 #include "parallel/gloo_groups.h"
-#include "parallel/rank_position.h"
 #include "parallel/reachability.h"
+#include "parallel/run_store.h"
 #include "parallel/shared_memory_group.h"
 
 namespace hookline {
@@ -45,18 +44,7 @@ namespace {
 
 const char* const kOwnCalls = "world";  // of the World itself, for FailureWatch
 
-constexpr std::chrono::minutes kStoreTimeout{5};   // of one call
 constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
-
-/// A required whole number in [least, most].
-int required_number(const char* name, int least, int most) {
-  if (!environment_text(name)) {
-    throw Error(std::string(name) +
-                " is not set, though RANK or WORLD_SIZE is: start the program with "
-                "'hookline launch', or with neither variable to run it as one rank");
-  }
-  return environment_number(name, least, most, least);
-}
 
 /// This machine's address on the way to `host`: what the others can reach it at. Connecting a datagram socket
 /// chooses a route and sends nothing.
@@ -87,75 +75,6 @@ std::string own_address_towards(const std::string& host) {
   if (address.empty())
     throw Error("no network interface of this machine leads to MASTER_ADDR '" + host + "'");
   return address;
-}
-
-c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::milliseconds join_timeout) {
-  const std::string host = environment_text("MASTER_ADDR").value_or("127.0.0.1");
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(required_number("MASTER_PORT", 1, 65535));
-  options.isServer = rank == 0 && !environment_text("TORCHELASTIC_USE_AGENT_STORE").has_value();
-  options.numWorkers = static_cast<std::size_t>(size);
-  options.timeout = join_timeout;  // to be there
-  options.waitWorkers = false;     // wait_until_all_joined does, and knows who is missing
-  if (options.isServer && environment_text("HOOKLINE_STORE_FD"))
-    options.masterListenFd = required_number("HOOKLINE_STORE_FD", 0, 1 << 20);
-  try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
-    store->setTimeout(kStoreTimeout);
-    return store;
-  } catch (const std::exception& error) {
-    throw Error("rank " + std::to_string(rank) + " can't reach the store at " + host + ":" +
-                std::to_string(options.port) + ": " + error.what());
-  }
-}
-
-/// Says that this rank is there, and waits until all are. Throws Error.
-void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
-  const auto key = [](int of) { return "joined/" + std::to_string(of); };
-  const auto start = std::chrono::steady_clock::now();
-  std::chrono::duration<double> waited{0};
-  std::vector<int> missing;
-  for (int other = 0; other < size; ++other) missing.push_back(other);
-  try {
-    store.set(key(rank), std::vector<std::uint8_t>{1});
-    while (true) {
-      std::erase_if(missing, [&](int other) { return store.check({key(other)}); });
-      waited = std::chrono::steady_clock::now() - start;
-      if (missing.empty() || waited >= timeout) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  } catch (const std::exception& error) {
-    const std::string why = error.what();
-    throw Error("rank 0, which holds the store, is gone before all ranks have joined; rank " +
-                std::to_string(rank) + " waited for it (" + why.substr(0, why.find('\n')) + ")");
-  }
-  if (missing.empty()) return;
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.3g s", waited.count());
-  throw Error(names_of(missing) + " did not join the run within " + seconds + ", for which rank " +
-              std::to_string(rank) +
-              " has waited: see whether it failed, or takes long to get to "
-              "Accelerator::from_env (then set [launch] join_timeout_seconds)");
-}
-
-/// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:
-/// the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still read from it.
-c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
-                                                   std::chrono::milliseconds join_timeout) {
-  static std::mutex mutex;
-  static c10::intrusive_ptr<c10d::Store> store;
-  static std::string opened_for;
-  static int parts = 0;
-  const std::lock_guard lock(mutex);
-  const std::string wanted = environment_text("MASTER_ADDR").value_or("") + ":" +
-                             environment_text("MASTER_PORT").value_or("") + ", " + std::to_string(rank) +
-                             " of " + std::to_string(size);
-  if (!store || opened_for != wanted) {
-    store = open_store(rank, size, join_timeout);
-    opened_for = wanted;
-    parts = 0;
-  }
-  return c10::make_intrusive<c10d::PrefixStore>("hookline-" + std::to_string(parts++), store);
 }
 
 c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
@@ -193,8 +112,8 @@ std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_ti
     return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1", kDefaultTimeout,
                                    peer_timeout, placement);
   }
-  const int size = required_number("WORLD_SIZE", 1, kMostRanks);
-  const int rank = required_number("RANK", 0, size - 1);
+  const int size = required_environment_number("WORLD_SIZE", 1, kMostRanks);
+  const int rank = required_environment_number("RANK", 0, size - 1);
   const std::string address =
       address_for_gloo(own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1")));
   const auto store = open_part_of_store(rank, size, join_timeout);

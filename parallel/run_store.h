@@ -1,0 +1,21 @@
+// Where the ranks of a run meet: the store that rank 0 holds, and who has come to it.
+#pragma once
+
+#include <chrono>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace hookline {
+
+/// A variable that every rank of a run has, a whole number in [least, most]. Throws Error.
+int required_environment_number(const char* name, int least, int most);
+
+/// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:
+/// the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still read from it. Throws Error.
+c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
+                                                   std::chrono::milliseconds join_timeout);
+
+/// Says that this rank is there, and waits until all are. Each rank asks the store once, however many there are: the last one to come
+/// tells the others. Throws Error, which names the ranks that have not come after `timeout`.
+void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout);
+
+}  // namespace hookline

@@ -300,7 +300,7 @@ void Checkpointer::save_without_loader(const EpochPlan* waited_for) {
     saved_behind_ = waited_for;
     saved_behind_step_ = progress_->steps;
   }
-  if (!waited_for && !place_->ends_round()) saved_in_round_step_ = progress_->steps;
+  if (!waited_for) warn_of_save_in_round(/*before_batch=*/false);
   if (waited_for && waited_for->is_under_way() && !std::exchange(told_of_mid_batch_, true))
     warn("the checkpoint of step " + std::to_string(progress_->steps) +
          " is saved while a batch of a prepared loader is in hand: if the program takes more steps on that "

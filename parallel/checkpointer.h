@@ -85,6 +85,8 @@ class Checkpointer {
   void warn(const std::string& message) const;
   void warn_once(bool& told, const std::string& message) const;
   void warn_of_left_loops();
+  void warn_of_save_in_round(bool before_batch);
+  void tell_of_save_in_round(std::int64_t step, bool before_batch);
   std::string reason_for_none() const;
 
   std::shared_ptr<World> world_;
@@ -119,6 +121,7 @@ class Checkpointer {
   bool told_of_late_training_ = false, told_of_order_ = false, told_of_skips_ = false;
   const detail::EpochPlan* saved_behind_ = nullptr;  // whose loop was over, in the rest of a body
   std::int64_t saved_behind_step_ = 0, saved_in_round_step_ = 0;
+  bool saved_in_round_before_batch_ = false;
   ExitReminder at_exit_{[this] { remind(); }};
   bool ends_when_it_trains_ = false;  // all is saved, and the program may still be behind its epoch
   bool has_stepped_ = false, knows_steps_ = false;  // in this process; before its first step

@@ -37,8 +37,36 @@ void Checkpointer::warn_of_left_loops() {
       "behind the loop");
 }
 
+/// A checkpoint is saved now. `before_batch`: of a loader, by which the program may go on to the next optimizer.
+void Checkpointer::warn_of_save_in_round(bool before_batch) {
+  if (!place_->is_in_round()) return;
+  if (!place_->knows_round()) {
+    saved_in_round_step_ = progress_->steps;  // which may turn out to be the last one of a round
+    saved_in_round_before_batch_ = before_batch;
+    return;
+  }
+  tell_of_save_in_round(progress_->steps, before_batch);
+}
+
+void Checkpointer::tell_of_save_in_round(std::int64_t step, bool before_batch) {
+  const std::string begin =
+      "the checkpoint of step " + std::to_string(step) + " was saved between the steps of two optimizers";
+  const std::string less_often = "save less often, with a larger checkpoint_every_steps";
+  if (!before_batch)
+    return warn_once(told_of_saved_in_round_,
+                     begin + ": a run that resumes from it begins with the first one's; " + less_often);
+  if (!counts_.empty()) return;  // one may count the steps of a round
+  warn_once(told_of_saved_in_round_,
+            begin +
+                ", before the next batch: if the program counts by itself which of them steps, a run that "
+                "resumes from it counts from 0 again; register the count with register_for_checkpointing(), "
+                "or " +
+                less_often);
+}
+
 /// A due checkpoint is saved before the next batch of `loader`.
 void Checkpointer::warn_of_place(const EpochPlan* loader) {
+  warn_of_save_in_round(/*before_batch=*/true);
   if (loader->is_driver() && loader->leaves() && !loader->begins_pass()) warn_of_left_loops();
   const auto other = std::find_if(loaders_.begin(), loaders_.end(), [&](const auto& each) {
     return each.second.get() != loader && each.second->is_driver() && each.second->asks_now() &&
@@ -71,11 +99,7 @@ void Checkpointer::warn_of_inexact_saves() {
   // The first one steps again: the step before this one was the last of a round.
   if (saved_in_round_step_ > 0 && place_->knows_round()) {
     if (saved_in_round_step_ != progress_->steps - 1)
-      warn_once(
-          told_of_saved_in_round_,
-          "the checkpoint of step " + std::to_string(saved_in_round_step_) +
-              " was saved between the steps of two optimizers: a run that resumes from it begins with the "
-              "first one's; save less often, with a larger checkpoint_every_steps");
+      tell_of_save_in_round(saved_in_round_step_, saved_in_round_before_batch_);
     saved_in_round_step_ = 0;
   }
   for (const auto& [name, plan] : loaders_)

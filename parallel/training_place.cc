@@ -20,6 +20,7 @@ void TrainingPlace::loads(const EpochPlan* loader) {
     loads.at_step = steps_;
     loads.last = ++all_loads_;
     if (loader->begins_pass()) loads.first_of_pass = loads.last;
+    loads.is_in_round = loads.is_in_round || (knows_round() && is_in_round());
   }
 }
 
@@ -34,6 +35,8 @@ bool TrainingPlace::is_preferred(std::size_t loader, std::size_t to) {
   const EpochPlan &own = *loaders_[loader], &other = *loaders_[to];
   if (own.is_cycled() != other.is_cycled()) return other.is_cycled();
   if (own.is_asked() != other.is_asked()) return own.is_asked();
+  const bool in_round = loads_[loader].is_in_round, other_in_round = loads_[to].is_in_round;
+  if (in_round != other_in_round) return other_in_round;
   // An iterator that is kept has loaded once; before anything has loaded twice, the last to load is the loop's.
   const bool repeats = loads_[loader].count > 1, other_repeats = loads_[to].count > 1;
   if (repeats != other_repeats) return repeats;
@@ -131,11 +134,18 @@ const EpochPlan* TrainingPlace::loader_in_hand() const {
   return in_hand;
 }
 
+bool TrainingPlace::is_in_round() const {
+  return !ends_round() && !(active_loader() && last_round_ >= active_loader()->batches());
+}
+
 bool TrainingPlace::stepped(std::int64_t number, std::int64_t optimizers) {
   last_step_.resize(static_cast<std::size_t>(optimizers), 0);
   if (first_stepped_ == 0) first_stepped_ = number;
-  if (number == first_stepped_ && last_stepped_ != 0 && last_stepped_ != number)
+  if (number == first_stepped_ && last_stepped_ != 0 && last_stepped_ != number) {
     last_of_round_ = last_stepped_;
+    last_round_ = std::exchange(steps_of_round_, 0);
+  }
+  ++steps_of_round_;
   last_stepped_ = number;
   const auto own = last_step_.begin() + (number - 1);
   const std::int64_t before = std::exchange(*own, ++steps_);

@@ -15,8 +15,8 @@ namespace hookline {
 /// The active loader is the one whose batches are trained on. A loader can be it while a loop over it is under way that got its
 /// last batch with gradients enabled, as an evaluation under NoGradGuard does not, and no longer ago than this loader's batches
 /// usually last. It is chosen whenever the program trains, so a loop nested in the training's body never becomes it. Of several it
-/// is the one whose epoch() the program has asked for, and then the one that was prepared first, but none from which the program
-/// draws again and again with `it = loader.begin()`. The epochs of the active loader are the training's once an optimizer has
+/// is the one whose epoch() the program has asked for, then one that never loads between the steps of a round of optimizers, and then
+/// the one that was prepared first, but none from which the program draws again and again with `it = loader.begin()`. The epochs of the active loader are the training's once an optimizer has
 /// stepped with gradients of its batches.
 ///
 /// A step ends with the last optimizer that takes part in it, in the order of preparation: one that has been prepared and does
@@ -41,8 +41,11 @@ class TrainingPlace {
   /// The optimizer that has stepped is the last one before the first one steps again, as the program has shown by doing so.
   bool ends_round() const { return last_step_.size() <= 1 || last_stepped_ == last_of_round_; }
   bool knows_round() const { return last_of_round_ != 0; }
-  /// Rounds so far took more steps.
-  bool round_goes_on() const { return knows_round() && !ends_round() && steps_of_round_ < longest_round_; }
+  /// The optimizers have not all stepped, as far as is known: a round is over when the first one steps again. Rounds of a whole
+  /// epoch and more are none: each optimizer has loops of its own.
+  bool is_in_round() const;
+  /// The round before this one took more steps, so this one's end is near.
+  bool round_goes_on() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }
 
   /// Null if batches come from no prepared loader.
   const detail::EpochPlan* active_loader() const;
@@ -71,6 +74,7 @@ class TrainingPlace {
     std::int64_t first_of_pass = 0;  // likewise
     std::int64_t at_step = 0;        // steps of optimizers before it
     std::int64_t longest_steps = 0;  // from one load to the next
+    bool is_in_round = false;        // some come between the steps of a round
     bool in_gradients = false;  // batches of it, since gradients were dropped or an optimizer has stepped
   };
   bool can_be_active(std::size_t loader) const;
@@ -82,7 +86,7 @@ class TrainingPlace {
   std::int64_t all_loads_ = 0, steps_ = 0;
   std::vector<std::int64_t> last_step_;                                    // of each optimizer, 0: none
   std::int64_t first_stepped_ = 0, last_stepped_ = 0, last_of_round_ = 0;  // optimizers, 0: none
-  std::int64_t steps_of_round_ = 0, longest_round_ = 0;
+  std::int64_t steps_of_round_ = 0, last_round_ = 0;                       // steps of optimizers
   int active_ = -1;
   int last_driver_ = -1;  // whose batches an optimizer has stepped with, in this process
   bool goes_by_order_ = false;

@@ -322,6 +322,7 @@ void Checkpointer::backward_done() {
 
 void Checkpointer::save_due() {
   warn_of_uncounted_steps();
+  warn_of_random_batches();
   save_point_.saved();
   const EpochPlan* const waited_for = std::exchange(waits_for_, nullptr);
   last_saved_step_ = progress_->steps;

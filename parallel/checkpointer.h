@@ -87,6 +87,7 @@ class Checkpointer {
   void warn_of_left_loops();
   void warn_of_save_in_round(bool before_batch);
   void tell_of_save_in_round(std::int64_t step, bool before_batch);
+  void warn_of_random_batches();
   std::string reason_for_none() const;
 
   std::shared_ptr<World> world_;
@@ -119,6 +120,7 @@ class Checkpointer {
   bool told_of_mid_batch_ = false, told_of_other_epoch_ = false, told_of_left_loops_ = false;
   bool told_of_saved_behind_ = false, told_of_saved_in_round_ = false;
   bool told_of_late_training_ = false, told_of_order_ = false, told_of_skips_ = false;
+  bool told_of_random_batches_ = false;
   const detail::EpochPlan* saved_behind_ = nullptr;  // whose loop was over, in the rest of a body
   std::int64_t saved_behind_step_ = 0, saved_in_round_step_ = 0;
   bool saved_in_round_before_batch_ = false;

@@ -202,9 +202,11 @@ std::int64_t EpochPlan::loop_to_return_to() const {
 void EpochPlan::before_batch(std::int64_t number) {
   if (loop_to_return_to() == number) go_back_to(number);
   if (watch_.before_batch) watch_.before_batch();
+  random_before_batch_ = random_position();
 }
 
 void EpochPlan::consumed(std::int64_t number, std::size_t samples, BatchWatch batch) {
+  draws_random_numbers_ = draws_random_numbers_ || random_position() != random_before_batch_;
   samples_consumed_ += static_cast<std::int64_t>(samples);
   const auto count = [&](Pass& pass) {
     if (pass.number != number) return;
@@ -261,7 +263,7 @@ EpochPosition EpochPlan::position() const {
                          is_nested_,
                          leaves_,
                          trained_passes_};
-  const bool is_last_untrained = is_in_the_middle() && trains_ && now_.in_hand > 0;
+  const bool is_last_untrained = loads_again();
   if (is_last_untrained) position.samples_consumed -= now_.in_hand + now_.ahead * options_.batch_size;
   if (is_in_the_middle() && (is_last_untrained || !all_handed_out())) {
     position.epoch = now_.epoch - offset_;

@@ -13,6 +13,7 @@
 
 #include "parallel/batch_watch.h"
 #include "parallel/distributed_sampler.h"
+#include "parallel/random_position.h"
 
 namespace hookline {
 
@@ -126,6 +127,10 @@ class EpochPlan {
   bool is_resumed_in_the_middle() const { return resumed_in_the_middle_; }
   /// The program has trained when the pass was over and its last batch neither trained on nor kept.
   bool trains_late() const { return trains_late_; }
+  /// A run that resumes here loads a batch again that the program has, and has not trained on.
+  bool loads_again() const { return is_in_the_middle() && trains_ && now_.in_hand > 0; }
+  /// Loading batches has drawn from torch's random numbers.
+  bool draws_random_numbers() const { return draws_random_numbers_; }
   const DataLoaderOptions& options() const { return options_; }
 
   /// Samples of the last batch in hand, and how many of all ranks' last batches are there a second time, to give each rank as
@@ -227,6 +232,8 @@ class EpochPlan {
   bool has_ended_with_repeats_ = false;
   bool has_driven_ = false, leaves_ = false, is_nested_ = false;
   bool resumed_in_the_middle_ = false, trains_late_ = false;
+  bool draws_random_numbers_ = false;
+  RandomPosition random_before_batch_;
   bool asks_ = false;        // EpochPosition::asks
   bool is_asked_ = false;    // by the program, for the epoch, since the resume
   bool is_resumed_ = false;  // and no pass has begun since

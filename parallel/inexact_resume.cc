@@ -64,6 +64,20 @@ void Checkpointer::tell_of_save_in_round(std::int64_t step, bool before_batch) {
                 less_often);
 }
 
+/// Of loaders whose batch in hand a run that resumes loads again.
+void Checkpointer::warn_of_random_batches() {
+  const bool any = std::any_of(loaders_.begin(), loaders_.end(), [](const auto& each) {
+    return each.second->loads_again() && each.second->draws_random_numbers();
+  });
+  if (any)
+    warn_once(
+        told_of_random_batches_,
+        "the checkpoint of step " + std::to_string(progress_->steps) +
+            " is saved after a batch was loaded that is not trained on yet, and loading it drew random "
+            "numbers: a run that resumes loads the batch again, with other numbers; load the next batch "
+            "after the step, or seed what the dataset draws by the index of the sample");
+}
+
 /// A due checkpoint is saved before the next batch of `loader`.
 void Checkpointer::warn_of_place(const EpochPlan* loader) {
   warn_of_save_in_round(/*before_batch=*/true);

@@ -218,6 +218,29 @@ TEST(TrainingLoopShapes, WarnsOfTrainingOnACopyOfTheBatchBefore) {
           "one: a run that resumes leaves out one batch; load the next batch after the step\n"));
 }
 
+TEST(TrainingLoopShapes, WarnsOfABatchAheadThatIsLoadedAgainWithOtherRandomNumbers) {
+  const auto trains = [](bool ahead) {
+    return [ahead](Program& program) {
+      Loader training = program.rows(8, 0, /*draws=*/true);
+      for (auto epoch = training.epoch(); epoch < 2; ++epoch)
+        for (auto it = training.begin(); it != training.end();) {
+          const Batch batch = *it;
+          if (ahead) ++it;
+          program.step(batch);
+          if (!ahead) ++it;
+        }
+      program.accelerator.end_training();
+    };
+  };
+  expect_it_resumes(trains(/*ahead=*/false), 8);
+  EXPECT_THAT(
+      messages_of(trains(/*ahead=*/true), 3),
+      HasSubstr("hookline: warning: the checkpoint of step 6 is saved after a batch was loaded that is not "
+                "trained on yet, and loading it drew random numbers: a run that resumes loads the batch "
+                "again, with other numbers; load the next batch after the step, or seed what the dataset "
+                "draws by the index of the sample\n"));
+}
+
 // --- steps behind a loop, and several on a batch ----------------------------------------------------------------------
 
 TEST(TrainingLoopShapes, ResumesRightThoughItStepsBehindEachLoop) {

@@ -24,15 +24,17 @@ using WorldPtr = std::shared_ptr<World>;
 using Batch = torch::data::Example<>;
 
 struct Rows : torch::data::datasets::Dataset<Rows> {
-  explicit Rows(std::size_t count_in, int first_in = 0)
-      : count(count_in), first(first_in) {}
+  explicit Rows(std::size_t count_in, int first_in = 0, bool draws_in = false)
+      : count(count_in), first(first_in), draws(draws_in) {}
   Batch get(std::size_t index) override {
     const auto i = static_cast<float>(index) + static_cast<float>(first);
-    return {torch::sin(torch::arange(4).to(torch::kFloat) * (i + 1)), torch::full({2}, i / 10)};
+    const at::Tensor noise = draws ? torch::rand({4}) : torch::zeros({4});
+    return {torch::sin(torch::arange(4).to(torch::kFloat) * (i + 1)) + noise, torch::full({2}, i / 10)};
   }
   torch::optional<std::size_t> size() const override { return count; }
   std::size_t count;
   int first;
+  bool draws;  // random numbers for each sample
 };
 using Loader = DataLoader<Rows>;
 
@@ -43,8 +45,8 @@ struct Program {
   explicit Program(Accelerator& accelerator_in, std::int64_t stop_at_in)
       : accelerator(accelerator_in), stop_at(stop_at_in) {}
 
-  Loader rows(std::size_t count, int first = 0) {
-    return accelerator.prepare(data_loader(Rows(count, first), {.batch_size = 2}));
+  Loader rows(std::size_t count, int first = 0, bool draws = false) {
+    return accelerator.prepare(data_loader(Rows(count, first, draws), {.batch_size = 2}));
   }
   at::Tensor loss(const at::Tensor& data, const at::Tensor& target) {
     return (model->forward(data) - target).pow(2).mean();

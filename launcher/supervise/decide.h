@@ -14,8 +14,8 @@ struct RankEnded {
   Outcome outcome;
 };
 struct
-    SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 tell the ranks something, SIGKILL has taken its guard, and
-                      // the others ask it to end
+    SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 tell the ranks something, SIGKILL has taken its guard or sentinel, and
+  // the others ask it to end
   int signal = 0;
 };
 struct GraceOver {};  // ranks that were asked to stop have had their time

@@ -8,13 +8,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -24,13 +20,16 @@
 #include "launcher/supervise/file_descriptor.h"
 #include "launcher/supervise/outcome.h"
 #include "launcher/supervise/process_tree.h"
+#include "launcher/supervise/sentinel.h"
 
 namespace hookline {
 namespace {
 
-constexpr std::chrono::seconds kPatienceAfterKill{5};
 constexpr const char* kKeeperName = "hl-keeper";
-constexpr int kStillRunning = 1;  // the exit code then, of ranks that succeeded
+constexpr std::chrono::seconds kPatienceWithSentinel{
+    2};  // beyond its own patience with processes that do not end
+constexpr std::chrono::seconds kPatienceWithKeeper{10};  // that was told to end, and has its own
+constexpr int kStillRunning = 1;                         // the exit code then, of ranks that succeeded
 
 using Clock = std::chrono::steady_clock;
 
@@ -55,57 +54,95 @@ void suspend(int requests) {
   pass_on(SIGCONT, requests);
 }
 
-struct KeeperEnd {
-  std::optional<int>
-      status;    // of waitpid(); none: the kernel can't end a process of its namespace, and so not the keeper
-  int told = 0;  // by itself before: its exit code
+struct RunEnd {
+  std::optional<int> keeper_status;  // of waitpid(); none: it has not ended, or nobody knows how
+  int told = 0;                      // by the keeper before: its exit code
+  std::chrono::seconds patience = kPatienceAfterKill;  // that is left for what does not end
+  bool sentinel_was_killed = false;                    // while the keeper ran
 };
 
-KeeperEnd wait_for(pid_t keeper, int requests, Signals& signals) {
-  KeeperEnd end;
-  std::optional<Clock::time_point> deadline;  // for the end of a keeper that has closed its files
-  while (true) {
-    pollfd descriptors[] = {{signals.descriptors()[0], POLLIN, 0}, {deadline ? -1 : requests, POLLIN, 0}};
-    poll(descriptors, 2, deadline ? 10 : -1);
-    if (descriptors[1].revents != 0) {
-      unsigned char code = 0;
-      if (recv(requests, &code, 1, MSG_DONTWAIT) == 1)
-        end.told = code;
-      else  // it has closed its files, which is among the last things that a process does
-        deadline = Clock::now() + kPatienceAfterKill;
+/// What the keeper says, and that it has closed its files, which is among the last things that a process does.
+class FromKeeper {
+ public:
+  explicit FromKeeper(int requests) : requests_(requests) {}
+  /// Waits until there is something to be done, for `time` at most if the keeper has closed its files.
+  void wait(const Signals& signals, int time_ms) {
+    pollfd descriptors[] = {{signals.descriptors()[0], POLLIN, 0}, {is_closed_ ? -1 : requests_, POLLIN, 0}};
+    poll(descriptors, 2, time_ms);
+    if (descriptors[1].revents == 0) return;
+    unsigned char code = 0;
+    if (recv(requests_, &code, 1, MSG_DONTWAIT) == 1)
+      told_ = code;
+    else
+      is_closed_ = true;
+  }
+  int told() const { return told_; }
+  bool is_closed() const { return is_closed_; }
+
+ private:
+  int requests_;
+  int told_ = 0;
+  bool is_closed_ = false;
+};
+
+constexpr int kLookAgainMs = 10;
+
+void pass_signals_on(Signals& signals, int requests) {
+  while (const auto signal = signals.next()) {
+    if (signal->number == SIGTSTP) {
+      suspend(requests);
+    } else if (signal->number != SIGCHLD) {
+      pass_on(signal->number, requests);
     }
-    while (const auto signal = signals.next()) {
-      if (signal->number == SIGTSTP) {
-        suspend(requests);
-      } else if (signal->number != SIGCHLD) {
-        pass_on(signal->number, requests);
-      }
-    }
-    int status = 0;
-    if (waitpid(keeper, &status, WNOHANG) == keeper) {
-      end.status = status;
-      return end;
-    }
-    if (deadline && Clock::now() >= *deadline) return end;
   }
 }
 
-/// For `ps`, `killall` and `pkill -f`, which would else end both processes at once by a word of the command line: puts `name`
-/// in the place of all arguments, which nobody reads any more.
-void call_oneself(const char* name) {
-  prctl(PR_SET_NAME, name);
-  std::ifstream in("/proc/self/stat");
-  std::string text;
-  std::getline(in, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  constexpr int kFirst = 3, kArguments = 48;  // of the fields, as proc(5) counts them
-  std::string passed_over;
-  for (int field = kFirst; field < kArguments; ++field) fields >> passed_over;
-  std::uintptr_t begin = 0, end = 0;
-  if (!(fields >> begin >> end) || end < begin + std::strlen(name) + 1) return;
-  char* const arguments = reinterpret_cast<char*>(begin);
-  std::memset(arguments, 0, end - begin);
-  std::strcpy(arguments, name);
+/// After the sentinel was killed: the keeper is this process's child now. It is asked to end and not killed, since whoever
+/// kills the sentinel may kill this process at the same instant, and it is then the keeper that ends the ranks.
+void end_without_sentinel(RunEnd& end, pid_t keeper, int requests, FromKeeper& from_keeper,
+                          Signals& signals) {
+  int status = SIGKILL;
+  const auto has_ended = [&] { return waitpid(keeper, &status, WNOHANG) != 0; };
+  if (keeper == 0 || !has_ended()) {
+    end.sentinel_was_killed = true;
+    log::error("the launcher's sentinel was killed; killing the ranks");
+    if (keeper == 0) return;  // it has started no rank yet
+    pass_on(SIGKILL, requests);
+    const auto deadline = Clock::now() + kPatienceWithKeeper;
+    while (!has_ended()) {
+      if (Clock::now() >= deadline) return;
+      from_keeper.wait(signals, kLookAgainMs);
+      pass_signals_on(signals, requests);
+    }
+  }
+  end.keeper_status = status;
+}
+
+RunEnd wait_for(const Sentinel& sentinel, int requests, Signals& signals) {
+  RunEnd end;
+  FromKeeper from_keeper(requests);
+  std::optional<Clock::time_point> deadline;  // once the keeper has closed its files
+  int status = 0;
+  while (waitpid(sentinel.pid(), &status, WNOHANG) != sentinel.pid()) {
+    from_keeper.wait(signals, deadline ? kLookAgainMs : -1);
+    pass_signals_on(signals, requests);
+    if (!from_keeper.is_closed()) continue;
+    // Never killed: if somebody kills this process now, after the keeper, the sentinel ends the ranks.
+    sentinel.wake();
+    if (!deadline) deadline = Clock::now() + kPatienceAfterKill + kPatienceWithSentinel;
+    if (Clock::now() < *deadline) continue;
+    end.told = from_keeper.told();
+    return end;
+  }
+  sentinel.expect_keeper();
+  end.keeper_status = sentinel.keeper_status();
+  if (end.keeper_status) {
+    if (sentinel.has_given_up()) end.patience = std::chrono::seconds(0);  // it had its own
+  } else {
+    end_without_sentinel(end, sentinel.keeper(), requests, from_keeper, signals);
+  }
+  end.told = from_keeper.told();
+  return end;
 }
 
 std::string pids_of(const std::vector<SeenProcess>& processes) {
@@ -115,8 +152,8 @@ std::string pids_of(const std::vector<SeenProcess>& processes) {
   return text.empty() ? "none that /proc shows" : text;
 }
 
-std::vector<SeenProcess> others_than(pid_t pid, std::vector<SeenProcess> processes) {
-  std::erase_if(processes, [&](const SeenProcess& process) { return process.pid == pid; });
+std::vector<SeenProcess> others_than(const std::set<pid_t>& pids, std::vector<SeenProcess> processes) {
+  std::erase_if(processes, [&](const SeenProcess& process) { return pids.contains(process.pid); });
   return processes;
 }
 
@@ -127,36 +164,40 @@ int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>&
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse("socketpair");
   FileDescriptor ours(ends[0]), keepers(ends[1]);
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) refuse("prctl");
-  std::fflush(nullptr);
-  const pid_t keeper = bounds.fork_keeper();
-  if (keeper < 0) refuse("fork");
-  if (keeper == 0) {
-    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, leaves one of the two.
+  Sentinel sentinel;
+  if (sentinel.fork_keeper(bounds)) {
+    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, spares the keeper.
     setpgid(0, 0);
     ours.reset();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     call_oneself(kKeeperName);
     signals.take_from(std::move(keepers));
     const int code = keep();
-    bounds.remove();  // for the case that the guard is gone; else it looks again
+    bounds.remove();  // for the case that the others are gone; else they look again
     // The kernel holds the first process of a namespace up until all others have ended.
     signals.tell_guard(static_cast<unsigned char>(code));
     std::exit(code);  // what follows a run is its caller's, which this is a copy of
   }
   keepers.reset();
-  const KeeperEnd end = wait_for(keeper, ours.get(), signals);
-  const bool was_killed = end.status && WIFSIGNALED(*end.status);
-  const bool is_clean = end.status && kill_descendants(kPatienceAfterKill, bounds) && bounds.remove();
-  const int code = end.status ? exit_code(outcome_of(*end.status)) : end.told;
+  const RunEnd end = wait_for(sentinel, ours.get(), signals);
+  const bool has_ended = end.keeper_status || end.sentinel_was_killed;
+  const bool was_killed = end.keeper_status && WIFSIGNALED(*end.keeper_status);
+  const bool is_clean = has_ended && kill_descendants(end.patience, bounds) && bounds.remove();
+  const int code = end.keeper_status         ? exit_code(outcome_of(*end.keeper_status))
+                   : end.sentinel_was_killed ? exit_code(Signalled{SIGKILL})
+                                             : end.told;
   if (!is_clean && !was_killed) {
     log::error("processes that the ranks started are still running, and SIGKILL does not end them: " +
-               pids_of(others_than(keeper, descendants())) +
+               pids_of(others_than({sentinel.pid(), sentinel.keeper()}, descendants())) +
                "; look at them with: ps -o pid,stat,wchan,args -p PID");
+    // Whatever is left, the kernel ends it with the namespace, and nobody should wait for standard error until then.
+    if (!has_ended && bounds.are_isolating()) kill(sentinel.pid(), SIGKILL);
     return code == 0 ? kStillRunning : code;
   }
   if (was_killed) {
-    log::error("the launcher's keeper, which supervises the ranks, " + describe(outcome_of(*end.status)) +
-               "; " + (is_clean ? "all ranks were killed" : "ranks were killed, and some do not end"));
+    log::error("the launcher's keeper, which supervises the ranks, " +
+               describe(outcome_of(*end.keeper_status)) + "; " +
+               (is_clean ? "all ranks were killed" : "ranks were killed, and some do not end"));
   }
   return code;
 }

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <vector>
+
 #include "launcher/supervise/run_cgroup.h"
 
 namespace hookline {
@@ -19,6 +21,10 @@ class RunBounds {
 
   /// As fork(), of the keeper. Throws NamespaceRefused if the run can't be isolated.
   pid_t fork_keeper();
+
+  bool are_isolating() const { return is_isolated_; }
+  /// What a process that looks after the run keeps open.
+  std::vector<int> descriptors() const { return cgroup_.descriptors(); }
 
   /// The folder of the control group that ranks are to be in; -1 if there is none.
   int cgroup() const { return cgroup_.folder(); }

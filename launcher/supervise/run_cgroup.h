@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "launcher/supervise/file_descriptor.h"
 
@@ -15,7 +16,8 @@ class RunCgroup {
  public:
   RunCgroup() = default;  // none
 
-  /// None, and `why_not` says why, where the system lets this user make none.
+  /// None, and `why_not` says why, where the system lets this user make none. Ends what launches have left in groups beside
+  /// it: those of which no process is there any more that has the group open.
   static RunCgroup make(std::string& why_not);
   RunCgroup(RunCgroup&&) = default;
   RunCgroup& operator=(RunCgroup&&) = default;
@@ -23,6 +25,7 @@ class RunCgroup {
   bool exists() const { return kill_.is_open(); }
   const std::filesystem::path& path() const { return path_; }
 
+  std::vector<int> descriptors() const { return {folder_.get(), kill_.get(), events_.get(), lock_.get()}; }
   /// A descriptor of its folder, for ChildSpec; -1 if there is no group.
   int folder() const { return folder_.get(); }
   /// Sends SIGKILL to all that are in it, without missing what they start meanwhile.
@@ -34,6 +37,7 @@ class RunCgroup {
  private:
   std::filesystem::path path_;
   FileDescriptor folder_, kill_, events_;
+  FileDescriptor lock_;  // held by all processes of the launch that have it, the ranks apart
 };
 
 /// Where a run of this process would get its group; empty, and `why_not` says why, if it would get none.

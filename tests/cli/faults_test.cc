@@ -12,6 +12,7 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <regex>
 #include <thread>
 
 #include "run_hookline.h"
@@ -57,7 +58,8 @@ using Texts = std::map<int, std::string>;  // by rank: shell
 
 class FaultyRun {
  public:
-  FaultyRun(const Texts& before, const Texts& then, const std::vector<std::string>& flags)
+  FaultyRun(const Texts& before, const Texts& then, const std::vector<std::string>& flags,
+            bool hides_control_groups = false)
       : mark_("FAULTS_MARK=" + sandbox_.folder.path().string()) {
     sandbox_.folder.write("train", kRank, true);
     for (const auto& [rank, text] : before) sandbox_.folder.write("before" + std::to_string(rank), text);
@@ -72,7 +74,16 @@ class FaultyRun {
       const char* own = std::getenv(name);
       options.environment[name] = (own ? std::string(own) + ":" : "") + "handle_segv=0:handle_abort=0";
     }
-    process_.emplace(HOOKLINE_BINARY, options);
+    if (!hides_control_groups) {
+      process_.emplace(HOOKLINE_BINARY, options);
+      return;
+    }
+    std::vector<std::string> unshared = {
+        "--mount", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"", "sh", HOOKLINE_BINARY};
+    if (geteuid() != 0) unshared.insert(unshared.begin(), {"--user", "--map-root-user"});
+    unshared.insert(unshared.end(), options.arguments.begin(), options.arguments.end());
+    options.arguments = unshared;
+    process_.emplace("unshare", options);
   }
   ~FaultyRun() {
     for (const pid_t pid : running_with(mark_)) kill(pid, SIGKILL);  // only after a failure
@@ -87,10 +98,9 @@ class FaultyRun {
   void go() const { sandbox_.folder.write("go", ""); }
 
   pid_t launcher() const { return process_->pid(); }
-  pid_t keeper() const {
-    const std::vector<pid_t> children = testing::children_of(launcher());
-    return children.empty() ? 0 : children[0];
-  }
+  pid_t sentinel() const { return testing::sentinel_of(launcher()); }
+  pid_t keeper() const { return testing::keeper_of(launcher()); }
+  const std::string& err() const { return process_->err(); }
   pid_t pid_of(const std::string& name) const {
     pid_t pid = 0;
     std::ifstream(sandbox_.folder.path() / (name + ".pid")) >> pid;
@@ -132,6 +142,12 @@ std::string row_of(const Fault& fault) {
          std::to_string(fault.exit_code) + " | " + (fault.said.empty() ? "" : "`" + fault.said + "`") + " |";
 }
 
+/// Never the test's own group, as kill() takes 0 for.
+void kill_process(pid_t pid, int signal) {
+  ASSERT_GT(pid, 0);
+  kill(pid, signal);
+}
+
 auto to_launcher(std::vector<int> signals) {
   return [signals](FaultyRun& run) {
     for (const int signal : signals) {
@@ -142,7 +158,14 @@ auto to_launcher(std::vector<int> signals) {
 }
 
 auto to_keeper(int signal) {
-  return [signal](FaultyRun& run) { kill(run.keeper(), signal); };
+  return [signal](FaultyRun& run) { kill_process(run.keeper(), signal); };
+}
+
+auto to_sentinel(int signal) {
+  return [signal](FaultyRun& run) {
+    kill_process(run.sentinel(), signal);
+    if (signal != SIGKILL) run.go();
+  };
 }
 
 auto to(const std::string& name, int signal) {
@@ -345,7 +368,7 @@ std::vector<Fault> faults() {
        [](FaultyRun& run) {
          kill(run.launcher(), SIGTERM);
          ASSERT_TRUE(run.wait_for("received SIGTERM"));
-         kill(run.keeper(), SIGKILL);
+         kill_process(run.keeper(), SIGKILL);
        }},
       {"the keeper",
        "SIGTERM, which only the guard passes on; the ranks exit with 0",
@@ -355,9 +378,67 @@ std::vector<Fault> faults() {
        {},
        kAllSucceed,
        [](FaultyRun& run) {
-         kill(run.keeper(), SIGTERM);
+         kill_process(run.keeper(), SIGTERM);
          std::this_thread::sleep_for(std::chrono::milliseconds(50));
          run.go();
+       }},
+      {"the sentinel",
+       "SIGKILL",
+       kRunning,
+       137,
+       "hookline: error: the launcher's sentinel was killed; killing the ranks",
+       {},
+       {},
+       to_sentinel(SIGKILL)},
+      {"the sentinel",
+       "SIGKILL",
+       kStopping,
+       143,
+       "hookline: error: the launcher's sentinel was killed; killing the ranks",
+       kStubborn,
+       {},
+       [](FaultyRun& run) {
+         kill(run.launcher(), SIGTERM);
+         ASSERT_TRUE(run.wait_for("received SIGTERM"));
+         kill_process(run.sentinel(), SIGKILL);
+       }},
+      {"the sentinel",
+       "SIGTERM, which it ignores; the ranks exit with 0",
+       kRunning,
+       0,
+       kLeft,
+       {},
+       kAllSucceed,
+       to_sentinel(SIGTERM)},
+      {"the sentinel",
+       "SIGSTOP; the ranks exit with 0",
+       kRunning,
+       0,
+       kLeft,
+       {},
+       kAllSucceed,
+       to_sentinel(SIGSTOP)},
+      {"the sentinel",
+       "SIGSTOP; then the launcher gets SIGKILL",
+       kRunning,
+       137,
+       "hookline: error: the launcher was killed; killing the ranks",
+       {},
+       {},
+       [](FaultyRun& run) {
+         kill_process(run.sentinel(), SIGSTOP);
+         kill(run.launcher(), SIGKILL);
+       }},
+      {"the sentinel",
+       "SIGSTOP; then the keeper gets SIGKILL",
+       kRunning,
+       137,
+       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL (signal 9)",
+       {},
+       {},
+       [](FaultyRun& run) {
+         kill_process(run.sentinel(), SIGSTOP);
+         kill_process(run.keeper(), SIGKILL);
        }},
       {"rank 2",
        "exits with 3; then the launcher gets SIGINT",
@@ -422,8 +503,10 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
     return static_cast<int>(random() % static_cast<unsigned>(below));
   };
   for (int i = 0; i < kKills; ++i) {
-    const int victim = pick(kRanks + 2),
-              signal = std::array{SIGKILL, SIGSEGV, SIGABRT}[static_cast<std::size_t>(pick(3))];
+    const int victim = pick(kRanks + 3);
+    const bool is_sentinel = victim == kRanks + 2;  // which nothing but SIGKILL ends
+    const int signal =
+        is_sentinel ? SIGKILL : std::array{SIGKILL, SIGSEGV, SIGABRT}[static_cast<std::size_t>(pick(3))];
     const int delay_us = pick(30'000);
     const bool is_rank = victim < kRanks, at_the_start = !is_rank && pick(2) == 0;
     SCOPED_TRACE("seed " + std::to_string(seed) + ", kill " + std::to_string(i) + ": victim " +
@@ -435,8 +518,9 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
     std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
     const pid_t pid = is_rank            ? run.pid_of("rank" + std::to_string(victim))
                       : victim == kRanks ? run.launcher()
+                      : is_sentinel      ? run.sentinel()
                                          : run.keeper();
-    if (pid == 0) {  // there is no keeper yet
+    if (pid == 0) {  // it is not there yet
       kill(run.launcher(), signal);
     } else {
       kill(pid, signal);
@@ -449,6 +533,84 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
     }
     if (HasFailure()) return;
   }
+}
+
+struct Killed {
+  std::string
+      who;  // the launcher, the sentinel or the keeper, by their first letters, in the order of the kills
+  std::string bounds;  // what holds the run: "group", "none" or "pid"
+  friend std::ostream& operator<<(std::ostream& out, const Killed& killed) {
+    return out << killed.who << " " << killed.bounds;
+  }
+};
+
+/// Two of the three processes of a launch.
+class KilledAtOnce : public ::testing::TestWithParam<Killed> {
+ protected:
+  std::vector<pid_t> victims(const FaultyRun& run) const {
+    std::vector<pid_t> pids;
+    for (const char letter : GetParam().who)
+      pids.push_back(letter == 'l' ? run.launcher() : letter == 's' ? run.sentinel() : run.keeper());
+    return pids;
+  }
+};
+
+TEST_P(KilledAtOnce, LeaveNoProcessNoPortAndNoControlGroup) {
+  constexpr int kRuns = 10;
+  const std::string bounds = GetParam().bounds;
+  for (int i = 0; i < kRuns; ++i) {
+    FaultyRun run({}, {},
+                  {"--set", "launch.isolation=" + std::string(bounds == "pid" ? "pid" : "none"), "--set",
+                   "logging.level=debug"},
+                  /*hides_control_groups=*/bounds == "none");
+    run.wait_until_ready();
+    if (bounds != "group" && HasFatalFailure()) GTEST_SKIP() << "this user may make no namespaces";
+    if (HasFatalFailure()) return;
+    std::smatch group;
+    const std::string err = run.err();
+    const bool has_group =
+        std::regex_search(err, group, std::regex("the ranks' control group is (/.*/hookline-run-[0-9]+)"));
+    if (bounds == "group" && !has_group) GTEST_SKIP() << "this user may make no control group";
+    EXPECT_EQ(has_group, bounds == "group") << err;
+    const std::vector<pid_t> pids = victims(run);
+    for (const pid_t pid : pids) ASSERT_GT(pid, 0);
+    // In every second run none acts before all are dead; else they die as `kill -9 A B` has it.
+    if (i % 2 == 1) {
+      for (const pid_t pid : pids) kill(pid, SIGSTOP);
+      for (const pid_t pid : pids) ASSERT_TRUE(eventually([&] { return testing::state_of(pid) == 'T'; }));
+    }
+    for (const pid_t pid : pids) kill(pid, SIGKILL);
+    EXPECT_EQ(run.end().exit_code, 128 + SIGKILL);
+    EXPECT_TRUE(!has_group || eventually([&] { return !std::filesystem::exists(group[1].str()); }))
+        << group[1];
+    if (HasFailure()) return;
+  }
+}
+
+std::vector<Killed> pairs() {
+  std::vector<Killed> all;
+  for (const char* who : {"lk", "kl", "ls", "sl", "sk", "ks"})
+    for (const char* bounds : {"group", "none", "pid"}) all.push_back({who, bounds});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, KilledAtOnce, ::testing::ValuesIn(pairs()), [](const auto& instance) {
+  return instance.param.who + "_" + instance.param.bounds;
+});
+
+// The kernel makes the sentinel go on when the launcher dies.
+TEST(Faults, LeaveNothingWhenLauncherAndKeeperAreKilledAtOnceAndTheSentinelIsStopped) {
+  FaultyRun run({}, {}, {});
+  run.wait_until_ready();
+  if (HasFatalFailure()) return;
+  const pid_t launcher = run.launcher(), sentinel = run.sentinel(), keeper = run.keeper();
+  ASSERT_TRUE(sentinel > 0 && keeper > 0);
+  kill(sentinel, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return testing::state_of(sentinel) == 'T'; }));
+  kill(keeper, SIGKILL);
+  kill(launcher, SIGKILL);
+  EXPECT_EQ(run.end().exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !is_running(sentinel); }));
 }
 
 }  // namespace

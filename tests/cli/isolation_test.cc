@@ -17,19 +17,20 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
-using testing::children_of;
 using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using testing::eventually;
 using ::testing::HasSubstr;
 using testing::is_running;
 using ::testing::IsEmpty;
+using testing::keeper_of;
 using ::testing::Not;
 using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::running_with;
 using testing::Sandbox;
+using testing::sentinel_of;
 using ::testing::SizeIs;
 using testing::state_of;
 
@@ -89,27 +90,20 @@ constexpr const char* kFamily =
     "wait\n";
 constexpr std::size_t kFamilySize = 6;
 
-pid_t keeper_of(pid_t launcher) {
-  const std::vector<pid_t> children = children_of(launcher);
-  return children.empty() ? 0 : children[0];
-}
-
-TEST_F(Isolated, LeavesNothingBehindWhenBothProcessesAreKilledAtOnce) {
+TEST_F(Isolated, LeavesNothingBehindWhenAllItsProcessesAreKilledAtOnce) {
   SKIP_IF_REFUSED();
   sandbox_.script("train", kFamily);
   for (int i = 0; i < 5; ++i) {
     Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
     for (const char* ready : {"ready 0", "ready 1", "ready 2"})
       ASSERT_TRUE(process.wait_for(ready)) << process.err();
-    const pid_t keeper = keeper_of(process.pid());
-    ASSERT_GT(keeper, 0);
-    EXPECT_TRUE(eventually([&] { return all_but({process.pid(), keeper}).size() == 3 * kFamilySize; }));
-    // Neither acts before the other is dead.
-    kill(process.pid(), SIGSTOP);
-    kill(keeper, SIGSTOP);
-    ASSERT_TRUE(eventually([&] { return state_of(process.pid()) == 'T' && state_of(keeper) == 'T'; }));
-    kill(process.pid(), SIGKILL);
-    kill(keeper, SIGKILL);
+    const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), keeper_of(process.pid())};
+    ASSERT_TRUE(own[1] > 0 && own[2] > 0);
+    EXPECT_TRUE(eventually([&] { return all_but(own).size() == 3 * kFamilySize; }));
+    // None acts before the others are dead.
+    for (const pid_t pid : own) kill(pid, SIGSTOP);
+    for (const pid_t pid : own) ASSERT_TRUE(eventually([&] { return state_of(pid) == 'T'; }));
+    for (const pid_t pid : own) kill(pid, SIGKILL);
     EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
     EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
   }
@@ -123,19 +117,24 @@ TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysSo) {
   Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
   for (const char* ready : {"ready 0", "ready 1", "ready 2"})
     ASSERT_TRUE(process.wait_for(ready)) << process.err();
-  const bool kills_launcher = GetParam() == "launcher";
-  kill(kills_launcher ? process.pid() : keeper_of(process.pid()), SIGKILL);
+  ASSERT_TRUE(sentinel_of(process.pid()) > 0 && keeper_of(process.pid()) > 0);
+  const bool kills_launcher = GetParam() == "launcher", kills_sentinel = GetParam() == "sentinel";
+  kill(kills_launcher   ? process.pid()
+       : kills_sentinel ? sentinel_of(process.pid())
+                        : keeper_of(process.pid()),
+       SIGKILL);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
   EXPECT_TRUE(process.wait_for(
-      kills_launcher
-          ? "hookline: error: the launcher was killed; killing the ranks\n"
+      kills_launcher ? "hookline: error: the launcher was killed; killing the ranks\n"
+      : kills_sentinel
+          ? "hookline: error: the launcher's sentinel was killed; killing the ranks\n"
           : "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL "
             "(signal 9); all ranks were killed\n"))
       << process.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndKilled, ::testing::Values("launcher", "keeper"),
+INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndKilled, ::testing::Values("launcher", "sentinel", "keeper"),
                          [](const auto& instance) { return instance.param; });
 
 TEST_F(Isolated, ReportsExitCodesSignalsAndErrorFilesAsOtherwise) {
@@ -351,7 +350,7 @@ std::filesystem::path group_of(pid_t launcher, const Sandbox& sandbox) {
   if (at == env.out.npos || env.out.compare(at, 26, "control group below: none:") == 0) return {};
   const std::size_t begin = env.out.find('/', at);
   return std::filesystem::path(env.out.substr(begin, env.out.find('\n', begin) - begin)) /
-         ("hookline-" + std::to_string(launcher));
+         ("hookline-run-" + std::to_string(launcher));
 }
 
 class Unkillable : public Isolated, public ::testing::WithParamInterface<std::string> {
@@ -386,7 +385,8 @@ TEST_P(Unkillable, IsNamedAndTheRunDoesNotSucceed) {
   EXPECT_EQ(result.exit_code, 1);
   std::string left;
   for (const pid_t pid : all())
-    if (testing::read_file("/proc/" + std::to_string(pid) + "/comm") != "hl-keeper\n")
+    if (const std::string name = testing::read_file("/proc/" + std::to_string(pid) + "/comm");
+        name != "hl-keeper\n" && name != "run-sentinel\n")
       left = std::to_string(pid);
   EXPECT_THAT(
       result.err,
@@ -410,17 +410,74 @@ TEST_P(ControlGroup, HoldsTheRanksAndGoesWithTheRun) {
   for (const char* ready : {"ready 0", "ready 1", "ready 2"}) ASSERT_TRUE(process.wait_for(ready));
   const std::filesystem::path group = group_of(process.pid(), sandbox_);
   if (group.empty()) GTEST_SKIP() << "this user may make no control group";
-  const pid_t keeper = keeper_of(process.pid());
-  EXPECT_TRUE(eventually([&] { return all_but({process.pid(), keeper}).size() == 3 * kFamilySize; }));
+  const pid_t sentinel = sentinel_of(process.pid()), keeper = keeper_of(process.pid());
+  EXPECT_TRUE(eventually([&] {
+    return all_but({process.pid(), sentinel, keeper}).size() == 3 * kFamilySize;
+  }));
   std::ifstream members(group / "cgroup.procs");
   EXPECT_EQ((std::set<pid_t>{std::istream_iterator<pid_t>(members), {}}).size(), 3 * kFamilySize);
   if (GetParam() == "interrupted")
     process.signal(SIGINT);
   else
-    kill(GetParam() == "launcher" ? process.pid() : keeper, SIGKILL);
+    kill(GetParam() == "launcher" ? process.pid() : GetParam() == "sentinel" ? sentinel : keeper, SIGKILL);
   EXPECT_EQ(process.wait().exit_code, GetParam() == "interrupted" ? 128 + SIGINT : 128 + SIGKILL);
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(group); }));
+}
+
+class LeftControlGroup : public Isolated {
+ protected:
+  /// A launch all of whose own processes were killed at one instant; the group that it has left.
+  std::filesystem::path killed_launch() const {
+    Process process(HOOKLINE_BINARY, options({"launch", "--processes-per-node", "3", "./train"}));
+    for (const char* ready : {"ready 0", "ready 1", "ready 2"}) EXPECT_TRUE(process.wait_for(ready));
+    const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), keeper_of(process.pid())};
+    for (const pid_t pid : own)
+      if (pid <= 0) throw std::runtime_error("a process of the launch is missing");
+    for (const pid_t pid : own) kill(pid, SIGSTOP);
+    for (const pid_t pid : own) EXPECT_TRUE(eventually([&] { return state_of(pid) == 'T'; }));
+    for (const pid_t pid : own) kill(pid, SIGKILL);
+    EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+    return group_of(process.pid(), sandbox_);
+  }
+};
+
+TEST_F(LeftControlGroup, IsEndedByTheNextLaunch) {
+  sandbox_.script("train", kFamily);
+  const std::filesystem::path group = killed_launch();
+  if (group.empty()) GTEST_SKIP() << "this user may make no control group";
+  EXPECT_FALSE(all().empty()) << "children of ranks, which the kernel does not end with the keeper";
+  const ProcessResult next = run_process(HOOKLINE_BINARY, options({"launch", "true"}));
+  EXPECT_EQ(next.exit_code, 0);
+  EXPECT_THAT(next.err,
+              HasSubstr("hookline: warning: killed what a launch has left behind whose own processes "
+                        "were all killed: control group " +
+                        group.string() + "\n"));
+  EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
+  EXPECT_FALSE(std::filesystem::exists(group));
+}
+
+TEST_F(LeftControlGroup, IsNotThatOfALaunchThatStillRuns) {
+  sandbox_.script("train", kFamily);
+  for (const std::string who : {"nobody", "the launcher"}) {
+    Process running(HOOKLINE_BINARY, options({"launch", "./train"}));
+    ASSERT_TRUE(running.wait_for("ready 0"));
+    const pid_t keeper = keeper_of(running.pid());
+    ASSERT_GT(keeper, 0);
+    const std::vector<pid_t> ranks = testing::children_of(keeper);  // and its daemon
+    ASSERT_FALSE(ranks.empty());
+    // One of three is enough to have the group looked after.
+    kill(keeper, SIGSTOP);
+    if (who == "the launcher") running.signal(SIGKILL);
+    const ProcessResult next = run_process(HOOKLINE_BINARY, options({"launch", "true"}));
+    EXPECT_EQ(next.exit_code, 0);
+    EXPECT_THAT(next.err, Not(HasSubstr("left behind")));
+    EXPECT_TRUE(is_running(ranks[0]));
+    kill(keeper, SIGCONT);
+    if (who == "nobody") running.signal(SIGTERM);
+    running.wait();
+    EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
+  }
 }
 
 class NestedControlGroup : public Isolated {};
@@ -430,17 +487,18 @@ TEST_F(NestedControlGroup, IsRemovedWithTheRun) {
                   "mount=$(awk '/ - cgroup2 / { print $5; exit }' /proc/self/mountinfo)\n"
                   "group=$mount$(sed -n 's/^0:://p' /proc/self/cgroup)\n"
                   "echo $group > group\n"
-                  "case $group in */hookline-*) mkdir -p $group/own/inner $group/other;; esac\n");
+                  "case $group in */hookline-run-*) mkdir -p $group/own/inner $group/other;; esac\n");
   const ProcessResult result = run_process(HOOKLINE_BINARY, options({"launch", "./train"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("error")));
   std::string group = sandbox_.read("group");
   group.pop_back();
-  if (group.find("/hookline-") == group.npos) GTEST_SKIP() << "this user may make no control group";
+  if (group.find("/hookline-run-") == group.npos) GTEST_SKIP() << "this user may make no control group";
   EXPECT_FALSE(std::filesystem::exists(group));
 }
 
-INSTANTIATE_TEST_SUITE_P(Isolated, ControlGroup, ::testing::Values("launcher", "keeper", "interrupted"),
+INSTANTIATE_TEST_SUITE_P(Isolated, ControlGroup,
+                         ::testing::Values("launcher", "sentinel", "keeper", "interrupted"),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "run_hookline.h"
@@ -20,10 +21,12 @@ using ::testing::EndsWith;
 using testing::eventually;
 using ::testing::HasSubstr;
 using testing::is_running;
+using testing::keeper_of;
 using ::testing::Not;
 using testing::Process;
 using testing::ProcessResult;
 using testing::Sandbox;
+using testing::sentinel_of;
 using testing::state_of;
 
 /// The process ids that scripts write to files called NAME.pid.
@@ -45,11 +48,6 @@ std::string host_name() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
   return name;
-}
-
-pid_t keeper_of(pid_t launcher) {
-  const std::vector<pid_t> children = children_of(launcher);
-  return children.empty() ? 0 : children[0];
 }
 
 /// A rank that has a process of its own and writes both ids down, then says so.
@@ -252,25 +250,23 @@ TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
   ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
   std::vector<pid_t> pids = pids_in(sandbox);
   ASSERT_EQ(pids.size(), 6u);
-  const pid_t keeper = keeper_of(process.pid());
-  ASSERT_TRUE(is_running(keeper));
-  if (GetParam() == "launcher") {
-    process.signal(SIGKILL);
-  } else {
-    kill(keeper, SIGKILL);
-  }
+  const pid_t sentinel = sentinel_of(process.pid()), keeper = keeper_of(process.pid());
+  ASSERT_TRUE(sentinel > 0 && keeper > 0);
+  kill(GetParam() == "launcher" ? process.pid() : GetParam() == "sentinel" ? sentinel : keeper, SIGKILL);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
+  pids.push_back(sentinel);
   pids.push_back(keeper);
   EXPECT_TRUE(eventually([&] { return all_are_gone(pids); }));
   const std::string told =
-      GetParam() == "launcher"
-          ? "hookline: error: the launcher was killed; killing the ranks\n"
+      GetParam() == "launcher" ? "hookline: error: the launcher was killed; killing the ranks\n"
+      : GetParam() == "sentinel"
+          ? "hookline: error: the launcher's sentinel was killed; killing the ranks\n"
           : "hookline: error: the launcher's keeper, which supervises the ranks, was killed by "
             "SIGKILL (signal 9); all ranks were killed\n";
   EXPECT_TRUE(eventually([&] { return process.wait_for(told); })) << process.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "keeper"),
+INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "sentinel", "keeper"),
                          [](const auto& instance) { return instance.param; });
 
 // As `pkill -9 -f` does.
@@ -295,18 +291,23 @@ TEST(Supervision, LeavesNothingBehindWhenAllThatTheirCommandLineNamesAreKilled) 
     for (const pid_t pid : all()) kill(pid, SIGKILL);
 }
 
-TEST(Supervision, GivesItsKeeperANameThatKillallDoesNotMeet) {
+TEST(Supervision, GivesItsProcessesNamesThatNoWordOfTheCommandLineMeets) {
   const Sandbox sandbox;
   sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
   ASSERT_TRUE(process.wait_for("ready"));
-  std::string name;
-  std::getline(std::ifstream("/proc/" + std::to_string(keeper_of(process.pid())) + "/comm"), name);
-  EXPECT_EQ(name, "hl-keeper");
-  const std::string command =
-      testing::read_file("/proc/" + std::to_string(keeper_of(process.pid())) + "/cmdline");
-  EXPECT_STREQ(command.c_str(), "hl-keeper");
-  EXPECT_EQ(command.find("train"), command.npos);
+  ASSERT_TRUE(eventually([&] {
+    return testing::read_file("/proc/" + std::to_string(sentinel_of(process.pid())) + "/cmdline")
+        .starts_with("run-sentinel");
+  }));
+  for (const auto& [pid, name] :
+       {std::pair{sentinel_of(process.pid()), "run-sentinel"}, {keeper_of(process.pid()), "hl-keeper"}}) {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    EXPECT_EQ(testing::read_file(folder + "/comm"), std::string(name) + "\n");
+    const std::string command = testing::read_file(folder + "/cmdline");
+    EXPECT_STREQ(command.c_str(), name);
+    EXPECT_EQ(command.find("train"), command.npos);
+  }
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
 }
@@ -445,9 +446,10 @@ class JobControl : public ::testing::Test {
       if (state_of(pid) == 'T') return false;
     return true;
   }
-  /// Is the launcher, the keeper's parent, of the terminal's foreground process group?
+  /// Is the launcher of the terminal's foreground process group?
   bool is_in_foreground() const {
-    const pid_t launcher = field_of(field_of(pids_of_ranks()[0], kParent), kParent);
+    const pid_t keeper = field_of(pids_of_ranks()[0], kParent), sentinel = field_of(keeper, kParent);
+    const pid_t launcher = field_of(sentinel, kParent);
     return field_of(launcher, kGroup) == field_of(launcher, kForegroundGroup);
   }
   static constexpr int kParent = 1, kGroup = 2, kForegroundGroup = 5;  // behind the name in /proc/PID/stat
@@ -518,6 +520,45 @@ TEST(Supervision, StaysAliveWithoutATerminalWhenHangupIsIgnored) {
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("[0] finished\n"));
+}
+
+// As `pkill -9 -s` does.
+TEST(Supervision, LeavesNothingBehindWhenItsSessionIsKilled) {
+  const Sandbox sandbox;
+  sandbox.script("train", kSleepWithADaemon);
+  auto options = sandbox.options(
+      {"--fork", "--wait", HOOKLINE_BINARY, "launch", "--processes-per-node", "2", "./train"});
+  options.environment["SUPERVISION_MARK"] = sandbox.folder.path().string();
+  Process process("setsid", options);
+  ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
+  const auto all = [&] {
+    return testing::running_with("SUPERVISION_MARK=" + sandbox.folder.path().string());
+  };
+  const std::vector<pid_t> launcher = children_of(process.pid());
+  ASSERT_EQ(launcher.size(), 1u);
+  ASSERT_EQ(getsid(launcher[0]), launcher[0]);
+  for (const pid_t pid : all())
+    if (getsid(pid) == launcher[0]) kill(pid, SIGKILL);
+  const bool is_clean = eventually([&] { return all().empty(); });
+  EXPECT_TRUE(is_clean) << all().size() << " are left";
+  for (const pid_t pid : all()) kill(pid, SIGKILL);
+}
+
+TEST(Supervision, LeavesNoOpenFilesOfItsCallerToItsSentinel) {
+  const Sandbox sandbox;
+  sandbox.script("train", "echo ready\nexec sleep 600\n");
+  Process process("/bin/bash",
+                  sandbox.options({"-c", "exec 9</dev/zero " HOOKLINE_BINARY " launch ./train"}));
+  ASSERT_TRUE(process.wait_for("ready"));
+  std::set<std::string> open;
+  const std::string folder = "/proc/" + std::to_string(sentinel_of(process.pid())) + "/fd";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string file = std::filesystem::read_symlink(entry.path());
+    if (entry.path().filename() != "2" && file.find("/hookline-run-") == file.npos) open.insert(file);
+  }
+  EXPECT_EQ(open, std::set<std::string>{"/dev/null"});
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
 }
 
 TEST(Supervision, StartsRanksWithTheSignalsOfAFreshProcess) {

@@ -24,7 +24,8 @@ using testing::ProcessResult;
 using testing::TemporaryFolder;
 
 TEST(RandomKills, OfARealTrainingJobLeaveNothingAndNameTheRightRank) {
-  constexpr int kKills = 12, kRanks = 2;
+  constexpr int kKills = 15, kRanks = 2;
+  constexpr std::size_t kOfLauncher = 3;
   const char* given = std::getenv("HOOKLINE_TEST_SEED");
   const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
   std::mt19937 random(seed);
@@ -44,12 +45,12 @@ TEST(RandomKills, OfARealTrainingJobLeaveNothingAndNameTheRightRank) {
     Process launcher(HOOKLINE_BINARY, options);
     // The first third of a run is start-up; each victim gets its turn.
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 3000));
-    std::vector<pid_t> all;  // the launcher, its keeper and the ranks
+    std::vector<pid_t> all;  // the launcher, its sentinel, its keeper and the ranks
     ASSERT_TRUE(eventually([&] {
       all = {launcher.pid()};
       for (std::size_t next = 0; next < all.size(); ++next)
         for (const pid_t child : children_of(all[next])) all.push_back(child);
-      return all.size() == 2 + kRanks;
+      return all.size() == kOfLauncher + kRanks;
     }));
     const auto victim = static_cast<std::size_t>(i) % all.size();
     SCOPED_TRACE("seed " + std::to_string(seed) + ", kill " + std::to_string(i) + " of process " +
@@ -58,9 +59,10 @@ TEST(RandomKills, OfARealTrainingJobLeaveNothingAndNameTheRightRank) {
     const ProcessResult result = launcher.wait();
     EXPECT_FALSE(result.timed_out);
     EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err;
-    if (victim >= 2) {
-      EXPECT_THAT(result.err, ::testing::HasSubstr("hookline: error: rank " + std::to_string(victim - 2) +
-                                                   " was killed by SIGKILL (signal 9)"));
+    if (victim >= kOfLauncher) {
+      EXPECT_THAT(result.err,
+                  ::testing::HasSubstr("hookline: error: rank " + std::to_string(victim - kOfLauncher) +
+                                       " was killed by SIGKILL (signal 9)"));
     }
     EXPECT_TRUE(eventually([&] { return std::none_of(all.begin(), all.end(), is_running); }));
   }

@@ -27,11 +27,8 @@ using testing::TemporaryFolder;
 using testing::with;
 
 std::vector<pid_t> ranks_of(const Process& launcher) {
-  std::vector<pid_t> ranks;
-  for (const pid_t keeper : children_of(launcher.pid())) {
-    for (const pid_t rank : children_of(keeper)) ranks.push_back(rank);
-  }
-  return ranks;
+  const pid_t keeper = testing::keeper_of(launcher.pid());
+  return keeper == 0 ? std::vector<pid_t>() : children_of(keeper);
 }
 
 /// When the part of a checkpoint was last changed; nothing if there is none.

@@ -118,9 +118,7 @@ TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   testing::Process launcher(HOOKLINE_BINARY, launch_in(folder.path(), sets));
   ASSERT_TRUE(launcher.wait_for("after step 3"));
   // One rank alone is told: the other one hears of it.
-  const auto keeper = testing::children_of(launcher.pid());
-  ASSERT_EQ(keeper.size(), 1U);
-  const auto ranks = testing::children_of(keeper[0]);
+  const auto ranks = testing::children_of(testing::keeper_of(launcher.pid()));
   ASSERT_EQ(ranks.size(), 2U);
   kill(ranks[1], SIGUSR1);
   const ProcessResult stopped = launcher.wait();

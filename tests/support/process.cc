@@ -189,6 +189,25 @@ std::vector<pid_t> children_of(pid_t parent) {
   return {std::istream_iterator<pid_t>(in), {}};
 }
 
+pid_t sentinel_of(pid_t launcher) {
+  const auto name_of = [](pid_t pid) {
+    std::string name;
+    std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+    return name;
+  };
+  // It has the launcher's name at first.
+  for (const pid_t child : children_of(launcher))
+    if (const std::string name = name_of(child); name == "run-sentinel" || name == name_of(launcher))
+      return child;
+  return 0;
+}
+
+pid_t keeper_of(pid_t launcher) {
+  const pid_t sentinel = sentinel_of(launcher);
+  const std::vector<pid_t> children = sentinel == 0 ? std::vector<pid_t>() : children_of(sentinel);
+  return children.empty() ? 0 : children[0];
+}
+
 std::int64_t peak_memory_kb(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/status");
   for (std::string name; in >> name;) {

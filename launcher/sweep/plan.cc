@@ -266,14 +266,16 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
       }
     }
   }
-  std::size_t baselines = 0;
-  for (const PlannedTrial& trial : plan.trials) baselines += trial.is_baseline;
-  plan.repeats_baseline = baselines == 1 && plan.trials.size() > 1;
-  if (plan.repeats_baseline) {
-    add(*first_baseline, true);
-    // Right after the first other trial, so that a sweep that ends early has it too.
-    std::rotate(plan.trials.begin() + 2, plan.trials.end() - 1, plan.trials.end());
-  }
+  if (!first_baseline || plan.trials.size() < 2) return plan;
+  const auto second_baseline = [&plan] {
+    return std::find_if(plan.trials.begin() + 1, plan.trials.end(),
+                        [](const PlannedTrial& trial) { return trial.is_baseline; });
+  };
+  plan.repeats_baseline = second_baseline() == plan.trials.end();
+  if (plan.repeats_baseline) add(*first_baseline, true);
+  // Right after the first other trial, so that a sweep that ends early has it too.
+  if (const auto second = second_baseline(); second > plan.trials.begin() + 2)
+    std::rotate(plan.trials.begin() + 2, second, second + 1);
   return plan;
 }
 

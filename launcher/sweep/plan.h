@@ -54,8 +54,9 @@ struct SweepPlan {
 };
 
 /// Each cell with each seed, as often as it is repeated: all cells once, then all again, so that what changes on the machine
-/// meets all alike. The baseline leads each round, and runs again after every `baseline_every` trials; if it would run only in the
-/// first trial, which a cold machine slows down, it runs again after the first other one. `resolve` says what a cell is; cells that
+/// meets all alike. The baseline leads each round, and runs again after every `baseline_every` trials. Its second trial is brought
+/// forward to right after the first other one, since a cold machine slows the first trial down; if there is no second one, it
+/// is added there. `resolve` says what a cell is; cells that
 /// come to the same are one. Throws Error as cells_of does, and for more than kMostCells trials.
 SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve);
 

@@ -438,31 +438,35 @@ TEST(SweepReport, ComparesRowsWithinTheirSweep) {
   EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[0.1,0.2]");
 }
 
-TEST(SweepReport, SaysWhyThereAreNoSpeedups) {
+class SweepReportOfABudget : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SweepReportOfABudget, SaysWhyThereAreNoSpeedups) {
   const Sandbox sandbox;
   sandbox.script("train.sh", "exit 0\n");
-  sandbox.folder.write("s.toml",
-                       "[sweep]\nprogram = [\"./train.sh\"]\nbudget_trials = 2\n"
-                       "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n");
+  const auto run_with_budget = [&](const std::string& trials) {
+    sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train.sh\"]\nbudget_trials = " + trials + "\n" +
+                                       GetParam() + "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n");
+    return sandbox.run({"sweep", "s.toml", "--output", "results"});
+  };
   const std::string remark =
       "no speed-ups: the only baseline trial that is done is the sweep's first, which a cold machine slows "
       "down; run the sweep again to complete the others (--retry-failed repeats those that failed)";
-  ProcessResult result = sandbox.run({"sweep", "s.toml", "--output", "results"});
+  ProcessResult result = run_with_budget("2");
   EXPECT_THAT(result.err, HasSubstr("hookline: " + remark + "\n"));
   EXPECT_THAT(result.out, Not(::testing::ContainsRegex("[0-9]x ")));
   nlohmann::json data = data_of(sandbox.run({"report", "results", "--output", "-"}).out);
   EXPECT_THAT(data.at("remarks"), ElementsAre(remark));
   for (const auto& row : data.at("rows")) EXPECT_TRUE(row.at("speedup").is_null());
 
-  sandbox.folder.write("s.toml",
-                       "[sweep]\nprogram = [\"./train.sh\"]\nbudget_trials = 3\n"
-                       "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n");
-  result = sandbox.run({"sweep", "s.toml", "--output", "results"});
+  result = run_with_budget("3");
   EXPECT_THAT(result.err, Not(HasSubstr("no speed-ups")));
   EXPECT_THAT(result.out, ::testing::ContainsRegex("[0-9]x ")) << "the baseline was the third trial, too";
   data = data_of(sandbox.run({"report", "results", "--output", "-"}).out);
   EXPECT_THAT(data.at("remarks"), IsEmpty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Settings, SweepReportOfABudget,
+                         ::testing::Values("", "seeds = [1, 2]\n", "repeats = 2\n"));
 
 // Whose folder for logs would else be the current one.
 TEST(SweepReport, TakesNoLogsOfOthersForATrialThatHasNone) {

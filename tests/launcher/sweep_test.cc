@@ -387,8 +387,34 @@ TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
   const SweepFile sweep =
       sweep_of("baseline_every = 2\nrepeats = 2\n[baseline]\nargs.a = 0\n[grid]\nargs.a = [0, 1, 2, 3]\n");
   EXPECT_THAT(order_of(plan_of(sweep, as_it_is)),
-              ElementsAre("* a=0 #0", "a=1 #0", "a=2 #0", "* a=0 #1", "a=3 #0",  //
+              ElementsAre("* a=0 #0", "a=1 #0", "* a=0 #1", "a=2 #0", "a=3 #0",  //
                           "* a=0 #2", "a=1 #1", "a=2 #1", "* a=0 #3", "a=3 #1"));
+}
+
+TEST(SweepPlan, BringsTheBaselineOfTheSecondSeedForward) {
+  const auto plan_with = [](const std::string& settings, const std::string& values) {
+    return order_of(
+        plan_of(sweep_of(settings + "[baseline]\nargs.a = 0\n[grid]\nargs.a = " + values + "\n"), as_it_is));
+  };
+  EXPECT_THAT(plan_with("seeds = [7, 8, 9]\n", "[1, 2, 3]"),
+              ElementsAre("* seed=7 a=0 #0", "seed=7 a=1 #0", "* seed=8 a=0 #0", "seed=7 a=2 #0",
+                          "seed=7 a=3 #0", "seed=8 a=1 #0", "seed=8 a=2 #0", "seed=8 a=3 #0",  //
+                          "* seed=9 a=0 #0", "seed=9 a=1 #0", "seed=9 a=2 #0", "seed=9 a=3 #0"));
+  EXPECT_THAT(plan_with("seeds = [7, 8]\n", "1"),
+              ElementsAre("* seed=7 a=0 #0", "seed=7 a=1 #0", "* seed=8 a=0 #0", "seed=8 a=1 #0"));
+}
+
+TEST(SweepPlan, RunsTheBaselineASecondTimeRightAfterTheFirstOtherTrial) {
+  for (const std::string settings :
+       {"", "seeds = [1, 2]\n", "repeats = 3\n", "baseline_every = 2\n", "seeds = [1, 2]\nrepeats = 2\n"})
+    for (const std::string values : {"1", "[1, 2]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]"}) {
+      SCOPED_TRACE(settings + values);
+      const auto trials =
+          plan_of(sweep_of(settings + "[baseline]\nargs.a = 0\n[grid]\nargs.a = " + values + "\n"), as_it_is)
+              .trials;
+      ASSERT_GE(trials.size(), 3u);
+      EXPECT_TRUE(trials[0].is_baseline && !trials[1].is_baseline && trials[2].is_baseline);
+    }
 }
 
 TEST(SweepPlan, RunsABaselineAgainThatWouldBeTheFirstTrialAlone) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -297,6 +298,20 @@ void report_unknown_variable(const std::string& name, const Catalog& catalog, Co
            : "a variable is HOOKLINE_, the table, two underscores and the key: " + variables.front()));
 }
 
+/// Of two variables for one key the user would not know which one counts: names differ in case, and one may give a whole table.
+void report_second(const std::string& variable, const std::vector<std::string>& keys,
+                   std::map<std::string, std::string>& first_of, Collected& collected) {
+  for (const std::string& key : keys) {
+    if (!is_key(key)) continue;
+    const auto [first, is_first] = first_of.emplace(lower_case(key), variable);
+    if (!is_first)
+      collected.problems.push_back(diagnostic_at(Place{variable, 0, 0, 1, ""}, Severity::error,
+                                                 key + " is given twice: by " + first->second +
+                                                     (first->second == variable ? "" : " and by " + variable),
+                                                 "unset one of them"));
+  }
+}
+
 }  // namespace
 
 Diagnostic without_effect(const Given& given, const std::string& why) {
@@ -338,9 +353,11 @@ void collect_environment(const std::vector<std::pair<std::string, std::string>>&
                          const Catalog& catalog, Collected& collected) {
   ++collected.sources;
   const TextSource source{OriginKind::environment, catalog, collected};
+  std::map<std::string, std::string> first_of;  // by key: the variable that gives it
   for (const auto& [name, value] : variables) {
     if (!may_set_keys(name)) continue;
     const std::string key = key_of_variable(name);
+    report_second(name, keys_of({key, value, name}), first_of, collected);
     if (!source.add_text(key, value, name)) report_unknown_variable(name, catalog, collected);
   }
 }

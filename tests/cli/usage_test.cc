@@ -176,6 +176,19 @@ TEST(Usage, RefusesArgumentsThatNobodyReads) {
                "hookline: error: unexpected argument 'b.toml'\n  see: hookline config show --help\n");
 }
 
+TEST(Usage, RefusesAKeyThatTwoVariablesGive) {
+  const Sandbox sandbox;
+  testing::ProcessOptions options = sandbox.options({"launch", "/bin/true"});
+  options.environment["HOOKLINE_LAUNCH"] = "{processes_per_node = 2}";
+  options.environment["HOOKLINE_LAUNCH__PROCESSES_PER_NODE"] = "3";
+  const ProcessResult result = run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "HOOKLINE_LAUNCH__PROCESSES_PER_NODE: error: launch.processes_per_node is given twice: by "
+            "HOOKLINE_LAUNCH and by HOOKLINE_LAUNCH__PROCESSES_PER_NODE\n  unset one of them\n");
+  EXPECT_FALSE(sandbox.has("hookline-runs"));
+}
+
 TEST(Usage, RefusesAValueGivenTwice) {
   expect_error({"launch", "--comm-hook", "fp16", "--set", "ddp.comm_hook=bf16", "/bin/true"},
                "hookline: error: ddp.comm_hook is given twice: by --comm-hook and by --set ddp.comm_hook\n"

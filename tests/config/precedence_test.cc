@@ -127,6 +127,29 @@ TEST_F(Precedence, HoldsForTheHookItsWrapperAndItsOptions) {
   EXPECT_EQ(config.origins.at("ddp.comm_state_option.start_powerSGD_iter").kind, OriginKind::command_line);
 }
 
+TEST_F(Precedence, RefusesTwoVariablesForOneKey) {
+  const std::string both = "error: ddp.comm_hook is given twice: by ";
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_DDP__COMM_HOOK", "fp16"}, {"HOOKLINE_ddp__comm_hook", "bf16"}}),
+            "HOOKLINE_ddp__comm_hook: " + both +
+                "HOOKLINE_DDP__COMM_HOOK and by HOOKLINE_ddp__comm_hook\n  unset one of them\n");
+  EXPECT_EQ(
+      report_of("[ddp]\n", {{"HOOKLINE_DDP", "{comm_hook = \"fp16\"}"}, {"HOOKLINE_DDP__COMM_HOOK", "fp16"}}),
+      "HOOKLINE_DDP__COMM_HOOK: " + both +
+          "HOOKLINE_DDP and by HOOKLINE_DDP__COMM_HOOK\n  unset one of them\n");
+  // As execve() may be given it.
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_DDP__COMM_HOOK", "bf16"}, {"HOOKLINE_DDP__COMM_HOOK", "fp16"}}),
+            "HOOKLINE_DDP__COMM_HOOK: " + both + "HOOKLINE_DDP__COMM_HOOK\n  unset one of them\n");
+  // Options come in lower case from a variable's name, and as they are spelt from a table.
+  const std::string options = "HOOKLINE_DDP__COMM_STATE_OPTION", option = options + "__START_POWERSGD_ITER";
+  EXPECT_EQ(report_of("[ddp]\ncomm_hook = \"power_sgd\"\n",
+                      {{options, "{start_powerSGD_iter = 10}"}, {option, "20"}}),
+            option + ": error: ddp.comm_state_option.start_powersgd_iter is given twice: by " + options +
+                " and by " + option + "\n  unset one of them\n");
+  EXPECT_EQ(report_of("[ddp]\n",
+                      {{"HOOKLINE_DDP", "{comm_hook = \"fp16\"}"}, {"HOOKLINE_DDP__STATIC_GRAPH", "true"}}),
+            "");
+}
+
 TEST_F(Precedence, StillChecksWhatIsOverridden) {
   EXPECT_EQ(
       report_of("[ddp]\ncomm_hook = \"nope\"\n[training]\nseed = -1\n", {{"HOOKLINE_TRAINING__SEED", "x"}},

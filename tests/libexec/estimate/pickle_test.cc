@@ -6,24 +6,16 @@
 #include <random>
 #include <string>
 
+#include "pickled.h"
+
 namespace hookline {
 namespace {
 
+using testing::pickled::tensor;
+using testing::pickled::text;
+
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-std::string text(const std::string& word) {
-  return "X" + std::string(1, static_cast<char>(word.size())) + std::string(3, '\0') + word;
-}
-
-/// A tensor as torch.save writes it, of sizes below 256.
-std::string tensor(const std::string& storage, const std::string& sizes, const std::string& key = "0") {
-  std::string shape = "(";
-  for (const char size : sizes) shape += std::string("K") + size;
-  return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" + text(key) +
-         text("cpu") + "K\x0atQK" + std::string(1, '\0') + shape + "t" + shape + "t\x89" +
-         "ccollections\nOrderedDict\n)RtR";
-}
 
 const std::string kStart = "\x80\x02";
 const std::string kStateDict = "ccollections\nOrderedDict\n)Rq" + std::string(1, '\0') + "(" +

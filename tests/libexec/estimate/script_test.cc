@@ -7,29 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "pickled.h"
 #include "support/failure.h"
 
 namespace hookline {
 namespace {
+
+using testing::pickled::tensor;
+using testing::pickled::text;
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 using Shape = std::vector<std::int64_t>;
-
-std::string text(const std::string& word) {
-  return "X" + std::string(1, static_cast<char>(word.size())) + std::string(3, '\0') + word;
-}
-
-/// A tensor as TorchScript writes it, of sizes below 256.
-std::string tensor(const std::string& storage, const std::string& sizes, const std::string& key = "0") {
-  std::string shape = "(";
-  for (const char size : sizes) shape += std::string("K") + size;
-  return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" + text(key) +
-         text("cpu") + "K\x0atQK" + std::string(1, '\0') + shape + "t" + shape + "t\x89" +
-         "ccollections\nOrderedDict\n)RtR";
-}
 
 /// An object of a class, with attributes as instructions: name, value, name, value, …
 std::string object(const std::string& module, const std::string& name, const std::string& attributes) {

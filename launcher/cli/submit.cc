@@ -153,7 +153,7 @@ void warn_of_lost_variables(const Request& request, const Variables& here) {
       why = "--export or SBATCH_EXPORT keeps it back: use --set instead, or name it there";
     if (request.scheduler == "mpirun")
       why =
-          "mpirun passes on only what it is told to: use --set instead, or --scheduler-arg=-x "
+          "mpirun passes on only the variables that it is given: use --set instead, or --scheduler-arg=-x "
           "--scheduler-arg=" +
           name;
     log::warning(name + " is set here, but the job does not get it: " + why);

@@ -88,9 +88,10 @@ TEST_F(Submit, WarnsOfVariablesThatTheJobDoesNotGet) {
             lost + "Kubernetes passes on no variables of this shell: use --set instead\n");
   EXPECT_THAT(result.out, HasSubstr("completions: 1\n"));
   result = run_with(nodes, {"--scheduler", "mpirun", "./train"});
-  EXPECT_EQ(lost_of(result.err), lost +
-                                     "mpirun passes on only what it is told to: use --set instead, or "
-                                     "--scheduler-arg=-x --scheduler-arg=HOOKLINE_LAUNCH__NNODES\n");
+  EXPECT_EQ(lost_of(result.err),
+            lost +
+                "mpirun passes on only the variables that it is given: use --set instead, or "
+                "--scheduler-arg=-x --scheduler-arg=HOOKLINE_LAUNCH__NNODES\n");
   EXPECT_THAT(result.out, ::testing::StartsWith("mpirun -np 1 "));
   for (const std::vector<std::string>& passed : {std::vector<std::string>{"-x", "HOOKLINE_LAUNCH__NNODES"},
                                                  {"-x", "HOOKLINE_LAUNCH__NNODES=3"},

@@ -460,7 +460,8 @@ TEST_F(LeftControlGroup, IsEndedByTheNextLaunch) {
 TEST_F(LeftControlGroup, IsNotThatOfALaunchThatStillRuns) {
   sandbox_.script("train", kFamily);
   for (const std::string who : {"nobody", "the launcher"}) {
-    Process running(HOOKLINE_BINARY, options({"launch", "./train"}));
+    Process running(HOOKLINE_BINARY,
+                    options({"launch", "--set", "launch.grace_period_seconds=0.5", "./train"}));
     ASSERT_TRUE(running.wait_for("ready 0"));
     const pid_t keeper = keeper_of(running.pid());
     ASSERT_GT(keeper, 0);

@@ -326,7 +326,12 @@ void Accelerator::backward(const at::Tensor& loss) {
   state_->place->trains();
   {
     const TimedPhase timed(*progress()->step_clock, &PhaseSeconds::backward);
-    (parts > 1 ? loss / parts : loss).backward();
+    try {
+      (parts > 1 ? loss / parts : loss).backward();
+    } catch (...) {
+      for (const auto& model : state_->models) model->explain_failure();
+      throw;
+    }
     std::optional<StepClock::Moment> last;
     for (const auto& model : state_->models)
       if (const auto since = model->only_waited_since(timed.start());

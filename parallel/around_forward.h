@@ -33,6 +33,7 @@ auto forward_within(AroundForward& around, const torch::nn::Module& module, Forw
       return forward();
     } catch (...) {
       around.after_failed_forward();
+      around.explain_failure();
       throw;
     }
   };

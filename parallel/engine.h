@@ -40,6 +40,8 @@ class AroundForward {
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
   /// Instead of after_forward, if the forward threw.
   virtual void after_failed_forward() noexcept {}
+  /// While an exception is handled that a forward or a backward threw: throws an Error in its place, or does nothing.
+  virtual void explain_failure() const {}
   /// What makes use of the outputs, for an error: "a sharded model needs"; empty if nothing does.
   virtual std::string_view needs_outputs() const = 0;
 };

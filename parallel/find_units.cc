@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "hooks/error.h"
+
 namespace hookline {
 namespace {
 
@@ -60,6 +62,21 @@ std::vector<FoundUnit> find_units(torch::nn::Module& model) {
   return std::move(finder).result();
 }
 
+void refuse_shared_memory(const torch::nn::Module& model) {
+  std::map<const void*, std::pair<const void*, std::string>> first_in;
+  for (const auto& item : model.named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    if (!parameter.defined() || parameter.nbytes() == 0 || parameter.nbytes() < parameter.storage().nbytes())
+      continue;
+    const auto [first, is_first] = first_in.try_emplace(parameter.storage().unsafeGetStorageImpl(),
+                                                        parameter.unsafeGetTensorImpl(), item.key());
+    if (is_first || first->second.first == parameter.unsafeGetTensorImpl()) continue;
+    throw Error("the parameters '" + first->second.second + "' and '" + item.key() +
+                "' of a sharded model are two tensors in the same memory, and each would get its own: "
+                "register one tensor in both modules");
+  }
+}
+
 Accumulators accumulators_of(const FoundUnit& unit) {
   Accumulators nodes;
   for (const auto& [name, parameter] : unit.parameters) {
@@ -88,7 +105,7 @@ std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, World
   std::vector<std::shared_ptr<FlatParameter>> flats;
   for (Group& group : groups)
     flats.push_back(std::make_shared<FlatParameter>(
-        std::move(group.names), std::move(group.parameters), world.rank(), world.size(), pool,
+        unit.name, std::move(group.names), std::move(group.parameters), world.rank(), world.size(), pool,
         [&](const at::Tensor& whole) { world.broadcast({whole}); }));
   return flats;
 }

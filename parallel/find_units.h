@@ -25,6 +25,9 @@ struct FoundUnit {
 /// The root first, with what is in no FsdpUnit and what several have; of units in units each parameter is the innermost one's.
 std::vector<FoundUnit> find_units(torch::nn::Module& model);
 
+/// Throws Error if two parameters are different tensors in the same memory.
+void refuse_shared_memory(const torch::nn::Module& model);
+
 /// What puts gradients in their places, by variable: to be made while the parameters are whole, whose sizes it expects of
 /// gradients, and to be kept.
 using Accumulators = std::map<const void*, std::shared_ptr<torch::autograd::Node>>;

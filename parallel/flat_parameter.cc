@@ -31,6 +31,30 @@ bool is_in(const at::Tensor& parameter, const at::Tensor& own) {
          parameter.strides() == own.strides();
 }
 
+std::string outside_message(const std::string& parameter, const std::string& unit) {
+  const std::string start = "the parameter '" + parameter +
+                            "', or a view of it that was kept, is used while the parameter is not gathered: "
+                            "outside of the forward and the "
+                            "backward of ";
+  if (unit.empty())
+    return start + "the model. Use it in the model's forward, or inside summon_full_parameters";
+  return start + "its unit '" + unit +
+         "'. Register it in each module that uses it, so that it stays whole throughout a step, or read it "
+         "inside summon_full_parameters";
+}
+
+std::string piece_message(const std::string& parameter) {
+  return "this rank's piece of the parameter '" + parameter +
+         "', which was kept from between two steps, is used in a forward or a backward: use the parameter "
+         "itself";
+}
+
+std::string former_message(const std::string& parameter) {
+  return "a tensor that was made of the parameter '" + parameter +
+         "' before prepare() is used, and has lost its memory: a sharded model's parameters lie elsewhere. "
+         "Make a view in the forward that uses it, and keep a copy, such as weight.clone(), of values";
+}
+
 std::vector<std::int64_t> dense_strides(const at::Tensor& tensor) {
   // Such as channels_last; whatever has gaps or overlaps becomes contiguous.
   return (tensor.is_non_overlapping_and_dense() ? tensor
@@ -41,8 +65,9 @@ std::vector<std::int64_t> dense_strides(const at::Tensor& tensor) {
 
 }  // namespace
 
-FlatParameter::FlatParameter(std::vector<std::string> names, std::vector<at::Tensor> parameters, int rank,
-                             int ranks, std::shared_ptr<BufferPool> pool,
+FlatParameter::FlatParameter(const std::string& unit, std::vector<std::string> names,
+                             std::vector<at::Tensor> parameters, int rank, int ranks,
+                             std::shared_ptr<BufferPool> pool,
                              const std::function<void(const at::Tensor& whole)>& share)
     : requires_grad_(parameters.at(0).requires_grad()),
       pool_(std::move(pool)),
@@ -63,15 +88,25 @@ FlatParameter::FlatParameter(std::vector<std::string> names, std::vector<at::Ten
   shard_numel_ = std::max(alignment, rounded_up((end + ranks - 1) / ranks, alignment));
   whole_ = at::zeros({shard_numel_ * ranks}, parameters_[0].options().requires_grad(false));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    views_.push_back(place(i, whole_));
-    views_[i].copy_(parameters_[i]);
+    wholes_.emplace_back(sizes_[i], strides_[i], whole_.options(), outside_message(names_[i], unit));
+    place(i, whole_).copy_(parameters_[i]);
     parameters_[i].mutable_grad() = at::Tensor();
+    const c10::Storage former = parameters_[i].storage();
     parameters_[i].set_data(
         at::empty({0}, whole_.options()));  // its memory goes before the next one's is taken
+    // What is not trained keeps its values there, too; and more may lie in memory than this parameter.
+    const bool is_all = former.nbytes() == static_cast<std::size_t>(product(sizes_[i])) * whole_.itemsize();
+    if (former.use_count() > 1 && requires_grad_ && is_all)
+      close_for_good(*former.unsafeGetStorageImpl(), former_message(names_[i]));
   }
   share(whole_);
   shard_ = whole_.narrow(0, rank * shard_numel_, shard_numel_).clone();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) pieces_.push_back(piece_of_shard(i, shard_));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::int64_t count = range_of(i, rank_).count;
+    pieces_.emplace_back(at::IntArrayRef(count), at::IntArrayRef(1), shard_.options(),
+                         piece_message(names_[i]));
+    pieces_[i].open(shard_, begin_in_shard(i));
+  }
   is_collected_.resize(parameters_.size());
   take_back();
   free();
@@ -92,10 +127,13 @@ Share FlatParameter::range_of(std::size_t index, int rank) const {
   return {first - begin, std::clamp((rank + 1) * shard_numel_, begin, end) - first};
 }
 
-at::Tensor FlatParameter::piece_of_shard(std::size_t index, const at::Tensor& shard) const {
+std::int64_t FlatParameter::begin_in_shard(std::size_t index) const {
   const Share range = range_of(index, rank_);
-  const std::int64_t begin = range.count == 0 ? 0 : begins_[index] + range.first - rank_ * shard_numel_;
-  return shard.narrow(0, begin, range.count).variable_data();
+  return range.count == 0 ? 0 : begins_[index] + range.first - rank_ * shard_numel_;
+}
+
+at::Tensor FlatParameter::piece_of_shard(std::size_t index, const at::Tensor& shard) const {
+  return shard.narrow(0, begin_in_shard(index), range_of(index, rank_).count).variable_data();
 }
 
 void FlatParameter::allocate() {
@@ -105,7 +143,12 @@ void FlatParameter::allocate() {
   storage->set_nbytes(bytes);
 }
 
+void FlatParameter::open() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) wholes_[i].open(whole_, begins_[i]);
+}
+
 void FlatParameter::free() {
+  for (MemoryWindow& whole : wholes_) whole.close();
   c10::StorageImpl* storage = whole_.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
   storage->set_nbytes(std::size_t{0});
@@ -113,20 +156,22 @@ void FlatParameter::free() {
 
 bool FlatParameter::is_allocated() const { return whole_.storage().nbytes() > 0; }
 
-void FlatParameter::use_whole() { use(true); }
-void FlatParameter::use_shard() { use(false); }
-
 void FlatParameter::use(bool whole) {
-  const std::vector<at::Tensor>& before = own_memory();
+  if (is_used_whole_ == whole) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& after = (whole ? wholes_ : pieces_)[i].tensor();
+    if (is_in(parameters_[i], own_memory(i))) parameters_[i].set_data(after);
+    if (whole)
+      pieces_[i].close();
+    else
+      pieces_[i].open(shard_, begin_in_shard(i));
+  }
   is_used_whole_ = whole;
-  const std::vector<at::Tensor>& after = own_memory();
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (is_in(parameters_[i], before[i])) parameters_[i].set_data(after[i]);
 }
 
 void FlatParameter::expect_own_memory() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_in(parameters_[i], own_memory()[i])) continue;
+    if (is_in(parameters_[i], own_memory(i))) continue;
     throw Error(
         "the parameter '" + names_[i] +
         "' was given other memory after the model was sharded, as torch::load, set_data and Module::to do, "
@@ -137,9 +182,9 @@ void FlatParameter::expect_own_memory() const {
 
 void FlatParameter::expect_changes_fit() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].sizes() == views_[i].sizes()) continue;
+    if (parameters_[i].sizes() == at::IntArrayRef(sizes_[i])) continue;
     std::ostringstream text;
-    text << "the parameter '" << names_[i] << "' of a sharded model has sizes " << views_[i].sizes()
+    text << "the parameter '" << names_[i] << "' of a sharded model has sizes " << at::IntArrayRef(sizes_[i])
          << ", and was given " << parameters_[i].sizes()
          << " in summon_full_parameters: load what was saved of the "
          << "same model";
@@ -150,18 +195,21 @@ void FlatParameter::expect_changes_fit() const {
 void FlatParameter::keep_changes() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (!is_in(parameters_[i], views_[i])) views_[i].copy_(parameters_[i]);
+    if (!is_in(parameters_[i], wholes_[i].tensor())) place(i, whole_).copy_(parameters_[i]);
   shard_.copy_(whole_.narrow(0, rank_ * shard_numel_, shard_numel_));
   take_back();
 }
 
 void FlatParameter::take_back() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(own_memory()[i]);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(own_memory(i));
 }
 
-const std::string& FlatParameter::name_of_view(const at::Tensor& view) const {
-  const auto next = std::upper_bound(begins_.begin(), begins_.end(), view.storage_offset());
-  return names_[static_cast<std::size_t>(next - begins_.begin()) - 1];
+bool FlatParameter::is_own_message(const std::string& message) const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (message == wholes_[i].message() || message == pieces_[i].message() ||
+        message == former_message(names_[i]))
+      return true;
+  return false;
 }
 
 at::Tensor FlatParameter::place(std::size_t index, const at::Tensor& all) const {

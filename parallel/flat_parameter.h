@@ -11,23 +11,27 @@
 
 #include "hooks/even_share.h"
 #include "hooks/fsdp/buffer_pool.h"
+#include "parallel/memory_window.h"
 
 namespace hookline {
 
 /// The parameters of one unit of a sharded model, of one dtype; either all get a gradient, or none does.
 ///
 /// Each is a variable of the module's, which stays the same one, as an optimizer may hold it: between steps its data is this
-/// rank's piece of it, flat and maybe empty; while the unit computes, the whole. The whole is a view of memory that is
-/// allocated for the time being; what autograd saved of it finds it again, since it is the same storage.
+/// rank's piece of it, flat and maybe empty; while the model computes, the whole. The memory of the whole is there only while the
+/// unit computes. What autograd saved of it finds it again, since it is the same storage; whatever else keeps a view of it throws
+/// if it uses that at another time. So does a use of the piece while the variable is the whole.
 ///
 /// Knows nothing of other ranks but their number. Not synchronised.
 /// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2; use_orig_params of
 /// torch.distributed.fsdp.FullyShardedDataParallel.
 class FlatParameter {
  public:
-  /// Keeps of `parameters` this rank's pieces, and no gradient that they have. `share`: gives a whole the values of rank 0.
-  FlatParameter(std::vector<std::string> names, std::vector<at::Tensor> parameters, int rank, int ranks,
-                std::shared_ptr<BufferPool> pool, const std::function<void(const at::Tensor& whole)>& share);
+  /// Keeps of `parameters` this rank's pieces, and no gradient that they have. `unit`: its name, for errors. `share`: gives a
+  /// whole the values of rank 0. Whoever keeps a view of a trained parameter from before can't use it any more.
+  FlatParameter(const std::string& unit, std::vector<std::string> names, std::vector<at::Tensor> parameters,
+                int rank, int ranks, std::shared_ptr<BufferPool> pool,
+                const std::function<void(const at::Tensor& whole)>& share);
 
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
@@ -48,12 +52,14 @@ class FlatParameter {
   const at::Tensor& whole() const { return whole_; }
 
   void allocate();
+  /// The whole, allocated, is filled: parameters may be used.
+  void open();
   void free();
   bool is_allocated() const;
-  /// What the parameters' data is; `whole` must be allocated and filled. A parameter that has been given other memory since
-  /// keeps that, for expect_own_memory() to find.
-  void use_whole();
-  void use_shard();
+  /// What the parameters' data is: the whole, which can be used while it is open, or this rank's pieces. A parameter that has
+  /// been given other memory since keeps that, for expect_own_memory() to find.
+  void use_whole() { use(true); }
+  void use_pieces() { use(false); }
   /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.
   void expect_own_memory() const;
 
@@ -63,8 +69,12 @@ class FlatParameter {
   void keep_changes();
   /// Gives parameters their own memory again.
   void take_back();
-  /// Of the parameter whose memory `view` begins in.
-  const std::string& name_of_view(const at::Tensor& view) const;
+  /// What the whole of parameter `index` lies in.
+  const c10::StorageImpl* storage_of(std::size_t index) const {
+    return wholes_[index].tensor().storage().unsafeGetStorageImpl();
+  }
+  /// True if that is what a use of a parameter's memory at the wrong time says.
+  bool is_own_message(const std::string& message) const;
 
   /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds it to one that is
   /// there.
@@ -84,8 +94,12 @@ class FlatParameter {
   const std::vector<std::int64_t>& strides(std::size_t index) const { return strides_[index]; }
 
  private:
-  const std::vector<at::Tensor>& own_memory() const { return is_used_whole_ ? views_ : pieces_; }
+  const at::Tensor& own_memory(std::size_t index) const {
+    return (is_used_whole_ ? wholes_ : pieces_)[index].tensor();
+  }
   void use(bool whole);
+  /// Where this rank's piece of parameter `index` begins in its shard.
+  std::int64_t begin_in_shard(std::size_t index) const;
   /// Where parameter `index` is in a tensor that lies as whole() does.
   at::Tensor place(std::size_t index, const at::Tensor& all) const;
   at::Tensor place_of_gradient(std::size_t index);
@@ -102,8 +116,7 @@ class FlatParameter {
   at::Tensor gradient_;  // while some have been collected
   std::vector<bool> is_collected_;
   bool is_used_whole_ = false;
-  std::vector<at::Tensor> views_;   // of the whole
-  std::vector<at::Tensor> pieces_;  // of the shard
+  std::vector<MemoryWindow> wholes_, pieces_;  // onto whole_ and shard_
 };
 
 }  // namespace hookline

@@ -126,6 +126,7 @@ Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module
   CutParameters::expect_none_of(*module_);
   agree_on_signature(*world_, sharded_signature(*module_, options_));
   refuse_sparse_gradients(*module_);
+  refuse_shared_memory(*module_);
   const std::vector<at::Tensor> parameters = module_->parameters();
   if (std::none_of(parameters.begin(), parameters.end(),
                    [](const at::Tensor& each) { return each.requires_grad(); }))
@@ -157,7 +158,8 @@ void Sharded::make_units() {
     unit->watch_gradients(accumulators);
     if (each.module) each.module->around = unit;
     for (const auto& flat : unit->parameters.flats())
-      owners_[flat->whole().storage().unsafeGetStorageImpl()] = {unit.get(), flat.get()};
+      for (std::size_t i = 0; i < flat->names().size(); ++i)
+        owners_[flat->storage_of(i)] = {unit.get(), flat->names()[i]};
     units_.push_back(std::move(unit));
     ::malloc_trim(
         0);  // what the unit's parameters lay in: little else would fit there, and it counts as used
@@ -230,6 +232,8 @@ void Sharded::before_forward() {
     for (const auto& unit : units_) unit->forget_forward();
   if (!std::exchange(was_told_, true) && world_->rank() == 0)
     log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
+  in_step_ = true;
+  for (const auto& unit : units_) unit->parameters.use_wholes();
   units_[0]->before_forward();
 }
 
@@ -252,8 +256,24 @@ void Sharded::settle_after_failure() noexcept {
 
 void Sharded::settle() {
   if (in_backward_) return;
-  for (const auto& unit : units_) unit->parameters.release(*world_);
+  in_step_ = false;
+  for (const auto& unit : units_) {
+    unit->parameters.release(*world_);
+    unit->parameters.use_pieces();
+  }
   for (const auto& unit : units_) unit->parameters.expect_own_memory();
+}
+
+void Sharded::explain_failure() const {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    const std::string& message = error.msg();
+    for (const auto& unit : units_)
+      for (const auto& flat : unit->parameters.flats())
+        if (flat->is_own_message(message)) throw Error(message);
+  } catch (...) {
+  }
 }
 
 void Sharded::drop_gradients() {
@@ -379,7 +399,7 @@ void Sharded::end_backward() {
   while (!reductions_.empty()) finish_oldest_reduction();
   for (const auto& unit : units_) unit->end_backward(*world_);
   pool_->end_step();
-  in_backward_ = false;
+  in_backward_ = in_step_ = false;
 }
 
 /// After one that threw.
@@ -391,7 +411,7 @@ void Sharded::forget_backward() {
     unit->gradients.clear();
     unit->end_backward(*world_);
   }
-  in_backward_ = false;
+  in_backward_ = in_step_ = false;
 }
 
 void Sharded::expect_no_failure() const {

@@ -38,7 +38,8 @@ struct ShardedOptions {
 /// optimizer keeps the module's variables, and steps this rank's pieces of them.
 ///
 /// Throws RunFailed, on every rank, where ranks run different units; Error, on the rank that it happens to, if a parameter was
-/// given other memory (torch::load, set_data) or a forward returns a view of one.
+/// given other memory (torch::load, set_data), if a forward returns a view of one, or if one is used while it is not
+/// gathered, also by a view that was kept: outside of forward and Accelerator::backward that is c10::Error with the same text.
 ///
 /// Keeps the World alive. Not synchronised.
 /// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.
@@ -55,6 +56,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   void before_forward() override;
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
   void after_failed_forward() noexcept override;
+  void explain_failure() const override;
   std::string_view needs_outputs() const override { return "a sharded model needs"; }
 
   void settle() override;
@@ -76,7 +78,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   struct Reduction;
   struct Owner {
     const Unit* unit;
-    const FlatParameter* flat;
+    std::string parameter;
   };
 
   Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
@@ -120,6 +122,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   std::vector<Unit*> in_order_, in_order_of_ends_;  // of the first forwards: as they began, as they ended
   std::unordered_map<const void*, Owner> owners_;   // of the memory of whole parameters
   std::deque<Reduction> reductions_;
+  bool in_step_ = false;  // parameters are wholes, even where they are not gathered
   bool in_backward_ = false, had_backward_ = false;  // had: since the last forward
   bool was_waited_in_vain_ = false;                  // for a reduction, in this backward
   std::weak_ptr<bool> backward_;                     // expired if the backward under way threw

@@ -49,18 +49,26 @@ void ShardedUnit::finish_gather(World& world, const std::string& what) {
   for (; !gathering_.empty(); gathering_.pop_back())
     world.wait_for_all(gathering_.back().work, gathering_.back().sequence, gathering_.back().number, what);
   if (std::exchange(is_whole_, true)) return;
-  for (const auto& flat : flats_) flat->use_whole();
+  for (const auto& flat : flats_) {
+    flat->open();
+    flat->use_whole();
+  }
 }
 
 void ShardedUnit::release(World& world) {
   if (!is_allocated_) return;
   finish_gather(world, "gathering the parameters of '" + name_ + "'");
-  for (const auto& flat : flats_) {
-    flat->use_shard();
-    flat->free();
-  }
+  for (const auto& flat : flats_) flat->free();
   is_whole_ = false;
   is_allocated_ = false;
+}
+
+void ShardedUnit::use_wholes() {
+  for (const auto& flat : flats_) flat->use_whole();
+}
+
+void ShardedUnit::use_pieces() {
+  for (const auto& flat : flats_) flat->use_pieces();
 }
 
 void ShardedUnit::expect_own_memory() const {

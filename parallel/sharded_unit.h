@@ -36,8 +36,13 @@ class ShardedUnit {
   void finish_gather(World& world, const std::string& what);
   /// Nothing is gathered any more.
   void leave_channel() { channel_.reset(); }
-  /// Gives the parameters' memory back, also if it is not used yet; waits for a gather under way.
+  /// Gives the parameters' memory back, also if it is not used yet; waits for a gather under way. Whatever uses a parameter
+  /// then throws, until use_pieces().
   void release(World& world);
+  /// Parameters are wholes, which can be used while they are gathered.
+  void use_wholes();
+  /// Parameters are this rank's pieces; after release().
+  void use_pieces();
   bool is_allocated() const { return is_allocated_; }
 
   /// Throws Error, which names it, if a parameter was given other memory than it got here.

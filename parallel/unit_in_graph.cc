@@ -80,12 +80,19 @@ bool Sharded::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
   takes_part = takes_part || expects_backward;
   if (expects_backward) engine->end_forward(*this);
   const bool stays = expects_backward && (is_root || !engine->options_.reshard_after_forward);
-  if (!stays && !was_whole_before_ && !parameters.is_in_backward()) parameters.release(*engine->world_);
+  if (!stays && !was_whole_before_ && !parameters.is_in_backward()) {
+    parameters.release(*engine->world_);
+    if (!engine->in_step_ && !engine->is_in_backward()) parameters.use_pieces();  // it was called by itself
+  }
   return expects_backward;
 }
 
 void Sharded::Unit::after_failed_forward() noexcept {
   if (const auto engine = engine_.lock()) engine->settle_after_failure();
+}
+
+void Sharded::Unit::explain_failure() const {
+  if (const auto engine = engine_.lock()) engine->explain_failure();
 }
 
 void Sharded::Unit::watch_gradients(const Accumulators& accumulators) {
@@ -160,6 +167,7 @@ void Sharded::Unit::end_backward(World& world) {
   later_gradients.clear();
   missing_inputs_ = inputs_;
   parameters.release(world);
+  parameters.use_pieces();
 }
 
 void Sharded::Unit::forget_forward() {
@@ -183,7 +191,7 @@ void Sharded::Unit::expect_no_parameter_among(const std::vector<at::Tensor*>& ou
     const auto found = engine.owners_.find(output->storage().unsafeGetStorageImpl());
     if (found == engine.owners_.end() || (!is_root && found->second.unit->is_root)) continue;
     throw Error("the forward of " + (is_root ? "the sharded model" : "the unit '" + parameters.name() + "'") +
-                " returns a view of the parameter '" + found->second.flat->name_of_view(*output) +
+                " returns a view of the parameter '" + found->second.parameter +
                 "', whose memory it gives back: return a copy, such as weight.clone()");
   }
 }

@@ -28,6 +28,7 @@ class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_
   /// True if a backward may come of it.
   bool end_forward(const std::vector<at::Tensor*>& outputs);
   void after_failed_forward() noexcept override;
+  void explain_failure() const override;
   std::string_view needs_outputs() const override { return "a unit of a sharded model needs"; }
 
   /// Acts before and after each parameter's gradient is put in its place.

@@ -272,9 +272,13 @@ TEST(Sharded, GathersOneUnitAtATimeAndTheNextOneAhead) {
       Net net([&](const std::string& place) {
         places.push_back(place);
         NetImpl& here = **seen;
-        EXPECT_EQ(here.in->weight.dim(), 2) << "what is of no unit is whole throughout";
-        EXPECT_EQ(here.first->up->weight.dim(), place == "first" || !reshards ? 2 : 1);
-        EXPECT_EQ(here.last->up->weight.dim(), place == "last" ? 2 : 1);
+        const auto is_there = [](const at::Tensor& parameter) {
+          EXPECT_EQ(parameter.dim(), 2);
+          return failure_of<c10::Error>([&] { parameter.sum(); }) == "no error";
+        };
+        EXPECT_TRUE(is_there(here.in->weight)) << "what is of no unit is whole throughout";
+        EXPECT_EQ(is_there(here.first->up->weight), place == "first" || !reshards);
+        EXPECT_EQ(is_there(here.last->up->weight), place == "last");
       });
       seen = &net;
       auto model = accelerator.prepare(net);

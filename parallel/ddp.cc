@@ -70,6 +70,7 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
     : Engine(world->step_clock()),
       world_(std::move(world)),
       module_(std::move(module)),
+      prepared_(module_),
       options_(options),
       sinks_(std::make_shared<BackwardSinks>()) {
   for (const auto& parameter : module_->named_parameters()) {
@@ -191,6 +192,7 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
 
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+  prepared_.expect_unchanged();
   if (!hook_ && average_to_come_) attach_average();
   if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0)

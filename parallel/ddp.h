@@ -16,6 +16,7 @@
 #include "hooks/comm_hook.h"
 #include "parallel/bucketing.h"
 #include "parallel/engine.h"
+#include "parallel/prepared_parameters.h"
 #include "parallel/process_group.h"
 
 namespace c10d {
@@ -88,6 +89,7 @@ class Ddp : public Engine {
   /// For hooks built by hand.
   HookContext hook_context() const { return {hook_comm_}; }
 
+  /// Throws Error, on the rank that it happens to, if a parameter was exchanged after the model was prepared.
   void before_forward() override;
   /// Replaces `outputs` by aliases that show when a backward pass of this forward begins (parallel/backward_sink.h).
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
@@ -157,6 +159,7 @@ class Ddp : public Engine {
 
   std::shared_ptr<World> world_;
   std::shared_ptr<torch::nn::Module> module_;
+  PreparedParameters prepared_;
   DdpOptions options_;
   std::vector<std::string> names_;      // of parameters_
   std::vector<at::Tensor> parameters_;  // those that require a gradient

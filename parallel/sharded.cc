@@ -121,7 +121,11 @@ std::shared_ptr<Sharded> Sharded::make(std::shared_ptr<World> world,
 
 Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
                  const ShardedOptions& options)
-    : Engine(world->step_clock()), world_(std::move(world)), module_(std::move(module)), options_(options) {
+    : Engine(world->step_clock()),
+      world_(std::move(world)),
+      module_(std::move(module)),
+      prepared_(module_),
+      options_(options) {
   number_ = world_->count_of("sharded-model");
   CutParameters::expect_none_of(*module_);
   agree_on_signature(*world_, sharded_signature(*module_, options_));
@@ -216,17 +220,7 @@ void Sharded::end_forward(Unit& unit) {
 void Sharded::before_forward() {
   expect_no_failure();
   if (in_backward_ && backward_.expired()) forget_backward();
-  for (const auto& unit : units_) {
-    for (const auto& flat : unit->parameters.flats()) {
-      if (flat->requires_grad()) continue;
-      for (std::size_t i = 0; i < flat->parameters().size(); ++i)
-        if (flat->parameters()[i].requires_grad())
-          throw Error(
-              "the parameter '" + flat->names()[i] +
-              "' requires a gradient now, and did not when the model was sharded: let it require one before "
-              "prepare(), and take that away afterwards if it is to be frozen at first");
-    }
-  }
+  prepared_.expect_unchanged();
   settle();
   if (std::exchange(had_backward_, false))
     for (const auto& unit : units_) unit->forget_forward();

@@ -17,6 +17,7 @@
 #include "hooks/fsdp/gradient_scatter.h"
 #include "parallel/engine.h"
 #include "parallel/flat_parameter.h"
+#include "parallel/prepared_parameters.h"
 #include "parallel/process_group.h"
 
 namespace hookline {
@@ -38,7 +39,7 @@ struct ShardedOptions {
 /// optimizer keeps the module's variables, and steps this rank's pieces of them.
 ///
 /// Throws RunFailed, on every rank, where ranks run different units; Error, on the rank that it happens to, if a parameter was
-/// given other memory (torch::load, set_data), if a forward returns a view of one, or if one is used while it is not
+/// exchanged or given other memory (torch::load, set_data), if a forward returns a view of one, or if one is used while it is not
 /// gathered, also by a view that was kept: outside of forward and Accelerator::backward that is c10::Error with the same text.
 ///
 /// Keeps the World alive. Not synchronised.
@@ -114,6 +115,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
 
   std::shared_ptr<World> world_;
   std::shared_ptr<torch::nn::Module> module_;
+  PreparedParameters prepared_;
   ShardedOptions options_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   std::shared_ptr<ShardChannel> gathers_;  // over Gloo apart from scatters, which start in another order

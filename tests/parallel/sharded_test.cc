@@ -674,7 +674,7 @@ TEST(Sharded, FreezesForAWhileAndSaysWhenItIsTooLateToThaw) {
             frozen->forward(torch::ones({2, 4}));
           }),
           HasSubstr("the parameter 'u0.weight' requires a gradient now, and did not when the model was "
-                    "sharded: let it require one before prepare()"));
+                    "prepared: let it require one before prepare()"));
     });
   }
 }

@@ -133,9 +133,9 @@ TEST(TrainingRounds, ResumeRightWhenArchitectureAndWeightsHaveALoaderEach) {
             [=](Program& program) {
               Critic critic(program);
               std::optional<Loader> validation, training;
-              if (is_first) validation = program.rows(4, 50);
-              training = program.rows(6);
-              if (!is_first) validation = program.rows(4, 50);
+              if (is_first) validation = program.rows(6, 50);
+              training = program.rows(8);
+              if (!is_first) validation = program.rows(6, 50);
               for (auto epoch = asks ? training->epoch() : 0; epoch < 2; ++epoch) {
                 auto other = validation->begin();
                 for (auto& batch : *training) {
@@ -149,7 +149,7 @@ TEST(TrainingRounds, ResumeRightWhenArchitectureAndWeightsHaveALoaderEach) {
               }
               program.accelerator.end_training();
             },
-            12, {3});
+            16, {3});
       }
 }
 

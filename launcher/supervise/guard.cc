@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kKeeperName = "hl-keeper";
 constexpr std::chrono::seconds kPatienceWithSentinel{
     2};  // beyond its own patience with processes that do not end
-constexpr std::chrono::seconds kPatienceWithKeeper{10};  // that was told to end, and has its own
+constexpr std::chrono::seconds kPatienceWithKeeper{10};  // once asked to end; it has its own
 constexpr int kStillRunning = 1;                         // the exit code then, of ranks that succeeded
 
 using Clock = std::chrono::steady_clock;

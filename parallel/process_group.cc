@@ -85,13 +85,6 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
   return options;
 }
 
-/// Nobody may end a group that others are still connecting: they would fail with "Connection closed by peer".
-void wait_until_all_connected(c10d::Store& store, int size, std::chrono::milliseconds timeout) {
-  const std::string all = "all_connected";
-  if (store.add("connected", 1) == size) store.set(all, std::vector<std::uint8_t>{1});
-  store.wait({all}, timeout);
-}
-
 /// Ends the Gloo group that it is made of when it goes.
 class OwningGroup : public c10d::ProcessGroup {
  public:
@@ -193,7 +186,8 @@ std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope sc
           "logged: leave comm_scope out");
     gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
   }
-  wait_until_all_connected(*store, size_, timeout_);
+  // Nobody may end a group that others are still connecting: they would fail with "Connection closed by peer".
+  meet_at(*store, "connected", size_, timeout_);
   backends_->add(gloo);
   GlooGroup* const group = gloo.get();
   return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {

@@ -49,8 +49,6 @@ int required_environment_number(const char* name, int least, int most) {
   return environment_number(name, least, most, least);
 }
 
-/// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:
-/// the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still read from it.
 c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
                                                    std::chrono::milliseconds join_timeout) {
   static std::mutex mutex;
@@ -69,17 +67,20 @@ c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
   return c10::make_intrusive<c10d::PrefixStore>("hookline-" + std::to_string(parts++), store);
 }
 
+void meet_at(c10d::Store& store, const std::string& key, int size, std::chrono::milliseconds timeout) {
+  const std::string all = "all_" + key;
+  if (store.add(key, 1) == size) store.set(all, std::vector<std::uint8_t>{1});
+  store.wait({all}, timeout);
+}
+
 void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   const auto key = [](int of) { return "joined/" + std::to_string(of); };
-  const std::vector<std::uint8_t> yes{1};
-  const std::string all = "all_joined";
   const auto start = std::chrono::steady_clock::now();
   std::vector<int> missing;
   try {
-    store.set(key(rank), yes);
-    if (store.add("joined", 1) == size) store.set(all, yes);
+    store.set(key(rank), std::vector<std::uint8_t>{1});
     try {
-      return store.wait({all}, timeout);
+      return meet_at(store, "joined", size, timeout);
     } catch (const std::exception&) {
       // Out of time; or rank 0 is gone, and the next call fails as well.
     }

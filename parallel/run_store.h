@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace hookline {
@@ -14,8 +15,11 @@ int required_environment_number(const char* name, int least, int most);
 c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
                                                    std::chrono::milliseconds join_timeout);
 
-/// Says that this rank is there, and waits until all are. Each rank asks the store once, however many there are: the last one to come
-/// tells the others. Throws Error, which names the ranks that have not come after `timeout`.
+/// Waits until all `size` ranks have come to `key`, of this store once. Each rank asks the store once, however many there are: the last one
+/// to come tells the others. Throws what the store does when `timeout` is over.
+void meet_at(c10d::Store& store, const std::string& key, int size, std::chrono::milliseconds timeout);
+
+/// Says that this rank is there, and waits until all are. Throws Error, which names the ranks that have not come after `timeout`.
 void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout);
 
 }  // namespace hookline

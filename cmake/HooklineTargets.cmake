@@ -5,6 +5,10 @@ target_compile_options(hookline_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-
 # g++ 12 sees overlapping copies in `"text" + std::string` where there are none (GCC bug 105651).
 target_compile_options(hookline_warnings INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
+# Of a source that another one includes g++ takes each anonymous namespace for a header's.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(hookline_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(HOOKLINE_WARNINGS_AS_ERRORS)
   target_compile_options(hookline_warnings INTERFACE -Werror)
 endif()

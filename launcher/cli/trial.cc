@@ -20,7 +20,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::milliseconds kLookAtRunEvery{200};
 // Slurm signals all processes of a job, one by one: the program may have ended of it before this one is told.
 constexpr std::chrono::milliseconds kSignalPatience{2000};
 
@@ -57,7 +57,7 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
                              [&run](TrialRun::Clock::duration suspended) { run.resume(suspended); }});
   std::optional<int> stopped_by;
   while (!run.look()) {
-    const auto signal = signals.wait(kLookEvery, {run.end_descriptor()});
+    const auto signal = signals.wait(kLookAtRunEvery, {run.end_descriptor()});
     if (!signal) continue;
     if (!stopped_by)
       run.interrupt(*signal);

@@ -100,9 +100,9 @@ std::string key_named(const std::string& name) {
 
 constexpr const char* kNoMapping = "must be a mapping of keys to values";
 
-class Reader {
+class AccelerateConfigReader {
  public:
-  Reader(const AccelerateConfig& config, Imported& result)
+  AccelerateConfigReader(const AccelerateConfig& config, Imported& result)
       : root_(config.root), flags_(config.flags), unknown_(config.unknown), result_(result) {}
 
   void read() {
@@ -380,7 +380,7 @@ class Reader {
 }  // namespace
 
 void take_accelerate_config(const AccelerateConfig& config, Imported& result) {
-  explaining_yaml_errors([&] { Reader(config, result).read(); });
+  explaining_yaml_errors([&] { AccelerateConfigReader(config, result).read(); });
 }
 
 Imported import_accelerate(const std::string& text) {

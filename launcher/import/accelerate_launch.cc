@@ -73,7 +73,7 @@ bool is_of_deepspeed(const std::string& name) {
   return names.contains(name) || name.starts_with("deepspeed_");
 }
 
-const FlagTable& table() {
+const FlagTable& accelerate_flags() {
   static const FlagTable flags = [] {
     FlagTable made;
     made.dash = '_';
@@ -139,7 +139,7 @@ const FlagTable& table() {
 
 /// Of a flag that belongs to a group, all of which take values but those that the table has as switches.
 FlagTable with_groups(const LaunchLine& line) {
-  FlagTable flags = table();
+  FlagTable flags = accelerate_flags();
   for (const ShellWord& word : line.arguments) {
     if (!word.text.starts_with("--")) continue;
     std::string name = word.text.substr(2, word.text.find('=') - 2);
@@ -168,9 +168,9 @@ std::string key_of(const std::string& name) {
   return key == keys.end() ? "" : key->second;
 }
 
-class Reader {
+class AccelerateLaunchReader {
  public:
-  explicit Reader(const fs::path& script) : script_(script) {
+  explicit AccelerateLaunchReader(const fs::path& script) : script_(script) {
     result_.kind = "a command line of accelerate launch";
     config_.root = YAML::Node(YAML::NodeType::Map);
   }
@@ -327,9 +327,9 @@ class Reader {
       result_.leave_out(flag.from, reason->second);
     } else if (const auto group = group_of(name); group != reasons_of_groups().end()) {
       result_.leave_out(flag.from, group->second);
-    } else if (table().switches.contains(name)) {
+    } else if (accelerate_flags().switches.contains(name)) {
       set(name, "true", flag);
-    } else if (table().valued.contains(name)) {
+    } else if (accelerate_flags().valued.contains(name)) {
       set(name, flag.value, flag);
     } else {
       result_.leave_out(flag.from, "hookline does not know this flag of accelerate launch");
@@ -392,7 +392,7 @@ class Reader {
 }  // namespace
 
 Imported import_accelerate_launch(const LaunchLine& line, const fs::path& script) {
-  return Reader(script).read(line);
+  return AccelerateLaunchReader(script).read(line);
 }
 
 }  // namespace hookline

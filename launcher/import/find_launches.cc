@@ -10,11 +10,9 @@
 namespace hookline {
 namespace {
 
-constexpr int kDeepest = 10;  // of commands in the text of commands
+constexpr int kDeepestCommand = 10;  // of commands in the text of commands
 
 std::string name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
-
-bool is_program(const std::string& word, const std::string& name) { return name_of(word) == name; }
 
 /// What stands in "$(…)", "`…`" or "<(…)".
 std::string inside_of(const std::string& text) {
@@ -192,7 +190,7 @@ std::vector<LaunchLine> lines_in(const ShellScript& script, int depth) {
 /// Of a text that can't be read: may it?
 bool starts_a_launch(const std::string& text, int depth) {
   if (text.find("torch") == text.npos && text.find("accelerate") == text.npos) return false;
-  if (depth == kDeepest) return true;
+  if (depth == kDeepestCommand) return true;
   try {
     return !lines_in(read_shell_script(text), depth + 1).empty();
   } catch (const ImportError&) {

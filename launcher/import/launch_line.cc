@@ -6,11 +6,12 @@
 #include <optional>
 
 namespace hookline {
-namespace {
 
 bool is_program(const std::string& word, const std::string& name) {
   return word == name || word.ends_with("/" + name);
 }
+
+namespace {
 
 /// srun's --ntasks-per-node, of which hookline launch needs one on each node.
 void take_tasks_per_node(Imported& result) {

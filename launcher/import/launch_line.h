@@ -28,6 +28,9 @@ struct LaunchLine {
       preparations;  // commands before it that its program may need: "cd /data", "source env.sh"
 };
 
+/// Does `word` name the program, with a path or without?
+bool is_program(const std::string& word, const std::string& name);
+
 /// All of them, in the script's order; only the first has what the script does before it. Throws ImportError for one that is text to eval or bash -c, or that stands in $(…).
 std::vector<LaunchLine> launch_lines_in(const ShellScript& script);
 

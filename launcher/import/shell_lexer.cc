@@ -7,22 +7,22 @@
 #include <utility>
 
 #include "launcher/import/imported.h"
+#include "launcher/import/shell_names.h"
 
 namespace hookline {
 namespace {
 
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 bool ends_word(char c) { return std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos; }
 
 ImportError not_closed(const std::string& what, int line) {
   return ImportError("line " + std::to_string(line) + ": " + what + " is not closed");
 }
 
-constexpr int kDeepest = 100;
+constexpr int kDeepestNesting = 100;
 
 ImportError too_deep(int line) {
   return ImportError("line " + std::to_string(line) + ": it nests parentheses deeper than " +
-                     std::to_string(kDeepest) + " levels");
+                     std::to_string(kDeepestNesting) + " levels");
 }
 
 class Lexer {
@@ -48,7 +48,7 @@ class Lexer {
         continue;
       } else if (ends_word(c)) {
         const std::string sign = operator_here();
-        if (c == '(' && ++open_parentheses_ > kDeepest) throw too_deep(line_);
+        if (c == '(' && ++open_parentheses_ > kDeepestNesting) throw too_deep(line_);
         if (c == ')' && open_parentheses_ > 0) --open_parentheses_;
         end_command(sign);
         advance(sign.size());
@@ -283,9 +283,9 @@ class Lexer {
       advance(1);
       std::string text = "$" + enclosed(next, next == '{' ? '}' : ')');
       pieces.push_back({std::move(text), true, is_quoted});
-    } else if (is_of_name(next) && !std::isdigit(static_cast<unsigned char>(next))) {
+    } else if (is_of_shell_name(next) && !std::isdigit(static_cast<unsigned char>(next))) {
       std::size_t end = at_ + 1;
-      while (end < text_.size() && is_of_name(text_[end])) ++end;
+      while (end < text_.size() && is_of_shell_name(text_[end])) ++end;
       pieces.push_back({text_.substr(at_, end - at_), true, is_quoted});
       advance(end - at_);
     } else if (next != '\0' && (std::isdigit(static_cast<unsigned char>(next)) ||

@@ -33,7 +33,7 @@ bool is_hook_of_conda(const std::string& text) {
          (text.find("conda") != text.npos || text.find("mamba") != text.npos);
 }
 
-class Reader {
+class ScriptReader {
  public:
   ShellScript read(const std::vector<RawShellCommand>& commands) {
     std::vector<bool> in_background(commands.size() + 1), may_be(commands.size() + 1);
@@ -197,10 +197,10 @@ class Reader {
   }
 
   void begin_block(const std::string& keyword) {
-    constexpr std::size_t kDeepest = 100;
-    if (blocks_.size() == kDeepest)
+    constexpr std::size_t kDeepestBlock = 100;
+    if (blocks_.size() == kDeepestBlock)
       throw ImportError("line " + std::to_string(line_) + ": it nests '" + keyword + "' deeper than " +
-                        std::to_string(kDeepest) + " levels");
+                        std::to_string(kDeepestBlock) + " levels");
     blocks_.push_back({keyword, script_.commands.size(), begins_function_, keyword == "case"});
     if (keyword == "{") begins_function_ = false;
   }
@@ -380,10 +380,10 @@ class Reader {
 
 ShellScript read_shell_script(const std::string& text) {
   const std::vector<RawShellCommand> commands = split_shell_script(text);
-  Reader first;
+  ScriptReader first;
   const ShellScript script = first.read(commands);
   if (!first.heeds_later()) return script;
-  Reader second;
+  ScriptReader second;
   second.variables().know_changes(first.variables().take_changes());
   return second.read(commands);
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "launcher/import/shell_names.h"
 #include "launcher/import/shell_script.h"
 
 namespace hookline {
@@ -123,12 +124,11 @@ class Sum {
 
 std::set<std::string> names_set_by_sum(const std::string& text) {
   std::set<std::string> names;
-  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   const auto after = [&](std::size_t at) { return std::string_view(text).substr(std::min(at, text.size())); };
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!is_of_name(text[i])) continue;
+    if (!is_of_shell_name(text[i])) continue;
     const std::size_t begin = i;
-    while (i < text.size() && is_of_name(text[i])) ++i;
+    while (i < text.size() && is_of_shell_name(text[i])) ++i;
     const std::string name = text.substr(begin, i - begin);
     std::size_t end = i--;
     if (std::isdigit(static_cast<unsigned char>(name[0]))) continue;

@@ -1,14 +1,10 @@
 #include "launcher/import/shell_variables.h"
 
-#include <cctype>
-
 #include "launcher/import/imported.h"
+#include "launcher/import/shell_names.h"
 
 namespace hookline {
 namespace {
-
-bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 /// Whose characters split what is not quoted.
 constexpr const char* kSeparators = "IFS";
@@ -21,9 +17,9 @@ std::optional<ShellAssignment> assignment_of(const RawShellWord& word) {
   const auto is_plain = [&](std::size_t at) {
     return at < word.pieces.size() && !word.pieces[at].is_quoted && !word.pieces[at].is_replaced;
   };
-  for (; is_plain(i) && word.pieces[i].text.size() == 1 && is_of_name(word.pieces[i].text[0]); ++i)
+  for (; is_plain(i) && word.pieces[i].text.size() == 1 && is_of_shell_name(word.pieces[i].text[0]); ++i)
     result.name += word.pieces[i].text;
-  if (result.name.empty() || !begins_name(result.name[0])) return std::nullopt;
+  if (result.name.empty() || !begins_shell_name(result.name[0])) return std::nullopt;
   if (is_plain(i) && word.pieces[i].text == "+") {
     result.appends = true;
     ++i;

@@ -3,18 +3,16 @@
 #include <cctype>
 
 #include "launcher/import/imported.h"
+#include "launcher/import/shell_names.h"
 #include "launcher/import/shell_variables.h"
 
 namespace hookline {
 namespace {
 
-bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 std::size_t name_length(const std::string& text, std::size_t from) {
-  if (from >= text.size() || !begins_name(text[from])) return 0;
+  if (from >= text.size() || !begins_shell_name(text[from])) return 0;
   std::size_t end = from;
-  while (end < text.size() && is_of_name(text[end])) ++end;
+  while (end < text.size() && is_of_shell_name(text[end])) ++end;
   return end - from;
 }
 
@@ -41,7 +39,8 @@ std::string for_a_shell(const RawShellWord& raw) {
   std::string text;
   for (const ShellPiece& piece : raw.pieces)
     for (const char c : piece.text) {
-      const bool is_plain = is_of_name(c) || std::string_view("/.,:=+-@%").find(c) != std::string_view::npos;
+      const bool is_plain =
+          is_of_shell_name(c) || std::string_view("/.,:=+-@%").find(c) != std::string_view::npos;
       if (piece.is_quoted && c == '\n')
         text += "'\n'";
       else
@@ -168,9 +167,9 @@ ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<Sh
 
 /// What "$NAME", "${NAME:-default}", "$((1 + N))" and so on come to; what stays as it is written is open.
 ShellVariables::Value ShellVariables::value_of(const std::string& text) {
-  constexpr int kDeepest = 50;
-  if (++depth_ > kDeepest)
-    throw ImportError(place() + "it nests ${...} deeper than " + std::to_string(kDeepest) +
+  constexpr int kDeepestWord = 50;
+  if (++depth_ > kDeepestWord)
+    throw ImportError(place() + "it nests ${...} deeper than " + std::to_string(kDeepestWord) +
                       " levels: write the value itself in its place");
   Value value = text.starts_with("$((") && text.ends_with("))") ? sum_of(text.substr(3, text.size() - 5))
                                                                 : value_of_name(text);

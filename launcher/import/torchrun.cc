@@ -54,7 +54,7 @@ const std::map<std::string, std::string>& reasons() {
   return rows;
 }
 
-const FlagTable& table() {
+const FlagTable& torchrun_flags() {
   static const FlagTable flags = [] {
     FlagTable made;
     made.may_be_short = true;
@@ -71,13 +71,13 @@ const FlagTable& table() {
   return flags;
 }
 
-class Reader {
+class TorchrunReader {
  public:
   Imported read(const LaunchLine& line) {
     result_.kind = "a command line of torchrun";
-    LaunchArguments arguments = split_arguments(line, table(), result_);
+    LaunchArguments arguments = split_arguments(line, torchrun_flags(), result_);
     std::map<std::string, std::function<void(const LaunchFlag&)>> settings;
-    for (const auto* names : {&table().valued, &table().switches})
+    for (const auto* names : {&torchrun_flags().valued, &torchrun_flags().switches})
       for (const std::string& name : *names) {  // torchrun reads PET_NNODES where --nnodes is not given
         std::string variable = "PET_" + name;
         for (char& c : variable)
@@ -170,6 +170,6 @@ class Reader {
 
 }  // namespace
 
-Imported import_torchrun(const LaunchLine& line) { return Reader().read(line); }
+Imported import_torchrun(const LaunchLine& line) { return TorchrunReader().read(line); }
 
 }  // namespace hookline

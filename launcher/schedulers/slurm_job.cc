@@ -10,7 +10,7 @@
 namespace hookline {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{1000};
+constexpr std::chrono::milliseconds kLookAtSlurmEvery{1000};
 constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
 
 /// The value of KEY=VALUE in what scontrol prints of a job or a node; empty if there is none.
@@ -113,7 +113,7 @@ int follow_job(const std::string& job, const std::filesystem::path& log, Signals
       if (signal != 0) return 128 + signal;
       return exited != 0 || state == "COMPLETED" ? exited : 1;
     }
-    if (const auto signal = signals.wait(kLookEvery)) throw Interrupted{*signal};
+    if (const auto signal = signals.wait(kLookAtSlurmEvery)) throw Interrupted{*signal};
   }
 }
 

@@ -18,7 +18,7 @@
 namespace hookline {
 namespace {
 
-struct Failure {
+struct StartFailure {
   int error_number;
   bool in_exec;
 };
@@ -47,8 +47,8 @@ void move_into(int cgroup) {
 }
 
 // Returns only if it failed.
-Failure become(const ChildSpec& spec, char* const* arguments, char* const* environment,
-               const cpu_set_t* cores, pid_t launcher) {
+StartFailure become(const ChildSpec& spec, char* const* arguments, char* const* environment,
+                    const cpu_set_t* cores, pid_t launcher) {
   setpgid(0, 0);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return {errno, false};
   if (getppid() != launcher) _exit(127);  // it ended before prctl, so that no signal will come
@@ -91,7 +91,7 @@ pid_t spawn(const ChildSpec& spec) {
   if (child < 0) throw SpawnError("can't start a process", errno, false);
   if (child == 0) {
     if (spec.cgroup >= 0 && in_group < 0) move_into(spec.cgroup);
-    const Failure failure =
+    const StartFailure failure =
         become(spec, arguments.data(), environment.data(), spec.cores.empty() ? nullptr : &cores, launcher);
     [[maybe_unused]] const ssize_t written = write(ends[1], &failure, sizeof failure);
     _exit(127);
@@ -99,7 +99,7 @@ pid_t spawn(const ChildSpec& spec) {
 
   // The write end closes by itself when exec succeeds.
   write_end.reset();
-  Failure failure;
+  StartFailure failure;
   ssize_t count;
   do {
     count = read(read_end.get(), &failure, sizeof failure);

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kSampleEvery{100};
 constexpr std::chrono::seconds kSilence{2};  // after which rates count the time since
 
 template <class Number>
-bool read(std::string_view text, Number& number) {
+bool read_number(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
@@ -74,15 +74,15 @@ std::optional<RankReport> parse_report(std::string_view message) {
     const std::string_view name = word.substr(0, equals), value = word.substr(equals + 1);
     double loss = 0;
     if (name == "rank") {
-      if (!(has_rank = read(value, report.rank))) return std::nullopt;
+      if (!(has_rank = read_number(value, report.rank))) return std::nullopt;
     } else if (name == "step") {
-      if (!(has_step = read(value, report.step) && report.step >= 0)) return std::nullopt;
+      if (!(has_step = read_number(value, report.step) && report.step >= 0)) return std::nullopt;
     } else if (name == "loss") {
-      if (!read(value, loss)) return std::nullopt;
+      if (!read_number(value, loss)) return std::nullopt;
       report.loss = loss;
     } else if (name == "sent") {
       std::int64_t bytes = 0;
-      if (!read(value, bytes)) return std::nullopt;
+      if (!read_number(value, bytes)) return std::nullopt;
       report.sent_bytes = bytes;
     } else if (name == "waiting") {
       report.is_waiting = value == "1";

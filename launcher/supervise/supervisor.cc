@@ -22,12 +22,12 @@
 #include "launcher/supervise/error_file.h"
 #include "launcher/supervise/machine.h"
 #include "launcher/supervise/process_tree.h"
+#include "launcher/supervise/sentinel.h"
 
 namespace hookline {
 namespace {
 
 constexpr std::chrono::milliseconds kGroupCheck{10};
-constexpr std::chrono::seconds kPatienceAfterKill{5};
 constexpr std::chrono::seconds kPatienceWithGdb{60};  // for each rank
 constexpr int kMostGdbs = 8;                          // each may take a GB of memory
 constexpr std::size_t kTurnBytes = 256 * 1024;        // taken of one stream before the others have their turn

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLookEvery{1000};
+constexpr std::chrono::milliseconds kLookAtSlurmEvery{1000};
 constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
 // A file that another machine has written may be seen here only after a while. An element that ended by itself has as a rule
 // left a result; one that was ended has not.
@@ -258,7 +258,7 @@ class ArraySweep {
   }
 
   /// A while, or until a signal asks to end.
-  std::optional<int> wait() { return signals_.wait(kLookEvery); }
+  std::optional<int> wait() { return signals_.wait(kLookAtSlurmEvery); }
 
   void show() {
     if (!line_.is_wanted()) return;

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::milliseconds kLookAtTrialsEvery{200};
 
 /// Of the `index`-th GPU that this process sees.
 std::string gpu_name(std::size_t index) {
@@ -142,7 +142,7 @@ class Sweep {
   std::optional<int> wait() {
     std::vector<int> ends;
     for (const Running& each : running_) ends.push_back(each.trial->end_descriptor());
-    return signals_.wait(kLookEvery, ends);
+    return signals_.wait(kLookAtTrialsEvery, ends);
   }
 
   void look() {

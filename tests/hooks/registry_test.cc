@@ -23,8 +23,8 @@ std::unique_ptr<CommHook> build(const std::string& hook, const std::string& wrap
   return Registry::built_in().build(hook, wrapper, options, alone());
 }
 
-std::string failure_of(const std::string& hook, const std::string& wrapper = "no",
-                       const OptionMap& options = {}) {
+std::string failure_of_building(const std::string& hook, const std::string& wrapper = "no",
+                                const OptionMap& options = {}) {
   try {
     build(hook, wrapper, options);
   } catch (const HookError& error) {
@@ -55,7 +55,8 @@ TEST(Registry, BuildsEveryHookInEveryWrapperThatTheCatalogAllows) {
     for (const WrapperRow& wrapper : registry.catalog().wrappers()) {
       const bool wrapped = wrapper.name != "no";
       if (wrapped && (!hook.wrappable || hook.half_precision)) {
-        EXPECT_NE(failure_of(hook.name, wrapper.name), "no error") << hook.name << " in " << wrapper.name;
+        EXPECT_NE(failure_of_building(hook.name, wrapper.name), "no error")
+            << hook.name << " in " << wrapper.name;
       } else {
         EXPECT_EQ(build(hook.name, wrapper.name) == nullptr, hook.name == "no" && !wrapped)
             << hook.name << " in " << wrapper.name;
@@ -88,29 +89,31 @@ TEST(Registry, TakesAnIntegerForANumber) {
 }
 
 TEST(Registry, NamesTheNearestHookAndWrapper) {
-  EXPECT_EQ(failure_of("powersdg"), "unknown communication hook 'powersdg'; did you mean 'power_sgd'?");
-  EXPECT_EQ(failure_of("quantum"), "unknown communication hook 'quantum'");
-  EXPECT_EQ(failure_of("power_sgd", "fp61"), "unknown wrapper 'fp61'; did you mean 'fp16'?");
+  EXPECT_EQ(failure_of_building("powersdg"),
+            "unknown communication hook 'powersdg'; did you mean 'power_sgd'?");
+  EXPECT_EQ(failure_of_building("quantum"), "unknown communication hook 'quantum'");
+  EXPECT_EQ(failure_of_building("power_sgd", "fp61"), "unknown wrapper 'fp61'; did you mean 'fp16'?");
 }
 
 TEST(Registry, NamesAnOptionThatTheHookLacks) {
-  EXPECT_EQ(failure_of("power_sgd", "no", {{"rank", std::int64_t{2}}}), "power_sgd: it has no option 'rank'");
-  EXPECT_EQ(failure_of("allreduce", "no", {{"matrix_approximation_rank", std::int64_t{2}}}),
+  EXPECT_EQ(failure_of_building("power_sgd", "no", {{"rank", std::int64_t{2}}}),
+            "power_sgd: it has no option 'rank'");
+  EXPECT_EQ(failure_of_building("allreduce", "no", {{"matrix_approximation_rank", std::int64_t{2}}}),
             "allreduce: it has no option 'matrix_approximation_rank'");
 }
 
 TEST(Registry, NamesAnOptionOutOfRangeOrOfAnotherType) {
-  EXPECT_EQ(failure_of("power_sgd", "no", {{"matrix_approximation_rank", std::int64_t{0}}}),
+  EXPECT_EQ(failure_of_building("power_sgd", "no", {{"matrix_approximation_rank", std::int64_t{0}}}),
             "power_sgd: matrix_approximation_rank = 0 must be an integer, at least 1");
-  EXPECT_EQ(failure_of("power_sgd", "no", {{"warm_start", std::int64_t{1}}}),
+  EXPECT_EQ(failure_of_building("power_sgd", "no", {{"warm_start", std::int64_t{1}}}),
             "power_sgd: warm_start = 1 must be true or false");
-  EXPECT_EQ(failure_of("batched_power_sgd", "no", {{"random_seed", std::int64_t{4294967296}}}),
+  EXPECT_EQ(failure_of_building("batched_power_sgd", "no", {{"random_seed", std::int64_t{4294967296}}}),
             "batched_power_sgd: random_seed = 4294967296 must be an integer from 0 to 4294967295");
 }
 
 TEST(Registry, RefusesHalfPrecisionInsideAWrapper) {
   EXPECT_EQ(
-      failure_of("bf16", "fp16"),
+      failure_of_building("bf16", "fp16"),
       "the hook 'bf16' sends half precision itself: inside the wrapper 'fp16' gradients would be cast twice");
 }
 
@@ -128,17 +131,17 @@ TEST(Registry, NamesTheHookWhoseConstructorFails) {
 }
 
 TEST(Registry, RefusesAHookThatCannotBeWrapped) {
-  EXPECT_EQ(failure_of("noop", "bf16"),
+  EXPECT_EQ(failure_of_building("noop", "bf16"),
             "the hook 'noop' needs the gradients as they are: leave the wrapper 'bf16' out");
 }
 
 TEST(Registry, RefusesAnEarlyStartThatWouldLoseState) {
   EXPECT_EQ(
-      failure_of("power_sgd", "no", {{"start_powerSGD_iter", std::int64_t{1}}}),
+      failure_of_building("power_sgd", "no", {{"start_powerSGD_iter", std::int64_t{1}}}),
       "power_sgd: start_powerSGD_iter must be at least 2 with error feedback or warm start: DDP rebuilds its "
       "buckets after the first step");
   EXPECT_EQ(
-      failure_of(
+      failure_of_building(
           "power_sgd", "no",
           {{"start_powerSGD_iter", std::int64_t{0}}, {"use_error_feedback", false}, {"warm_start", false}}),
       "no error");

@@ -20,7 +20,7 @@ RestartPolicy up_to(std::int64_t restarts) {
   return policy;
 }
 
-NextAttempt after(double seconds) { return RestartAfter{std::chrono::duration<double>(seconds)}; }
+NextAttempt after(double delay) { return RestartAfter{std::chrono::duration<double>(delay)}; }
 
 TEST(NextAttempt, IsNoneAfterARunThatSucceededOrWasStopped) {
   EXPECT_EQ(next_attempt(up_to(3), {AttemptEnd{}}), NextAttempt(Finished{}));
@@ -32,8 +32,8 @@ TEST(NextAttempt, IsNoneAfterARunThatSucceededOrWasStopped) {
 TEST(NextAttempt, IsMadeAsOftenAsAllowedAndLaterEachTime) {
   EXPECT_EQ(next_attempt(up_to(0), {failed(Exited{1})}), NextAttempt(GiveUp{}));
   std::vector<AttemptEnd> ends{failed(Exited{1})};
-  for (const double seconds : {1., 2., 4.}) {
-    EXPECT_EQ(next_attempt(up_to(3), ends), after(seconds));
+  for (const double delay : {1., 2., 4.}) {
+    EXPECT_EQ(next_attempt(up_to(3), ends), after(delay));
     ends.push_back(failed(Signalled{SIGSEGV}));
   }
   EXPECT_EQ(next_attempt(up_to(3), ends),

@@ -723,14 +723,14 @@ TEST(EarlyStopping, LetsAThirdGoOnBeyondARung) {
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0, 0, 0, 0, 0, 0}), others, false, 1), "");
 }
 
-Trial trial(const Assignments& values, TrialStatus status, double seconds, std::optional<double> metric,
+Trial trial(const Assignments& values, TrialStatus status, double duration, std::optional<double> metric,
             const std::string& measures = "{}", bool is_baseline = false) {
   Trial trial;
   trial.planned.id = label_of(values, {});
   trial.planned.values = values;
   trial.planned.is_baseline = is_baseline;
   trial.result.status = status;
-  trial.result.seconds = seconds;
+  trial.result.seconds = duration;
   trial.result.metric = metric;
   trial.result.measures = measures;
   return trial;

@@ -218,7 +218,7 @@ TEST(TrainingLoop, EvaluatesOnNewSamplesAfterOneThatWasLeft) {
 
 struct Interrupted {};
 
-struct Loop {
+struct EpochLoop {
   int epochs = 3;
   bool asks = false;         // loader.epoch()
   bool names = false;        // set_epoch(epoch)
@@ -231,15 +231,15 @@ struct Loop {
   bool keeps_iterator = false;  // of the training loader, before its epochs
 };
 
-struct End {
+struct EpochEnd {
   std::int64_t steps = 0;
   double rate = 0;
   at::Tensor weight;
 };
 
 /// A program of four batches an epoch, that evaluates and changes its rate behind each.
-End run_program(const RunConfig& config, const Loop& loop) {
-  End end;
+EpochEnd run_program(const RunConfig& config, const EpochLoop& loop) {
+  EpochEnd end;
   torch::manual_seed(1);
   run_ranks(loop.ranks, [&](const WorldPtr& world) {
     Accelerator accelerator(config, world);
@@ -287,22 +287,23 @@ End run_program(const RunConfig& config, const Loop& loop) {
   return end;
 }
 
-void expect_same(const End& end, const End& whole) {
+void expect_same(const EpochEnd& end, const EpochEnd& whole) {
   EXPECT_EQ(end.steps, whole.steps);
   EXPECT_EQ(end.rate, whole.rate);
   EXPECT_TRUE(end.weight.equal(whole.weight));
 }
 
 TEST(TrainingLoop, ResumesRightInTheSimplestLoop) {
-  for (const Loop& loop : {Loop{}, Loop{.asks = true}, Loop{.names = true}, Loop{.counts = true}}) {
+  for (const EpochLoop& loop :
+       {EpochLoop{}, EpochLoop{.asks = true}, EpochLoop{.names = true}, EpochLoop{.counts = true}}) {
     for (const std::int64_t stop_at : {3, 8, 9, 11}) {
       SCOPED_TRACE("asks " + std::to_string(loop.asks) + ", names " + std::to_string(loop.names) +
                    ", counts " + std::to_string(loop.counts) + ", stopped at " + std::to_string(stop_at));
-      const End whole = run_program({}, loop);
+      const EpochEnd whole = run_program({}, loop);
       EXPECT_EQ(whole.steps, 12);
       const TemporaryFolder scratch;
       RunConfig config = saving(scratch.path(), 2);
-      Loop stopped = loop;
+      EpochLoop stopped = loop;
       stopped.stop_at = stop_at;
       run_program(config, stopped);
       config.training.resume = "auto";
@@ -350,15 +351,15 @@ void measure_all_with_guard_inside(DataLoader<Rows>& training, LinearImpl& net) 
   }
 }
 
-void expect_same_after_resuming(Loop loop) {
+void expect_same_after_resuming(EpochLoop loop) {
   loop.ranks = 1;
-  const End whole = run_program({}, loop);
+  const EpochEnd whole = run_program({}, loop);
   EXPECT_EQ(whole.steps, 12);
   for (const std::int64_t stop_at : {3, 8, 9, 11}) {
     SCOPED_TRACE("stopped at " + std::to_string(stop_at));
     const TemporaryFolder scratch;
     RunConfig config = saving(scratch.path(), 2);
-    Loop stopped = loop;
+    EpochLoop stopped = loop;
     stopped.stop_at = stop_at;
     run_program(config, stopped);
     config.training.resume = "auto";
@@ -634,11 +635,11 @@ TEST(TrainingLoop, SavesItsEndAndTrainsNoFurtherStepWhenItIsLaunchedAgain) {
   for (const bool asks : {true, false}) {
     const TemporaryFolder scratch;
     RunConfig config = saving(scratch.path(), 1000);
-    const End first = run_program(config, {.asks = asks});
+    const EpochEnd first = run_program(config, {.asks = asks});
     EXPECT_TRUE(has_checkpoint(scratch.path(), "12"));
     config.training.resume = "auto";
     const Messages messages;
-    const End second = run_program(config, {.asks = asks});
+    const EpochEnd second = run_program(config, {.asks = asks});
     EXPECT_EQ(second.steps, 12);
     EXPECT_TRUE(second.weight.equal(first.weight));
     EXPECT_THAT(messages.text(), Not(HasSubstr("warning"))) << messages.text();

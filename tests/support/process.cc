@@ -29,7 +29,7 @@ namespace {
 void read_into(int& descriptor, std::string& text) {
   std::array<char, 65536> buffer;
   while (descriptor >= 0) {
-    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
     if (count > 0) {
       text.append(buffer.data(), static_cast<std::size_t>(count));
     } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {

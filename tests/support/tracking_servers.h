@@ -104,4 +104,14 @@ class Mlflow : public Server {
   }
 };
 
+/// One for all cases of a program that end no server: it takes long to start. Each case has experiments of its own.
+inline Mlflow& shared_mlflow() {
+  struct Shared {
+    TemporaryFolder folder;
+    Mlflow server{folder.path()};
+  };
+  static Shared shared;
+  return shared.server;
+}
+
 }  // namespace hookline::testing

@@ -31,7 +31,7 @@ using testing::Mlflow;
 using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
-using ::testing::SizeIs;
+using testing::shared_mlflow;
 using testing::TemporaryFolder;
 
 TEST(MlflowStatus, IsThatOfARunWithThisExitCode) {
@@ -64,13 +64,15 @@ ProcessOptions launch(const TemporaryFolder& folder, const std::string& server, 
   return options;
 }
 
-/// Of the run that the launch's folder notes.
+/// That the launch's folder notes.
+std::string run_id(const TemporaryFolder& folder, const std::string& how) {
+  return nlohmann::json::parse(testing::read_file(folder.path() / how / "latest" / "mlflow.json"))
+      .at("run_id");
+}
+
 std::string status_of(Mlflow& server, const TemporaryFolder& folder, const std::string& how) {
-  const auto note = nlohmann::json::parse(testing::read_file(folder.path() / how / "latest" / "mlflow.json"));
   const nlohmann::json info =
-      server.get("/api/2.0/mlflow/runs/get?run_id=" + note.at("run_id").get<std::string>())
-          .at("run")
-          .at("info");
+      server.get("/api/2.0/mlflow/runs/get?run_id=" + run_id(folder, how)).at("run").at("info");
   EXPECT_EQ(info.contains("end_time"), info.at("status") != "RUNNING") << how;
   return info.at("status");
 }
@@ -78,10 +80,9 @@ std::string status_of(Mlflow& server, const TemporaryFolder& folder, const std::
 /// A server that shares two cores with much else may take longer than the launcher waits for it, which is told then.
 bool was_told(const std::string& err) { return err.find("was not told that the run is") == err.npos; }
 
-// One server for all: it takes long to start.
 TEST(MlflowServer, ShowsHowARunEndedThatRankZeroCouldNotEnd) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   struct Case {
     const char* how;
     int exit_code;
@@ -104,7 +105,7 @@ TEST(MlflowServer, ShowsHowARunEndedThatRankZeroCouldNotEnd) {
 
 TEST(MlflowServer, ShowsARunAsKilledWhoseLauncherIsStoppedOrKilled) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
     fs::remove_all(folder.path() / "wait");
     Process process(HOOKLINE_BINARY, launch(folder, server.url(), "wait"));
@@ -122,31 +123,28 @@ TEST(MlflowServer, ShowsARunAsKilledWhoseLauncherIsStoppedOrKilled) {
 
 TEST(MlflowServer, ShowsARestartedRunAsRunningUntilItsEnd) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   const std::string how = "kill, then 0";
   Process process(HOOKLINE_BINARY, launch(folder, server.url(), how,
                                           {"launch.max_restarts=1", "launch.restart_delay_seconds=3"}));
   ASSERT_TRUE(process.wait_for("restarting all ranks")) << process.err();
   EXPECT_EQ(status_of(server, folder, how), "RUNNING");
-  const fs::path note = folder.path() / how / "latest" / "mlflow.json";
-  const std::string id = nlohmann::json::parse(testing::read_file(note)).at("run_id");
+  const std::string id = run_id(folder, how);
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   if (was_told(result.err)) {
     EXPECT_EQ(status_of(server, folder, how), "FINISHED");
   }
-  EXPECT_EQ(nlohmann::json::parse(testing::read_file(note)).at("run_id"), id) << "both attempts are one run";
+  EXPECT_EQ(run_id(folder, how), id) << "both attempts are one run";
 }
 
 TEST(MlflowServer, KeepsAStatusThatSomebodyElseHasSet) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   Process process(HOOKLINE_BINARY, launch(folder, server.url(), "wait"));
   ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
-  const auto runs = server.runs_of("Default");
-  ASSERT_THAT(runs, SizeIs(1));
-  const std::string id = runs[0].at("info").at("run_id");
-  server.post("/api/2.0/mlflow/runs/update", {{"run_id", id}, {"status", "FINISHED"}, {"end_time", 1}});
+  server.post("/api/2.0/mlflow/runs/update",
+              {{"run_id", run_id(folder, "wait")}, {"status", "FINISHED"}, {"end_time", 1}});
   ::kill(process.pid(), SIGTERM);
   EXPECT_EQ(process.wait().exit_code, 143);
   EXPECT_EQ(status_of(server, folder, "wait"), "FINISHED");

@@ -41,6 +41,7 @@ using testing::Mlflow;
 using ::testing::Not;
 using testing::ProcessOptions;
 using testing::Server;
+using testing::shared_mlflow;
 using ::testing::SizeIs;
 using testing::TemporaryFolder;
 
@@ -135,7 +136,7 @@ TEST(TensorBoard, FindsNoRecordDamaged) {
 
 TEST(MlflowServer, HasWhatARunHasLogged) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   const fs::path run = folder.path() / "20260102-030405-6";
   fs::create_directories(run);
   std::map<std::string, std::string> config = {{"ddp.comm_hook", "power_sgd"},
@@ -192,7 +193,7 @@ std::vector<std::string> all_characters(int in_a_text) {
 
 TEST(MlflowServer, TakesEveryNameAndMixesNoTwo) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   std::map<std::string, double> values;
   const auto add = [&](const std::string& name) { values.emplace(name, static_cast<double>(values.size())); };
   for (const std::string& text : all_characters(250)) add(text);
@@ -207,10 +208,10 @@ TEST(MlflowServer, TakesEveryNameAndMixesNoTwo) {
   }
   {
     Trackers trackers = patient({folder.path(), {}});
-    trackers.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
+    trackers.add(std::make_unique<MlflowRun>(options_for(server, "names")));
     trackers.log(1, 0, values);
   }
-  const json run = server.runs_of("Default").at(0);
+  const json run = server.runs_of("names").at(0);
   std::map<std::string, double> there;
   for (const json& each : run.at("data").at("metrics")) there.emplace(each.at("key"), each.at("value"));
   EXPECT_EQ(there.erase("bytes_sent"), 1u);
@@ -222,27 +223,27 @@ TEST(MlflowServer, TakesEveryNameAndMixesNoTwo) {
 
 TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   for (int start = 1; start <= 2; ++start) {
     Trackers trackers = patient({folder.path(), {{"training.seed", "1"}}});
-    trackers.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
+    trackers.add(std::make_unique<MlflowRun>(options_for(server, "restarted")));
     trackers.log(start, 0, {{"loss", start}});
     if (start == 1) {
       Trackers::end_all(RunEnd::failed);
-      EXPECT_EQ(server.runs_of("Default")[0].at("info").at("status"), "FAILED");
+      EXPECT_EQ(server.runs_of("restarted")[0].at("info").at("status"), "FAILED");
     }
   }
-  const json runs = server.runs_of("Default");
+  const json runs = server.runs_of("restarted");
   ASSERT_THAT(runs, SizeIs(1));
   EXPECT_EQ(runs[0].at("info").at("status"), "FINISHED");
   EXPECT_THAT(server.history(runs[0], "loss"), SizeIs(2));
   fs::remove(folder.path() / "mlflow.json");
   {
     Trackers other = patient({folder.path(), {}});
-    other.add(std::make_unique<MlflowRun>(options_for(server, "Default")));
+    other.add(std::make_unique<MlflowRun>(options_for(server, "restarted")));
     other.log(1, 0, {});
   }
-  EXPECT_THAT(server.runs_of("Default"), SizeIs(2));
+  EXPECT_THAT(server.runs_of("restarted"), SizeIs(2));
 }
 
 TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
@@ -272,7 +273,7 @@ TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
 
 TEST(MlflowServer, IsToldWhatItRefuses) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   ::testing::internal::CaptureStderr();
   {
     Trackers trackers = patient({folder.path(), {}});
@@ -288,7 +289,7 @@ TEST(MlflowServer, IsToldWhatItRefuses) {
 // The whole of it: a launch of two ranks whose config names both.
 TEST(MlflowServer, AndTensorBoardHaveWhatALaunchLogs) {
   const TemporaryFolder folder;
-  Mlflow server(folder.path());
+  Mlflow& server = shared_mlflow();
   ProcessOptions options;
   options.folder = folder.path();
   options.limit = kServerPatience;

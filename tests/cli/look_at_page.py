@@ -1,6 +1,8 @@
-"""Opens a report in headless Chromium, uses it as people do, and prints what it saw as JSON.
+"""Opens a report in headless Chromium, and prints what it saw as JSON.
 
-Usage: look_at_page.py BROWSER PAGE
+Usage: look_at_page.py BROWSER PAGE drawn|used
+drawn: what the page shows when it has drawn its charts. used: also what comes of it when people click, filter, print and
+have a dark screen, which takes several times as long.
 """
 import json
 import os
@@ -24,6 +26,7 @@ def traces_of(page, chart):
 
 
 def look(page, seen):
+    """What is drawn."""
     page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
     seen["title"] = page.title()
     seen["state"] = page.inner_text("#state")
@@ -41,8 +44,10 @@ def look(page, seen):
         seen[chart] = traces_of(page, chart)
     seen["header"] = page.eval_on_selector_all("th", "cells => cells.map(cell => cell.textContent)")
     seen["rows"] = first_cells(page)
-    if not seen["rows"]:
-        return
+
+
+def use(page, seen):
+    """Sorts, opens a row and filters."""
     by_row = page.locator("th button", has_text="Row")
     by_row.click()
     seen["sorted"] = [first_cells(page), page.get_attribute("th >> nth=0", "aria-sort")]
@@ -64,12 +69,21 @@ def look(page, seen):
     page.wait_for_selector("figure", timeout=LONG_MS)
 
 
-def main(browser_program, file):
+def look_at_print(page, seen):
+    page.emulate_media(media="print")
+    seen["controls_in_print"] = page.is_visible("#controls")
+    page.set_viewport_size({"width": 718, "height": 1046})  # A4 between margins of 1 cm, in CSS pixels
+    seen["cut_off_in_print"] = page.evaluate(
+        "Math.max(0, ...[...document.querySelectorAll('table')].map(t => t.scrollWidth - document.body.clientWidth))")
+    page.emulate_media(media="screen")
+
+
+def main(browser_program, file, how):
     seen = {"problems": [], "requests": []}
     with sync_playwright() as playwright:
         flags = ["--enable-unsafe-swiftshader"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
         browser = playwright.chromium.launch(executable_path=browser_program, args=flags)
-        for scheme in ["light", "dark"]:
+        for scheme in ["light", "dark"] if how == "used" else ["light"]:
             page = browser.new_page(viewport={"width": 1300, "height": 900}, color_scheme=scheme)
             # The driver of WebGL without a GPU tells how slow it is.
             page.on("console", lambda m: "GL Driver Message" in m.text or seen["problems"].append(f"{m.type}: {m.text}"))
@@ -78,12 +92,9 @@ def main(browser_program, file):
             page.goto("file://" + os.path.abspath(file))
             if scheme == "light":
                 look(page, seen)
-                page.emulate_media(media="print")
-                seen["controls_in_print"] = page.is_visible("#controls")
-                page.set_viewport_size({"width": 718, "height": 1046})  # A4 between margins of 1 cm, in CSS pixels
-                seen["cut_off_in_print"] = page.evaluate(
-                    "Math.max(0, ...[...document.querySelectorAll('table')].map(t => t.scrollWidth - document.body.clientWidth))")
-                page.emulate_media(media="screen")
+                if how == "used":
+                    use(page, seen)
+                    look_at_print(page, seen)
             else:
                 page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
                 page.emulate_media(media="print")

@@ -57,10 +57,10 @@ void run_sweep_of_three(const Sandbox& sandbox) {
   EXPECT_EQ(sandbox.run({"sweep", "tried.toml", "--output", "results"}).exit_code, 1);
 }
 
-/// What look_at_page.py has seen.
-nlohmann::json seen_by_browser(const fs::path& page) {
+/// What look_at_page.py has seen. `how`: as its usage says.
+nlohmann::json seen_by_browser(const fs::path& page, const std::string& how = "drawn") {
   testing::ProcessOptions options;
-  options.arguments = {LOOK_AT_PAGE, find_browser(), page.string()};
+  options.arguments = {LOOK_AT_PAGE, find_browser(), page.string(), how};
   options.limit = std::chrono::minutes(5);  // a page of a thousand trials takes 40 seconds
   const ProcessResult result = testing::run_process(PYTHON_PROGRAM, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -323,7 +323,7 @@ TEST(SweepReport, IsShownByABrowser) {
   run_sweep_of_three(sandbox);
   EXPECT_EQ(sandbox.run({"report", "results"}).exit_code, 0);
   const fs::path page = sandbox.folder.path() / "results" / "report.html";
-  const nlohmann::json seen = seen_by_browser(page);
+  const nlohmann::json seen = seen_by_browser(page, "used");
   ASSERT_TRUE(seen.is_object());
   EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
   EXPECT_THAT(seen["requests"], ElementsAre("file://" + page.string(), "file://" + page.string()))

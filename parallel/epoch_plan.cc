@@ -262,7 +262,8 @@ EpochPosition EpochPlan::position() const {
                          is_cycled_,
                          is_nested_,
                          leaves_,
-                         trained_passes_};
+                         trained_passes_,
+                         leads_};
   const bool is_last_untrained = loads_again();
   if (is_last_untrained) position.samples_consumed -= now_.in_hand + now_.ahead * options_.batch_size;
   if (is_in_the_middle() && (is_last_untrained || !all_handed_out())) {
@@ -302,6 +303,7 @@ void EpochPlan::resume_at(EpochPosition position, bool drives, bool trains, bool
   resumed_in_the_middle_ = trains && position.batches > 0;
   is_cycled_ = position.cycled;
   leaves_ = position.leaves;
+  leads_ = led_when_saved_ = position.led;
   trained_passes_ = position.trained_passes;
   others_.clear();
   now_ = {};

@@ -41,6 +41,7 @@ struct EpochPosition {
   bool nested = false;      // loops over it are in the body of a loop over another loader
   bool leaves = false;      // the program leaves each loop before its end, which is then done
   std::int64_t trained_passes = 0;  // of those that are done, the ones on which something was trained
+  bool led = false;                 // it was the training's loader at the last step
 };
 
 /// One loop over a loader: the rank's indices in its epoch, and the first that is due.
@@ -151,6 +152,10 @@ class EpochPlan {
   bool is_driver() const { return drives_ && !is_cycled_ && !is_nested_; }
   /// Its loops that were done are skipped after a resume, so they need not be restored.
   bool may_skip() const { return trains_ && !is_cycled_ && !is_nested_; }
+  /// Whether it was the training's loader at the last step, of all that are trained on.
+  void leads(bool leads) { leads_ = leads; }
+  /// It was when the checkpoint was saved that the run resumes from.
+  bool led_when_saved() const { return led_when_saved_; }
   bool is_trained_on() const { return trains_; }
   /// The program draws from an iterator again and again, and begins anew with `it = loader.begin()`.
   bool is_cycled() const { return is_cycled_; }
@@ -230,6 +235,7 @@ class EpochPlan {
       passes_to_skip_after_look_;  // if the pass that is under way turns out to be one
   bool started_ = false, trains_ = false, drives_ = false, is_cycled_ = false;
   bool has_ended_with_repeats_ = false;
+  bool leads_ = false, led_when_saved_ = false;
   bool has_driven_ = false, leaves_ = false, is_nested_ = false;
   bool resumed_in_the_middle_ = false, trains_late_ = false;
   bool draws_random_numbers_ = false;

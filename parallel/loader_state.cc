@@ -18,6 +18,7 @@ SavedPart save_position(const detail::EpochPlan& plan, int ranks) {
                  {"nested", position.nested},
                  {"leaves", position.leaves},
                  {"trained_passes", position.trained_passes},
+                 {"led", position.led},
                  {"trains", plan.is_trained_on()},
                  {"drives", plan.is_driver()}};
   return saved;
@@ -35,6 +36,7 @@ void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& 
   position.nested = saved.notes.value("nested", false);
   position.leaves = saved.notes.value("leaves", false);
   position.trained_passes = saved.notes.value("trained_passes", position.passes);
+  position.led = saved.notes.value("led", false);
   const auto samples = saved.notes.at("samples").get<std::int64_t>();
   const std::int64_t batch = plan.options().batch_size * resumption.ranks;
   position.batches = samples / batch;

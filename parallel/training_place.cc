@@ -37,6 +37,7 @@ bool TrainingPlace::is_preferred(std::size_t loader, std::size_t to) {
   if (own.is_asked() != other.is_asked()) return own.is_asked();
   const bool in_round = loads_[loader].is_in_round, other_in_round = loads_[to].is_in_round;
   if (in_round != other_in_round) return other_in_round;
+  if (own.led_when_saved() != other.led_when_saved()) return own.led_when_saved();
   // An iterator that is kept has loaded once; before anything has loaded twice, the last to load is the loop's.
   const bool repeats = loads_[loader].count > 1, other_repeats = loads_[to].count > 1;
   if (repeats != other_repeats) return repeats;
@@ -68,6 +69,7 @@ void TrainingPlace::steps() {
   gradients_dropped();
   if (driver < 0) return;
   loaders_[static_cast<std::size_t>(driver)]->drives(true);
+  for (std::size_t i = 0; i < loaders_.size(); ++i) loaders_[i]->leads(static_cast<int>(i) == driver);
   last_driver_ = driver;
 }
 

@@ -15,8 +15,8 @@ namespace hookline {
 /// The active loader is the one whose batches are trained on. A loader can be it while a loop over it is under way that got its
 /// last batch with gradients enabled, as an evaluation under NoGradGuard does not, and no longer ago than this loader's batches
 /// usually last. It is chosen whenever the program trains, so a loop nested in the training's body never becomes it. Of several it
-/// is the one whose epoch() the program has asked for, then one that never loads between the steps of a round of optimizers, and then
-/// the one that was prepared first, but none from which the program draws again and again with `it = loader.begin()`. The epochs of the active loader are the training's once an optimizer has
+/// is the one whose epoch() the program has asked for, then one that never loads between the steps of a round of optimizers, then
+/// the one that it was when the checkpoint was saved, and then the one that was prepared first, but none from which the program draws again and again with `it = loader.begin()`. The epochs of the active loader are the training's once an optimizer has
 /// stepped with gradients of its batches.
 ///
 /// A step ends with the last optimizer that takes part in it, in the order of preparation: one that has been prepared and does

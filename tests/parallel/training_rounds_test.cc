@@ -122,6 +122,30 @@ TEST(TrainingRounds, ResumeRightThoughTheGeneratorStepsWithEachThirdBatchOnly) {
       16, {3, 5});
 }
 
+/// A step of the critic with a batch of its own before each of the program's. `ahead`: whose next one it loads before the program's step.
+Loop searches_architectures(std::size_t samples, std::size_t own_samples, bool is_first, bool asks,
+                            bool ahead) {
+  return [=](Program& program) {
+    Critic critic(program);
+    std::optional<Loader> validation, training;
+    if (is_first) validation = program.rows(own_samples, 50);
+    training = program.rows(samples);
+    if (!is_first) validation = program.rows(own_samples, 50);
+    for (auto epoch = asks ? training->epoch() : 0; epoch < 2; ++epoch) {
+      auto other = validation->begin();
+      for (auto& batch : *training) {
+        if (other == validation->end()) other = validation->begin();
+        critic.step(other->data);
+        if (ahead) ++other;
+        program.step(batch);
+        if (!ahead) ++other;
+      }
+      program.end_epoch();
+    }
+    program.accelerator.end_training();
+  };
+}
+
 TEST(TrainingRounds, ResumeRightWhenArchitectureAndWeightsHaveALoaderEach) {
   for (const bool is_first : {true, false})
     for (const bool asks : {true, false})
@@ -129,28 +153,16 @@ TEST(TrainingRounds, ResumeRightWhenArchitectureAndWeightsHaveALoaderEach) {
         if (asks && !is_first) continue;  // then there is no doubt
         SCOPED_TRACE(std::string(is_first ? "validation prepared first" : "training prepared first") +
                      (asks ? ", asks" : "") + (ahead ? ", loads ahead" : ""));
-        expect_it_resumes(
-            [=](Program& program) {
-              Critic critic(program);
-              std::optional<Loader> validation, training;
-              if (is_first) validation = program.rows(6, 50);
-              training = program.rows(8);
-              if (!is_first) validation = program.rows(6, 50);
-              for (auto epoch = asks ? training->epoch() : 0; epoch < 2; ++epoch) {
-                auto other = validation->begin();
-                for (auto& batch : *training) {
-                  if (other == validation->end()) other = validation->begin();
-                  critic.step(other->data);
-                  if (ahead) ++other;
-                  program.step(batch);
-                  if (!ahead) ++other;
-                }
-                program.end_epoch();
-              }
-              program.accelerator.end_training();
-            },
-            16, {3});
+        expect_it_resumes(searches_architectures(8, 6, is_first, asks, ahead), 16, {3});
       }
+}
+
+// Before it is known what a round is, the one that was prepared first is taken for the training's.
+TEST(TrainingRounds, ResumeRightWhereTheFirstCheckpointComesBeforeTheRoundsAreKnown) {
+  for (const bool ahead : {true, false}) {
+    SCOPED_TRACE(ahead ? "loads ahead" : "loads behind the step");
+    expect_it_resumes(searches_architectures(6, 4, /*is_first=*/true, /*asks=*/false, ahead), 12, {2, 3});
+  }
 }
 
 }  // namespace

@@ -24,56 +24,42 @@ FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
   FuturePtr result = make_future(tensor.device());
   std::optional<c10::Stream> stream;
   if (tensor.is_cuda()) stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device());
-  submit(turn, {std::move(tensor), result, stream});
+  in_order_.run(turn, [this, tensor = std::move(tensor), result, stream] { start(tensor, result, stream); });
   return result;
 }
 
-void Stage::skip(std::uint64_t turn) { submit(turn, {}); }
-
-void Stage::submit(std::uint64_t turn, Waiting waiting) {
-  std::unique_lock lock(mutex_);
-  waiting_.emplace(turn, std::move(waiting));
-  if (starting_) return;  // whoever is starting collectives takes this one along
-  starting_ = true;
-  for (auto next = waiting_.find(next_turn_); next != waiting_.end(); next = waiting_.find(next_turn_)) {
-    const Waiting ready = std::move(next->second);
-    waiting_.erase(next);
-    ++next_turn_;
-    lock.unlock();  // a callback may run inside start() and submit to this stage again
-    if (ready.result) start(ready);
-    lock.lock();
-  }
-  starting_ = false;
+void Stage::skip(std::uint64_t turn) {
+  in_order_.run(turn, [] {});
 }
 
-void Stage::start(const Waiting& waiting) {
+void Stage::start(const at::Tensor& tensor, const FuturePtr& result,
+                  const std::optional<c10::Stream>& its_stream) {
   try {
     // Another bucket's thread may be the one that starts this collective: with the stream of its own.
-    const c10::OptionalStreamGuard stream(waiting.stream);
-    std::vector<at::Tensor> tensors{waiting.tensor};
-    bytes_.fetch_add(static_cast<std::int64_t>(waiting.tensor.nbytes()));
+    const c10::OptionalStreamGuard stream(its_stream);
+    std::vector<at::Tensor> tensors{tensor};
+    bytes_.fetch_add(static_cast<std::int64_t>(tensor.nbytes()));
     const c10::intrusive_ptr<c10d::Work> work = group_->allreduce(tensors);
     // The work's own future may hold a list; ours holds the tensor, and keeps `work` until it is done.
-    work->getFuture()->addCallback(
-        [result = waiting.result, tensor = waiting.tensor, work](c10::ivalue::Future& done) {
-          if (done.hasError()) {
-            result->setError(collective_error(done));
-            return;
-          }
-          try {
-            // Gloo's future knows of no streams: what follows is put behind its copies by hand.
-            c10::OptionalDeviceGuard device;
-            if (tensor.is_cuda()) {
-              device.reset_device(tensor.device());
-              work->synchronize();
-            }
-            result->markCompleted(tensor);
-          } catch (...) {
-            result->setErrorIfNeeded(std::current_exception());
-          }
-        });
+    work->getFuture()->addCallback([result, tensor, work](c10::ivalue::Future& done) {
+      if (done.hasError()) {
+        result->setError(collective_error(done));
+        return;
+      }
+      try {
+        // Gloo's future knows of no streams: what follows is put behind its copies by hand.
+        c10::OptionalDeviceGuard device;
+        if (tensor.is_cuda()) {
+          device.reset_device(tensor.device());
+          work->synchronize();
+        }
+        result->markCompleted(tensor);
+      } catch (...) {
+        result->setErrorIfNeeded(std::current_exception());
+      }
+    });
   } catch (...) {
-    waiting.result->setError(std::current_exception());
+    result->setError(std::current_exception());
   }
 }
 

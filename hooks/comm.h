@@ -8,15 +8,14 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hooks/future.h"
+#include "hooks/in_order.h"
 
 namespace hookline {
 
@@ -49,7 +48,7 @@ class Stage {
   explicit Stage(ProcessGroupPtr group) : group_(std::move(group)) {}
 
   /// The next turn; to be taken in the same order on every rank.
-  std::uint64_t take_turn() { return turns_taken_.fetch_add(1); }
+  std::uint64_t take_turn() { return in_order_.take_turn(); }
 
   /// SUM over all ranks, in place. The future holds `tensor`, or the error of the collective.
   FuturePtr all_reduce(std::uint64_t turn, at::Tensor tensor);
@@ -61,21 +60,12 @@ class Stage {
   std::int64_t bytes() const { return bytes_.load(); }
 
  private:
-  struct Waiting {
-    at::Tensor tensor;  // undefined: skip
-    FuturePtr result;
-    std::optional<c10::Stream> stream;  // on a GPU: behind which the tensor is ready
-  };
-  void submit(std::uint64_t turn, Waiting waiting);
-  void start(const Waiting& waiting);
+  /// `stream`: on a GPU, behind which the tensor is ready.
+  void start(const at::Tensor& tensor, const FuturePtr& result, const std::optional<c10::Stream>& stream);
 
   ProcessGroupPtr group_;
   std::atomic<std::int64_t> bytes_{0};
-  std::atomic<std::uint64_t> turns_taken_{0};
-  std::mutex mutex_;  // guards the rest; never held while a collective is started
-  std::map<std::uint64_t, Waiting> waiting_;
-  std::uint64_t next_turn_ = 0;
-  bool starting_ = false;
+  InOrder in_order_;
 };
 
 /// A bucket's turn in a stage: used once, or given up when it goes, so that a bucket that fails holds up no other.

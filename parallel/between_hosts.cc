@@ -3,9 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "hooks/error.h"
@@ -20,35 +17,6 @@ const std::string kHostKey = "host_of_rank.";
 std::string host_key(int rank) { return kHostKey + std::to_string(rank); }
 
 }  // namespace
-
-/// Runs actions one after another, in the order of their numbers. Those that come early wait, without a thread.
-class BetweenHosts::InOrder {
- public:
-  std::uint64_t take_number() { return numbers_taken_++; }
-
-  void run(std::uint64_t number, std::function<void()> action) {
-    std::unique_lock lock(mutex_);
-    waiting_.emplace(number, std::move(action));
-    if (running_) return;  // whoever runs actions takes this one along
-    running_ = true;
-    for (auto next = waiting_.find(next_); next != waiting_.end(); next = waiting_.find(next_)) {
-      const std::function<void()> ready = std::move(next->second);
-      waiting_.erase(next);
-      ++next_;
-      lock.unlock();
-      ready();
-      lock.lock();
-    }
-    running_ = false;
-  }
-
- private:
-  std::uint64_t numbers_taken_ = 0;  // by run of the hook, whose calls come one at a time
-  std::mutex mutex_;                 // guards the rest
-  std::map<std::uint64_t, std::function<void()>> waiting_;
-  std::uint64_t next_ = 0;
-  bool running_ = false;
-};
 
 BetweenHosts::BetweenHosts(World& world, std::unique_ptr<CommHook> hook)
     : CommHook(hook->context()),
@@ -99,9 +67,9 @@ FuturePtr BetweenHosts::run(GradBucket bucket) {
   // The Reducer's own bucket is gone when the sum is there.
   auto kept = std::make_shared<c10d::GradBucket>(bucket.copy());
   inside->addCallback([result, kept = std::move(kept), weak_hook = std::weak_ptr(hook_), in_order = in_order_,
-                       number = in_order_->take_number()](c10::ivalue::Future& sum) {
+                       turn = in_order_->take_turn()](c10::ivalue::Future& sum) {
     const std::exception_ptr error = sum.hasError() ? sum.exception_ptr() : nullptr;
-    in_order->run(number, [result, kept, weak_hook, error] {
+    in_order->run(turn, [result, kept, weak_hook, error] {
       if (error) return result->setError(error);
       // Held by nothing that waits: a model that is dropped while a neighbour is stuck must not be kept by its own sum.
       const std::shared_ptr<CommHook> hook = weak_hook.lock();

@@ -36,8 +36,6 @@ class BetweenHosts : public CommHook {
   void load_state(const HookState& state, const BucketParameters& buckets) override;
 
  private:
-  class InOrder;
-
   Comm inside_;
   double scale_;                         // of what a rank adds
   std::vector<std::vector<int>> hosts_;  // their ranks

@@ -155,7 +155,7 @@ TEST(Failure, LetsTheSameProcessFormANewWorldAndTrainOn) {
       for (int generation = 0; generation < 3; ++generation) {
         auto world = std::make_shared<World>(
             c10::make_intrusive<c10d::PrefixStore>(std::to_string(generation), store), rank, 3, "127.0.0.1",
-            World::kDefaultTimeout, World::kDefaultPeerTimeout, testing::placed());
+            World::kDefaultTimeout, World::kDefaultPeerTimeout, testing::placed(rank));
         GivenGradientsModel model(world, bare_model(), {});
         model.register_comm_hook(
             std::make_unique<FailingHook>(model.ddp().hook_context(), rank == generation, Place::in_run));

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -12,10 +13,20 @@
 
 namespace hookline::testing {
 
-Placement placed(Placement wanted) {
-  const char* const backend = std::getenv("HOOKLINE_LAUNCH__BACKEND");
-  if (wanted.shared_memory == SharedMemory::where_possible && backend && std::string_view(backend) == "gloo")
+namespace {
+
+bool is(const char* variable, std::string_view wanted) {
+  const char* const value = std::getenv(variable);
+  return value && value == wanted;
+}
+
+}  // namespace
+
+Placement placed(int rank, Placement wanted) {
+  if (wanted.shared_memory == SharedMemory::where_possible && is("HOOKLINE_LAUNCH__BACKEND", "gloo"))
     wanted.shared_memory = SharedMemory::never;
+  if (wanted.host_label.empty() && is("TESTED_RANKS", "on_two_hosts"))
+    wanted.host_label = std::to_string(rank % 2);
   return wanted;
 }
 
@@ -27,7 +38,7 @@ void run_ranks_with(const std::vector<Placement>& placements, const RankBody& bo
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
-      const Placement placement = placed(placements[static_cast<std::size_t>(rank)]);
+      const Placement placement = placed(rank, placements[static_cast<std::size_t>(rank)]);
       // The engine has one thread a GPU, on which the ranks would wait for each other.
       if (placement.device.is_cuda()) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
       try {

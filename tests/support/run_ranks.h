@@ -12,10 +12,11 @@ namespace hookline::testing {
 
 using RankBody = std::function<void(const std::shared_ptr<World>& world)>;
 
-/// `wanted`, without shared memory if HOOKLINE_LAUNCH__BACKEND is gloo in the environment, as for a run.
-Placement placed(Placement wanted = {});
+/// `wanted`, as the environment asks: without shared memory if HOOKLINE_LAUNCH__BACKEND is gloo, as for a run; if TESTED_RANKS is
+/// on_two_hosts, every second rank is on another host than the others, unless `wanted` names one.
+Placement placed(int rank, Placement wanted = {});
 
-/// Calls `body` once a rank, each on a thread of its own, placed(placement) and with a store in memory: over memory that they share, or over
+/// Calls `body` once a rank, each on a thread of its own, placed(rank, placement) and with a store in memory: over memory that they share, or over
 /// Gloo on the loopback interface.
 /// Waits for all; rethrows the exception of the lowest rank that failed. GoogleTest's non-fatal assertions work inside.
 void run_ranks(int ranks, const RankBody& body, const Placement& placement = {});

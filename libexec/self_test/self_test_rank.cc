@@ -34,6 +34,7 @@
 #include "libexec/self_test/judge.h"
 #include "libexec/self_test/links.h"
 #include "libexec/self_test/report.h"
+#include "libexec/self_test/sharding.h"
 #include "libexec/self_test/versions.h"
 #include "libexec/self_test/whereabouts.h"
 #include "parallel/environment.h"
@@ -145,7 +146,9 @@ class SelfTest {
     const DdpConfig& ddp = accelerator_->config().ddp;
     const std::vector<HookCase> hooks = hook_cases(ddp.comm_hook, ddp.comm_state_option);
     constexpr std::size_t kOthers = 4;  // join, versions, open files, shared memory
-    report_.expect(kOthers + collectives().size() + (world().size() > 1 ? 1 : 0) + hooks.size());
+    const std::vector<ShardingCase> shardings = sharding_cases();
+    report_.expect(kOthers + collectives().size() + (world().size() > 1 ? 1 : 0) + hooks.size() +
+                   shardings.size());
     report_.add(judge_builds(texts("versions", HOOKLINE_BUILD_STAMP)));
     for (const Collective& each : collectives()) try_collective(each);
     if (world().size() > 1) {
@@ -159,6 +162,7 @@ class SelfTest {
       try_one(each);
       most_files = std::max(most_files, open_files());
     }
+    for (const ShardingCase& each : shardings) try_one(each);
     check_each("open files",
                [&] { return judge_open_files(most_files, limit_of_open_files(), world().size()); });
     check_each("shared memory", [&] {
@@ -227,6 +231,17 @@ class SelfTest {
                      (time.is_mean ? "" : "; it gives something else than the mean, alike on all ranks"),
                  ""});
     report_.add(time);
+  }
+
+  void try_one(const ShardingCase& each) {
+    step(each.name);
+    std::string found;
+    const std::string problem = problem_of_any(world(), "the self-test of a " + each.name, [&] {
+      found = try_sharding(accelerator_->world_ptr(), each);
+    });
+    const bool is_right = problem.empty();
+    report_.add({each.name, is_right ? Verdict::ok : Verdict::failed, is_right ? found : problem,
+                 is_right ? "" : advice_for(problem)});
   }
 
   Report& report_;

@@ -59,7 +59,8 @@ TEST(SelfTest, TriesEveryCollectiveEveryHookAndEveryLink) {
   for (const char* collective : {"broadcast", "all-reduce", "reduce", "all-gather", "gather", "scatter",
                                  "reduce-scatter", "all-to-all", "send and receive"})
     EXPECT_TRUE(names.contains(collective)) << collective;
-  for (const char* other : {"join", "versions", "links", "open files", "shared memory"})
+  for (const char* other :
+       {"join", "versions", "links", "sharded model", "sharded optimizer", "open files", "shared memory"})
     EXPECT_TRUE(names.contains(other)) << other;
 
   ProcessOptions list;

@@ -113,8 +113,9 @@ double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperR
 /// One way to average gradients, and what a rank hands to collectives in a step of it, counted as an all-reduce's bytes.
 struct Wire {
   std::string name, wrapper;
-  std::optional<double> bytes;  // none: not known
-  bool is_chosen = false;       // by the config
+  std::optional<double> bytes;         // none: not known
+  bool is_chosen = false;              // by the config
+  double gathered = 0, scattered = 0;  // of the bytes; the others are summed
 };
 
 std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog,
@@ -125,10 +126,15 @@ std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog
     const bool is_chosen = &hook == chosen && config.fsdp.sharding_strategy == "no_shard";
     const OptionMap options = is_chosen ? config.ddp.comm_state_option : default_options(hook);
     const WrapperRow& wrapper = *catalog.find_wrapper(is_chosen ? config.ddp.comm_wrapper : "no");
-    std::optional<double> bytes = bytes_per_step(hook, options, wrapper, shapes);
-    if (bytes && config.ddp.shard_optimizer && hook.averages)
-      bytes = bytes_with_sharded_optimizer(hook, *bytes, count);
-    wires.push_back({hook.name, wrapper.name, bytes, is_chosen});
+    Wire wire{hook.name, wrapper.name, bytes_per_step(hook, options, wrapper, shapes), is_chosen};
+    if (wire.bytes && config.ddp.shard_optimizer && hook.averages) {
+      const double without = *wire.bytes;
+      wire.bytes = bytes_with_sharded_optimizer(hook, without, count);
+      wire.gathered = kFloatBytes * count / 2;
+      const double others = *wire.bytes - wire.gathered;
+      if (others < without) wire.scattered = others;  // the first half of an all-reduce
+    }
+    wires.push_back(std::move(wire));
   }
   if (!chosen && config.ddp.comm_hook != "no")
     wires.push_back({config.ddp.comm_hook, config.ddp.comm_wrapper, std::nullopt, true});
@@ -142,7 +148,8 @@ std::vector<Wire> wires_of_sharding(const RunConfig& config, double count) {
   const double gather = kFloatBytes * count / 2, scatter = hook == "no" ? gather : gather / 2;
   std::vector<Wire> wires;
   for (const auto& [strategy, gathers] : {std::pair{"shard_grad_op", 1}, {"full_shard", 2}})
-    wires.push_back({strategy, hook, gathers * gather + scatter, config.fsdp.sharding_strategy == strategy});
+    wires.push_back({strategy, hook, gathers * gather + scatter, config.fsdp.sharding_strategy == strategy,
+                     gathers * gather, scatter});
   return wires;
 }
 
@@ -174,19 +181,53 @@ struct Question {
   std::string unit_from, link, optimizer;
   double bits = 0, buffers = 0;  // of the link a second; of the optimizer for each parameter
   std::int64_t sharing = 0;      // ranks of one host that share memory; 0: none do
+  std::int64_t hosts = 1;        // that send the sum of their ranks; 1: each rank sends its own
+  std::int64_t on_link = 1;      // ranks that send over one link what they hand to each rank elsewhere
 
-  /// A ring of all-reduce.
-  double seconds(double bytes) const {
-    return 8 * bytes * 2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) / bits;
+  /// Of an all-reduce: what leaves a host or, in a ring of ranks, a rank.
+  double seconds_of_sum(double bytes) const { return seconds(bytes, 1, hosts > 1 ? hosts : ranks); }
+  /// Of gathers, whose bytes are counted as an all-reduce's: parts cross to a host once, or to each of its ranks.
+  double seconds_of_gathers(double bytes) const {
+    return hosts > 1 ? seconds(bytes, 1, hosts) : seconds_of_scatters(bytes);
+  }
+  /// Of scatters, counted likewise.
+  double seconds_of_scatters(double bytes) const {
+    return static_cast<double>(on_link) * seconds(bytes, on_link, ranks);
+  }
+
+ private:
+  double seconds(double bytes, std::int64_t own, std::int64_t members) const {
+    return 8 * bytes * 2 * static_cast<double>(members - own) / static_cast<double>(members) / bits;
   }
 };
 
+bool is_on_cpu(const LaunchConfig& config) {
+  return config.device == "cpu" || (config.device == "auto" && visible_gpus() == 0);
+}
+
 /// As parallel/placement decides for the ranks of a host.
+bool may_share_memory(const LaunchConfig& config) {
+  return config.backend == "shm" || (config.backend == "auto" && is_on_cpu(config));
+}
+
+std::int64_t most_hosts(const LaunchConfig& config) { return NodeCount::parse(config.nnodes)->most; }
+
 std::int64_t sharing_ranks(const LaunchConfig& config, std::int64_t ranks) {
-  const bool is_on_cpu = config.device == "cpu" || (config.device == "auto" && visible_gpus() == 0);
-  if (config.backend != "shm" && (config.backend != "auto" || !is_on_cpu)) return 0;
-  const std::int64_t of_a_host = NodeCount::parse(config.nnodes)->most == 1 ? ranks : ranks_of(config);
-  return of_a_host < 2 || of_a_host > SharedCollectives::kMostRanks ? 0 : of_a_host;
+  const std::int64_t of_a_host = most_hosts(config) == 1 ? ranks : ranks_of(config);
+  return !may_share_memory(config) || of_a_host < 2 || of_a_host > SharedCollectives::kMostRanks ? 0
+                                                                                                 : of_a_host;
+}
+
+/// Those whose ranks sum before they send.
+std::int64_t summing_hosts(const LaunchConfig& config, std::int64_t ranks) {
+  if (!may_share_memory(config) || ranks_of(config) > SharedCollectives::kMostRanks) return 1;
+  return std::min(most_hosts(config), ranks);
+}
+
+/// Those of a host, over Gloo, where each rank sends its part to each of the others; NCCL passes parts on in a ring.
+std::int64_t ranks_on_link(const LaunchConfig& config, std::int64_t ranks) {
+  const bool is_over_gloo = is_on_cpu(config) || config.backend == "gloo";
+  return most_hosts(config) == 1 || !is_over_gloo ? 1 : std::min<std::int64_t>(ranks_of(config), ranks);
 }
 
 /// A rank's part of the segments: one for each process group, which are the World's, that of checkpoints, and `others`.
@@ -199,6 +240,11 @@ double shared_memory(const Question& question, const RunConfig& config, int othe
 
 /// Each stage has a process group.
 int stages_of(const std::string& hook) { return hook == "power_sgd" || hook == "batched_power_sgd" ? 2 : 1; }
+
+/// With comm_scope = between_hosts the ranks of a host average in a group of their own.
+int groups_inside(const RunConfig& config) {
+  return config.ddp.comm_scope == "between_hosts" && most_hosts(config.launch) > 1 ? 1 : 0;
+}
 
 constexpr int kGroupsOfSharding = 2;  // gathers and scatters
 
@@ -217,7 +263,7 @@ Memory memory_of(const Question& question, const RunConfig& config, const Catalo
                    config.ddp.gradient_as_bucket_view ? 0 : all,
                    question.buffers * all,
                    0,
-                   shared_memory(question, config, stages_of(config.ddp.comm_hook))};
+                   shared_memory(question, config, stages_of(config.ddp.comm_hook) + groups_inside(config))};
   if (const HookRow* const hook = catalog.find_hook(config.ddp.comm_hook)) {
     memory.hook =
         hook_memory(*hook, config.ddp.comm_state_option, *catalog.find_wrapper(config.ddp.comm_wrapper),
@@ -226,9 +272,14 @@ Memory memory_of(const Question& question, const RunConfig& config, const Catalo
   return memory;
 }
 
+double seconds_of(const Wire& wire, const Question& question) {
+  return question.seconds_of_sum(*wire.bytes - wire.gathered - wire.scattered) +
+         question.seconds_of_gathers(wire.gathered) + question.seconds_of_scatters(wire.scattered);
+}
+
 Json json_of(const Wire& wire, const Question& question) {
   Json json = {{"hook", wire.name}, {"wrapper", wire.wrapper}, {"bytes", nullptr}, {"seconds", nullptr}};
-  if (wire.bytes) json["bytes"] = *wire.bytes, json["seconds"] = question.seconds(*wire.bytes);
+  if (wire.bytes) json["bytes"] = *wire.bytes, json["seconds"] = seconds_of(wire, question);
   json["chosen"] = wire.is_chosen;
   return json;
 }
@@ -240,8 +291,7 @@ std::string row_of(const Wire& wire, const Question& question) {
            "not known: it is a plug-in's or a program's; what it sends is printed at the end of a run\n";
   }
   return "  " + padded(name, 27) + padded(bytes_text(*wire.bytes), 14) +
-         rounded(1e3 * question.seconds(*wire.bytes), 4) + (wire.is_chosen ? "   <- the config's" : "") +
-         "\n";
+         rounded(1e3 * seconds_of(wire, question), 4) + (wire.is_chosen ? "   <- the config's" : "") + "\n";
 }
 
 std::string table_of(const Question& question, const RunConfig& config, const Memory& memory,
@@ -266,8 +316,9 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
             " ranks of a host communicate; all of it is " +
             bytes_text(memory.shared * static_cast<double>(question.sharing)) + " with ddp\n";
   }
-  text += "in a step, " + std::to_string(question.ranks) + " ranks over " + question.link + ":\n  " +
-          padded("hook or sharding", 27) + padded("bytes", 14) + "ms on the wire\n";
+  text += "in a step, " + std::to_string(question.ranks) + " ranks" +
+          (question.hosts > 1 ? " on " + std::to_string(question.hosts) + " hosts" : "") + " over " +
+          question.link + ":\n  " + padded("hook or sharding", 27) + padded("bytes", 14) + "ms on the wire\n";
   for (const Wire& wire : hooks) text += row_of(wire, question);
   for (const Wire& wire : sharding) text += row_of(wire, question);
   return text;
@@ -337,6 +388,8 @@ int estimate(const Arguments& arguments) {
 
   question.ranks = ranks_given > 0 ? ranks_given : world_size_of(config.launch);
   question.sharing = sharing_ranks(config.launch, question.ranks);
+  question.hosts = summing_hosts(config.launch, question.ranks);
+  question.on_link = ranks_on_link(config.launch, question.ranks);
   Memory memory = memory_of(question, config, catalog);
   const Memory split = sharded(memory, question.unit, static_cast<double>(question.ranks),
                                shared_memory(question, config, kGroupsOfSharding));
@@ -349,6 +402,7 @@ int estimate(const Arguments& arguments) {
   }
   Json result = {{"parameters", static_cast<std::int64_t>(question.count)},
                  {"ranks", question.ranks},
+                 {"hosts_that_sum", question.hosts},
                  {"link", link},
                  {"optimizer", optimizer},
                  {"memory_bytes", json_of(memory)},
@@ -361,7 +415,7 @@ int estimate(const Arguments& arguments) {
     result["sharded"].push_back({{"sharding_strategy", wire.name},
                                  {"comm_hook", wire.wrapper},
                                  {"bytes", *wire.bytes},
-                                 {"seconds", question.seconds(*wire.bytes)},
+                                 {"seconds", seconds_of(wire, question)},
                                  {"chosen", wire.is_chosen}});
   }
   std::cout << result.dump(2) << "\n" << std::flush;

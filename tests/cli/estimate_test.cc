@@ -186,15 +186,31 @@ TEST(Estimate, NamesALinkThatLeadsInACircle) {
 
 TEST(Estimate, TakesTheRanksOfTheConfig) {
   const Sandbox sandbox;
-  const auto json = estimated(sandbox, {"--parameters", "1000", "--link", "2.5Gbit", "--set",
-                                        "launch.nnodes=2", "--set", "launch.processes_per_node=8"});
+  std::vector<std::string> flags = {"--parameters", "1000",
+                                    "--link",       "2.5Gbit",
+                                    "--set",        "launch.nnodes=2",
+                                    "--set",        "launch.processes_per_node=8",
+                                    "--set",        "launch.device=cpu"};
+  const auto seconds_without_hook = [](const nlohmann::json& json) {
+    for (const auto& hook : json.at("hooks"))
+      if (hook.at("hook") == "no") return hook.at("seconds").get<double>();
+    return 0.0;
+  };
+  const auto json = estimated(sandbox, flags);
   EXPECT_EQ(json.at("ranks"), 16);
+  EXPECT_EQ(json.at("hosts_that_sum"), 2);
   EXPECT_EQ(json.at("sharded_memory_bytes").at("gradients"), 250);
-  for (const auto& hook : json.at("hooks")) {
-    if (hook.at("hook") == "no") {
-      EXPECT_DOUBLE_EQ(hook.at("seconds"), 8 * 4000.0 * 2 * 15 / 16 / 2.5e9);
-    }
-  }
+  EXPECT_DOUBLE_EQ(seconds_without_hook(json), 8 * 4000.0 / 2.5e9) << "each host sends its sum once";
+  // Of parameters a host sends its half; of gradients each rank sends a sixteenth of its own to each of the other host's.
+  const double gather = 8 * 4000.0 / 2 / 2.5e9, scatter = 8 * 4000.0 * 8 * 8 / 16 / 2.5e9;
+  EXPECT_DOUBLE_EQ(json.at("sharded").at(0).at("seconds"), gather + scatter);
+  EXPECT_DOUBLE_EQ(json.at("sharded").at(1).at("seconds"), 2 * gather + scatter);
+  flags.insert(flags.end(), {"--set", "ddp.shard_optimizer=true"});
+  EXPECT_DOUBLE_EQ(seconds_without_hook(estimated(sandbox, flags)), gather + scatter);
+  flags.back() = "launch.backend=gloo";
+  const auto over_gloo = estimated(sandbox, flags);
+  EXPECT_EQ(over_gloo.at("hosts_that_sum"), 1);
+  EXPECT_DOUBLE_EQ(seconds_without_hook(over_gloo), 8 * 4000.0 * 2 * 15 / 16 / 2.5e9) << "a ring of ranks";
   EXPECT_EQ(estimated(sandbox, {"--parameters", "1000"}).at("ranks"), 2);
 }
 
@@ -242,6 +258,19 @@ TEST(Estimate, PrintsATable) {
   EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
   EXPECT_THAT(result.out, HasSubstr("  shard_grad_op              40 MB         320\n"
                                     "  full_shard                 60 MB         480\n"));
+}
+
+TEST(Estimate, CountsTheGroupInWhichTheRanksOfAHostAverage) {
+  const Sandbox sandbox;
+  std::vector<std::string> flags = {
+      "--parameters",     "1000", "--set", "launch.nnodes=2", "--set", "launch.processes_per_node=2", "--set",
+      "launch.device=cpu"};
+  const double all_ranks = estimated(sandbox, flags).at("memory_bytes").at("shared");
+  flags.insert(flags.end(), {"--set", "ddp.comm_scope=between_hosts"});
+  const double between_hosts = estimated(sandbox, flags).at("memory_bytes").at("shared");
+  EXPECT_DOUBLE_EQ(between_hosts, all_ranks * 3 / 2) << "beside the World's and the hook's";
+  flags.insert(flags.begin(), "estimate");
+  EXPECT_THAT(sandbox.run(flags).out, HasSubstr("in a step, 4 ranks on 2 hosts over 1gbit:\n"));
 }
 
 // The reader of .pt files is a program of its own, in whose place a script stands here.

@@ -16,16 +16,25 @@
 namespace hookline {
 namespace {
 
+/// The next rank first, so that not all of them begin with the same one.
+std::vector<int> others(int rank, int size) {
+  std::vector<int> ranks;
+  for (int i = 1; i < size; ++i) ranks.push_back((rank + i) % size);
+  return ranks;
+}
+
 /// Runs on one of the group's threads.
 class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
  public:
   /// `rank` and `size` apart: gloo::Context lies otherwise in memory in torch's Gloo than in the headers.
   ExchangeWork(std::shared_ptr<gloo::Context> context, int rank, int size, std::uint32_t tag,
-               std::uint64_t sequence, std::chrono::milliseconds timeout, GlooGroup::Exchange wanted)
+               std::uint64_t sequence, std::chrono::milliseconds timeout, std::vector<int> peers,
+               GlooGroup::Exchange wanted)
       : AsyncWork(std::move(context), {}, c10d::OpType::UNKNOWN, sequence, timeout),
         rank_(rank),
         size_(size),
         tag_(tag),
+        peers_(std::move(peers)),
         wanted_(std::move(wanted)) {}
 
   void run() override {
@@ -40,29 +49,30 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
     // All is announced at once, so the comparison costs no round trip: Gloo sends a part only to a rank that waits for one
     // with the same identity.
     const std::uint64_t part_slot = slot(hash_of(own_identity));
-    for_each_peer([&](int peer) {
-      identities_in->recv(peer, slot(0), static_cast<std::size_t>(peer) * sizeof own_identity,
+    for_each_other([&](int rank) {
+      identities_in->recv(rank, slot(0), static_cast<std::size_t>(rank) * sizeof own_identity,
                           sizeof own_identity);
-      if (has_parts)
+    });
+    if (has_parts) {
+      for (const int peer : peers_)
         parts_in->recv(peer, part_slot, static_cast<std::size_t>(peer) * wanted_.part_bytes,
                        wanted_.part_bytes);
-    });
-    for_each_peer([&](int peer) { identity_out->send(peer, slot(0), 0, sizeof own_identity); });
+    }
+    for_each_other([&](int rank) { identity_out->send(rank, slot(0), 0, sizeof own_identity); });
     if (has_parts) {
-      for_each_peer([&](int peer) {
+      for (const int peer : peers_)
         parts_out->send(peer, part_slot, sent_part(peer) * wanted_.part_bytes, wanted_.part_bytes);
-      });
       std::memcpy(received_bytes() + static_cast<std::size_t>(rank_) * wanted_.part_bytes,
                   sent_bytes() + sent_part(rank_) * wanted_.part_bytes, wanted_.part_bytes);
     }
-    for_each_peer([&](int) { expect(identities_in->waitRecv(timeout_)); });
-    for_each_peer([&](int) { expect(identity_out->waitSend(timeout_)); });
+    for_each_other([&](int) { expect(identities_in->waitRecv(timeout_)); });
+    for_each_other([&](int) { expect(identity_out->waitSend(timeout_)); });
     if (std::any_of(identities.begin(), identities.end(),
                     [&](const GlooGroup::Identity& each) { return each != own_identity; }))
       throw RanksDiffer(wanted_.difference(identities));
     if (!has_parts) return;
-    for_each_peer([&](int) { expect(parts_in->waitRecv(timeout_)); });
-    for_each_peer([&](int) { expect(parts_out->waitSend(timeout_)); });
+    for (std::size_t i = 0; i < peers_.size(); ++i) expect(parts_in->waitRecv(timeout_));
+    for (std::size_t i = 0; i < peers_.size(); ++i) expect(parts_out->waitSend(timeout_));
     wanted_.sent.reset();  // whoever holds the work need not hold the memory
     wanted_.received.reset();
   }
@@ -95,10 +105,9 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
     return static_cast<std::uint32_t>(hash ^ hash >> 32) | 1;
   }
 
-  /// The next rank first, so that not all of them begin with the same one.
   template <class Action>
-  void for_each_peer(const Action& action) const {
-    for (int i = 1; i < size_; ++i) action((rank_ + i) % size_);
+  void for_each_other(const Action& action) const {
+    for (const int rank : others(rank_, size_)) action(rank);
   }
 
   static void expect(bool completed) {
@@ -107,15 +116,20 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
 
   int rank_, size_;
   std::uint32_t tag_;
+  std::vector<int> peers_;  // whose parts travel
   GlooGroup::Exchange wanted_;
 };
 
 }  // namespace
 
 c10::intrusive_ptr<c10d::Work> GlooGroup::exchange(Exchange wanted) {
+  return exchange_with(others(getRank(), getSize()), std::move(wanted));
+}
+
+c10::intrusive_ptr<c10d::Work> GlooGroup::exchange_with(std::vector<int> peers, Exchange wanted) {
   const std::uint32_t tag = nextTag();
   auto work = c10::make_intrusive<ExchangeWork>(getContext(tag), getRank(), getSize(), tag, ++seq_,
-                                                options_->timeout, std::move(wanted));
+                                                options_->timeout, std::move(peers), std::move(wanted));
   enqueue(work);
   return work;
 }

@@ -49,6 +49,10 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   static void abandon(c10::intrusive_ptr<GlooGroup> group);
 
  protected:
+  /// As exchange(), of which only the parts of `peers` travel, and this rank's own is copied: the rest of `received` stays as it is.
+  /// Every rank compares its identity with all the others all the same.
+  c10::intrusive_ptr<c10d::Work> exchange_with(std::vector<int> peers, Exchange wanted);
+
   /// What is under way fails at once, here and on the peers.
   virtual void close_connections();
 };

@@ -122,6 +122,8 @@ SharedMemoryGroup::SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& stor
     others.link = std::make_unique<GlooLink>(getContext(0), std::move(linked), layout.own, options_->timeout);
   }
   memory_->join(std::move(others));
+  if (scope == SumScope::all_ranks && HostGather::fits(layout))
+    host_gather_ = std::make_unique<HostGather>(layout, memory_);
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tensor>& tensors,
@@ -183,7 +185,12 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tens
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {
-  if (!is_one_host_) return GlooGroup::exchange(std::move(wanted));
+  if (!is_one_host_) {
+    if (!host_gather_ || !wanted.sends_same_to_all || wanted.part_bytes == 0)
+      return GlooGroup::exchange(std::move(wanted));
+    const auto from_peers = exchange_with(host_gather_->peers(), wanted);
+    return host_gather_->hand_on(from_peers, std::move(wanted));
+  }
   PartExchange parts;
   parts.identity = wanted.identity;
   parts.part_bytes = wanted.part_bytes;
@@ -211,7 +218,11 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::start(Collective collective, s
       future->markCompleted(c10::IValue(std::move(result)));
     }
   };
-  memory_->start(std::move(collective));
+  if (host_gather_) {
+    host_gather_->start(std::move(collective));
+  } else {
+    memory_->start(std::move(collective));
+  }
   return c10::make_intrusive<FutureWork>(future);
 }
 

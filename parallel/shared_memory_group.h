@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parallel/gloo_group.h"
+#include "parallel/host_gather.h"
 #include "parallel/host_layout.h"
 #include "shared_memory/collectives.h"
 
@@ -24,7 +25,7 @@ std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, const 
                                                       std::string& problem);
 
 /// A Gloo group that does through the memory that the ranks of a host share what hookline does in training, for contiguous tensors on
-/// the CPU: all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own (GlooLink); and, if
+/// the CPU: all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own (GlooLink); exchanges of the same part with all, which cross between hosts once if each host has as many ranks (HostGather); and, if
 /// all ranks are on one host, all-gather and broadcast of any type, and exchange. What else c10d offers is Gloo's. Ranks that gather or
 /// broadcast different tensors all get RanksDiffer. Sums have the same bits on all ranks, whatever a tensor's place in a bucket: those of a
 /// plain loop over the ranks of each host, and then over the hosts; float16 and bfloat16 are summed in float32, and rounded once on each
@@ -58,7 +59,8 @@ class SharedMemoryGroup : public GlooGroup {
 
   bool is_one_host_;
   SumScope scope_;
-  std::unique_ptr<SharedCollectives> memory_;
+  std::shared_ptr<SharedCollectives> memory_;
+  std::unique_ptr<HostGather> host_gather_;  // null: ranks gather over Gloo
 };
 
 }  // namespace hookline

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/hosts.h"
@@ -21,8 +22,10 @@ using testing::ProcessResult;
 
 constexpr double kGradientBytes = 6 * (512 * 512 + 512) * 4.0;  // of stress_rank's model
 
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 std::unique_ptr<Process> start_rank(const Hosts& hosts, const std::vector<int>& host_of, std::size_t rank,
-                                    const std::string& steps) {
+                                    const std::string& steps, const Settings& settings = {}) {
   std::size_t local = 0;
   for (std::size_t other = 0; other < rank; ++other) local += host_of[other] == host_of[rank];
   ProcessOptions options;
@@ -34,6 +37,7 @@ std::unique_ptr<Process> start_rank(const Hosts& hosts, const std::vector<int>& 
                          {"MASTER_PORT", "29400"},
                          {"OMP_NUM_THREADS", "1"},
                          {"HOOKLINE_CONFIG", std::nullopt}};
+  for (const auto& [name, value] : settings) options.environment.emplace(name, value);
   return hosts.start(host_of[rank], STRESS_RANK_PROGRAM, options);
 }
 
@@ -44,14 +48,14 @@ double bytes_sent_by(const Hosts& hosts, int host) {
 }
 
 /// Of each host, in a step: what `more` steps send beyond what `few` do.
-double bytes_in_a_step(const std::vector<int>& host_of, int few, int more) {
+double bytes_in_a_step(const std::vector<int>& host_of, int few, int more, const Settings& settings = {}) {
   std::vector<double> sent;
   for (const int steps : {few, more}) {
     const Hosts hosts(2);
     if (!hosts.ok()) return -1;
     std::vector<std::unique_ptr<Process>> ranks;
     for (std::size_t rank = 0; rank < host_of.size(); ++rank)
-      ranks.push_back(start_rank(hosts, host_of, rank, std::to_string(steps)));
+      ranks.push_back(start_rank(hosts, host_of, rank, std::to_string(steps), settings));
     for (const auto& rank : ranks) {
       const ProcessResult result = rank->wait();
       EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
@@ -70,6 +74,15 @@ TEST(HostsTraffic, LeavesAHostOnceInWhateverOrderTheRanksAre) {
     EXPECT_GT(bytes, kGradientBytes);
     EXPECT_LT(bytes, 1.15 * kGradientBytes) << "headers and acknowledgements are a few percent";
   }
+}
+
+// Of a sharded optimizer each rank sends its part of the gradients to each rank of the other host: all of them, once. Of the
+// parameters a host sends its half, once.
+TEST(HostsTraffic, BringsAShardedOptimizersPartsToAHostOnce) {
+  const double bytes = bytes_in_a_step({0, 0, 1, 1}, 4, 14, {{"HOOKLINE_DDP__SHARD_OPTIMIZER", "true"}});
+  if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
+  EXPECT_GT(bytes, 1.5 * kGradientBytes);
+  EXPECT_LT(bytes, 1.15 * 1.5 * kGradientBytes);
 }
 
 TEST(HostsTraffic, EndsOnEveryRankWhenOneIsKilled) {

@@ -1,0 +1,116 @@
+#include "parallel/host_gather.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "hooks/error.h"
+#include "parallel/future_work.h"
+
+namespace hookline {
+namespace {
+
+/// Completes `future` when as many collectives are done as there are hosts; with the error of the first that failed.
+class Countdown {
+ public:
+  Countdown(FuturePtr future, std::size_t count) : future_(std::move(future)), left_(count) {}
+
+  void done(const std::exception_ptr& error) {
+    bool is_last = false;
+    std::exception_ptr first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = error;
+      is_last = --left_ == 0;
+      first = error_;
+    }
+    if (!is_last) return;
+    if (first) {
+      future_->setError(first);
+    } else {
+      future_->markCompleted(c10::IValue(std::vector<at::Tensor>{}));
+    }
+  }
+
+ private:
+  const FuturePtr future_;
+  std::mutex mutex_;  // guards the rest
+  std::size_t left_;
+  std::exception_ptr error_;
+};
+
+/// Every rank has this error, since all compare what they start.
+bool is_on_every_rank(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RanksDiffer&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// Of the parts of one host, in `hosts`' order of ranks, each local rank has one, and gets all.
+PartExchange parts_of(const std::vector<int>& host, std::size_t local_rank,
+                      const GlooGroup::Exchange& gather) {
+  auto* const received = static_cast<std::byte*>(gather.received.mutable_data_ptr());
+  PartExchange parts;
+  parts.identity = gather.identity;
+  parts.difference = gather.difference;
+  parts.part_bytes = gather.part_bytes;
+  parts.sends_same_to_all = true;
+  for (const int rank : host)
+    parts.received_from.push_back(received + static_cast<std::size_t>(rank) * gather.part_bytes);
+  parts.sent = parts.received_from[local_rank];
+  return parts;
+}
+
+}  // namespace
+
+std::exception_ptr HostGather::group_has_ended() {
+  return std::make_exception_ptr(PeerError("the process group has ended"));
+}
+
+bool HostGather::fits(const HostLayout& layout) {
+  return !layout.is_one_host() && layout.fewest_ranks() == layout.most_ranks() && layout.most_ranks() > 1;
+}
+
+HostGather::HostGather(const HostLayout& layout, const std::shared_ptr<SharedCollectives>& memory)
+    : hosts_(layout.hosts), local_rank_(static_cast<std::size_t>(layout.local_rank)), memory_(memory) {
+  for (std::size_t host = 0; host < hosts_.size(); ++host)
+    if (host != layout.own) peers_.push_back(hosts_[host][local_rank_]);
+}
+
+c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d::Work>& from_peers,
+                                                   GlooGroup::Exchange gather) {
+  auto result = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  gather.sent.reset();  // the first half copies it
+  from_peers->getFuture()->addCallback([result, hosts = hosts_, local_rank = local_rank_, weak = memory_,
+                                        in_order = in_order_, turn = in_order_->take_turn(),
+                                        gather = std::move(gather)](c10::ivalue::Future& done) {
+    const std::exception_ptr error = done.hasError() ? done.exception_ptr() : nullptr;
+    in_order->run(turn, [=] {
+      const std::shared_ptr<SharedCollectives> memory = weak.lock();
+      if (error) {
+        // A rank beside this one may have its parts, and would wait for these.
+        if (memory && !is_on_every_rank(error)) memory->stop();
+        return result->setError(error);
+      }
+      if (!memory) return result->setError(group_has_ended());
+      const auto countdown = std::make_shared<Countdown>(result, hosts.size());
+      for (const std::vector<int>& host : hosts) {
+        PartExchange parts = parts_of(host, local_rank, gather);
+        parts.done = [countdown, held = gather.received](const std::exception_ptr& failure) mutable {
+          held.reset();  // whoever waits may count on it
+          countdown->done(failure);
+        };
+        memory->start(std::move(parts));
+      }
+    });
+  });
+  return c10::make_intrusive<FutureWork>(result);
+}
+
+}  // namespace hookline

@@ -1,6 +1,5 @@
 #include "parallel/host_gather.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <mutex>
@@ -12,10 +11,12 @@
 namespace hookline {
 namespace {
 
-/// Completes `future` when as many collectives are done as there are hosts; with the error of the first that failed.
+/// Completes `future` when as many collectives are done as there are hosts; with the error of the first that failed. Holds `received`
+/// until then, and no longer: whoever waits may count on it.
 class Countdown {
  public:
-  Countdown(FuturePtr future, std::size_t count) : future_(std::move(future)), left_(count) {}
+  Countdown(FuturePtr future, std::size_t count, at::Tensor received)
+      : future_(std::move(future)), received_(std::move(received)), left_(count) {}
 
   void done(const std::exception_ptr& error) {
     bool is_last = false;
@@ -27,6 +28,7 @@ class Countdown {
       first = error_;
     }
     if (!is_last) return;
+    received_.reset();
     if (first) {
       future_->setError(first);
     } else {
@@ -36,6 +38,7 @@ class Countdown {
 
  private:
   const FuturePtr future_;
+  at::Tensor received_;
   std::mutex mutex_;  // guards the rest
   std::size_t left_;
   std::exception_ptr error_;
@@ -52,10 +55,9 @@ bool is_on_every_rank(const std::exception_ptr& error) {
   }
 }
 
-/// Of the parts of one host, in `hosts`' order of ranks, each local rank has one, and gets all.
-PartExchange parts_of(const std::vector<int>& host, std::size_t local_rank,
+/// Of the parts of one host each local rank has one, and gets all.
+PartExchange parts_of(const std::vector<int>& host, std::size_t local_rank, std::byte* received,
                       const GlooGroup::Exchange& gather) {
-  auto* const received = static_cast<std::byte*>(gather.received.mutable_data_ptr());
   PartExchange parts;
   parts.identity = gather.identity;
   parts.difference = gather.difference;
@@ -89,9 +91,9 @@ c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d
   gather.sent.reset();  // the first half copies it
   from_peers->getFuture()->addCallback([result, hosts = hosts_, local_rank = local_rank_, weak = memory_,
                                         in_order = in_order_, turn = in_order_->take_turn(),
-                                        gather = std::move(gather)](c10::ivalue::Future& done) {
+                                        gather = std::move(gather)](c10::ivalue::Future& done) mutable {
     const std::exception_ptr error = done.hasError() ? done.exception_ptr() : nullptr;
-    in_order->run(turn, [=] {
+    in_order->run(turn, [result, hosts, local_rank, weak, error, gather = std::move(gather)]() mutable {
       const std::shared_ptr<SharedCollectives> memory = weak.lock();
       if (error) {
         // A rank beside this one may have its parts, and would wait for these.
@@ -99,13 +101,11 @@ c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d
         return result->setError(error);
       }
       if (!memory) return result->setError(group_has_ended());
-      const auto countdown = std::make_shared<Countdown>(result, hosts.size());
+      auto* const received = static_cast<std::byte*>(gather.received.mutable_data_ptr());
+      const auto countdown = std::make_shared<Countdown>(result, hosts.size(), std::move(gather.received));
       for (const std::vector<int>& host : hosts) {
-        PartExchange parts = parts_of(host, local_rank, gather);
-        parts.done = [countdown, held = gather.received](const std::exception_ptr& failure) mutable {
-          held.reset();  // whoever waits may count on it
-          countdown->done(failure);
-        };
+        PartExchange parts = parts_of(host, local_rank, received, gather);
+        parts.done = [countdown](const std::exception_ptr& failure) { countdown->done(failure); };
         memory->start(std::move(parts));
       }
     });

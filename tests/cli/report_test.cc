@@ -58,7 +58,7 @@ void run_sweep_of_three(const Sandbox& sandbox) {
 }
 
 /// What look_at_page.py has seen. `how`: as its usage says.
-nlohmann::json seen_by_browser(const fs::path& page, const std::string& how = "drawn") {
+nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
   testing::ProcessOptions options;
   options.arguments = {LOOK_AT_PAGE, find_browser(), page.string(), how};
   options.limit = std::chrono::minutes(5);  // a page of a thousand trials takes 40 seconds
@@ -369,7 +369,8 @@ TEST(SweepReport, OfNoTrialOneAndAThousand) {
     keep_trials(sandbox.folder.path() / "many", count);
     EXPECT_EQ(sandbox.run({"report", "many", "--output", "page.html"}).exit_code, 0);
     EXPECT_FALSE(sandbox.has("many/report.html"));
-    const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "page.html");
+    const nlohmann::json seen =
+        seen_by_browser(sandbox.folder.path() / "page.html", count == 0 ? "drawn" : "used");
     ASSERT_TRUE(seen.is_object());
     EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
     EXPECT_EQ(seen["rows"].size(), count);
@@ -405,7 +406,7 @@ TEST(SweepReport, ComparesRowsOnlyWhoseTrialsAreAllDone) {
                                                  {"6", "1", TrialStatus::done, 0.35, 0.1, 0.0625},
                                                  {"6", "2", TrialStatus::running, 9, 9, 9}});
   EXPECT_EQ(sandbox.run({"report", "some"}).exit_code, 0);
-  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "some/report.html");
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "some/report.html", "used");
   ASSERT_TRUE(seen.is_object());
   EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
   EXPECT_EQ(seen["pareto-time"].size(), 2u) << "one front";
@@ -430,7 +431,7 @@ TEST(SweepReport, ComparesRowsWithinTheirSweep) {
                                                  {"2", "1", TrialStatus::done, 0.35, 0.2, 0.1},
                                                  {"3", "1", TrialStatus::done, 0.55, 0.2, 0.1}});
   EXPECT_EQ(sandbox.run({"report", "slow", "fast", "--output", "both.html"}).exit_code, 0);
-  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "both.html");
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "both.html", "used");
   ASSERT_TRUE(seen.is_object());
   EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
   EXPECT_EQ(seen["pareto-time"].size(), 3u) << "one front a sweep";
@@ -603,7 +604,7 @@ TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
   EXPECT_EQ(of_sweep, (std::map<std::string, int>{{"here/digits", 4}, {"there/digits", 4}, {"slow", 2}}));
   EXPECT_EQ(ids.size(), 10u) << "the same config in two sweeps is two trials";
   if (!why_no_browser().empty()) return;
-  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "all.html");
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "all.html", "used");
   ASSERT_TRUE(seen.is_object());
   EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
   EXPECT_EQ(seen["title"], "here/digits, there/digits, slow");

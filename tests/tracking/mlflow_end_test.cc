@@ -32,6 +32,7 @@ using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::shared_mlflow;
+using ::testing::SizeIs;
 using testing::TemporaryFolder;
 
 TEST(MlflowStatus, IsThatOfARunWithThisExitCode) {
@@ -141,10 +142,14 @@ TEST(MlflowServer, ShowsARestartedRunAsRunningUntilItsEnd) {
 TEST(MlflowServer, KeepsAStatusThatSomebodyElseHasSet) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
-  Process process(HOOKLINE_BINARY, launch(folder, server.url(), "wait"));
+  ProcessOptions options = launch(folder, server.url(), "wait");
+  options.environment["MLFLOW_EXPERIMENT_NAME"] = "kept";
+  Process process(HOOKLINE_BINARY, options);
   ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
-  server.post("/api/2.0/mlflow/runs/update",
-              {{"run_id", run_id(folder, "wait")}, {"status", "FINISHED"}, {"end_time", 1}});
+  const auto runs = server.runs_of("kept");
+  ASSERT_THAT(runs, SizeIs(1));
+  const std::string id = runs[0].at("info").at("run_id");
+  server.post("/api/2.0/mlflow/runs/update", {{"run_id", id}, {"status", "FINISHED"}, {"end_time", 1}});
   ::kill(process.pid(), SIGTERM);
   EXPECT_EQ(process.wait().exit_code, 143);
   EXPECT_EQ(status_of(server, folder, "wait"), "FINISHED");

@@ -572,7 +572,7 @@ TEST(Metrics, AreReadALittleAtATimeAndNotWithoutEnd) {
   MetricsFile metrics(file, "loss");
   const auto begin = std::chrono::steady_clock::now();
   metrics.read_on();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
   EXPECT_THAT(metrics.points(), SizeIs(1));
   metrics.finish();
   EXPECT_THAT(metrics.points(), SizeIs(1));

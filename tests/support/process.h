@@ -36,7 +36,7 @@ std::string read_file(const std::filesystem::path& file);
 
 /// Calls `condition` until it holds; false if it does not within `limit`.
 bool eventually(const std::function<bool()>& condition,
-                std::chrono::milliseconds limit = std::chrono::seconds(30));
+                std::chrono::milliseconds limit = std::chrono::minutes(2));
 
 struct ProcessOptions {
   std::vector<std::string> arguments;                             // without argv[0]

@@ -43,7 +43,7 @@ void Terminal::type(const std::string& keys) const {
 }
 
 bool Terminal::shows(const std::string& text) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   std::size_t at;
   while ((at = screen_.find(text, seen_)) == std::string::npos) {
     if (std::chrono::steady_clock::now() > end) return false;

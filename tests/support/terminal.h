@@ -22,7 +22,7 @@ class Terminal {
 
   void type(const std::string& keys) const;
 
-  /// Reads until `text` comes behind what was found before; false if it does not within half a minute.
+  /// Reads until `text` comes behind what was found before; false if it does not within two minutes.
   bool shows(const std::string& text);
 
   /// Waits for the end; 128 + n if it was killed by signal n.

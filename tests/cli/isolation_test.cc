@@ -385,8 +385,8 @@ TEST_P(Unkillable, IsNamedAndTheRunDoesNotSucceed) {
   EXPECT_EQ(result.exit_code, 1);
   std::string left;
   for (const pid_t pid : all())
-    if (const std::string name = testing::read_file("/proc/" + std::to_string(pid) + "/comm");
-        name != "hl-keeper\n" && name != "run-sentinel\n")
+    if (const std::string name = testing::of_process(pid, "comm");
+        !name.empty() && name != "hl-keeper\n" && name != "run-sentinel\n")
       left = std::to_string(pid);
   EXPECT_THAT(
       result.err,

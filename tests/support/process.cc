@@ -230,6 +230,11 @@ bool is_running(pid_t pid) {
   return state != '?' && state != 'Z';
 }
 
+std::string of_process(pid_t pid, const char* name) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 std::vector<pid_t> running_with(const std::string& mark) {
   std::vector<pid_t> result;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -237,9 +242,7 @@ std::vector<pid_t> running_with(const std::string& mark) {
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error != std::errc() || end != name.data() + name.size()) continue;
-    std::ifstream in(entry.path() / "environ", std::ios::binary);
-    const std::string environment{std::istreambuf_iterator<char>(in), {}};
-    if (environment.find(mark) != environment.npos && is_running(pid)) result.push_back(pid);
+    if (of_process(pid, "environ").find(mark) != std::string::npos && is_running(pid)) result.push_back(pid);
   }
   return result;
 }

@@ -109,6 +109,9 @@ char state_of(pid_t pid);
 /// Is the process there, and not just waiting to be reaped?
 bool is_running(pid_t pid);
 
+/// What /proc has as `name` of a process: "comm" as its name, for example; empty once it has ended.
+std::string of_process(pid_t pid, const char* name);
+
 /// Running processes whose environment holds `mark`: what a test has started, however it has detached itself.
 std::vector<pid_t> running_with(const std::string& mark);
 

@@ -243,7 +243,7 @@ TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
   const fs::path note = fs::canonical(folder.path() / "runs" / "latest") / "mlflow.json";
   const auto asks = [&] {
     for (const pid_t child : testing::children_of(process.pid()))
-      if (testing::read_file("/proc/" + std::to_string(child) + "/comm") == "end_mlflow_run\n") return true;
+      if (testing::of_process(child, "comm") == "end_mlflow_run\n") return true;
     return false;
   };
   ASSERT_TRUE(eventually(asks));

@@ -125,7 +125,7 @@ TEST(SelfTest, EndsBeforeItRunsOutOfFiles) {
 /// Kills the ranks below `process`; the others end with them.
 void kill_ranks(pid_t process) {
   for (const pid_t child : testing::children_of(process)) {
-    if (testing::read_file("/proc/" + std::to_string(child) + "/comm") == "self_test_rank\n")
+    if (testing::of_process(child, "comm") == "self_test_rank\n")
       kill(child, SIGKILL);
     else
       kill_ranks(child);

@@ -23,29 +23,35 @@ std::vector<int> others(int rank, int size) {
   return ranks;
 }
 
+}  // namespace
+
 /// Runs on one of the group's threads.
-class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
+class GlooGroup::ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
  public:
   /// `rank` and `size` apart: gloo::Context lies otherwise in memory in torch's Gloo than in the headers.
   ExchangeWork(std::shared_ptr<gloo::Context> context, int rank, int size, std::uint32_t tag,
-               std::uint64_t sequence, std::chrono::milliseconds timeout, std::vector<int> peers,
-               GlooGroup::Exchange wanted)
+               std::uint64_t sequence, std::chrono::milliseconds timeout, Routes routes,
+               std::shared_ptr<Exchange> wanted)
       : AsyncWork(std::move(context), {}, c10d::OpType::UNKNOWN, sequence, timeout),
         rank_(rank),
         size_(size),
         tag_(tag),
-        peers_(std::move(peers)),
+        routes_(std::move(routes)),
         wanted_(std::move(wanted)) {}
 
   void run() override {
-    std::vector<GlooGroup::Identity> identities(static_cast<std::size_t>(size_));
-    const auto own_identity = wanted_.identity;
+    // Whoever holds the work need not hold the memory.
+    Exchange wanted = std::move(*wanted_);
+    if (wanted.failure) std::rethrow_exception(wanted.failure);
+    std::vector<Identity> identities(static_cast<std::size_t>(size_));
+    const Identity own_identity = wanted.identity;
     identities[static_cast<std::size_t>(rank_)] = own_identity;
     auto identities_in = buffer(identities.data(), identities.size() * sizeof own_identity);
-    auto identity_out = buffer(&wanted_.identity, sizeof own_identity);
-    const bool has_parts = wanted_.part_bytes > 0;
-    const auto parts_in = has_parts ? buffer_of(wanted_.received) : nullptr;
-    const auto parts_out = has_parts ? buffer_of(wanted_.sent) : nullptr;
+    auto identity_out = buffer(&wanted.identity, sizeof own_identity);
+    const std::size_t part_bytes = wanted.part_bytes;
+    const bool has_parts = part_bytes > 0;
+    const auto parts_in = has_parts ? buffer_of(wanted.received) : nullptr;
+    const auto parts_out = has_parts ? buffer_of(wanted.sent) : nullptr;
     // All is announced at once, so the comparison costs no round trip: Gloo sends a part only to a rank that waits for one
     // with the same identity.
     const std::uint64_t part_slot = slot(hash_of(own_identity));
@@ -54,27 +60,26 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
                           sizeof own_identity);
     });
     if (has_parts) {
-      for (const int peer : peers_)
-        parts_in->recv(peer, part_slot, static_cast<std::size_t>(peer) * wanted_.part_bytes,
-                       wanted_.part_bytes);
+      for (const Route& from : routes_.from)
+        parts_in->recv(from.rank, part_slot, from.place * part_bytes, part_bytes);
     }
     for_each_other([&](int rank) { identity_out->send(rank, slot(0), 0, sizeof own_identity); });
     if (has_parts) {
-      for (const int peer : peers_)
-        parts_out->send(peer, part_slot, sent_part(peer) * wanted_.part_bytes, wanted_.part_bytes);
-      std::memcpy(received_bytes() + static_cast<std::size_t>(rank_) * wanted_.part_bytes,
-                  sent_bytes() + sent_part(rank_) * wanted_.part_bytes, wanted_.part_bytes);
+      for (const Route& to : routes_.to)
+        parts_out->send(to.rank, part_slot, to.place * part_bytes, part_bytes);
+      std::memcpy(
+          static_cast<std::byte*>(wanted.received.mutable_data_ptr()) + routes_.own_received * part_bytes,
+          static_cast<const std::byte*>(wanted.sent.const_data_ptr()) + routes_.own_sent * part_bytes,
+          part_bytes);
     }
     for_each_other([&](int) { expect(identities_in->waitRecv(timeout_)); });
     for_each_other([&](int) { expect(identity_out->waitSend(timeout_)); });
     if (std::any_of(identities.begin(), identities.end(),
-                    [&](const GlooGroup::Identity& each) { return each != own_identity; }))
-      throw RanksDiffer(wanted_.difference(identities));
+                    [&](const Identity& each) { return each != own_identity; }))
+      throw RanksDiffer(wanted.difference(identities));
     if (!has_parts) return;
-    for (std::size_t i = 0; i < peers_.size(); ++i) expect(parts_in->waitRecv(timeout_));
-    for (std::size_t i = 0; i < peers_.size(); ++i) expect(parts_out->waitSend(timeout_));
-    wanted_.sent.reset();  // whoever holds the work need not hold the memory
-    wanted_.received.reset();
+    for (std::size_t i = 0; i < routes_.from.size(); ++i) expect(parts_in->waitRecv(timeout_));
+    for (std::size_t i = 0; i < routes_.to.size(); ++i) expect(parts_out->waitSend(timeout_));
   }
 
   const std::vector<at::Tensor> getInputTensors() override { return {}; }
@@ -86,10 +91,6 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
   Buffer buffer(void* data, std::size_t bytes) { return context_->createUnboundBuffer(data, bytes); }
   Buffer buffer_of(const at::Tensor& tensor) { return buffer(tensor.mutable_data_ptr(), tensor.nbytes()); }
 
-  std::size_t sent_part(int to) const { return wanted_.sends_same_to_all ? 0 : static_cast<std::size_t>(to); }
-  const std::byte* sent_bytes() const { return static_cast<const std::byte*>(wanted_.sent.const_data_ptr()); }
-  std::byte* received_bytes() const { return static_cast<std::byte*>(wanted_.received.mutable_data_ptr()); }
-
   /// Gloo matches messages by their slots. Its own collectives' begin with other numbers.
   std::uint64_t slot(std::uint32_t message) const {
     constexpr std::uint64_t kPrefix = 0xF1;
@@ -98,7 +99,7 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
   }
 
   /// Never 0, which is the slot of identities.
-  static std::uint32_t hash_of(const GlooGroup::Identity& identity) {
+  static std::uint32_t hash_of(const Identity& identity) {
     std::size_t hash = 0;
     for (const std::int64_t number : identity)
       hash = c10::hash_combine(hash, std::hash<std::int64_t>()(number));
@@ -116,22 +117,42 @@ class ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
 
   int rank_, size_;
   std::uint32_t tag_;
-  std::vector<int> peers_;  // whose parts travel
-  GlooGroup::Exchange wanted_;
+  Routes routes_;
+  std::shared_ptr<Exchange> wanted_;
 };
 
-}  // namespace
-
 c10::intrusive_ptr<c10d::Work> GlooGroup::exchange(Exchange wanted) {
-  return exchange_with(others(getRank(), getSize()), std::move(wanted));
-}
-
-c10::intrusive_ptr<c10d::Work> GlooGroup::exchange_with(std::vector<int> peers, Exchange wanted) {
-  const std::uint32_t tag = nextTag();
-  auto work = c10::make_intrusive<ExchangeWork>(getContext(tag), getRank(), getSize(), tag, ++seq_,
-                                                options_->timeout, std::move(peers), std::move(wanted));
+  Routes routes = routes_between(other_ranks(), wanted.sends_same_to_all);
+  auto work = make_exchange(std::move(routes), std::make_shared<Exchange>(std::move(wanted)));
   enqueue(work);
   return work;
+}
+
+c10::intrusive_ptr<c10d::Work> GlooGroup::scatter(Exchange wanted, at::ScalarType) {
+  return exchange(std::move(wanted));
+}
+
+int GlooGroup::addends(at::ScalarType) const { return getSize(); }
+
+std::vector<int> GlooGroup::other_ranks() const { return others(getRank(), getSize()); }
+
+GlooGroup::Routes GlooGroup::routes_between(const std::vector<int>& others, bool sends_same_to_all) const {
+  Routes routes;
+  for (const int rank : others) {
+    const auto place = static_cast<std::size_t>(rank);
+    routes.to.push_back({rank, sends_same_to_all ? 0 : place});
+    routes.from.push_back({rank, place});
+  }
+  routes.own_received = static_cast<std::size_t>(getRank());
+  routes.own_sent = sends_same_to_all ? 0 : routes.own_received;
+  return routes;
+}
+
+c10::intrusive_ptr<GlooGroup::AsyncWork> GlooGroup::make_exchange(Routes routes,
+                                                                  std::shared_ptr<Exchange> wanted) {
+  const std::uint32_t tag = nextTag();
+  return c10::make_intrusive<ExchangeWork>(getContext(tag), getRank(), getSize(), tag, ++seq_,
+                                           options_->timeout, std::move(routes), std::move(wanted));
 }
 
 bool GlooGroup::is_idle() {

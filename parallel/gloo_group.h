@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <vector>
@@ -31,12 +33,20 @@ class GlooGroup : public c10d::ProcessGroupGloo {
     bool sends_same_to_all = false;  // `sent` is one part; if not, one for each rank
     /// The text of RanksDiffer for identities, in the order of ranks, that are not all equal.
     std::function<std::string(const std::vector<Identity>&)> difference;
+    std::exception_ptr failure = {};  // why it fails instead of starting
   };
 
   /// Starts an exchange; every rank must start the same number of them, in the same order among the group's collectives. Ranks
   /// compare their identities while the parts travel: if one differs, the work fails with RanksDiffer on every rank, and no
   /// rank receives a part of another identity. This rank's own part is copied.
   virtual c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
+
+  /// Exchanges parts that each rank adds up: as exchange() of a part for each rank, of elements of `type`, but that `received` has
+  /// addends(type) parts, whose sum is that of all ranks' parts for this one. `sent` is used up.
+  virtual c10::intrusive_ptr<c10d::Work> scatter(Exchange wanted, at::ScalarType type);
+
+  /// One for each rank; or for each host, in the order of hosts, if the ranks of a host sum theirs before they send them.
+  virtual int addends(at::ScalarType type) const;
 
   /// True as soon as no collective is under way; false if that takes longer than `patience`.
   bool idle_within(std::chrono::milliseconds patience);
@@ -49,12 +59,33 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   static void abandon(c10::intrusive_ptr<GlooGroup> group);
 
  protected:
-  /// As exchange(), of which only the parts of `peers` travel, and this rank's own is copied: the rest of `received` stays as it is.
-  /// Every rank compares its identity with all the others all the same.
-  c10::intrusive_ptr<c10d::Work> exchange_with(std::vector<int> peers, Exchange wanted);
+  /// A part that travels between this rank and another: its place in `sent`, or in `received`.
+  struct Route {
+    int rank;
+    std::size_t place;
+  };
+  /// Which parts travel; this rank's own is copied. The rest of `received` stays as it is.
+  struct Routes {
+    std::vector<Route> to, from;
+    std::size_t own_sent = 0, own_received = 0;  // places of this rank's own
+  };
+
+  /// The next one first, so that not all begin with the same.
+  std::vector<int> other_ranks() const;
+
+  /// To and from each of `others`; a part has the place of its rank.
+  Routes routes_between(const std::vector<int>& others, bool sends_same_to_all) const;
+
+  /// An exchange over `routes` whose place among the group's collectives is taken now, and that starts with enqueue(): in the same
+  /// order on every rank, since the group's few threads wait in those that have started. `wanted` may change until then. Every rank
+  /// compares its identity with all the others all the same.
+  c10::intrusive_ptr<AsyncWork> make_exchange(Routes routes, std::shared_ptr<Exchange> wanted);
 
   /// What is under way fails at once, here and on the peers.
   virtual void close_connections();
+
+ private:
+  class ExchangeWork;
 };
 
 }  // namespace hookline

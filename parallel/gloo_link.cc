@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "hooks/error.h"
+#include "parallel/group_errors.h"
 
 namespace hookline {
 namespace {
@@ -75,7 +75,7 @@ void GlooLink::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    if (!broken_) broken_ = std::make_exception_ptr(PeerError("the process group has ended"));
+    if (!broken_) broken_ = group_has_ended();
     for (const TransferPtr& each : live_) {
       for (const Buffer* buffer : {&each->in_place, &each->addends, &each->description_buffer}) {
         if (!*buffer) continue;

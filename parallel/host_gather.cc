@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "hooks/error.h"
 #include "parallel/future_work.h"
+#include "parallel/group_errors.h"
 
 namespace hookline {
 namespace {
@@ -44,17 +44,6 @@ class Countdown {
   std::exception_ptr error_;
 };
 
-/// Every rank has this error, since all compare what they start.
-bool is_on_every_rank(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const RanksDiffer&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
 /// Of the parts of one host each local rank has one, and gets all.
 PartExchange parts_of(const std::vector<int>& host, std::size_t local_rank, std::byte* received,
                       const GlooGroup::Exchange& gather) {
@@ -70,10 +59,6 @@ PartExchange parts_of(const std::vector<int>& host, std::size_t local_rank, std:
 }
 
 }  // namespace
-
-std::exception_ptr HostGather::group_has_ended() {
-  return std::make_exception_ptr(PeerError("the process group has ended"));
-}
 
 bool HostGather::fits(const HostLayout& layout) {
   return !layout.is_one_host() && layout.fewest_ranks() == layout.most_ranks() && layout.most_ranks() > 1;

@@ -1,7 +1,6 @@
 // An all-gather of ranks on several hosts, in which each part crosses from host to host once.
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "hooks/in_order.h"
 #include "parallel/gloo_group.h"
+#include "parallel/group_errors.h"
 #include "parallel/host_layout.h"
 #include "shared_memory/collectives.h"
 
@@ -47,8 +47,6 @@ class HostGather {
   }
 
  private:
-  static std::exception_ptr group_has_ended();
-
   std::vector<std::vector<int>> hosts_;  // their ranks
   std::size_t local_rank_;
   std::vector<int> peers_;

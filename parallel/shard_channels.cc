@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,16 +47,20 @@ class ComparingChannel : public ShardChannel {
 
  protected:
   World& world() const { return *world_; }
+  const GlooGroup& group() const { return *gloo_; }
 
-  /// Without other ranks there is no work.
-  ShardWork exchange(const ShardOperation& operation, GlooGroup::Exchange wanted) const {
+  /// Without other ranks there is no work. `scattered`: of a scatter, the elements' type.
+  ShardWork exchange(const ShardOperation& operation, GlooGroup::Exchange wanted,
+                     std::optional<at::ScalarType> scattered = {}) const {
     if (size() == 1) return {};
     wanted.identity = {static_cast<std::int64_t>(operation.kind), operation.unit, operation.flat,
                        static_cast<std::int64_t>(wanted.part_bytes)};
     wanted.difference = [texts = texts_](const std::vector<GlooGroup::Identity>& all) {
       return difference(texts, all);
     };
-    return {gloo_->exchange(std::move(wanted)), sequence_, world_->watch().start_call(sequence_)};
+    auto work =
+        scattered ? gloo_->scatter(std::move(wanted), *scattered) : gloo_->exchange(std::move(wanted));
+    return {std::move(work), sequence_, world_->watch().start_call(sequence_)};
   }
 
  private:
@@ -82,19 +87,23 @@ class GlooChannel : public ComparingChannel {
   using ComparingChannel::ComparingChannel;
 
   bool sums() const override { return false; }
+  std::int64_t addends(at::ScalarType dtype) const override {
+    return size() == 1 ? 1 : group().addends(dtype);
+  }
 
   ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
                        const at::Tensor& shard) override {
-    return move(operation, whole, shard.cpu(), /*sends_same_to_all=*/true);
+    return move(operation, whole, shard.cpu(), shard.nbytes(), /*scatters=*/false);
   }
 
-  ShardWork all_to_all(const ShardOperation& operation, const at::Tensor& received,
-                       const at::Tensor& sent) override {
-    return move(operation, received, sent.cpu(), /*sends_same_to_all=*/false);
+  ShardWork scatter_addends(const ShardOperation& operation, const at::Tensor& received,
+                            const at::Tensor& sent) override {
+    return move(operation, received, sent.cpu(), sent.nbytes() / static_cast<std::size_t>(size()),
+                /*scatters=*/true);
   }
 
   ShardWork reduce_scatter(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
-    throw Error("a reduce-scatter over Gloo: hookline's own mistake, since it takes an all-to-all instead");
+    throw Error("a reduce-scatter over Gloo: hookline's own mistake, since each rank sums by itself");
   }
 
  private:
@@ -103,7 +112,7 @@ class GlooChannel : public ComparingChannel {
   }
 
   ShardWork move(const ShardOperation& operation, const at::Tensor& result, const at::Tensor& source,
-                 bool sends_same_to_all) const {
+                 std::size_t part_bytes, bool scatters) const {
     const at::Tensor target = on_cpu(result);
     if (size() == 1) {
       at::Tensor(result).copy_(source);
@@ -112,9 +121,11 @@ class GlooChannel : public ComparingChannel {
     GlooGroup::Exchange wanted;
     wanted.sent = source;
     wanted.received = target;
-    wanted.part_bytes = target.nbytes() / static_cast<std::size_t>(size());
-    wanted.sends_same_to_all = sends_same_to_all;
-    ShardWork started = exchange(operation, std::move(wanted));
+    wanted.part_bytes = part_bytes;
+    wanted.sends_same_to_all = !scatters;
+    std::optional<at::ScalarType> scattered;
+    if (scatters) scattered = source.scalar_type();
+    ShardWork started = exchange(operation, std::move(wanted), scattered);
     if (result.is_same(target)) return started;
     started.work = c10::make_intrusive<ComparedWork>(started.work,
                                                      [result, target] { at::Tensor(result).copy_(target); });
@@ -136,8 +147,10 @@ class NcclChannel : public ComparingChannel {
                 });
   }
 
-  ShardWork all_to_all(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
-    throw Error("an all-to-all over NCCL: hookline's own mistake, since it takes a reduce-scatter instead");
+  std::int64_t addends(at::ScalarType) const override { return 1; }
+
+  ShardWork scatter_addends(const ShardOperation&, const at::Tensor&, const at::Tensor&) override {
+    throw Error("addends of a scatter over NCCL: hookline's own mistake, since NCCL sums them");
   }
 
   ShardWork reduce_scatter(const ShardOperation& operation, const at::Tensor& received,

@@ -9,6 +9,7 @@
 #include "hooks/numerics/rank_sum.h"
 #include "parallel/future_work.h"
 #include "parallel/gloo_link.h"
+#include "parallel/group_errors.h"
 #include "shared_memory/hand_over.h"
 
 namespace hookline {
@@ -109,10 +110,10 @@ SharedMemoryGroup::SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& stor
                                      c10::intrusive_ptr<Options> options, const HostLayout& layout,
                                      SumScope scope, std::unique_ptr<SharedCollectives> memory)
     : GlooGroup(store, rank, size, std::move(options)),
-      is_one_host_(layout.is_one_host()),
+      layout_(layout),
       scope_(scope),
       memory_(std::move(memory)) {
-  if (is_one_host_) return;
+  if (layout.is_one_host()) return;
   OtherMachines others;
   others.names = layout.local_ranks();
   if (scope != SumScope::inside_hosts) others.links = layout.fewest_ranks();
@@ -152,8 +153,8 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tens
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allgather(std::vector<std::vector<at::Tensor>>& outputs,
                                                             std::vector<at::Tensor>& inputs,
                                                             const c10d::AllgatherOptions& options) {
-  const bool is_one = is_one_host_ && inputs.size() == 1 && outputs.size() == 1 && is_plain(inputs[0]) &&
-                      outputs[0].size() == static_cast<std::size_t>(getSize());
+  const bool is_one = layout_.is_one_host() && inputs.size() == 1 && outputs.size() == 1 &&
+                      is_plain(inputs[0]) && outputs[0].size() == static_cast<std::size_t>(getSize());
   if (!is_one || !std::all_of(outputs[0].begin(), outputs[0].end(), [&](const at::Tensor& output) {
         return is_plain(output) && output.scalar_type() == inputs[0].scalar_type() &&
                output.numel() == inputs[0].numel();
@@ -171,7 +172,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allgather(std::vector<std::vec
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tensor>& tensors,
                                                             const c10d::BroadcastOptions& options) {
-  if (!is_one_host_ || tensors.size() != 1 || !is_plain(tensors[0]) || options.rootTensor != 0 ||
+  if (!layout_.is_one_host() || tensors.size() != 1 || !is_plain(tensors[0]) || options.rootTensor != 0 ||
       options.rootRank < 0 || options.rootRank >= getSize())
     return GlooGroup::broadcast(tensors, options);
   PartExchange parts;
@@ -185,11 +186,14 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tens
 }
 
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {
-  if (!is_one_host_) {
-    if (!host_gather_ || !wanted.sends_same_to_all || wanted.part_bytes == 0)
-      return GlooGroup::exchange(std::move(wanted));
-    const auto from_peers = exchange_with(host_gather_->peers(), wanted);
-    return host_gather_->hand_on(from_peers, std::move(wanted));
+  if (!layout_.is_one_host()) {
+    const bool gathers = host_gather_ && wanted.sends_same_to_all && wanted.part_bytes > 0;
+    const std::vector<int> others = gathers ? host_gather_->peers() : other_ranks();
+    const auto over_gloo = std::make_shared<Exchange>(wanted);
+    const auto made = make_exchange(routes_between(others, wanted.sends_same_to_all), over_gloo);
+    in_turn(made, over_gloo)();
+    if (!gathers) return made;
+    return host_gather_->hand_on(made, std::move(wanted));
   }
   PartExchange parts;
   parts.identity = wanted.identity;
@@ -203,6 +207,76 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {
     held = {std::move(wanted.received), std::move(wanted.sent)};
   }
   return start(std::move(parts), std::move(held), {});
+}
+
+int SharedMemoryGroup::addends(at::ScalarType type) const {
+  return sums_before_it_sends(type) ? static_cast<int>(layout_.hosts.size()) : getSize();
+}
+
+bool SharedMemoryGroup::sums_before_it_sends(at::ScalarType type) const {
+  return !layout_.is_one_host() && layout_.most_ranks() > 1 && scope_ == SumScope::all_ranks &&
+         rank_sum_of(type);
+}
+
+c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::scatter(Exchange wanted, at::ScalarType type) {
+  if (!sums_before_it_sends(type) || wanted.part_bytes == 0) return exchange(std::move(wanted));
+  Reduction reduction;
+  reduction.data = wanted.sent.mutable_data_ptr();
+  reduction.element_bytes = c10::elementSize(type);
+  reduction.elements = wanted.part_bytes / reduction.element_bytes * static_cast<std::size_t>(getSize());
+  reduction.type = static_cast<std::uint32_t>(type);
+  reduction.sum = rank_sum_of(type);
+  reduction.stays_on_machine = true;
+  const auto between_hosts = std::make_shared<Exchange>(std::move(wanted));
+  const auto made = make_exchange(routes_of_host_sums(), between_hosts);
+  const auto on_host = start(std::move(reduction), {between_hosts->sent}, {})->getFuture();
+  on_host->addCallback(
+      [start_exchange = in_turn(made, between_hosts), between_hosts](c10::ivalue::Future& done) {
+        if (done.hasError() && is_on_every_rank(done.exception_ptr())) {
+          between_hosts->part_bytes =
+              0;  // the ranks of the other hosts learn it when they compare identities, and these the whole
+        } else if (done.hasError()) {
+          between_hosts->failure = done.exception_ptr();
+        }
+        start_exchange();
+      });
+  return made;
+}
+
+GlooGroup::Routes SharedMemoryGroup::routes_of_host_sums() const {
+  const auto place_in = [&](const std::vector<int>& host, int local_rank) {
+    return static_cast<std::size_t>(local_rank) % host.size();
+  };
+  Routes routes;
+  for (std::size_t host = 0; host < layout_.hosts.size(); ++host) {
+    const std::vector<int>& ranks = layout_.hosts[host];
+    if (host == layout_.own) continue;
+    for (std::size_t local = 0; local < ranks.size(); ++local)
+      if (place_in(layout_.local_ranks(), static_cast<int>(local)) ==
+          static_cast<std::size_t>(layout_.local_rank))
+        routes.to.push_back({ranks[local], static_cast<std::size_t>(ranks[local])});
+    routes.from.push_back({ranks[place_in(ranks, layout_.local_rank)], host});
+  }
+  routes.own_sent = static_cast<std::size_t>(getRank());
+  routes.own_received = layout_.own;
+  return routes;
+}
+
+std::function<void()> SharedMemoryGroup::in_turn(const c10::intrusive_ptr<AsyncWork>& made,
+                                                 const std::shared_ptr<Exchange>& wanted) {
+  const c10::weak_intrusive_ptr<SharedMemoryGroup> weak(
+      c10::intrusive_ptr<SharedMemoryGroup>::unsafe_reclaim_from_nonowning(this));
+  return [order = exchanges_, turn = exchanges_->take_turn(), weak, made, wanted] {
+    order->run(turn, [weak, made, wanted] {
+      const c10::intrusive_ptr<SharedMemoryGroup> group = weak.lock();
+      if (!group && !wanted->failure) wanted->failure = group_has_ended();
+      if (wanted->failure) {
+        AsyncWork::execute(made);
+      } else {
+        group->enqueue(made);
+      }
+    });
+  };
 }
 
 template <class Collective>

@@ -40,8 +40,13 @@ std::size_t bytes_of(const Active& active) {
 }  // namespace
 
 Tag Chunk::tag() const {
+  constexpr std::uint32_t kStaysOnMachine = std::uint32_t{1} << 31;
   if (const Reduction* const whole = reduction())
-    return {Tag::Kind::reduction, whole->type, whole->elements, within, {}};
+    return {Tag::Kind::reduction,
+            whole->type | (whole->stays_on_machine ? kStaysOnMachine : 0),
+            whole->elements,
+            within,
+            {}};
   return {Tag::Kind::exchange, form_of(exchange()), exchange().part_bytes, within, exchange().identity};
 }
 
@@ -56,9 +61,9 @@ std::optional<Chunk> Chunks::find(const std::deque<Active>& active, std::uint64_
     const std::uint64_t within = number - each.first;
     const std::size_t step = step_of(each, ranks_), offset = within * step;
     const std::size_t bytes = std::min(step, bytes_of(each) - offset);
-    const bool is_reduction = std::holds_alternative<Reduction>(each.work);
+    const auto* const reduction = std::get_if<Reduction>(&each.work);
     const bool is_small = bytes * static_cast<std::size_t>(ranks_) <= SharedCollectives::kDirectBytes;
-    return Chunk{each, number, within, offset, bytes, !is_reduction || (is_small && !has_links_)};
+    return Chunk{each, number, within, offset, bytes, !reduction || (is_small && !goes_on(*reduction))};
   }
   return std::nullopt;
 }
@@ -172,7 +177,7 @@ void Chunks::sum_part(const Chunk& chunk) const {
     parts[static_cast<std::size_t>(rank)] =
         (rank == rank_ ? data : seats_.slot(rank, chunk.number)) + part.offset;
   of.sum(parts.data(), ranks_, data + part.offset, part.elements);
-  if (!chunk.is_direct && !has_links_)
+  if (!chunk.is_direct && !goes_on(of))
     std::memcpy(seats_.slot(rank_, chunk.number) + part.offset, data + part.offset, part.bytes);
 }
 

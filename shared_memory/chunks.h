@@ -75,6 +75,8 @@ class Chunks {
   void send(const Chunk& chunk) const;
   void sum_part(const Chunk& chunk) const;
   void receive(const Chunk& chunk) const;
+  /// What this machine has summed is summed over the others too.
+  bool goes_on(const Reduction& reduction) const { return has_links_ && !reduction.stays_on_machine; }
 
   const Seats& seats_;
   int rank_, ranks_;

@@ -124,7 +124,8 @@ class SharedCollectives::State {
     expect_alike(*next);
     chunks_.sum(*next);
     ++added_;
-    const bool goes_on = others_.link && next->reduction() && (chunks_.has_part(*next) || next->within == 0);
+    const bool goes_on = others_.link && next->reduction() && !next->reduction()->stays_on_machine &&
+                         (chunks_.has_part(*next) || next->within == 0);
     on_link_.push_back(goes_on);
     if (goes_on) send(*next);
     return true;

@@ -27,6 +27,7 @@ struct Reduction {
   WhenDone done = {};
   /// With links: all ranks of a machine hold the same values, which count once.
   bool is_equal_on_machine = false;
+  bool stays_on_machine = false;  // sums over this machine's ranks alone, though they have links
 };
 
 /// The other machines of a run.

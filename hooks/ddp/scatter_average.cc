@@ -128,8 +128,8 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
         piece.received = at::empty({piece.count}, options);
         started = channel_->reduce_scatter(operation, piece.received, piece.sent);
       } else {
-        piece.received = pool_->empty(piece.sent.numel(), options);
-        started = channel_->all_to_all(operation, piece.received, piece.sent);
+        piece.received = pool_->empty(addends(piece.sent) * piece.count, options);
+        started = channel_->scatter_addends(operation, piece.received, piece.sent);
       }
       piece.sent.reset();  // the exchange keeps it for as long as it needs it
       started.work->getFuture()->addCallback([self = shared_from_this(), piece = std::move(piece),
@@ -203,16 +203,20 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
         });
   }
 
+  std::int64_t addends(const at::Tensor& sent) const { return channel_->addends(sent.scalar_type()); }
+
   /// Of what the ranks sent for this one's part.
   at::Tensor sum(const Piece& piece) const {
     if (channel_->sums()) return piece.received;
-    const at::Tensor rows = piece.received.view({ranks(), piece.count});
+    const std::int64_t addends = this->addends(piece.received);
+    const at::Tensor rows = piece.received.view({addends, piece.count});
     const RankSum in_order = rows.is_cpu() ? rank_sum_of(rows.scalar_type()) : nullptr;
     if (!in_order) return rows.sum(0);
     std::vector<const void*> parts;
-    for (std::int64_t rank = 0; rank < ranks(); ++rank) parts.push_back(rows[rank].const_data_ptr());
+    for (std::int64_t row = 0; row < addends; ++row) parts.push_back(rows[row].const_data_ptr());
     at::Tensor first = rows[0];
-    in_order(parts.data(), ranks(), first.mutable_data_ptr(), static_cast<std::size_t>(first.numel()));
+    in_order(parts.data(), static_cast<int>(addends), first.mutable_data_ptr(),
+             static_cast<std::size_t>(first.numel()));
     return first;
   }
 

@@ -23,7 +23,7 @@ std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::s
 
 /// Averages this rank's share of each gradient, even_share() of its elements: the first half of an all-reduce, for an optimizer of
 /// which each rank steps its share. What DDP without a hook, allreduce, fp16 or bf16 makes of these elements, with the same bits
-/// where ranks are summed in the same order, as they are in shared memory and between two ranks.
+/// where ranks are summed in the same order, as they are in shared memory, between two ranks, and over hosts that share memory.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the exchange, of the wire's dtype
 /// Result  the bucket's buffer: the average in this rank's shares, its own gradients elsewhere
 /// State   what is on its way: on the CPU two pieces of 4 MiB, as they are sent and received; on a GPU 2n elements of each bucket

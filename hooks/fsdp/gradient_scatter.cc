@@ -22,33 +22,34 @@ GradientScatter::GradientScatter(std::shared_ptr<BufferPool> pool, std::shared_p
 GradientScatter::Started GradientScatter::start(const ShardOperation& operation, at::Tensor gradient) {
   Started started;
   started.dtype = gradient.scalar_type();
-  const bool divides_first = channel_->sums() || !casts(started.dtype);
   started.sent = std::move(gradient);
   if (casts(started.dtype)) {
     const at::Tensor exact = started.sent;
     started.sent = pool_->empty(exact.numel(), exact.options().dtype(*wire_)).copy_(exact);
   }
-  if (divides_first && divisors_.before != 1) started.sent.div_(divisors_.before);
+  if (divides_first(started.dtype) && divisors_.before != 1) started.sent.div_(divisors_.before);
   if (channel_->size() == 1) {
     started.received = started.sent;
   } else if (channel_->sums()) {
     started.received = at::empty({started.sent.numel() / channel_->size()}, started.sent.options());
     started.work = channel_->reduce_scatter(operation, started.received, started.sent);
   } else {
-    started.received = pool_->empty(started.sent.numel(), started.sent.options());
-    started.work = channel_->all_to_all(operation, started.received, started.sent);
+    const std::int64_t addends = channel_->addends(started.sent.scalar_type());
+    started.received =
+        pool_->empty(started.sent.numel() / channel_->size() * addends, started.sent.options());
+    started.work = channel_->scatter_addends(operation, started.received, started.sent);
   }
   return started;
 }
 
 at::Tensor GradientScatter::finish(Started started) const {
-  const std::int64_t ranks = channel_->size();
   at::Tensor part = std::move(started.received);
   started.sent.reset();
-  const bool divided_first = channel_->sums() || !casts(started.dtype);
-  if (!channel_->sums() && ranks > 1) part = part.view({ranks, -1}).sum(0, /*keepdim=*/false, started.dtype);
+  if (const std::int64_t addends = channel_->addends(part.scalar_type()); !channel_->sums() && addends > 1)
+    part = part.view({addends, -1}).sum(0, /*keepdim=*/false, started.dtype);
   part = part.to(started.dtype);
-  const double divisor = divided_first ? divisors_.after : static_cast<double>(ranks);
+  const double divisor =
+      divides_first(started.dtype) ? divisors_.after : static_cast<double>(channel_->size());
   return divisor == 1 ? part : part.div_(divisor);
 }
 

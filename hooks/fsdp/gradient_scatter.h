@@ -23,9 +23,10 @@ struct GradientDivisors {
 /// FSDP's communication hooks: reduce_scatter_hook, and with a wire dtype fp16_compress_hook and bf16_compress_hook, of
 /// torch.distributed.algorithms._comm_hooks.default_hooks.
 ///
-/// Over Gloo a reduce-scatter is an all-to-all of parts that each rank sums by itself, in float32 and in the order of ranks:
-/// Gloo's own does not take float16, and sends as much as an all-reduce. What was cast is divided after the sum then, so that
-/// half precision loses nothing to the division.
+/// Over Gloo each rank sums the parts that the others send it by itself, in float32 and in the order of ranks: Gloo's own
+/// reduce-scatter does not take float16, and sends as much as an all-reduce. What was cast is divided after the sum then, so that
+/// half precision loses nothing to the division. Where the ranks of each of several hosts sum their parts before they are sent on,
+/// their sum is of the wire's dtype, so they divide first.
 ///
 /// Not synchronised; every rank starts the same scatters in the same order.
 class GradientScatter {
@@ -52,6 +53,10 @@ class GradientScatter {
 
  private:
   bool casts(at::ScalarType dtype) const { return wire_ && *wire_ != dtype; }
+  /// Gradients of `dtype` are divided before they are summed, and not only behind it.
+  bool divides_first(at::ScalarType dtype) const {
+    return channel_->sums() || !casts(dtype) || channel_->addends(*wire_) < channel_->size();
+  }
 
   std::shared_ptr<BufferPool> pool_;
   std::shared_ptr<ShardChannel> channel_;

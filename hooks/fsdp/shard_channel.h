@@ -43,15 +43,19 @@ class ShardChannel {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// True if reduce_scatter() works, for every dtype; all_to_all() works otherwise.
+  /// True if reduce_scatter() works, for every dtype; scatter_addends() works otherwise.
   virtual bool sums() const = 0;
+  /// Rows that scatter_addends() leaves of elements of `dtype`: one for each rank; or one for each host, in the order of hosts, if
+  /// the ranks of a host sum theirs first.
+  virtual std::int64_t addends(at::ScalarType dtype) const = 0;
 
   /// Fills `whole`, [size() · n], with every rank's `shard`, [n].
   virtual ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
                                const at::Tensor& shard) = 0;
-  /// Fills `received`, [size(), n] in memory, with every rank's part for this one of its `sent`, [size() · n].
-  virtual ShardWork all_to_all(const ShardOperation& operation, const at::Tensor& received,
-                               const at::Tensor& sent) = 0;
+  /// Fills `received`, [addends(), n] in memory, with what sums up to every rank's part for this one of its `sent`, [size() · n],
+  /// which is used up. Half precision is summed in float32, and rounded once on each host.
+  virtual ShardWork scatter_addends(const ShardOperation& operation, const at::Tensor& received,
+                                    const at::Tensor& sent) = 0;
   /// Fills `received`, [n], with the sum of those parts.
   virtual ShardWork reduce_scatter(const ShardOperation& operation, const at::Tensor& received,
                                    const at::Tensor& sent) = 0;

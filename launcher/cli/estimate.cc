@@ -113,9 +113,9 @@ double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperR
 /// One way to average gradients, and what a rank hands to collectives in a step of it, counted as an all-reduce's bytes.
 struct Wire {
   std::string name, wrapper;
-  std::optional<double> bytes;         // none: not known
-  bool is_chosen = false;              // by the config
-  double gathered = 0, scattered = 0;  // of the bytes; the others are summed
+  std::optional<double> bytes;  // none: not known
+  bool is_chosen = false;       // by the config
+  double in_parts = 0;          // of the bytes: gathered and scattered; the others are summed
 };
 
 std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog,
@@ -130,9 +130,9 @@ std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog
     if (wire.bytes && config.ddp.shard_optimizer && hook.averages) {
       const double without = *wire.bytes;
       wire.bytes = bytes_with_sharded_optimizer(hook, without, count);
-      wire.gathered = kFloatBytes * count / 2;
-      const double others = *wire.bytes - wire.gathered;
-      if (others < without) wire.scattered = others;  // the first half of an all-reduce
+      const double gathered = kFloatBytes * count / 2, others = *wire.bytes - gathered;
+      wire.in_parts = gathered;
+      if (others < without) wire.in_parts += others;  // the first half of an all-reduce
     }
     wires.push_back(std::move(wire));
   }
@@ -147,9 +147,10 @@ std::vector<Wire> wires_of_sharding(const RunConfig& config, double count) {
   const std::string& hook = config.fsdp.comm_hook;
   const double gather = kFloatBytes * count / 2, scatter = hook == "no" ? gather : gather / 2;
   std::vector<Wire> wires;
-  for (const auto& [strategy, gathers] : {std::pair{"shard_grad_op", 1}, {"full_shard", 2}})
-    wires.push_back({strategy, hook, gathers * gather + scatter, config.fsdp.sharding_strategy == strategy,
-                     gathers * gather, scatter});
+  for (const auto& [strategy, gathers] : {std::pair{"shard_grad_op", 1}, {"full_shard", 2}}) {
+    const double bytes = gathers * gather + scatter;
+    wires.push_back({strategy, hook, bytes, config.fsdp.sharding_strategy == strategy, bytes});
+  }
   return wires;
 }
 
@@ -186,13 +187,10 @@ struct Question {
 
   /// Of an all-reduce: what leaves a host or, in a ring of ranks, a rank.
   double seconds_of_sum(double bytes) const { return seconds(bytes, 1, hosts > 1 ? hosts : ranks); }
-  /// Of gathers, whose bytes are counted as an all-reduce's: parts cross to a host once, or to each of its ranks.
-  double seconds_of_gathers(double bytes) const {
-    return hosts > 1 ? seconds(bytes, 1, hosts) : seconds_of_scatters(bytes);
-  }
-  /// Of scatters, counted likewise.
-  double seconds_of_scatters(double bytes) const {
-    return static_cast<double>(on_link) * seconds(bytes, on_link, ranks);
+  /// Of gathers and scatters, whose bytes are counted as an all-reduce's: parts cross to a host once, or to each of its ranks.
+  double seconds_of_parts(double bytes) const {
+    return hosts > 1 ? seconds(bytes, 1, hosts)
+                     : static_cast<double>(on_link) * seconds(bytes, on_link, ranks);
   }
 
  private:
@@ -273,8 +271,7 @@ Memory memory_of(const Question& question, const RunConfig& config, const Catalo
 }
 
 double seconds_of(const Wire& wire, const Question& question) {
-  return question.seconds_of_sum(*wire.bytes - wire.gathered - wire.scattered) +
-         question.seconds_of_gathers(wire.gathered) + question.seconds_of_scatters(wire.scattered);
+  return question.seconds_of_sum(*wire.bytes - wire.in_parts) + question.seconds_of_parts(wire.in_parts);
 }
 
 Json json_of(const Wire& wire, const Question& question) {

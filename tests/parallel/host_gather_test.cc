@@ -12,6 +12,7 @@
 #include "parallel/gloo_group.h"
 #include "parallel/process_group.h"
 #include "tests/support/failure.h"
+#include "tests/support/host_layouts.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -97,17 +98,11 @@ TEST_P(HostGatherOf, KeepsTheOrderOfSumsAndGathers) {
   });
 }
 
-std::string name_of_layout(const ::testing::TestParamInfo<std::vector<int>>& layout) {
-  std::string name = "hosts";
-  for (const int host : layout.param) name += "_" + std::to_string(host);
-  return name;
-}
-
 // The last one's hosts have different numbers of ranks, which gather over Gloo.
 INSTANTIATE_TEST_SUITE_P(Layouts, HostGatherOf,
                          ::testing::Values(std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
                                            std::vector{0, 0, 1, 1, 2, 2}, std::vector{0, 0, 1}),
-                         name_of_layout);
+                         testing::name_of_layout);
 
 }  // namespace
 }  // namespace hookline

@@ -163,15 +163,17 @@ std::vector<float> expected_sum(const std::vector<int>& ranks_of_machine, std::s
   return sum_of(of_machines);
 }
 
-std::future<void> start(SharedCollectives& group, std::vector<float>& values,
-                        bool is_equal_on_machine = false) {
+enum class Over { all_ranks, equal_machines, own_machine };
+
+std::future<void> start(SharedCollectives& group, std::vector<float>& values, Over over = Over::all_ranks) {
   auto done = std::make_shared<std::promise<void>>();
   Reduction reduction;
   reduction.data = values.data();
   reduction.elements = values.size();
   reduction.element_bytes = sizeof(float);
   reduction.sum = sum_floats;
-  reduction.is_equal_on_machine = is_equal_on_machine;
+  reduction.is_equal_on_machine = over == Over::equal_machines;
+  reduction.stays_on_machine = over == Over::own_machine;
   reduction.done = [done](const std::exception_ptr& error) {
     if (error) {
       done->set_exception(error);
@@ -202,9 +204,44 @@ TEST(Machines, SumWhatTheirRanksHoldInCommonOnce) {
   run_machines({2, 3}, [&](const Rank& rank) {
     for (const std::size_t elements : {std::size_t{3}, 3 * kChunk + 1}) {
       std::vector<float> values = values_of(rank.machine, elements, 1);
-      start(rank.group, values, /*is_equal_on_machine=*/true).get();
+      start(rank.group, values, Over::equal_machines).get();
       EXPECT_EQ(values, sum_of({values_of(0, elements, 1), values_of(1, elements, 1)}));
     }
+  });
+}
+
+TEST(Machines, SumOverTheirOwnRanksAmongSumsOverAll) {
+  for (const std::vector<int>& ranks_of_machine :
+       {std::vector<int>{1, 1}, std::vector<int>{2, 2}, std::vector<int>{1, 3}, std::vector<int>{3, 2, 4}}) {
+    run_machines(ranks_of_machine, [&](const Rank& rank) {
+      int first = 0;
+      for (int machine = 0; machine < rank.machine; ++machine)
+        first += ranks_of_machine[static_cast<std::size_t>(machine)];
+      const auto own_sum = [&](std::size_t elements, unsigned seed) {
+        std::vector<std::vector<float>> addends;
+        for (int i = 0; i < ranks_of_machine[static_cast<std::size_t>(rank.machine)]; ++i)
+          addends.push_back(values_of(first + i, elements, seed));
+        return sum_of(addends);
+      };
+      unsigned seed = 0;
+      for (const std::size_t elements :
+           {std::size_t{0}, std::size_t{1}, std::size_t{1000}, 20 * kChunk + 7}) {
+        std::vector<float> own = values_of(rank.number, elements, ++seed), all = own;
+        auto of_machine = start(rank.group, own, Over::own_machine), of_all = start(rank.group, all);
+        of_machine.get();
+        of_all.get();
+        EXPECT_EQ(own, own_sum(elements, seed)) << elements;
+        EXPECT_EQ(all, expected_sum(ranks_of_machine, elements, seed)) << elements;
+      }
+    });
+  }
+}
+
+TEST(Machines, RefuseASumOfTheirOwnRanksWhereOneSumsOverAll) {
+  run_machines({2, 2}, [&](const Rank& rank) {
+    std::vector<float> values(10);
+    auto done = start(rank.group, values, rank.local == 0 ? Over::own_machine : Over::all_ranks);
+    EXPECT_THROW(done.get(), RanksDiffer);
   });
 }
 

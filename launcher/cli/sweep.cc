@@ -189,6 +189,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   if (!end.signal) {
     tell_of_failures(trials, run);
     warn_of_unread_configs(trials, run.folder, run.keys_of_ranks);
+    list_idle(plan, trials, run.same);
     keep_winners(rows, plan, run, flags.json);
   }
   std::cout << std::flush;

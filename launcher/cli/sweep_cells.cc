@@ -49,6 +49,9 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
   needed_.gpus = std::max(needed_.gpus, needed.gpus);
   for (const Diagnostic& each : resolution.diagnostics)
     if (each.message.ends_with(kNeverStarts)) cell.never_starts = each.message + ": " + each.note;
+  if (const auto start = config.ddp.comm_state_option.find("start_powerSGD_iter");
+      start != config.ddp.comm_state_option.end())
+    if (const auto* step = std::get_if<std::int64_t>(&start->second)) cell.compresses_from = *step;
   for (const RankSetting& each : rank_settings(config)) keys_of_ranks_.insert(each.key);
   for (const ShownValue& value : shown_values(config))
     if (value.table != "logging" && !defaults_.contains({value.key(), to_text(value.value)}))

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct ResolvedCell {
       {};                         // keys whose folder is each trial's own: below its folder, by this name
   double grace_seconds = 30;      // between being told to end and being killed
   std::string never_starts = {};  // why its hook would compress at no step; empty if it would
+  std::optional<std::int64_t> compresses_from = {};  // the step, if its hook does not from the first
 };
 
 /// One run of a cell.

@@ -71,11 +71,7 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
       row.best_id = trial.planned.id;
     }
   }
-  const auto measures = json_or_discarded<nlohmann::json>(result.measures);
-  const auto measure = [&](const char* name) -> std::optional<double> {
-    const auto found = measures.is_object() ? measures.find(name) : measures.end();
-    return found != measures.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-  };
+  const auto measure = [&](const char* name) { return measure_of(result, name); };
   if (const auto seconds = measure("step_seconds")) group.step_seconds.push_back(*seconds);
   const auto bytes = measure("bytes_per_step"), whole = measure("uncompressed_bytes_per_step");
   if (bytes) group.bytes.push_back(*bytes);
@@ -94,7 +90,13 @@ void mark_fastest(std::vector<ResultRow>& rows) {
     if (std::abs(row.metric->mean - best.mean) > best.spread) continue;
     if (!fastest || row.step_seconds->mean < fastest->step_seconds->mean) fastest = &row;
   }
-  if (fastest) fastest->is_fastest = true;
+  if (!fastest) return;
+  const auto is_faster = [](const Measured& one, const Measured& other) {
+    return other.mean - one.mean > std::max(one.spread, other.spread);
+  };
+  ResultRow& first = rows.front();
+  if (first.step_seconds && !is_faster(*fastest->step_seconds, *first.step_seconds)) fastest = &first;
+  fastest->is_fastest = true;
 }
 
 }  // namespace
@@ -114,6 +116,12 @@ std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, cons
     return line + name_of(result.status) + " after " + time + ": " + result.reason;
   if (result.metric) line += metric + " " + rounded(*result.metric, 6) + ", ";
   return line + time;
+}
+
+std::optional<double> measure_of(const TrialResult& result, const char* name) {
+  const auto measures = json_or_discarded<nlohmann::json>(result.measures);
+  const auto found = measures.is_object() ? measures.find(name) : measures.end();
+  return found != measures.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
 Assignments without_seed(Assignments values) {

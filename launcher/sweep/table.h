@@ -22,6 +22,9 @@ std::string short_name(const Trial& trial, const Assignments& same);
 std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, const std::string& metric,
                     const Assignments& same);
 
+/// What a trial that is done has measured under this name.
+std::optional<double> measure_of(const TrialResult& result, const char* name);
+
 /// What trials have in common that differ in their seed or repeat only.
 Assignments without_seed(Assignments values);
 
@@ -43,7 +46,8 @@ struct ResultRow {
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
   std::string best_id;  // the trial with the best metric
-  /// Of the rows that do as well as the best, which is within its spread, the one with the fastest step.
+  /// Of the rows that do as well as the best, which is within its spread, the one with the fastest step; the best itself unless that is
+  /// faster by more than either's spread.
   bool is_fastest = false;
 };
 

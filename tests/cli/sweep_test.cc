@@ -742,6 +742,26 @@ TEST(Sweep, SaysBeforeItRunsThatAHookWouldNeverStart) {
   EXPECT_LT(result.err.find(warning), result.err.find("4 trials; results in")) << result.err;
 }
 
+TEST(Sweep, SaysBehindItsTrialsThatAHookHasCompressedNothing) {
+  const Sandbox sandbox;
+  sandbox.script("train",
+                 "echo '{\"score\": 1}' > $HOOKLINE_RUN_DIR/metrics.jsonl\n"
+                 "echo \"{\\\"bytes_per_step\\\": $2, \\\"uncompressed_bytes_per_step\\\": 4000}\" "
+                 "> $HOOKLINE_RUN_DIR/summary.json\n");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\nseeds = [1, 2]\n"
+                       "[fixed]\nddp.comm_hook = \"power_sgd\"\n[grid]\nargs.b = [4000, 100]\n");
+  const ProcessResult result = sandbox.run({"sweep", "s.toml"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "hookline: warning: 1 combination has a hook that has compressed nothing, since its trials ended "
+          "before it began: what sets it apart from no hook is chance\n"
+          "  b=4000\n"
+          "    start_powerSGD_iter is 1000: make it smaller, or the trials longer\n"));
+}
+
 TEST(Sweep, TakesOfRepeatedStepsThoseOfTheLastAttempt) {
   const Sandbox sandbox;
   sandbox.script(

@@ -764,6 +764,19 @@ TEST(SweepTable, NamesTheFastestOfThoseThatDoAsWellAsTheBest) {
   EXPECT_TRUE(rows_of({trials[4], trials[0]}, true)[0].is_fastest);
 }
 
+TEST(SweepTable, TakesNoStepForFasterThatIsSoByLessThanItsSpread) {
+  const auto of = [](const std::string& hook, double metric, double step_seconds) {
+    return trial({{"ddp.comm_hook", hook}, {"training.seed", std::to_string(step_seconds)}},
+                 TrialStatus::done, 1, metric, "{\"step_seconds\": " + std::to_string(step_seconds) + "}");
+  };
+  const auto rows = rows_of(
+      {of("best", 0.98, 0.05), of("best", 0.96, 0.051), of("near", 0.97, 0.02), of("near", 0.96, 0.06)},
+      /*smaller_is_better=*/false);
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_TRUE(rows[0].is_fastest) << "0.04 ± 0.03 is not below 0.05 ± 0.001";
+  EXPECT_FALSE(rows[1].is_fastest);
+}
+
 TEST(SweepTable, ShowsNoSpeedupOverAFirstTrialAlone) {
   const Assignments own = {{"args.a", "0"}}, other = {{"args.a", "1"}};
   const auto rows_with = [&](TrialStatus first, TrialStatus second) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "hooks/log.h"
@@ -10,6 +12,7 @@
 #include "launcher/cli/count_text.h"
 #include "launcher/cli/unread_config.h"
 #include "launcher/supervise/program.h"
+#include "launcher/sweep/table.h"
 #include "launcher/sweep/trial_files.h"
 
 namespace hookline {
@@ -79,6 +82,35 @@ void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& fo
         "no rank of any trial has read its config, so these settings had no effect, and rows differ by "
         "chance (a program that is built with hookline reads it in Accelerator::from_env): " +
         listed(keys));
+}
+
+void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same) {
+  std::map<std::string, std::int64_t> starts;  // by trial
+  for (const PlannedTrial& each : plan.trials)
+    if (each.cell.compresses_from && each.cell.never_starts.empty())
+      starts.emplace(each.id, *each.cell.compresses_from);
+  std::map<Assignments, std::int64_t> idle;
+  std::set<Assignments> active;
+  for (const Trial& trial : trials) {
+    const auto start = starts.find(trial.planned.id);
+    if (start == starts.end() || trial.result.status != TrialStatus::done) continue;
+    const auto sent = measure_of(trial.result, "bytes_per_step"),
+               whole = measure_of(trial.result, "uncompressed_bytes_per_step");
+    if (!sent || !whole) continue;
+    const Assignments values = without_seed(trial.planned.values);
+    if (*sent < *whole) active.insert(values);
+    idle.emplace(values, start->second);
+  }
+  std::erase_if(idle, [&](const auto& each) { return active.contains(each.first); });
+  if (idle.empty()) return;
+  log::warning(
+      count_text(idle.size(), "combination") + (idle.size() == 1 ? " has" : " have") +
+      " a hook that has compressed nothing, since its trials ended before it began: what sets it apart from "
+      "no hook is chance");
+  for (const auto& [values, start] : idle)
+    std::cerr << "  " << printable(label_of(values, same)) << "\n    start_powerSGD_iter is " << start
+              << ": make it smaller, or the trials longer\n";
+  std::cerr << std::flush;
 }
 
 void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {

@@ -29,6 +29,9 @@ void warn_of_script(const std::string& program, const std::set<std::string>& key
 void warn_of_unread_configs(const std::vector<Trial>& trials, const std::filesystem::path& folder,
                             const std::set<std::string>& keys);
 
+/// After trials have run: a hook that has compressed at no step of them, so that its row and an uncompressed one differ by chance.
+void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same);
+
 /// On standard output.
 void print_plan(const SweepPlan& plan, const Assignments& same, bool json);
 

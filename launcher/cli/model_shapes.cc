@@ -1,6 +1,7 @@
 #include "launcher/cli/model_shapes.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -99,9 +100,17 @@ std::vector<Shape> shapes_in(const fs::path& named) {
   expect_access(named);
   std::error_code unknown;  // such as of links that lead in a circle: opening the file has it again
   const fs::path file = fs::is_directory(named, unknown) ? locate(named) / "model.safetensors" : named;
-  if (!fs::exists(file, unknown) && !unknown)
+  if (!fs::exists(file, unknown) && !unknown) {
+    const auto found =
+        fs::is_directory(named, unknown) ? list_checkpoints(named) : std::vector<FoundCheckpoint>();
+    if (!found.empty())
+      throw UsageError("'" + named.string() + "' holds checkpoints: name one of them, such as '" +
+                       found.front().path.string() + "'");
+    const bool is_number = !named.empty() && std::isdigit(static_cast<unsigned char>(named.native().front()));
     throw UsageError("'" + named.string() + "' is no model file, and no checkpoint: '" + file.string() +
-                     "' is not there");
+                     "' is not there" +
+                     (is_number ? "; for a number of parameters write --parameters " + named.string() : ""));
+  }
   std::vector<Shape> shapes;
   if (begins_with(file, kZipMagic)) {
     shapes = shapes_in_archive(file);

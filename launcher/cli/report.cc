@@ -93,7 +93,13 @@ int report(const Arguments& arguments) {
       throw UsageError(std::string(flag) + " '" + file + "' is a folder: name a file in it");
   }
   const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
-  for (const fs::path& folder : folders) expect_access(folder);
+  for (const fs::path& folder : folders) {
+    expect_access(folder);
+    if (std::error_code none; fs::exists(folder, none) && !fs::is_directory(folder, none))
+      throw UsageError("'" + folder.string() +
+                       "' is a file: name the folder of a sweep's results, such as hookline-sweeps/" +
+                       folder.stem().string());
+  }
   expect_access(plots);
   if (std::error_code none; !plots.empty() && fs::exists(plots, none) && !fs::is_directory(plots, none))
     throw UsageError("--plots '" + plots + "' is a file: name a folder");

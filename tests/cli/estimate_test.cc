@@ -201,12 +201,12 @@ TEST(Estimate, TakesTheRanksOfTheConfig) {
   EXPECT_EQ(json.at("hosts_that_sum"), 2);
   EXPECT_EQ(json.at("sharded_memory_bytes").at("gradients"), 250);
   EXPECT_DOUBLE_EQ(seconds_without_hook(json), 8 * 4000.0 / 2.5e9) << "each host sends its sum once";
-  // Of parameters a host sends its half; of gradients each rank sends a sixteenth of its own to each of the other host's.
-  const double gather = 8 * 4000.0 / 2 / 2.5e9, scatter = 8 * 4000.0 * 8 * 8 / 16 / 2.5e9;
-  EXPECT_DOUBLE_EQ(json.at("sharded").at(0).at("seconds"), gather + scatter);
-  EXPECT_DOUBLE_EQ(json.at("sharded").at(1).at("seconds"), 2 * gather + scatter);
+  // Of parameters a host sends its half, and of the sum of its ranks' gradients the other host's half.
+  const double half = 8 * 4000.0 / 2 / 2.5e9;
+  EXPECT_DOUBLE_EQ(json.at("sharded").at(0).at("seconds"), 2 * half);
+  EXPECT_DOUBLE_EQ(json.at("sharded").at(1).at("seconds"), 3 * half);
   flags.insert(flags.end(), {"--set", "ddp.shard_optimizer=true"});
-  EXPECT_DOUBLE_EQ(seconds_without_hook(estimated(sandbox, flags)), gather + scatter);
+  EXPECT_DOUBLE_EQ(seconds_without_hook(estimated(sandbox, flags)), 2 * half);
   flags.back() = "launch.backend=gloo";
   const auto over_gloo = estimated(sandbox, flags);
   EXPECT_EQ(over_gloo.at("hosts_that_sum"), 1);
@@ -343,6 +343,13 @@ TEST(Estimate, SaysWhatIsWrong) {
             "hookline: error: --unit 6 is more than the model's 5 parameters");
   EXPECT_EQ(error({"none"}),
             "hookline: error: 'none' is no model file, and no checkpoint: 'none' is not there");
+  EXPECT_EQ(error({"1e9"}),
+            "hookline: error: '1e9' is no model file, and no checkpoint: '1e9' is not there; for a number of "
+            "parameters write --parameters 1e9");
+  sandbox.folder.write("saved/step_00000020/manifest.json", "{}");
+  sandbox.folder.write("saved/step_00000040/manifest.json", "{}");
+  EXPECT_EQ(error({"saved"}),
+            "hookline: error: 'saved' holds checkpoints: name one of them, such as 'saved/step_00000040'");
 }
 
 }  // namespace

@@ -678,6 +678,10 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(sandbox.read("x"), "");
   sandbox.folder.write("file", "");
   EXPECT_THAT(error({"one", "--plots", "file"}, 2), HasSubstr("--plots 'file' is a file: name a folder"));
+  sandbox.folder.write("hooks.toml", "");
+  EXPECT_EQ(error({"hooks.toml"}, 2),
+            "hookline: error: 'hooks.toml' is a file: name the folder of a sweep's results, such as "
+            "hookline-sweeps/hooks");
   EXPECT_EQ(clash({"one", "--output", "-", "--plots", "p"}),
             "hookline: error: --plots draws the page from its file: say where that is with --output FILE");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "hooks/error.h"
 #include "hooks/folder_access.h"
@@ -15,7 +16,7 @@
 namespace hookline {
 namespace fs = std::filesystem;
 
-FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
+FolderLock::FolderLock(const fs::path& folder, const std::string& name, std::chrono::milliseconds patience) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (const std::string access = access_problem(folder); !access.empty()) throw Error(name + ": " + access);
@@ -26,7 +27,13 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name) {
   if (opened.descriptor < 0)
     throw Error(what + "can't be written to: " + opened.why + ": name another folder");
   descriptor_ = opened.descriptor;
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  int refused = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  while (refused != 0 && errno == EWOULDBLOCK && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    refused = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  }
+  if (refused == 0) {
     char host[256] = "";
     ::gethostname(host, sizeof host - 1);
     const std::string holder = "process " + std::to_string(::getpid()) + " on " + host;

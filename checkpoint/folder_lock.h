@@ -1,6 +1,7 @@
 // One run at a time in a folder.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -13,8 +14,9 @@ inline constexpr const char* kFolderLockFile = ".lock";
 /// nobody's.
 class FolderLock {
  public:
-  /// Makes the folder. Throws Error, in which it is `name`, if that fails, or if another run has it.
-  FolderLock(const std::filesystem::path& folder, const std::string& name);
+  /// Makes the folder. Throws Error, in which it is `name`, if that fails, or if another run still has it after `patience`.
+  FolderLock(const std::filesystem::path& folder, const std::string& name,
+             std::chrono::milliseconds patience = std::chrono::milliseconds(0));
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -120,7 +120,9 @@ bool can_resume(const RunConfig& config, bool dry) {
     const std::int64_t from = is_named ? step_of_named(training.resume) : 0;
     // A host that joins a run of several finds what that run has saved: the ranks know which start this is.
     if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
-    if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir");  // the ranks' own, from their start on
+    // The ranks' own, from their start on. Those of a run that was killed end a moment after it.
+    constexpr std::chrono::seconds kPatience{3};
+    if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir", kPatience);
     if (is_named) expect_none_beyond(training.checkpoint_dir, from);
     if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;

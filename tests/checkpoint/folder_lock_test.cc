@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <memory>
 #include <optional>
+#include <thread>
 
 #include "hooks/error.h"
 #include "support/failure.h"
@@ -41,6 +44,19 @@ TEST(FolderLock, IsSeenByOthersWhileItLasts) {
   EXPECT_EQ(answer_about(folder.path()), false);
   EXPECT_EQ(answer_about(folder.path() / "nowhere"), false);
   EXPECT_EQ(answer_about(folder.write("file", "")), false);
+}
+
+TEST(FolderLock, WaitsForOneThatEnds) {
+  const TemporaryFolder folder;
+  auto held = std::make_unique<FolderLock>(folder.path(), "checkpoint_dir");
+  EXPECT_NE(failure_of([&] { FolderLock(folder.path(), "checkpoint_dir", std::chrono::milliseconds(50)); }),
+            "");
+  std::thread holder([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    held.reset();
+  });
+  EXPECT_NO_THROW(FolderLock(folder.path(), "checkpoint_dir", std::chrono::minutes(2)));
+  holder.join();
 }
 
 // Whoever opens a named pipe waits for its other end.

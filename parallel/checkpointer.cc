@@ -83,6 +83,10 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
          has_ended_ = saved.notes.value("has_ended", false);
+         const bool has_all_steps = config_.max_steps && progress_->steps >= *config_.max_steps;
+         if ((has_ended_ || has_all_steps) && !by_hand_ && world_->rank() == 0)
+           log::info("this run ended at step " + std::to_string(progress_->steps) +
+                     ": nothing is left to train, unless the program asks for more");
        }});
   first_step_ = last_saved_step_ = progress_->steps;
   add({kRandomPart, [this] { return save_random(world_->device()); },
@@ -250,9 +254,10 @@ void Checkpointer::has_trained() {
   if (!from_) return;
   from_.reset();
   if (std::exchange(has_ended_, false) && world_->rank() == 0)
-    log::info("the run had called accelerator.end_training() after step " + std::to_string(progress_->steps) +
-              ", and now trains on: if the program itself decided to end there, register what it decides by "
-              "with register_for_checkpointing(), and look at it before the first step");
+    log::info("the run that had ended at step " + std::to_string(progress_->steps) +
+              " trains on, as it should if more epochs or steps are asked for. If the program ended it by a "
+              "decision of its own, such as early stopping, register what it decides by with "
+              "register_for_checkpointing(), and test that before the first step");
   for (const auto& [name, plan] : loaders_)
     if (plan->is_driver() && plan->asks_no_longer())
       warn(std::string(

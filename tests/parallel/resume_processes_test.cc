@@ -249,8 +249,11 @@ TEST(ResumedRun, TrainsNoFurtherStepOnceItHasEnded) {
   EXPECT_THAT(first.err, HasSubstr("checkpoint 'checkpoints/step_00000013' saved at step 13"));
   const ProcessResult again = run(launch_in(folder.path(), with(sets, {"training.resume=true"})));
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err, AllOf(HasSubstr("going on from step 13: "), Not(HasSubstr("saved at step")),
-                               Not(HasSubstr("warning"))));
+  EXPECT_THAT(again.err,
+              AllOf(HasSubstr("going on from step 13: "),
+                    HasSubstr("hookline: this run ended at step 13: nothing is left to train, unless "
+                              "the program asks for more\n"),
+                    Not(HasSubstr("saved at step")), Not(HasSubstr("warning"))));
   EXPECT_EQ(ends_of(again), ends_of(first));
 }
 

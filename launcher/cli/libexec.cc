@@ -23,9 +23,11 @@ Program libexec_rank(const std::string& name, const std::string& does) {
   const std::filesystem::path file = libexec_program(name);
   std::error_code error;
   if (!std::filesystem::exists(file, error))
-    throw ProgramError("'" + file.string() + "', which " + does +
-                           ", is not there: this hookline was built without libtorch, or moved without it",
-                       kNotFound);
+    throw ProgramError(
+        "'" + file.string() + "', which " + does +
+            ", is not there: this hookline was built without libtorch, in part only (./dev build "
+            "builds the rest), or moved without it",
+        kNotFound);
   return {file, file, {file.string()}};
 }
 

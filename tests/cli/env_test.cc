@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -58,6 +59,23 @@ TEST(Env, TellsWhatABugReportNeeds) {
   EXPECT_EQ(facts["gpus"]["visible"], 0);
   EXPECT_EQ(facts["config"]["file"], "none");
   EXPECT_TRUE(facts["config"]["values"].empty());
+}
+
+TEST(Env, TellsOfALauncherWithoutTheProgramsBesideIt) {
+  const Sandbox sandbox;
+  std::filesystem::create_directories(sandbox.folder.path() / "bin");
+  const std::filesystem::path moved = sandbox.folder.path() / "bin" / "hookline";
+  std::filesystem::copy_file(HOOKLINE_BINARY, moved);
+  const ProcessResult env = testing::run_process(moved, sandbox.options({"env", "--json"}));
+  EXPECT_EQ(nlohmann::json::parse(env.out)["libtorch"],
+            "none: this hookline was built without it, in part only (./dev build builds the rest), or moved "
+            "without it");
+  const ProcessResult result = testing::run_process(moved, sandbox.options({"test"}));
+  EXPECT_EQ(result.exit_code, 127);
+  EXPECT_EQ(result.err,
+            "hookline: error: '" + (sandbox.folder.path() / "libexec/hookline/self_test_rank").string() +
+                "', which tries everything on each rank, is not there: this hookline was built without "
+                "libtorch, in part only (./dev build builds the rest), or moved without it\n");
 }
 
 TEST(Env, WordsTheSameForPeople) {

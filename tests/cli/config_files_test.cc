@@ -280,6 +280,19 @@ TEST(ConfigValidate, ReportsAsJson) {
                                         {"problems", nlohmann::json::array()}}));
 }
 
+TEST(ConfigImport, SaysWhatAPythonScriptIgnores) {
+  const Sandbox sandbox;
+  sandbox.folder.write(
+      "start.sh", "accelerate launch --num_processes 2 --gradient_accumulation_steps 4 train.py --lr 1\n");
+  EXPECT_THAT(
+      sandbox.run({"config", "import", "start.sh"}).err,
+      HasSubstr("hookline: warning: 'train.py' is a Python script, and only a program that is built with "
+                "hookline acts on training.gradient_accumulation_steps: set these in the script itself, "
+                "unless it starts such a program\n"));
+  sandbox.folder.write("start.sh", "torchrun --nproc-per-node 2 train.py\n");
+  EXPECT_THAT(sandbox.run({"config", "import", "start.sh"}).err, Not(HasSubstr("Python script")));
+}
+
 TEST(ConfigImport, WritesAConfigAndSaysWhatIsLeftOut) {
   const Sandbox sandbox;
   sandbox.folder.write("start.sh", "torchrun --nproc-per-node=2 --tee 3 ./train --epochs 5\n");

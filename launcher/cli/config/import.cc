@@ -1,10 +1,14 @@
 // hookline config import: what other launchers are configured by, as TOML.
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <string>
 
 #include "config/starting_file.h"
 #include "hooks/log.h"
 #include "launcher/cli/config/written_file.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/unread_config.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/import/imported.h"
@@ -26,6 +30,30 @@ std::string run_line(const Imported& imported, const std::string& config_file) {
                                                        : expanded->second);
   }
   return line;
+}
+
+/// The Python script that the command runs; empty if it runs none.
+std::string python_script(const Imported& imported) {
+  const auto found = std::find_if(imported.program.begin(), imported.program.end(),
+                                  [](const std::string& word) { return !word.starts_with("-"); });
+  if (found == imported.program.end()) return "";
+  if (found->ends_with(".py")) return *found;
+  const bool is_python = std::filesystem::path(*found).filename().string().starts_with("python");
+  const auto script = is_python ? std::find_if(found + 1, imported.program.end(),
+                                               [](const std::string& word) { return !word.starts_with("-"); })
+                                : imported.program.end();
+  return script != imported.program.end() ? *script : "";
+}
+
+/// Accelerate's own launcher hands such settings to a script by variables.
+void tell_what_a_script_ignores(const Imported& imported, const RunConfig& config) {
+  const std::string script = python_script(imported);
+  std::string keys;
+  for (const RankSetting& each : rank_settings(config)) keys += (keys.empty() ? "" : ", ") + each.key;
+  if (!script.empty() && !keys.empty())
+    log::warning("'" + script +
+                 "' is a Python script, and only a program that is built with hookline acts on " + keys +
+                 ": set these in the script itself, unless it starts such a program");
 }
 
 /// Nobody reads a long list to its end, and the command at the end looks complete.
@@ -77,6 +105,7 @@ int config_import(const Arguments& arguments) {
     log::info("save this as hookline.toml, and run it: " + run_line(imported, "hookline.toml"));
   else if (!imported.program.empty())
     log::info("run it: " + run_line(imported, output.file));
+  tell_what_a_script_ignores(imported, resolution.config);
   tell_how_much_is_left_out(imported);
   return code;
 }

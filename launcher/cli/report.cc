@@ -93,16 +93,19 @@ int report(const Arguments& arguments) {
       throw UsageError(std::string(flag) + " '" + file + "' is a folder: name a file in it");
   }
   const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
+  const auto is_file = [](const fs::path& path) {
+    std::error_code none;
+    return fs::exists(path, none) && !fs::is_directory(path, none);
+  };
   for (const fs::path& folder : folders) {
     expect_access(folder);
-    if (std::error_code none; fs::exists(folder, none) && !fs::is_directory(folder, none))
+    if (is_file(folder))
       throw UsageError("'" + folder.string() +
                        "' is a file: name the folder of a sweep's results, such as hookline-sweeps/" +
                        folder.stem().string());
   }
   expect_access(plots);
-  if (std::error_code none; !plots.empty() && fs::exists(plots, none) && !fs::is_directory(plots, none))
-    throw UsageError("--plots '" + plots + "' is a file: name a folder");
+  if (!plots.empty() && is_file(plots)) throw UsageError("--plots '" + plots + "' is a file: name a folder");
   if (folders.size() > 1 && output.empty())
     throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");
   if (output.empty()) output = folders[0] / "report.html";

@@ -33,11 +33,6 @@ std::string program_of(const ShellWord& word) {
   return name.empty() || words >> more ? word.text : name;
 }
 
-bool is_python(const std::string& word) {
-  const std::string name = name_of(word);
-  return name.starts_with("python") || name == "pypy3";
-}
-
 /// Do the words before `begin` only use the name behind them as an argument, and not start it?
 bool only_mention(const std::vector<ShellWord>& words, std::size_t begin) {
   static const std::set<std::string> kNames = {
@@ -199,6 +194,11 @@ bool starts_a_launch(const std::string& text, int depth) {
 }
 
 }  // namespace
+
+bool is_python(const std::string& word) {
+  const std::string name = name_of(word);
+  return name.starts_with("python") || name == "pypy3";
+}
 
 std::vector<LaunchLine> launch_lines_in(const ShellScript& script) { return lines_in(script, 0); }
 

@@ -85,4 +85,7 @@ std::string set_flag_for(const std::string& key);
 /// An address without the brackets of IPv6: "[::1]" is "::1".
 std::string without_brackets(const std::string& address);
 
+/// Is `word` an interpreter of Python, by its name or path?
+bool is_python(const std::string& word);
+
 }  // namespace hookline

@@ -71,13 +71,13 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
       row.best_id = trial.planned.id;
     }
   }
-  const auto measure = [&](const char* name) { return measure_of(result, name); };
-  if (const auto seconds = measure("step_seconds")) group.step_seconds.push_back(*seconds);
-  const auto bytes = measure("bytes_per_step"), whole = measure("uncompressed_bytes_per_step");
+  const Measures measures(result);
+  if (const auto seconds = measures["step_seconds"]) group.step_seconds.push_back(*seconds);
+  const auto bytes = measures["bytes_per_step"], whole = measures["uncompressed_bytes_per_step"];
   if (bytes) group.bytes.push_back(*bytes);
   if (bytes && whole && *bytes > 0) group.compression.push_back(*whole / *bytes);
-  if (const auto memory = measure("peak_memory_bytes")) group.memory.push_back(*memory);
-  if (const auto memory = measure("peak_gpu_memory_bytes")) group.gpu_memory.push_back(*memory);
+  if (const auto memory = measures["peak_memory_bytes"]) group.memory.push_back(*memory);
+  if (const auto memory = measures["peak_gpu_memory_bytes"]) group.gpu_memory.push_back(*memory);
 }
 
 /// `rows`: sorted.
@@ -118,10 +118,16 @@ std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, cons
   return line + time;
 }
 
-std::optional<double> measure_of(const TrialResult& result, const char* name) {
+Measures::Measures(const TrialResult& result) {
   const auto measures = json_or_discarded<nlohmann::json>(result.measures);
-  const auto found = measures.is_object() ? measures.find(name) : measures.end();
-  return found != measures.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+  if (!measures.is_object()) return;
+  for (const auto& [name, value] : measures.items())
+    if (value.is_number()) values_.emplace(name, value.get<double>());
+}
+
+std::optional<double> Measures::operator[](const char* name) const {
+  const auto found = values_.find(name);
+  return found != values_.end() ? std::optional(found->second) : std::nullopt;
 }
 
 Assignments without_seed(Assignments values) {

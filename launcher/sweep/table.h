@@ -1,6 +1,8 @@
 // What a sweep has found, as rows that are compared: pure functions of its trials.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -22,8 +24,15 @@ std::string short_name(const Trial& trial, const Assignments& same);
 std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, const std::string& metric,
                     const Assignments& same);
 
-/// What a trial that is done has measured under this name.
-std::optional<double> measure_of(const TrialResult& result, const char* name);
+/// What a trial that is done has measured, by name.
+class Measures {
+ public:
+  explicit Measures(const TrialResult& result);
+  std::optional<double> operator[](const char* name) const;
+
+ private:
+  std::map<std::string, double, std::less<>> values_;
+};
 
 /// What trials have in common that differ in their seed or repeat only.
 Assignments without_seed(Assignments values);

@@ -1,8 +1,7 @@
 // hookline config import: what other launchers are configured by, as TOML.
-#include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "config/starting_file.h"
 #include "hooks/log.h"
@@ -12,6 +11,7 @@
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/import/imported.h"
+#include "launcher/import/launch_line.h"
 #include "launcher/supervise/shell.h"
 
 namespace hookline {
@@ -34,15 +34,10 @@ std::string run_line(const Imported& imported, const std::string& config_file) {
 
 /// The Python script that the command runs; empty if it runs none.
 std::string python_script(const Imported& imported) {
-  const auto found = std::find_if(imported.program.begin(), imported.program.end(),
-                                  [](const std::string& word) { return !word.starts_with("-"); });
-  if (found == imported.program.end()) return "";
-  if (found->ends_with(".py")) return *found;
-  const bool is_python = std::filesystem::path(*found).filename().string().starts_with("python");
-  const auto script = is_python ? std::find_if(found + 1, imported.program.end(),
-                                               [](const std::string& word) { return !word.starts_with("-"); })
-                                : imported.program.end();
-  return script != imported.program.end() ? *script : "";
+  std::vector<std::string> words = imported.program;
+  std::erase_if(words, [](const std::string& word) { return word.starts_with("-"); });
+  if (!words.empty() && words[0].ends_with(".py")) return words[0];
+  return words.size() > 1 && is_python(words[0]) ? words[1] : "";
 }
 
 /// Accelerate's own launcher hands such settings to a script by variables.

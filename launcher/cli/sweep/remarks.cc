@@ -94,8 +94,8 @@ void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const As
   for (const Trial& trial : trials) {
     const auto start = starts.find(trial.planned.id);
     if (start == starts.end() || trial.result.status != TrialStatus::done) continue;
-    const auto sent = measure_of(trial.result, "bytes_per_step"),
-               whole = measure_of(trial.result, "uncompressed_bytes_per_step");
+    const Measures measures(trial.result);
+    const auto sent = measures["bytes_per_step"], whole = measures["uncompressed_bytes_per_step"];
     if (!sent || !whole) continue;
     const Assignments values = without_seed(trial.planned.values);
     if (*sent < *whole) active.insert(values);

@@ -122,7 +122,8 @@ class GlooGroup::ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
 };
 
 c10::intrusive_ptr<c10d::Work> GlooGroup::exchange(Exchange wanted) {
-  Routes routes = routes_between(other_ranks(), wanted.sends_same_to_all);
+  const std::vector<int> others = other_ranks();
+  Routes routes = routes_between(others, others, wanted.sends_same_to_all);
   auto work = make_exchange(std::move(routes), std::make_shared<Exchange>(std::move(wanted)));
   enqueue(work);
   return work;
@@ -136,13 +137,12 @@ int GlooGroup::addends(at::ScalarType) const { return getSize(); }
 
 std::vector<int> GlooGroup::other_ranks() const { return others(getRank(), getSize()); }
 
-GlooGroup::Routes GlooGroup::routes_between(const std::vector<int>& others, bool sends_same_to_all) const {
+GlooGroup::Routes GlooGroup::routes_between(const std::vector<int>& to, const std::vector<int>& from,
+                                            bool sends_same_to_all) const {
   Routes routes;
-  for (const int rank : others) {
-    const auto place = static_cast<std::size_t>(rank);
-    routes.to.push_back({rank, sends_same_to_all ? 0 : place});
-    routes.from.push_back({rank, place});
-  }
+  for (const int rank : to)
+    routes.to.push_back({rank, sends_same_to_all ? 0 : static_cast<std::size_t>(rank)});
+  for (const int rank : from) routes.from.push_back({rank, static_cast<std::size_t>(rank)});
   routes.own_received = static_cast<std::size_t>(getRank());
   routes.own_sent = sends_same_to_all ? 0 : routes.own_received;
   return routes;

@@ -73,8 +73,9 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   /// The next one first, so that not all begin with the same.
   std::vector<int> other_ranks() const;
 
-  /// To and from each of `others`; a part has the place of its rank.
-  Routes routes_between(const std::vector<int>& others, bool sends_same_to_all) const;
+  /// To each of `to` and from each of `from`; a part has the place of its rank.
+  Routes routes_between(const std::vector<int>& to, const std::vector<int>& from,
+                        bool sends_same_to_all) const;
 
   /// An exchange over `routes` whose place among the group's collectives is taken now, and that starts with enqueue(): in the same
   /// order on every rank, since the group's few threads wait in those that have started. `wanted` may change until then. Every rank

@@ -188,9 +188,10 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::broadcast(std::vector<at::Tens
 c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::exchange(Exchange wanted) {
   if (!layout_.is_one_host()) {
     const bool gathers = host_gather_ && wanted.sends_same_to_all && wanted.part_bytes > 0;
-    const std::vector<int> others = gathers ? host_gather_->peers() : other_ranks();
+    const std::vector<int> to = gathers ? host_gather_->receivers() : other_ranks();
+    const std::vector<int> from = gathers ? host_gather_->senders() : to;
     const auto over_gloo = std::make_shared<Exchange>(wanted);
-    const auto made = make_exchange(routes_between(others, wanted.sends_same_to_all), over_gloo);
+    const auto made = make_exchange(routes_between(to, from, wanted.sends_same_to_all), over_gloo);
     in_turn(made, over_gloo)();
     if (!gathers) return made;
     return host_gather_->hand_on(made, std::move(wanted));

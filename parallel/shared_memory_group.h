@@ -27,11 +27,16 @@ std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, const 
                                                       std::string& problem);
 
 /// A Gloo group that does through the memory that the ranks of a host share what hookline does in training, for contiguous tensors on
-/// the CPU: all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own (GlooLink); exchanges of the same part with all, which cross between hosts once if each host has as many ranks (HostGather); scatters, for which the ranks of a host sum their parts before one of them sends the sum on; and, if
-/// all ranks are on one host, all-gather and broadcast of any type, and exchange. What else c10d offers is Gloo's. Ranks that gather or
-/// broadcast different tensors all get RanksDiffer. Sums have the same bits on all ranks, whatever a tensor's place in a bucket: those of a
-/// plain loop over the ranks of each host, and then over the hosts; float16 and bfloat16 are summed in float32, and rounded once on each
-/// host and once between them.
+/// the CPU:
+///
+/// - all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own (GlooLink);
+/// - exchanges of the same part with all, which cross to each host once (HostGather);
+/// - scatters, for which the ranks of a host sum their parts before one of them sends the sum on;
+/// - if all ranks are on one host, all-gather and broadcast of any type, and exchange.
+///
+/// What else c10d offers is Gloo's. Ranks that gather or broadcast different tensors all get RanksDiffer. Sums have the same bits on all
+/// ranks, whatever a tensor's place in a bucket: those of a plain loop over the ranks of each host, and then over the hosts; float16 and
+/// bfloat16 are summed in float32, and rounded once on each host and once between them.
 class SharedMemoryGroup : public GlooGroup {
  public:
   SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

@@ -98,10 +98,12 @@ TEST_P(HostGatherOf, KeepsTheOrderOfSumsAndGathers) {
   });
 }
 
-// The last one's hosts have different numbers of ranks, which gather over Gloo.
+// The hosts of the second row have different numbers of ranks.
 INSTANTIATE_TEST_SUITE_P(Layouts, HostGatherOf,
                          ::testing::Values(std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
-                                           std::vector{0, 0, 1, 1, 2, 2}, std::vector{0, 0, 1}),
+                                           std::vector{0, 0, 1, 1, 2, 2}, std::vector{0, 0, 1},
+                                           std::vector{0, 1, 1, 1, 1, 1},
+                                           std::vector{0, 0, 1, 1, 1, 1, 1, 2}),
                          testing::name_of_layout);
 
 }  // namespace

@@ -1,0 +1,36 @@
+// What an all-reduce takes on the ranks of a run.
+#pragma once
+
+#include <vector>
+
+namespace hookline {
+
+/// One all-reduce that has the link to itself.
+struct CollectiveTime {
+  double bytes = 0;    // that each rank hands in
+  double seconds = 0;  // from its start to its end
+  double busy_seconds =
+      0;  // of these, time in which a core of the rank works on it: copies, sums, system calls
+};
+
+/// Times of all-reduces of any size, by measurements of some. A value; not synchronised.
+class CollectiveTimes {
+ public:
+  /// All take no time: of a single rank.
+  CollectiveTimes() = default;
+  /// `measured`: in ascending order of bytes. What takes less time than a smaller one counts as that one.
+  explicit CollectiveTimes(std::vector<CollectiveTime> measured);
+
+  /// Between two measurements on a straight line; beyond the last, on that through the last two.
+  CollectiveTime of(double bytes) const;
+
+  /// What the smallest all-reduce takes, which others can use the link in: seconds.
+  double latency() const { return measured_.empty() ? 0 : measured_.front().seconds; }
+
+  const std::vector<CollectiveTime>& measured() const { return measured_; }
+
+ private:
+  std::vector<CollectiveTime> measured_;
+};
+
+}  // namespace hookline

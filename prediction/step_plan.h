@@ -1,0 +1,43 @@
+// What happens in a training step, in seconds: the input of a simulation.
+#pragma once
+
+#include <vector>
+
+#include "prediction/collective_times.h"
+
+namespace hookline {
+
+/// A collective of a communication hook, and what the hook computes before it.
+struct Send {
+  double busy_before = 0;  // seconds of a core
+  double bytes = 0;        // that each rank hands in
+  bool is_half =
+      false;  // of 16-bit floating-point numbers, which are summed at another rate than 32-bit ones
+};
+
+/// What a hook does with one bucket: computes and sends in turn.
+struct BucketCost {
+  std::vector<Send> sends;
+  double busy_after = 0;  // seconds of a core behind the last
+};
+
+struct BucketPlan {
+  double ready = 0;  // seconds of the backward's own arithmetic, until its last gradient is there
+  BucketCost cost;
+};
+
+/// A step of one rank, as if it did nothing else than what is here.
+struct StepPlan {
+  double before_backward = 0;       // from the end of the last step: data, forward
+  double backward = 0;              // its own arithmetic
+  double after_backward = 0;        // behind the last bucket: copies into gradients, the optimizer's step
+  std::vector<BucketPlan> buckets;  // in the order in which they are communicated
+};
+
+/// What the ranks communicate with.
+struct Machine {
+  double cores = 1;            // of a host, for each of its ranks
+  CollectiveTimes full, half;  // of all-reduces of 32-bit numbers, of 16-bit ones
+};
+
+}  // namespace hookline

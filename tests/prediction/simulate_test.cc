@@ -1,0 +1,123 @@
+// A step that is played through: all times in these tests are seconds that can be added by hand.
+
+#include "prediction/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace hookline {
+namespace {
+
+constexpr double kClose = 1e-9;
+
+/// An all-reduce without latency that takes a second for each byte, and of that time `busy` on a core.
+CollectiveTimes second_a_byte(double busy = 0) { return CollectiveTimes({{0, 0, 0}, {1, 1, busy}}); }
+
+Machine machine_of(const CollectiveTimes& times, double cores = 2) { return {cores, times, times}; }
+
+BucketPlan bucket(double ready, double bytes) { return {ready, {{{0, bytes, false}}, 0}}; }
+
+TEST(Simulate, AddsUpAStepWithoutCommunication) {
+  StepPlan plan;
+  plan.before_backward = 3, plan.backward = 5, plan.after_backward = 2;
+  const Predicted predicted = simulate(plan, machine_of({}));
+  EXPECT_NEAR(predicted.seconds, 10, kClose);
+  EXPECT_NEAR(predicted.exposed_seconds, 0, kClose);
+}
+
+TEST(Simulate, HidesWhatIsSentDuringBackward) {
+  StepPlan plan;
+  plan.before_backward = 3, plan.backward = 5, plan.after_backward = 2;
+  plan.buckets = {bucket(1, 4), bucket(5, 2)};
+  const Predicted predicted = simulate(plan, machine_of(second_a_byte()));
+  EXPECT_NEAR(predicted.seconds, 12, kClose);  // the first from 1 to 5, the second from 5 to 7
+  EXPECT_NEAR(predicted.exposed_seconds, 2, kClose);
+}
+
+TEST(Simulate, SendsOneAfterAnother) {
+  StepPlan plan;
+  plan.backward = 5;
+  plan.buckets = {bucket(1, 10), bucket(5, 2)};
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 13, kClose);
+}
+
+TEST(Simulate, KeepsTheOrderOfBuckets) {
+  StepPlan plan;
+  plan.backward = 5;
+  plan.buckets = {bucket(4, 1), bucket(2, 1)};  // the second waits for the first
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 6, kClose);
+}
+
+TEST(Simulate, LetsLatenciesPassSideBySide) {
+  StepPlan plan;
+  plan.buckets = {bucket(0, 1), bucket(0, 1), bucket(0, 1)};
+  const CollectiveTimes times({{0, 10, 0}, {1, 11, 0}});  // a second on the link, ten until it has arrived
+  EXPECT_NEAR(simulate(plan, machine_of(times)).seconds, 13, kClose);
+}
+
+TEST(Simulate, HoldsUpBackwardForWhatAHookComputesFirst) {
+  StepPlan plan;
+  plan.backward = 5;
+  plan.buckets = {{1, {{{2, 1, false}}, 0}}};
+  const Predicted predicted = simulate(plan, machine_of(second_a_byte()));
+  EXPECT_NEAR(predicted.seconds, 7, kClose);  // hidden: sent from 3 to 4
+  EXPECT_NEAR(predicted.exposed_seconds, 0, kClose);
+}
+
+TEST(Simulate, ComputesBesideBackwardOnAnotherCore) {
+  StepPlan plan;
+  plan.backward = 6;
+  plan.buckets = {
+      {1, {{{0, 1, false}, {2, 1, false}}, 1}}};  // sends 1-2, computes 2-4, sends 4-5, computes 5-6
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(), 2)).seconds, 6, kClose);
+}
+
+TEST(Simulate, SharesASingleCore) {
+  StepPlan plan;
+  plan.backward = 6;
+  plan.buckets = {{1, {{{0, 1, false}, {2, 1, false}}, 1}}};
+  // 9 seconds of a core's work, of which the link hides nothing while the core has other work.
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(), 1)).seconds, 9, kClose);
+}
+
+TEST(Simulate, TakesTheCopiesOfACollectiveFromBackward) {
+  StepPlan plan;
+  plan.backward = 6;
+  plan.buckets = {bucket(0, 2)};
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(/*busy=*/1), 1)).seconds, 8, kClose);
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(/*busy=*/1), 2)).seconds, 6, kClose);
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(/*busy=*/0), 1)).seconds, 6, kClose);
+}
+
+TEST(Simulate, TakesTimesOfHalfPrecisionForWhatIsSentInIt) {
+  StepPlan plan;
+  plan.buckets = {{0, {{{0, 3, true}}, 0}}};
+  const Machine machine{1, second_a_byte(), CollectiveTimes({{0, 0, 0}, {1, 2, 0}})};
+  EXPECT_NEAR(simulate(plan, machine).seconds, 6, kClose);
+}
+
+TEST(Simulate, FinishesABucketThatSendsNothing) {
+  StepPlan plan;
+  plan.backward = 2;
+  plan.buckets = {{1, {{}, 0.5}}};
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 2.5, kClose);
+}
+
+// "Choosing takes milliseconds": 200 settings of a model with 100 buckets.
+TEST(Simulate, IsDoneInMilliseconds) {
+  StepPlan plan;
+  plan.backward = 1;
+  for (int i = 0; i < 100; ++i)
+    plan.buckets.push_back({i * 0.01, {{{1e-4, 1e-3, false}, {1e-4, 1e-3, true}}, 1e-4}});
+  const Machine machine = machine_of(CollectiveTimes({{0, 1e-4, 1e-5}, {1, 10, 1}}), 1);
+  const auto start = std::chrono::steady_clock::now();
+  double sum = 0;
+  for (int i = 0; i < 200; ++i) sum += simulate(plan, machine).seconds;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_GT(sum, 200);
+  EXPECT_LT(took.count(), 5) << "of a debug build on a busy machine; it is 10 ms";
+}
+
+}  // namespace
+}  // namespace hookline

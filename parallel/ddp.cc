@@ -64,6 +64,12 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
+std::int64_t elements_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  return elements;
+}
+
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
@@ -88,7 +94,13 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
   std::vector<at::Tensor> state = module_->parameters();
   for (const at::Tensor& buffer : module_->buffers()) state.push_back(buffer);
   broadcast(state);
+  build_comms();
+  group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements_of(parameters_));
+  if (!options_.record_gradients.empty())
+    recorder_ = std::make_unique<GradientRecorder>(options_.record_gradients, options_.record_gradients_steps,
+                                                   world_->rank(), names_, parameters_);
   build_reducer();
+  begin_with_accumulators();
 }
 
 Ddp::~Ddp() = default;
@@ -120,12 +132,7 @@ void Ddp::build_comms() {
 }
 
 void Ddp::build_reducer() {
-  build_comms();
-  std::int64_t elements = 0;
-  for (const at::Tensor& parameter : parameters_) elements += parameter.numel();
-  group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements);
   reducer_ = make_reducer(group_, parameters_, names_, options_);
-  begin_with_accumulators();
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers, false,
@@ -174,27 +181,38 @@ void Ddp::attach_average() {
 }
 
 void Ddp::attach(std::unique_ptr<CommHook> hook) {
-  std::unique_ptr<GradientRecorder> recorder;
-  if (!options_.record_gradients.empty()) {
-    recorder = std::make_unique<GradientRecorder>(options_.record_gradients, options_.record_gradients_steps,
-                                                  world_->rank(), names_, parameters_);
-  }
   std::unique_ptr<CompressionError> error;
   const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                  parameters_[0].scalar_type());
   if (sent < bytes_of(parameters_) && !averages_shares()) error = std::make_unique<CompressionError>(world_);
   auto guarded =
-      std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder), std::move(error));
+      std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder_), std::move(error));
   hook_ = guarded.get();
   hook_->start_at(group_->steps());  // of a run that goes on
   reducer_->register_comm_hook(std::move(guarded));
+}
+
+// A Reducer takes one hook, once: there is a new one, with the buckets of the old.
+void Ddp::exchange_hook(std::unique_ptr<CommHook> hook) {
+  if (shares_) throw Error("the communication hook of a sharded optimizer can't be exchanged");
+  const DdpState state = save_state();
+  const std::int64_t resumed_steps = resumed_steps_;
+  release_gradient_views();  // into the old one's buckets
+  if (hook_) recorder_ = hook_->take_recorder();
+  hook_ = nullptr;
+  logger_.reset();  // which holds the Reducer
+  reducer_.reset();
+  build_reducer();
+  if (hook) attach(std::move(hook));
+  load_state(state);
+  resumed_steps_ = resumed_steps;
 }
 
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
   prepared_.expect_unchanged();
   if (!hook_ && average_to_come_) attach_average();
-  if (!hook_ && !options_.record_gradients.empty()) attach(std::make_unique<NoHook>(hook_context()));
+  if (!hook_ && recorder_) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0)
     log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
   forward_begun_ = true;
@@ -448,7 +466,7 @@ std::int64_t Ddp::bytes_sent() const {
 
 WireReport Ddp::wire_report() const {
   WireReport report;
-  for (const at::Tensor& parameter : parameters_) report.parameters += parameter.numel();
+  report.parameters = elements_of(parameters_);
   report.gradient_bytes = bytes_of(parameters_);
   report.steps = reduced_steps() - resumed_steps_;
   report.bytes_sent = bytes_sent();

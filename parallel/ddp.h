@@ -26,6 +26,7 @@ class Logger;
 namespace hookline {
 
 class BackwardSinks;
+class GradientRecorder;
 class GradientShares;
 class GuardedHook;
 class ResumableReducer;
@@ -81,6 +82,11 @@ class Ddp : public Engine {
   /// Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
+  /// Makes `hook`, built on hook_context(), communicate the gradients from the next step on; null: none does. A collective call, between
+  /// two steps. Buckets and the count of steps stay; the hook that there was is destroyed, with what it kept.
+  /// Throws Error with sharded optimizers.
+  void exchange_hook(std::unique_ptr<CommHook> hook);
+
   /// For optimizers of which each rank steps its share: `average` averages this rank's shares of gradients alone; null: whatever
   /// hook there is averages whole ones. If `is_default`, another hook that is registered takes its place.
   void shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
@@ -131,8 +137,8 @@ class Ddp : public Engine {
   std::optional<double> take_compression_error() override;
 
  private:
-  void build_reducer();
   void build_comms();
+  void build_reducer();
   void attach(std::unique_ptr<CommHook> hook);
   void attach_average();
   /// The hook that there is, or that the first forward attaches; null: none.
@@ -184,8 +190,9 @@ class Ddp : public Engine {
   struct {
     int pass = -1;
     std::shared_ptr<Communication> communication;
-  } awaits_inner_pass_;             // through an output, that reaches no parameter by itself
-  std::int64_t resumed_steps_ = 0;  // reduced steps of the run that this one resumes
+  } awaits_inner_pass_;                         // through an output, that reaches no parameter by itself
+  std::unique_ptr<GradientRecorder> recorder_;  // until a hook has it
+  std::int64_t resumed_steps_ = 0;              // reduced steps of the run that this one resumes
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this
 };
 

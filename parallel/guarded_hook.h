@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "hooks/comm_hook.h"
 #include "parallel/compression_error.h"
@@ -26,6 +27,8 @@ class GuardedHook : public c10d::CommHookInterface {
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
   CommHook& hook() { return *hook_; }
+  /// For the hook that takes this one's place.
+  std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
   std::int64_t steps() const { return step_; }
   void start_at(std::int64_t step) { step_ = step; }
   const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }

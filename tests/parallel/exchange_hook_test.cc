@@ -1,0 +1,170 @@
+// A model whose communication hook is exchanged between two steps.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/error.h"
+#include "hooks/registry.h"
+#include "parallel/distributed_module.h"
+#include "tests/support/failure.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline {
+namespace {
+
+using testing::failure_of;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+using ::testing::UnorderedElementsAre;
+
+struct ThreeLayersImpl : torch::nn::Module {
+  ThreeLayersImpl() {
+    torch::manual_seed(3);
+    first = register_module("first", torch::nn::Linear(40, 60));
+    second = register_module("second", torch::nn::Linear(60, 50));
+    last = register_module("last", torch::nn::Linear(50, 4));
+  }
+  at::Tensor forward(const at::Tensor& x) { return last(torch::tanh(second(torch::tanh(first(x))))); }
+  torch::nn::Linear first{nullptr}, second{nullptr}, last{nullptr};
+};
+using Distributed = DistributedModule<ThreeLayersImpl>;
+
+/// Several buckets, of 4 kB, in each of the ways in which gradients can lie and be found.
+DdpOptions options_of(const std::string& name) {
+  DdpOptions options;
+  options.bucket_limits = BucketLimits{4096, 4096};
+  options.gradient_as_bucket_view = name == "views";
+  options.find_unused_parameters = name == "unused";
+  options.static_graph = name == "static";
+  return options;
+}
+
+std::unique_ptr<CommHook> hook_of(const std::string& name, const HookContext& context) {
+  OptionMap options;
+  if (name == "power_sgd") options = {{"matrix_approximation_rank", 1}, {"start_powerSGD_iter", 2}};
+  return Registry::instance().build(name, "no", options, context);
+}
+
+/// Trains from step `from` to before `to`, on data that each rank has for itself.
+void train_steps(const World& world, Distributed& model, int from, int to) {
+  for (int step = from; step < to; ++step) {
+    torch::manual_seed(100 * step + world.rank());
+    for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+    model.forward(torch::randn({5, 40})).square().sum().backward();
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& parameter : model->parameters()) parameter.sub_(parameter.grad(), 0.01);
+  }
+}
+
+bool all_equal(const torch::nn::Module& a, const torch::nn::Module& b) {
+  for (std::size_t i = 0; i < a.parameters().size(); ++i)
+    if (!a.parameters()[i].equal(b.parameters()[i])) return false;
+  return true;
+}
+
+class ExchangeHook : public ::testing::TestWithParam<const char*> {};
+
+// The peer is a model with the hook from its first step on, which begins where the other one is when its hook is exchanged.
+TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
+  for (const std::vector<std::string>& hooks : {std::vector<std::string>{"no", "fp16"},
+                                                {"fp16", "no"},
+                                                {"bf16", "power_sgd"},
+                                                {"power_sgd", "bf16"}}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      const DdpOptions options = options_of(GetParam());
+      const auto net = std::make_shared<ThreeLayersImpl>();
+      Distributed model(world, net, options);
+      if (auto hook = hook_of(hooks[0], model.ddp().hook_context()))
+        model.register_comm_hook(std::move(hook));
+      train_steps(*world, model, 0, 4);
+
+      const auto peer_net = std::make_shared<ThreeLayersImpl>();
+      {
+        const torch::NoGradGuard no_grad;
+        for (std::size_t i = 0; i < net->parameters().size(); ++i)
+          peer_net->parameters()[i].copy_(net->parameters()[i]);
+      }
+      Distributed peer(world, peer_net, options);
+      if (auto hook = hook_of(hooks[1], peer.ddp().hook_context())) peer.register_comm_hook(std::move(hook));
+      peer.ddp().load_state(model.ddp().save_state());
+
+      model.ddp().exchange_hook(hook_of(hooks[1], model.ddp().hook_context()));
+      train_steps(*world, model, 4, 9);
+      train_steps(*world, peer, 4, 9);
+      EXPECT_TRUE(all_equal(*net, *peer_net)) << hooks[0] << " to " << hooks[1];
+      EXPECT_EQ(model.ddp().wire_report().steps, 9);
+      EXPECT_EQ(model.ddp().wire_report().pipeline, peer.ddp().wire_report().pipeline);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, ExchangeHook, ::testing::Values("plain", "views", "unused", "static"),
+                         [](const auto& test) { return test.param; });
+
+TEST(ExchangingAHook, CountsTheBytesOfBoth) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
+    train_steps(*world, model, 0, 3);
+    const std::int64_t gradients = model.ddp().wire_report().gradient_bytes;
+    EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients);
+    model.ddp().exchange_hook(hook_of("fp16", model.ddp().hook_context()));
+    train_steps(*world, model, 3, 5);
+    EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients + 2 * gradients / 2);
+    model.ddp().exchange_hook(nullptr);
+    train_steps(*world, model, 5, 6);
+    EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients + 2 * gradients / 2 + gradients);
+  });
+}
+
+class BreaksOnRankOne : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override {
+    if (comm().rank() == 1) throw Error("no memory");
+    return comm().all_reduce(bucket.buffer());
+  }
+  std::string describe() const override { return "a hook that breaks"; }
+};
+
+TEST(ExchangingAHook, CountsStepsOn) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
+    train_steps(*world, model, 0, 3);
+    model.ddp().exchange_hook(std::make_unique<BreaksOnRankOne>(model.ddp().hook_context()));
+    EXPECT_THAT(failure_of<std::exception>([&] { train_steps(*world, model, 3, 4); }),
+                HasSubstr("step 3 of a hook that breaks failed on rank 1: no memory"));
+  });
+}
+
+TEST(ExchangingAHook, RecordsGradientsOn) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "exchanged-hook-records";
+  std::filesystem::remove_all(folder);
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    DdpOptions options = options_of("plain");
+    options.record_gradients = folder;
+    options.record_gradients_steps = 5;
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options);
+    train_steps(*world, model, 0, 2);
+    model.ddp().exchange_hook(hook_of("fp16", model.ddp().hook_context()));
+    train_steps(*world, model, 2, 4);
+    model.ddp().exchange_hook(nullptr);
+    train_steps(*world, model, 4, 6);
+  });
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (file.path().string().find(".rank0.") != std::string::npos)
+      names.push_back(file.path().filename().string());
+  EXPECT_THAT(names, UnorderedElementsAre("step0000.rank0.safetensors", "step0001.rank0.safetensors",
+                                          "step0002.rank0.safetensors", "step0003.rank0.safetensors",
+                                          "step0004.rank0.safetensors"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace hookline

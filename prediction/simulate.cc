@@ -4,49 +4,70 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "hooks/error.h"
 
 namespace hookline {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kDone = 1e-12;  // seconds: what is left of rounding
+
+void expect_earlier_sends(const StepPlan& plan) {
+  for (std::size_t bucket = 0; bucket < plan.buckets.size(); ++bucket) {
+    const std::vector<Send>& sends = plan.buckets[bucket].cost.sends;
+    for (std::size_t i = 0; i < sends.size(); ++i)
+      if (sends[i].after >= static_cast<int>(i))
+        throw Error("send " + std::to_string(i) + " of bucket " + std::to_string(bucket) + " follows send " +
+                    std::to_string(sends[i].after) + ": it can only follow an earlier one");
+  }
+}
 
 /// Plays a backward: from its beginning until all buckets are averaged.
 class Backward {
  public:
   Backward(const StepPlan& plan, const Machine& machine) : plan_(plan), machine_(machine) {
     double ready = 0;
-    for (const BucketPlan& bucket : plan.buckets) {
-      const double before = ready;
-      ready = std::max(ready, std::min(bucket.ready, plan.backward));
-      const double first =
-          bucket.cost.sends.empty() ? bucket.cost.busy_after : bucket.cost.sends[0].busy_before;
-      segments_.push_back(ready - before + first);
+    for (std::size_t bucket = 0; bucket < plan.buckets.size(); ++bucket) {
+      const BucketPlan& each = plan.buckets[bucket];
+      const double before = std::exchange(ready, std::max(ready, std::min(each.ready, plan.backward)));
+      segments_.push_back({ready - before, {bucket, kNothing}});
+      for (std::size_t send = 0; send < each.cost.sends.size(); ++send)
+        if (each.cost.sends[send].after < 0)
+          segments_.push_back({each.cost.sends[send].busy_before, {bucket, send}});
+      segments_.push_back({each.cost.busy_after, {bucket, kEnd}});
+      open_.push_back(each.cost.sends.size() + 1);
     }
-    segments_.push_back(std::max(0.0, plan.backward - ready));
-    left_of_segment_ = segments_[0];
+    segments_.push_back({std::max(0.0, plan.backward - ready), {0, kNothing}});
     unfinished_ = plan.buckets.size();
   }
 
   Predicted play() {
-    while (!backward_is_over() || unfinished_ > 0) {
+    while (!segments_.empty() || unfinished_ > 0) {
       const Rates rates = rates_now();
-      const double step = until_next_event(rates);
-      advance(step, rates);
+      advance(until_next_event(rates), rates);
       finish_what_is_done();
     }
     return {now_, exposed_};
   }
 
  private:
-  /// Of a bucket: how many of its collectives are over.
+  static constexpr std::size_t kNothing = std::numeric_limits<std::size_t>::max(), kEnd = kNothing - 1;
+
   struct Place {
-    std::size_t bucket, sent;
+    std::size_t bucket, send;
   };
-  /// Something that a hook computes beside the backward, seconds of a core.
+  /// On the thread of backward: what is done when it is over.
+  struct Segment {
+    double left;
+    Place then;
+  };
+  /// What a hook computes beside backward when a send is over: for each that follows it, and behind them.
   struct Computation {
-    Place place;
+    Place over;
+    std::size_t next;  // the send that is being prepared, or kEnd
     double left;
   };
   struct Transfer {
@@ -64,19 +85,18 @@ class Backward {
     double computation, transfer;
   };
 
-  bool backward_is_over() const { return segment_ == segments_.size(); }
+  const std::vector<Send>& sends(std::size_t bucket) const { return plan_.buckets[bucket].cost.sends; }
 
   Rates rates_now() const {
-    double demand = static_cast<double>(computations_.size()) + (backward_is_over() ? 0 : 1);
     const double busy = link_.empty() ? 0 : link_.front().busy;
-    demand += busy;
+    const double demand = static_cast<double>(computations_.size()) + (segments_.empty() ? 0 : 1) + busy;
     const double share = demand > machine_.cores ? machine_.cores / demand : 1;
     return {share, 1 / (1 - busy + busy / share)};
   }
 
   double until_next_event(const Rates& rates) const {
-    double next = kNever;
-    if (!backward_is_over()) next = left_of_segment_ / rates.computation;
+    double next = std::numeric_limits<double>::infinity();
+    if (!segments_.empty()) next = segments_.front().left / rates.computation;
     for (const Computation& each : computations_) next = std::min(next, each.left / rates.computation);
     if (!link_.empty()) next = std::min(next, link_.front().left / rates.transfer);
     for (const Delay& each : delays_) next = std::min(next, each.until - now_);
@@ -85,51 +105,63 @@ class Backward {
 
   void advance(double seconds, const Rates& rates) {
     now_ += seconds;
-    if (backward_is_over()) {
+    if (segments_.empty()) {
       exposed_ += seconds;
     } else {
-      left_of_segment_ -= seconds * rates.computation;
+      segments_.front().left -= seconds * rates.computation;
     }
     for (Computation& each : computations_) each.left -= seconds * rates.computation;
     if (!link_.empty()) link_.front().left -= seconds * rates.transfer;
   }
 
   void finish_what_is_done() {
-    while (!backward_is_over() && left_of_segment_ <= kDone) {
-      if (segment_ < plan_.buckets.size()) send({segment_, 0});
-      ++segment_;
-      if (!backward_is_over()) left_of_segment_ = segments_[segment_];
+    while (!segments_.empty() && segments_.front().left <= kDone) {
+      const Place then = segments_.front().then;
+      segments_.pop_front();
+      if (then.send == kEnd) {
+        close(then.bucket);
+      } else if (then.send != kNothing) {
+        start(then);
+      }
     }
-    for (const Place& place :
-         taken_if(computations_, [](const Computation& each) { return each.left <= kDone; }))
-      send(place);
+    for (std::size_t i = 0; i < computations_.size();) {
+      Computation& each = computations_[i];
+      if (each.left > kDone) {
+        ++i;
+      } else if (each.next != kEnd) {
+        start({each.over.bucket, each.next});
+        prepare(each, each.next + 1);
+      } else {
+        close(each.over.bucket);
+        computations_.erase(computations_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
     while (!link_.empty() && link_.front().left <= kDone) {
-      const Transfer done = link_.front();
+      delays_.push_back({link_.front().place, now_ + link_.front().latency});
       link_.pop_front();
-      delays_.push_back({done.place, now_ + done.latency});
     }
-    for (const Place& place :
-         taken_if(delays_, [this](const Delay& each) { return each.until <= now_ + kDone; }))
-      go_on({place.bucket, place.sent + 1});
+    for (std::size_t i = 0; i < delays_.size();) {
+      if (delays_[i].until > now_ + kDone) {
+        ++i;
+        continue;
+      }
+      computations_.push_back({delays_[i].place, kEnd, 0});
+      prepare(computations_.back(), 0);
+      delays_.erase(delays_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
-  template <class Each, class IsDone>
-  static std::vector<Place> taken_if(std::vector<Each>& all, const IsDone& is_done) {
-    std::vector<Place> places;
-    for (const Each& each : all)
-      if (is_done(each)) places.push_back(each.place);
-    all.erase(std::remove_if(all.begin(), all.end(), is_done), all.end());
-    return places;
+  /// The first send from number `from` on that follows the one that is over, or what comes behind them all.
+  void prepare(Computation& computation, std::size_t from) const {
+    const std::vector<Send>& all = sends(computation.over.bucket);
+    const int over = static_cast<int>(computation.over.send);
+    while (from < all.size() && all[from].after != over) ++from;
+    computation.next = from < all.size() ? from : kEnd;
+    computation.left = from < all.size() ? all[from].busy_before : all[computation.over.send].busy_after;
   }
 
-  /// What is computed before the next collective is over; behind the last one, the bucket is.
-  void send(const Place& place) {
-    const std::vector<Send>& sends = plan_.buckets[place.bucket].cost.sends;
-    if (place.sent == sends.size()) {
-      --unfinished_;
-      return;
-    }
-    const Send& each = sends[place.sent];
+  void start(const Place& place) {
+    const Send& each = sends(place.bucket)[place.send];
     const CollectiveTimes& times = each.is_half ? machine_.half : machine_.full;
     const CollectiveTime time = times.of(each.bytes);
     const double latency = std::min(times.latency(), time.seconds);
@@ -138,18 +170,17 @@ class Backward {
     link_.push_back({place, on_link, busy, latency});
   }
 
-  /// A collective is over.
-  void go_on(const Place& place) {
-    const BucketCost& cost = plan_.buckets[place.bucket].cost;
-    const bool is_last = place.sent == cost.sends.size();
-    computations_.push_back({place, is_last ? cost.busy_after : cost.sends[place.sent].busy_before});
+  /// A send of the bucket with all that is computed for it, or what the backward's thread computes, is over.
+  void close(std::size_t bucket) {
+    if (--open_[bucket] == 0) --unfinished_;
   }
 
   const StepPlan& plan_;
   const Machine& machine_;
-  std::vector<double> segments_;  // on the backward's thread: until each bucket is handed over, and the rest
-  std::size_t segment_ = 0, unfinished_ = 0;
-  double left_of_segment_ = 0, now_ = 0, exposed_ = 0;
+  std::deque<Segment> segments_;
+  std::vector<std::size_t> open_;  // of each bucket
+  std::size_t unfinished_ = 0;
+  double now_ = 0, exposed_ = 0;
   std::vector<Computation> computations_;
   std::deque<Transfer> link_;  // the first uses it
   std::vector<Delay> delays_;
@@ -158,6 +189,7 @@ class Backward {
 }  // namespace
 
 Predicted simulate(const StepPlan& plan, const Machine& machine) {
+  expect_earlier_sends(plan);
   Predicted predicted = Backward(plan, machine).play();
   predicted.seconds += plan.before_backward + plan.after_backward;
   return predicted;

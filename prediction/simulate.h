@@ -14,6 +14,7 @@ struct Predicted {
 /// before its first collective holds up backward, since it runs on its thread; what it computes later shares the rank's cores with
 /// it, and so do the collectives' own copies and sums. Collectives use the link one after another, in the order in which they were
 /// started; the latency of one can pass while the next uses the link. Takes microseconds for a bucket.
+/// Throws Error for a send that follows a later one.
 Predicted simulate(const StepPlan& plan, const Machine& machine);
 
 }  // namespace hookline

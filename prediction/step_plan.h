@@ -7,18 +7,20 @@
 
 namespace hookline {
 
-/// A collective of a communication hook, and what the hook computes before it.
+/// A collective of a communication hook, and what the hook computes for it.
 struct Send {
-  double busy_before = 0;  // seconds of a core
+  int after = -1;          // the index of the bucket's send that must be over before; -1: none
+  double busy_before = 0;  // seconds of a core, since the send before it, of the same `after`, was started
   double bytes = 0;        // that each rank hands in
   bool is_half =
       false;  // of 16-bit floating-point numbers, which are summed at another rate than 32-bit ones
+  double busy_after = 0;  // seconds of a core when it is over, behind the sends that follow it
 };
 
-/// What a hook does with one bucket: computes and sends in turn.
+/// What a hook does with one bucket. Sends are in the order in which they are started.
 struct BucketCost {
   std::vector<Send> sends;
-  double busy_after = 0;  // seconds of a core behind the last
+  double busy_after = 0;  // seconds of a core behind the sends that wait for none
 };
 
 struct BucketPlan {

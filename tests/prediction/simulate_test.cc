@@ -6,6 +6,9 @@
 
 #include <chrono>
 
+#include "hooks/error.h"
+#include "tests/support/failure.h"
+
 namespace hookline {
 namespace {
 
@@ -16,7 +19,9 @@ CollectiveTimes second_a_byte(double busy = 0) { return CollectiveTimes({{0, 0, 
 
 Machine machine_of(const CollectiveTimes& times, double cores = 2) { return {cores, times, times}; }
 
-BucketPlan bucket(double ready, double bytes) { return {ready, {{{0, bytes, false}}, 0}}; }
+Send send(double bytes, double busy_before = 0, int after = -1) { return {after, busy_before, bytes}; }
+
+BucketPlan bucket(double ready, double bytes) { return {ready, {{send(bytes)}, 0}}; }
 
 TEST(Simulate, AddsUpAStepWithoutCommunication) {
   StepPlan plan;
@@ -59,24 +64,30 @@ TEST(Simulate, LetsLatenciesPassSideBySide) {
 TEST(Simulate, HoldsUpBackwardForWhatAHookComputesFirst) {
   StepPlan plan;
   plan.backward = 5;
-  plan.buckets = {{1, {{{2, 1, false}}, 0}}};
+  plan.buckets = {{1, {{send(1, 2)}, 0}}};
   const Predicted predicted = simulate(plan, machine_of(second_a_byte()));
   EXPECT_NEAR(predicted.seconds, 7, kClose);  // hidden: sent from 3 to 4
   EXPECT_NEAR(predicted.exposed_seconds, 0, kClose);
 }
 
+/// Sends a byte at 1, computes 2 when that is over, sends another, and computes 1.
+BucketPlan two_stages() {
+  Send second = send(1, 2, 0);
+  second.busy_after = 1;
+  return {1, {{send(1), second}, 0}};
+}
+
 TEST(Simulate, ComputesBesideBackwardOnAnotherCore) {
   StepPlan plan;
   plan.backward = 6;
-  plan.buckets = {
-      {1, {{{0, 1, false}, {2, 1, false}}, 1}}};  // sends 1-2, computes 2-4, sends 4-5, computes 5-6
+  plan.buckets = {two_stages()};  // sends 1-2, computes 2-4, sends 4-5, computes 5-6
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(), 2)).seconds, 6, kClose);
 }
 
 TEST(Simulate, SharesASingleCore) {
   StepPlan plan;
   plan.backward = 6;
-  plan.buckets = {{1, {{{0, 1, false}, {2, 1, false}}, 1}}};
+  plan.buckets = {two_stages()};
   // 9 seconds of a core's work, of which the link hides nothing while the core has other work.
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(), 1)).seconds, 9, kClose);
 }
@@ -92,9 +103,23 @@ TEST(Simulate, TakesTheCopiesOfACollectiveFromBackward) {
 
 TEST(Simulate, TakesTimesOfHalfPrecisionForWhatIsSentInIt) {
   StepPlan plan;
-  plan.buckets = {{0, {{{0, 3, true}}, 0}}};
+  Send half = send(3);
+  half.is_half = true;
+  plan.buckets = {{0, {{half}, 0}}};
   const Machine machine{1, second_a_byte(), CollectiveTimes({{0, 0, 0}, {1, 2, 0}})};
   EXPECT_NEAR(simulate(plan, machine).seconds, 6, kClose);
+}
+
+// As half precision casts: piece by piece, and each one back when it is there.
+TEST(Simulate, SendsPiecesWhileTheNextAreComputed) {
+  StepPlan plan;
+  Send piece = send(2, 1);
+  piece.busy_after = 1;
+  plan.buckets = {
+      {0, {{piece, piece, piece}, 0}}};  // cast at 1, 2, 3; on the link 1-3, 3-5, 5-7; cast back by 8
+  const Predicted predicted = simulate(plan, machine_of(second_a_byte()));
+  EXPECT_NEAR(predicted.seconds, 8, kClose);
+  EXPECT_NEAR(predicted.exposed_seconds, 5, kClose);
 }
 
 TEST(Simulate, FinishesABucketThatSendsNothing) {
@@ -104,12 +129,19 @@ TEST(Simulate, FinishesABucketThatSendsNothing) {
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 2.5, kClose);
 }
 
+TEST(Simulate, RefusesASendThatWaitsForItself) {
+  StepPlan plan;
+  plan.buckets = {{0, {{send(1), send(1, 0, 1)}, 0}}};
+  EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of({})); }),
+            "send 1 of bucket 0 follows send 1: it can only follow an earlier one");
+}
+
 // "Choosing takes milliseconds": 200 settings of a model with 100 buckets.
 TEST(Simulate, IsDoneInMilliseconds) {
   StepPlan plan;
   plan.backward = 1;
   for (int i = 0; i < 100; ++i)
-    plan.buckets.push_back({i * 0.01, {{{1e-4, 1e-3, false}, {1e-4, 1e-3, true}}, 1e-4}});
+    plan.buckets.push_back({i * 0.01, {{send(1e-3, 1e-4), send(1e-3, 1e-4, 0)}, 1e-4}});
   const Machine machine = machine_of(CollectiveTimes({{0, 1e-4, 1e-5}, {1, 10, 1}}), 1);
   const auto start = std::chrono::steady_clock::now();
   double sum = 0;

@@ -13,6 +13,7 @@
 #include "hooks/registry.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/failure.h"
+#include "tests/support/random_rows.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -20,12 +21,12 @@ namespace {
 
 using testing::failure_of;
 using ::testing::HasSubstr;
+using testing::random_rows;
 using testing::run_ranks;
 using ::testing::UnorderedElementsAre;
 
 struct ThreeLayersImpl : torch::nn::Module {
   ThreeLayersImpl() {
-    torch::manual_seed(3);
     first = register_module("first", torch::nn::Linear(40, 60));
     second = register_module("second", torch::nn::Linear(60, 50));
     last = register_module("last", torch::nn::Linear(50, 4));
@@ -54,9 +55,8 @@ std::unique_ptr<CommHook> hook_of(const std::string& name, const HookContext& co
 /// Trains from step `from` to before `to`, on data that each rank has for itself.
 void train_steps(const World& world, Distributed& model, int from, int to) {
   for (int step = from; step < to; ++step) {
-    torch::manual_seed(100 * step + world.rank());
     for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
-    model.forward(torch::randn({5, 40})).square().sum().backward();
+    model.forward(random_rows(5, 40, 100 * step + world.rank())).square().sum().backward();
     const torch::NoGradGuard no_grad;
     for (at::Tensor& parameter : model->parameters()) parameter.sub_(parameter.grad(), 0.01);
   }

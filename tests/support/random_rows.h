@@ -1,0 +1,17 @@
+// Data of a rank's own. Ranks that are threads share torch's default generator, and would take each other's numbers.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randn.h>
+
+#include <cstdint>
+
+namespace hookline::testing {
+
+/// [rows, columns], float32: the same for the same seed.
+inline at::Tensor random_rows(std::int64_t rows, std::int64_t columns, int seed) {
+  return at::randn({rows, columns},
+                   at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed) + 1));
+}
+
+}  // namespace hookline::testing

@@ -334,6 +334,7 @@ void Ddp::begin_backward() {
 void Ddp::begin(Communication& communication) {
   explain_unused_parameters([&] { communication.is_begun = reducer_->begin_backward(); });
   if (!communication.is_begun) return;
+  backward_began_at_ = std::chrono::steady_clock::now();
   communication.learns = reducer_->learns();
   if (averages_shares()) shares_->before_average();
 }

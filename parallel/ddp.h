@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -133,6 +134,8 @@ class Ddp : public Engine {
   at::Tensor used_parameters() const;
   WireReport wire_report() const override;
   std::int64_t bytes_sent() const override;
+  /// When the latest backward pass that communicates began.
+  std::chrono::steady_clock::time_point backward_began_at() const { return backward_began_at_; }
   std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& start) const override;
   std::optional<double> take_compression_error() override;
 
@@ -191,6 +194,7 @@ class Ddp : public Engine {
     int pass = -1;
     std::shared_ptr<Communication> communication;
   } awaits_inner_pass_;                         // through an output, that reaches no parameter by itself
+  std::chrono::steady_clock::time_point backward_began_at_{};
   std::unique_ptr<GradientRecorder> recorder_;  // until a hook has it
   std::int64_t resumed_steps_ = 0;              // reduced steps of the run that this one resumes
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this

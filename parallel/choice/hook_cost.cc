@@ -1,0 +1,173 @@
+#include "parallel/choice/hook_cost.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "hooks/future.h"
+#include "parallel/future_work.h"
+
+namespace hookline {
+namespace {
+
+/// Seconds since it was last asked.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> since = now - std::exchange(last_, now);
+    return since.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What a hook hands to collectives that never leave this rank.
+class Recording {
+ public:
+  void begin_bucket() {
+    cost_ = {};
+    pending_.clear();
+    over_ = -1;
+    watch_.lap();
+  }
+
+  FuturePtr start(const at::Tensor& tensor) {
+    Send send;
+    send.after = over_;
+    send.busy_before = watch_.lap();
+    send.bytes = static_cast<double>(tensor.nbytes());
+    send.is_half = tensor.element_size() == 2;
+    cost_.sends.push_back(send);
+    pending_.push_back({make_future(tensor.device()), tensor});
+    const FuturePtr future = pending_.back().future;
+    watch_.lap();
+    return future;
+  }
+
+  /// Ends the collectives in the order in which they were started, with those that follow from it.
+  BucketCost end_bucket() {
+    cost_.busy_after = watch_.lap();
+    for (std::size_t i = 0; i < pending_.size(); ++i) {
+      over_ = static_cast<int>(i);
+      const Pending pending = pending_[i];
+      watch_.lap();
+      pending.future->markCompleted(pending.tensor);
+      cost_.sends[i].busy_after = watch_.lap();
+    }
+    return std::move(cost_);
+  }
+
+ private:
+  struct Pending {
+    FuturePtr future;
+    at::Tensor tensor;
+  };
+  BucketCost cost_;
+  std::vector<Pending> pending_;
+  int over_ = -1;  // the collective whose end the hook goes on from
+  Stopwatch watch_;
+};
+
+class RecordingGroup : public c10d::ProcessGroup {
+ public:
+  RecordingGroup(int rank, int size, std::shared_ptr<Recording> recording)
+      : ProcessGroup(rank, size), recording_(std::move(recording)) {}
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions&) override {
+    return c10::make_intrusive<FutureWork>(recording_->start(tensors.at(0)));
+  }
+
+ private:
+  std::shared_ptr<Recording> recording_;
+};
+
+/// A step's buckets, filled with the gradients that there are; parameters without one lend their own values.
+class Buckets {
+ public:
+  explicit Buckets(const BucketParameters& parameters) : parameters_(parameters) {
+    for (const auto& bucket : parameters_) {
+      std::int64_t elements = 0;
+      for (const at::Tensor& parameter : bucket) elements += parameter.numel();
+      buffers_.push_back(at::empty({elements}, bucket.at(0).options().requires_grad(false)));
+    }
+  }
+
+  std::size_t size() const { return parameters_.size(); }
+
+  void fill() {
+    for (std::size_t i = 0; i < size(); ++i) {
+      std::int64_t at = 0;
+      for (const at::Tensor& parameter : parameters_[i]) {
+        const at::Tensor& from = parameter.grad().defined() ? parameter.grad() : parameter;
+        buffers_[i].narrow(0, at, parameter.numel()).copy_(from.detach().reshape({-1}));
+        at += parameter.numel();
+      }
+    }
+  }
+
+  c10d::GradBucket bucket(std::size_t index) const {
+    std::vector<std::size_t> offsets, lengths;
+    std::vector<c10::IntArrayRef> sizes;
+    std::size_t at = 0;
+    for (const at::Tensor& parameter : parameters_[index]) {
+      offsets.push_back(at);
+      lengths.push_back(static_cast<std::size_t>(parameter.numel()));
+      sizes.push_back(parameter.sizes());
+      at += lengths.back();
+    }
+    return c10d::GradBucket(index, size(), buffers_[index], offsets, lengths, sizes, parameters_[index],
+                            std::nullopt);
+  }
+
+ private:
+  const BucketParameters& parameters_;
+  std::vector<at::Tensor> buffers_;
+};
+
+double busy_of(const std::vector<BucketCost>& costs) {
+  double busy = 0;
+  for (const BucketCost& cost : costs) {
+    busy += cost.busy_after;
+    for (const Send& send : cost.sends) busy += send.busy_before + send.busy_after;
+  }
+  return busy;
+}
+
+}  // namespace
+
+std::vector<BucketCost> measure_hook(const HookBuilder& build, int rank, int world_size,
+                                     const BucketParameters& buckets, int measured_steps) {
+  const at::NoGradGuard no_grad;
+  const auto recording = std::make_shared<Recording>();
+  const auto comm = std::make_shared<Comm>(rank, world_size, [&](const std::string&) {
+    return c10::make_intrusive<RecordingGroup>(rank, world_size, recording);
+  });
+  const std::unique_ptr<CommHook> hook = build({comm});
+  Buckets step(buckets);
+  const std::int64_t unmeasured = std::max<std::int64_t>(1, hook->first_full_step() + 1);
+  std::optional<std::vector<BucketCost>> fastest;
+  for (std::int64_t number = 0; number < unmeasured + measured_steps; ++number) {
+    step.fill();
+    std::vector<BucketCost> costs;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      c10d::GradBucket bucket = step.bucket(i);
+      recording->begin_bucket();
+      const FuturePtr result = hook->run(GradBucket(bucket));
+      costs.push_back(recording->end_bucket());
+      tensor_of(*result);  // throws what failed
+    }
+    if (number < unmeasured) continue;
+    if (!fastest || busy_of(costs) < busy_of(*fastest)) fastest = std::move(costs);
+  }
+  return *fastest;
+}
+
+}  // namespace hookline

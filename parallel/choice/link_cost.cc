@@ -1,0 +1,85 @@
+#include "parallel/choice/link_cost.h"
+
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace hookline {
+namespace {
+
+constexpr std::int64_t kLeastBytes = 64, kGrowth = 16;
+constexpr int kTimes = 3;
+
+/// Of all threads of this process, on a core.
+double busy_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class Prober {
+ public:
+  Prober(World& world, c10d::ProcessGroup& group, const std::string& name)
+      : world_(world), group_(group), name_(name) {}
+
+  /// The median of some; the mean of it over all ranks.
+  CollectiveTime measure(std::int64_t bytes, at::ScalarType type) {
+    const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+    std::vector<at::Tensor> tensors{at::zeros({std::max<std::int64_t>(1, bytes / element)}, type)};
+    std::vector<double> seconds, busy;
+    for (int i = 0; i < kTimes; ++i) {
+      world_.barrier(name_);
+      const double busy_before = busy_seconds();
+      const auto start = std::chrono::steady_clock::now();
+      world_.wait(group_.allreduce(tensors), name_);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      seconds.push_back(took.count());
+      busy.push_back(busy_seconds() - busy_before);
+      spent_ += took.count();
+    }
+    std::sort(seconds.begin(), seconds.end());
+    std::sort(busy.begin(), busy.end());
+    const at::Tensor all = at::tensor({seconds[kTimes / 2], busy[kTimes / 2], spent_}, at::kDouble);
+    world_.all_reduce(all);
+    all.div_(world_.size());
+    spent_on_average_ = all[2].item<double>();
+    return {static_cast<double>(tensors[0].nbytes()), all[0].item<double>(), all[1].item<double>()};
+  }
+
+  /// The same on every rank.
+  double spent() const { return spent_on_average_; }
+
+ private:
+  World& world_;
+  c10d::ProcessGroup& group_;
+  std::string name_;
+  double spent_ = 0, spent_on_average_ = 0;
+};
+
+}  // namespace
+
+LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
+                      double budget_seconds, const std::string& name) {
+  Prober prober(world, group, name);
+  prober.measure(kLeastBytes, at::kFloat);  // the first may open connections
+  LinkCost cost;
+  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
+    std::vector<CollectiveTime> times;
+    const double begun = prober.spent();
+    for (std::int64_t bytes = kLeastBytes;; bytes = std::min(bytes * kGrowth, largest_bytes)) {
+      times.push_back(prober.measure(bytes, type));
+      if (bytes >= largest_bytes) break;
+      // The next one takes at most as many times as long as it is larger.
+      const double next = kTimes * times.back().seconds * kGrowth;
+      if (prober.spent() - begun + next > budget_seconds / 2) break;
+    }
+    (type == at::kFloat ? cost.full : cost.half) = CollectiveTimes(std::move(times));
+  }
+  return cost;
+}
+
+}  // namespace hookline

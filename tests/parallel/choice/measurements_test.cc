@@ -1,0 +1,185 @@
+// What is measured before a hook is chosen: backward without communication, the link, what a hook computes and sends.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/error.h"
+#include "hooks/registry.h"
+#include "parallel/choice/deferred_average.h"
+#include "parallel/choice/hook_cost.h"
+#include "parallel/choice/link_cost.h"
+#include "parallel/distributed_module.h"
+#include "tests/support/failure.h"
+#include "tests/support/random_rows.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline {
+namespace {
+
+using testing::failure_of;
+using testing::random_rows;
+using testing::run_ranks;
+using ::testing::SizeIs;
+
+struct ChainImpl : torch::nn::Module {
+  ChainImpl() {
+    for (int i = 0; i < 4; ++i)
+      layers.push_back(register_module("layer" + std::to_string(i), torch::nn::Linear(64, 64)));
+    const torch::NoGradGuard no_grad;
+    int seed = 1000;
+    for (at::Tensor& parameter : parameters())
+      parameter.copy_(random_rows(1, parameter.numel(), seed++).mul(0.1).reshape(parameter.sizes()));
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (auto& layer : layers) x = torch::tanh(layer(x));
+    return x;
+  }
+  std::vector<torch::nn::Linear> layers;
+};
+using DistributedChain = DistributedModule<ChainImpl>;
+
+at::Tensor gradients_after(const World& world, DistributedChain& model, int step) {
+  for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+  model.forward(random_rows(8, 64, 10 * step + world.rank())).square().sum().backward();
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& parameter : model->parameters()) all.push_back(parameter.grad().reshape({-1}));
+  return at::cat(all);
+}
+
+DdpOptions small_buckets() {
+  DdpOptions options;
+  options.bucket_limits = {16'000, 16'000};  // a layer has 16,640 bytes
+  return options;
+}
+
+TEST(DeferredAverage, HasTheBitsOfNoHookAndNotesWhenBucketsAreReady) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    DistributedChain plain(world, std::make_shared<ChainImpl>(), small_buckets());
+    DistributedChain measured(world, std::make_shared<ChainImpl>(), small_buckets());
+    const auto moments = std::make_shared<BucketMoments>();
+    measured.register_comm_hook(std::make_unique<DeferredAverage>(measured.ddp().hook_context(), moments));
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor wanted = gradients_after(*world, plain, step);
+      EXPECT_TRUE(gradients_after(*world, measured, step).equal(wanted)) << "step " << step;
+      const std::lock_guard lock(moments->mutex);
+      ASSERT_EQ(moments->ready.size(), measured.ddp().buckets().size());
+      EXPECT_EQ(moments->ready.size() > 1, step > 0) << "buckets are rebuilt after the first step";
+      EXPECT_TRUE(std::is_sorted(moments->ready.begin(), moments->ready.end()));
+      EXPECT_GT(moments->ready.front(), measured.ddp().backward_began_at());
+      EXPECT_GT(moments->averaged, moments->ready.back());
+    }
+  });
+}
+
+TEST(MeasureLink, GivesEveryRankTheSameTimesOfEverySizeUpToTheLargest) {
+  std::vector<LinkCost> costs(3);
+  run_ranks(3, [&](const std::shared_ptr<World>& world) {
+    const auto group = world->make_stage_group("probe");
+    costs[static_cast<std::size_t>(world->rank())] =
+        measure_link(*world, *group, 100'000, /*budget_seconds=*/600, "the link is measured");
+  });
+  for (const LinkCost& cost : costs) {
+    const std::vector<CollectiveTime>& full = cost.full.measured();
+    ASSERT_THAT(full, SizeIs(4));  // 64, 1024, 16384
+    EXPECT_EQ(full.back().bytes, 100'000);
+    EXPECT_EQ(cost.half.measured().back().bytes, 100'000);
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      EXPECT_GT(full[i].seconds, 0);
+      EXPECT_EQ(full[i].seconds, costs[0].full.measured()[i].seconds);
+      EXPECT_EQ(full[i].busy_seconds, costs[0].full.measured()[i].busy_seconds);
+    }
+  }
+}
+
+TEST(MeasureLink, EndsWhenItsBudgetIsSpent) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    const auto group = world->make_stage_group("probe");
+    const LinkCost cost =
+        measure_link(*world, *group, std::int64_t{1} << 40, /*budget_seconds=*/0.05, "the link is measured");
+    EXPECT_LT(cost.full.measured().back().bytes, 1e9);
+    EXPECT_LT(cost.half.measured().back().bytes, 1e9);
+  });
+}
+
+/// Two buckets: a matrix of 64 × 48 with a vector of 10, and a vector of 20.
+BucketParameters two_buckets() {
+  return {{torch::randn({64, 48}), torch::randn({10})}, {torch::randn({20})}};
+}
+constexpr double kFirst = 64 * 48 + 10, kSecond = 20;
+
+std::vector<BucketCost> cost_of(const std::string& name, const std::string& wrapper,
+                                const OptionMap& options = {}) {
+  return measure_hook(
+      [&](const HookContext& context) { return Registry::instance().build(name, wrapper, options, context); },
+      /*rank=*/1, /*world_size=*/4, two_buckets());
+}
+
+TEST(MeasureHook, FindsWhatEachBucketSends) {
+  const std::vector<BucketCost> allreduce = cost_of("allreduce", "no"), half = cost_of("fp16", "no");
+  ASSERT_THAT(allreduce, SizeIs(2));
+  ASSERT_THAT(half, SizeIs(2));
+  ASSERT_THAT(allreduce[0].sends, SizeIs(1));
+  ASSERT_THAT(half[0].sends, SizeIs(1));
+  EXPECT_EQ(allreduce[0].sends[0].bytes, 4 * kFirst);
+  EXPECT_EQ(allreduce[1].sends[0].bytes, 4 * kSecond);
+  EXPECT_FALSE(allreduce[0].sends[0].is_half);
+  EXPECT_EQ(half[0].sends[0].bytes, 2 * kFirst);
+  EXPECT_TRUE(half[0].sends[0].is_half);
+  EXPECT_GT(half[0].sends[0].busy_before, 0) << "the cast";
+  EXPECT_GT(half[0].sends[0].busy_after, 0) << "the cast back";
+}
+
+TEST(MeasureHook, FindsThatAHookSendsNothing) {
+  const std::vector<BucketCost> costs = cost_of("noop", "no");
+  ASSERT_THAT(costs, SizeIs(2));
+  EXPECT_THAT(costs[0].sends, SizeIs(0));
+}
+
+// P and the vectors travel first; Q when P is there.
+TEST(MeasureHook, FindsWhichSendWaitsForWhich) {
+  const std::vector<BucketCost> costs =
+      cost_of("power_sgd", "no", {{"matrix_approximation_rank", 2}, {"start_powerSGD_iter", 2}});
+  ASSERT_THAT(costs, SizeIs(2));
+  const std::vector<Send>& sends = costs[0].sends;
+  double bytes = 0;
+  for (const Send& each : sends) bytes += each.bytes;
+  EXPECT_EQ(bytes, 4.0 * (2 * 64 + 2 * 48 + 10));
+  EXPECT_LT(sends.front().after, 0);
+  EXPECT_GE(sends.back().after, 0);
+  EXPECT_EQ(sends.back().bytes, 4.0 * 2 * 48);
+  EXPECT_GT(sends.back().busy_after, 0) << "gradients rebuilt";
+}
+
+TEST(MeasureHook, LeavesTheGradientsAsTheyAre) {
+  BucketParameters buckets = two_buckets();
+  buckets[0][0].mutable_grad() = torch::randn({64, 48});
+  const at::Tensor before = buckets[0][0].grad().clone(), parameter = buckets[0][0].clone();
+  measure_hook(
+      [](const HookContext& context) { return Registry::instance().build("bf16", "no", {}, context); }, 0, 2,
+      buckets);
+  EXPECT_TRUE(buckets[0][0].grad().equal(before));
+  EXPECT_TRUE(buckets[0][0].equal(parameter));
+}
+
+class Broken : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket) override { throw Error("this hook is broken"); }
+  std::string describe() const override { return "broken"; }
+};
+
+TEST(MeasureHook, ThrowsWhatTheHookThrows) {
+  EXPECT_EQ(failure_of<Error>([] {
+              measure_hook([](const HookContext& context) { return std::make_unique<Broken>(context); }, 0, 2,
+                           two_buckets());
+            }),
+            "this hook is broken");
+}
+
+}  // namespace
+}  // namespace hookline

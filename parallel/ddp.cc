@@ -211,6 +211,9 @@ void Ddp::exchange_hook(std::unique_ptr<CommHook> hook) {
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
   prepared_.expect_unchanged();
+  if (const std::int64_t steps = reduced_steps();
+      std::exchange(steps_that_ended_, steps) < steps && after_each_step_)
+    after_each_step_();
   if (!hook_ && average_to_come_) attach_average();
   if (!hook_ && recorder_) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0)
@@ -296,6 +299,7 @@ void Ddp::begin_backward() {
   const int pass = torch::autograd::get_current_graph_task_id();
   const std::lock_guard lock(begin_mutex_);
   if (begun_passes_.contains(pass)) return;
+  if (begun_passes_.empty()) backward_began_at_ = std::chrono::steady_clock::now();
   const BackwardSinks::Found found = sinks_->in_this_pass();
   if (found == BackwardSinks::Found::communicating) {
     const auto communication = std::make_shared<Communication>();
@@ -334,7 +338,6 @@ void Ddp::begin_backward() {
 void Ddp::begin(Communication& communication) {
   explain_unused_parameters([&] { communication.is_begun = reducer_->begin_backward(); });
   if (!communication.is_begun) return;
-  backward_began_at_ = std::chrono::steady_clock::now();
   communication.learns = reducer_->learns();
   if (averages_shares()) shares_->before_average();
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooks/comm_hook.h"
@@ -88,6 +89,9 @@ class Ddp : public Engine {
   /// Throws Error with sharded optimizers.
   void exchange_hook(std::unique_ptr<CommHook> hook);
 
+  /// Runs `action` before the first forward after each backward that communicated: between two steps.
+  void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
+
   /// For optimizers of which each rank steps its share: `average` averages this rank's shares of gradients alone; null: whatever
   /// hook there is averages whole ones. If `is_default`, another hook that is registered takes its place.
   void shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
@@ -134,7 +138,7 @@ class Ddp : public Engine {
   at::Tensor used_parameters() const;
   WireReport wire_report() const override;
   std::int64_t bytes_sent() const override;
-  /// When the latest backward pass that communicates began.
+  /// When the latest backward pass began.
   std::chrono::steady_clock::time_point backward_began_at() const { return backward_began_at_; }
   std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& start) const override;
   std::optional<double> take_compression_error() override;
@@ -193,10 +197,12 @@ class Ddp : public Engine {
   struct {
     int pass = -1;
     std::shared_ptr<Communication> communication;
-  } awaits_inner_pass_;                         // through an output, that reaches no parameter by itself
+  } awaits_inner_pass_;  // through an output, that reaches no parameter by itself
+  std::function<void()> after_each_step_;
+  std::int64_t steps_that_ended_ = 0;  // and were told of
   std::chrono::steady_clock::time_point backward_began_at_{};
-  std::unique_ptr<GradientRecorder> recorder_;  // until a hook has it
-  std::int64_t resumed_steps_ = 0;              // reduced steps of the run that this one resumes
+  std::unique_ptr<GradientRecorder> recorder_;              // until a hook has it
+  std::int64_t resumed_steps_ = 0;                          // reduced steps of the run that this one resumes
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this
 };
 

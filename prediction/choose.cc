@@ -24,17 +24,14 @@ std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const
   return first;
 }
 
-Verdict ChoiceWatch::see(const Window& window) {
-  const bool is_slower =
-      window.without_a_hook && window.measured > *window.without_a_hook * (1 + rule_.slower);
-  const bool is_off = std::abs(window.measured - window.predicted) > rule_.off * window.predicted;
-  const bool is_first = is_first_;
-  is_first_ = false;
-  slower_ = is_slower ? slower_ + 1 : 0;
-  off_ = is_off ? off_ + 1 : 0;
-  if (is_slower && (is_first || slower_ >= rule_.windows)) return Verdict::go_back;
-  if (off_ >= rule_.windows) return Verdict::think_again;
-  return Verdict::keep;
+bool ChoiceWatch::sees_change(const Window& window) {
+  const bool step_changed = std::abs(window.step - window.step_before) > rule_.step * window.step_before;
+  const double link_off = std::abs(window.link - window.link_before);
+  const bool link_changed = window.link > 0 && window.link_before > 0 &&
+                            link_off > rule_.step * window.step &&
+                            link_off > rule_.link * std::max(window.link, window.link_before);
+  in_a_row_ = step_changed || link_changed ? in_a_row_ + 1 : 0;
+  return in_a_row_ >= rule_.windows;
 }
 
 }  // namespace hookline

@@ -1,8 +1,7 @@
-// Which setting a run trains with, by what its steps are predicted to take.
+// Which setting a run trains with, by what its steps are predicted to take, and when that is to be asked again.
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 namespace hookline {
@@ -18,26 +17,18 @@ struct ChoiceRule {
 /// prediction, and is passed over. Throws Error if there is none of `in_use`.
 std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const ChoiceRule& rule = {});
 
-/// What becomes of a choice when its steps have been measured.
-enum class Verdict {
-  keep,
-  go_back,      // slower than without a hook
-  think_again,  // the prediction is off: the link, or the model, is not what it was
-};
-
-/// Medians of a window of steps, in seconds.
+/// What was measured over some steps: medians, in seconds. `before`: when the choice was made.
 struct Window {
-  double measured = 0;                        // with the setting in use
-  double predicted = 0;                       // of it
-  std::optional<double> without_a_hook = {};  // measured earlier; none if the setting in use is that one
+  double step = 0, step_before = 0;
+  double link = 0, link_before = 0;  // what the link takes for a step without a hook; 0: not measured
 };
 
-/// Bounds beyond which a choice does not stand.
+/// Beyond which a run is not what it was when its hook was chosen.
 struct WatchRule {
-  double slower = 0.03;  // part by which its step may be slower than without a hook
-  double off = 0.25;     // part by which a step may differ from what was predicted
-  int windows =
-      2;  // in a row that must agree, before a choice that once held is given up: noise is not a change
+  double step = 0.25;  // part by which a step may differ
+  // Part of the longer of its two times by which the link may differ; what is less than `step` of a step is no difference.
+  double link = 0.67;
+  int windows = 2;  // in a row that must show it: noise is not a change
 };
 
 /// Watches one choice. A value; not synchronised.
@@ -45,14 +36,12 @@ class ChoiceWatch {
  public:
   explicit ChoiceWatch(WatchRule rule = {}) : rule_(rule) {}
 
-  /// The first window decides by itself whether the setting is slower than no hook; afterwards, and for everything else, it takes
-  /// WatchRule::windows in a row.
-  Verdict see(const Window& window);
+  /// True if the run has changed, so that the choice is to be made anew.
+  bool sees_change(const Window& window);
 
  private:
   WatchRule rule_;
-  bool is_first_ = true;
-  int slower_ = 0, off_ = 0;
+  int in_a_row_ = 0;
 };
 
 }  // namespace hookline

@@ -15,6 +15,8 @@
 namespace hookline {
 namespace {
 
+constexpr int kRank = 1, kMeasuredSteps = 3;
+
 /// Seconds since it was last asked.
 class Stopwatch {
  public:
@@ -143,18 +145,18 @@ double busy_of(const std::vector<BucketCost>& costs) {
 
 }  // namespace
 
-std::vector<BucketCost> measure_hook(const HookBuilder& build, int rank, int world_size,
-                                     const BucketParameters& buckets, int measured_steps) {
+std::vector<BucketCost> measure_hook(const HookBuilder& build, int world_size,
+                                     const BucketParameters& buckets, double hopeless_seconds) {
   const at::NoGradGuard no_grad;
   const auto recording = std::make_shared<Recording>();
-  const auto comm = std::make_shared<Comm>(rank, world_size, [&](const std::string&) {
-    return c10::make_intrusive<RecordingGroup>(rank, world_size, recording);
+  const auto comm = std::make_shared<Comm>(kRank, world_size, [&](const std::string&) {
+    return c10::make_intrusive<RecordingGroup>(kRank, world_size, recording);
   });
   const std::unique_ptr<CommHook> hook = build({comm});
   Buckets step(buckets);
   const std::int64_t unmeasured = std::max<std::int64_t>(1, hook->first_full_step() + 1);
   std::optional<std::vector<BucketCost>> fastest;
-  for (std::int64_t number = 0; number < unmeasured + measured_steps; ++number) {
+  for (std::int64_t number = 0; number < unmeasured + kMeasuredSteps; ++number) {
     step.fill();
     std::vector<BucketCost> costs;
     for (std::size_t i = 0; i < step.size(); ++i) {
@@ -165,7 +167,9 @@ std::vector<BucketCost> measure_hook(const HookBuilder& build, int rank, int wor
       tensor_of(*result);  // throws what failed
     }
     if (number < unmeasured) continue;
-    if (!fastest || busy_of(costs) < busy_of(*fastest)) fastest = std::move(costs);
+    const double busy = busy_of(costs);
+    if (!fastest || busy < busy_of(*fastest)) fastest = std::move(costs);
+    if (busy > hopeless_seconds) break;
   }
   return *fastest;
 }

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <vector>
 
 namespace hookline {
 namespace {
 
 constexpr std::int64_t kLeastBytes = 64, kGrowth = 16;
-constexpr int kTimes = 3;
+constexpr int kTimes = 3, kLooks = 5;
 
 /// Of all threads of this process, on a core.
 double busy_seconds() {
@@ -26,12 +27,13 @@ class Prober {
   Prober(World& world, c10d::ProcessGroup& group, const std::string& name)
       : world_(world), group_(group), name_(name) {}
 
-  /// The median of some; the mean of it over all ranks.
-  CollectiveTime measure(std::int64_t bytes, at::ScalarType type) {
+  /// Of so many the one in place `which` of their order by time; the mean of it over all ranks.
+  CollectiveTime measure(std::int64_t bytes, at::ScalarType type, int times = kTimes,
+                         std::size_t which = kTimes / 2) {
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
     std::vector<at::Tensor> tensors{at::zeros({std::max<std::int64_t>(1, bytes / element)}, type)};
     std::vector<double> seconds, busy;
-    for (int i = 0; i < kTimes; ++i) {
+    for (int i = 0; i < times; ++i) {
       world_.barrier(name_);
       const double busy_before = busy_seconds();
       const auto start = std::chrono::steady_clock::now();
@@ -43,7 +45,7 @@ class Prober {
     }
     std::sort(seconds.begin(), seconds.end());
     std::sort(busy.begin(), busy.end());
-    const at::Tensor all = at::tensor({seconds[kTimes / 2], busy[kTimes / 2], spent_}, at::kDouble);
+    const at::Tensor all = at::tensor({seconds[which], busy[which], spent_}, at::kDouble);
     world_.all_reduce(all);
     all.div_(world_.size());
     spent_on_average_ = all[2].item<double>();
@@ -80,6 +82,10 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
     (type == at::kFloat ? cost.full : cost.half) = CollectiveTimes(std::move(times));
   }
   return cost;
+}
+
+double time_all_reduce(World& world, c10d::ProcessGroup& group, std::int64_t bytes, const std::string& name) {
+  return Prober(world, group, name).measure(bytes, at::kFloat, kLooks, 0).seconds;
 }
 
 }  // namespace hookline

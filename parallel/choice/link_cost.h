@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "parallel/process_group.h"
 #include "prediction/collective_times.h"
@@ -16,5 +17,9 @@ struct LinkCost {
 /// together. Every rank gets the same times, the means over the ranks. On the CPU. A collective call. `name` names it in an error.
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name);
+
+/// One of these all-reduces, of float32: the fastest of some, which is what the link allows whatever else the machine does; the mean
+/// over the ranks. A collective call.
+double time_all_reduce(World& world, c10d::ProcessGroup& group, std::int64_t bytes, const std::string& name);
 
 }  // namespace hookline

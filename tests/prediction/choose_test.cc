@@ -44,34 +44,45 @@ TEST(Choose, NeedsAPredictionForTheSettingInUse) {
   EXPECT_EQ(failure_of<Error>([] { choose({0.1, 0.0}, 1); }), text);
 }
 
-Window with_a_hook(double measured, double predicted = 0.050) { return {measured, predicted, 0.060}; }
+Window step_of(double step) { return {step, 0.050}; }
 
-TEST(ChoiceWatch, KeepsWhatDoesAsPredicted) {
+TEST(ChoiceWatch, KeepsAChoiceWhileStepsAreWhatTheyWere) {
   ChoiceWatch watch;
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(watch.see(with_a_hook(0.052)), Verdict::keep);
-}
-
-TEST(ChoiceWatch, GoesBackAtOnceFromWhatIsSlowerThanNoHookFromTheStart) {
-  EXPECT_EQ(ChoiceWatch().see(with_a_hook(0.063)), Verdict::go_back);
-  EXPECT_EQ(ChoiceWatch().see(with_a_hook(0.061)), Verdict::keep) << "within the bound";
+  for (const double step : {0.050, 0.055, 0.045, 0.061, 0.039})
+    EXPECT_FALSE(watch.sees_change(step_of(step)));
 }
 
 TEST(ChoiceWatch, TakesTwoWindowsInARowForAChange) {
   ChoiceWatch watch;
-  EXPECT_EQ(watch.see(with_a_hook(0.050)), Verdict::keep);
-  EXPECT_EQ(watch.see(with_a_hook(0.080)), Verdict::keep) << "may be noise";
-  EXPECT_EQ(watch.see(with_a_hook(0.050)), Verdict::keep);
-  EXPECT_EQ(watch.see(with_a_hook(0.080)), Verdict::keep);
-  EXPECT_EQ(watch.see(with_a_hook(0.080)), Verdict::go_back);
+  EXPECT_FALSE(watch.sees_change(step_of(0.080))) << "may be noise";
+  EXPECT_FALSE(watch.sees_change(step_of(0.050)));
+  EXPECT_FALSE(watch.sees_change(step_of(0.080)));
+  EXPECT_TRUE(watch.sees_change(step_of(0.080)));
 }
 
-TEST(ChoiceWatch, ThinksAgainWhenStepsAreFasterOrSlowerThanPredicted) {
-  for (const double measured : {0.030, 0.070}) {
+TEST(ChoiceWatch, SeesStepsThatHaveBecomeFaster) {
+  ChoiceWatch watch;
+  EXPECT_FALSE(watch.sees_change(step_of(0.030)));
+  EXPECT_TRUE(watch.sees_change(step_of(0.030)));
+}
+
+// A hook that sends little takes as long on a faster link, on which no hook might be faster still.
+TEST(ChoiceWatch, SeesALinkThatHasChangedThoughStepsHaveNot) {
+  for (const double link : {0.040, 0.700}) {
     ChoiceWatch watch;
-    const Window window{measured, 0.050, {}};  // of no hook
-    EXPECT_EQ(watch.see(window), Verdict::keep);
-    EXPECT_EQ(watch.see(window), Verdict::think_again);
+    EXPECT_FALSE(watch.sees_change({0.050, 0.050, link, 0.200}));
+    EXPECT_TRUE(watch.sees_change({0.050, 0.050, link, 0.200}));
   }
+  ChoiceWatch watch;
+  for (const double link : {0.200, 0.080, 0.500, 0.0})
+    EXPECT_FALSE(watch.sees_change({0.050, 0.050, link, 0.200}));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_FALSE(watch.sees_change({0.050, 0.050, 0.1, 0})) << "not measured before";
+}
+
+TEST(ChoiceWatch, PassesOverALinkThatIsNothingBesideAStep) {
+  ChoiceWatch watch;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(watch.sees_change({0.050, 0.050, 0.001, 0.010}));
 }
 
 }  // namespace

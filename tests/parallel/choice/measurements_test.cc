@@ -110,13 +110,14 @@ TEST(MeasureLink, EndsWhenItsBudgetIsSpent) {
 BucketParameters two_buckets() {
   return {{torch::randn({64, 48}), torch::randn({10})}, {torch::randn({20})}};
 }
+constexpr double kPatient = 60;  // seconds
 constexpr double kFirst = 64 * 48 + 10, kSecond = 20;
 
 std::vector<BucketCost> cost_of(const std::string& name, const std::string& wrapper,
                                 const OptionMap& options = {}) {
   return measure_hook(
       [&](const HookContext& context) { return Registry::instance().build(name, wrapper, options, context); },
-      /*rank=*/1, /*world_size=*/4, two_buckets());
+      /*world_size=*/4, two_buckets(), kPatient);
 }
 
 TEST(MeasureHook, FindsWhatEachBucketSends) {
@@ -160,8 +161,8 @@ TEST(MeasureHook, LeavesTheGradientsAsTheyAre) {
   buckets[0][0].mutable_grad() = torch::randn({64, 48});
   const at::Tensor before = buckets[0][0].grad().clone(), parameter = buckets[0][0].clone();
   measure_hook(
-      [](const HookContext& context) { return Registry::instance().build("bf16", "no", {}, context); }, 0, 2,
-      buckets);
+      [](const HookContext& context) { return Registry::instance().build("bf16", "no", {}, context); }, 2,
+      buckets, kPatient);
   EXPECT_TRUE(buckets[0][0].grad().equal(before));
   EXPECT_TRUE(buckets[0][0].equal(parameter));
 }
@@ -175,8 +176,8 @@ class Broken : public CommHook {
 
 TEST(MeasureHook, ThrowsWhatTheHookThrows) {
   EXPECT_EQ(failure_of<Error>([] {
-              measure_hook([](const HookContext& context) { return std::make_unique<Broken>(context); }, 0, 2,
-                           two_buckets());
+              measure_hook([](const HookContext& context) { return std::make_unique<Broken>(context); }, 2,
+                           two_buckets(), kPatient);
             }),
             "this hook is broken");
 }

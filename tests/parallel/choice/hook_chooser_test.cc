@@ -1,0 +1,235 @@
+// A model that chooses its hook while it trains. Ranks are threads; what hooks take differs by far more than noise.
+
+#include "parallel/choice/hook_chooser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hooks/error.h"
+#include "hooks/registry.h"
+#include "parallel/distributed_module.h"
+#include "tests/support/failure.h"
+#include "tests/support/random_rows.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline {
+namespace {
+
+using testing::failure_of;
+using ::testing::HasSubstr;
+using testing::random_rows;
+
+/// Over Gloo, which takes twice as long for these gradients as everything else in a step.
+void run_ranks_over_gloo(int ranks, const testing::RankBody& body) {
+  Placement placement;
+  placement.shared_memory = SharedMemory::never;
+  testing::run_ranks(ranks, body, placement);
+}
+
+/// 24 MB of gradients and next to no arithmetic: whatever sends nothing is far faster than no hook.
+struct LargeImpl : torch::nn::Module {
+  LargeImpl() { weight = register_parameter("weight", torch::zeros({3000, 2000})); }
+  at::Tensor forward(const at::Tensor& x) { return (weight.narrow(0, 0, 1) * x).sum(); }
+  at::Tensor weight;
+};
+
+std::atomic<int> fickle_takes = 0;  // milliseconds
+
+/// Sends nothing, and sleeps for as long as `takes` says of its run of that number, counted from 1.
+class FreeHook : public CommHook {
+ public:
+  FreeHook(HookContext context, std::function<int(int)> takes)
+      : CommHook(std::move(context)), takes_(std::move(takes)) {}
+  FuturePtr run(GradBucket bucket) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(takes_(++runs_)));
+    return completed(bucket.buffer());
+  }
+  std::string describe() const override { return "free"; }
+
+ private:
+  std::function<int(int)> takes_;
+  int runs_ = 0;
+};
+
+void register_hooks() {
+  static const bool once = [] {
+    const auto add = [](const char* name, std::function<int(int)> takes) {
+      HookRow row;
+      row.name = name;
+      row.summary = "Sends nothing.";
+      row.source = row.parity = "none";
+      Registry::instance().add(row, [takes](HookContext context, const OptionMap&) {
+        return std::make_unique<FreeHook>(std::move(context), takes);
+      });
+    };
+    add("free", [](int) { return 0; });
+    add("slow", [](int) { return 400; });
+    add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is measured in four runs
+    add("fickle", [](int) { return fickle_takes.load(); });
+    return true;
+  }();
+  EXPECT_TRUE(once);
+}
+
+/// 3 steps to settle, 8 without a hook, 5 deferred; before the first one nothing has begun.
+constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 6, kWindow = 8;
+
+/// Other programs may make a step of these take several times as long.
+constexpr WatchRule kTolerant{8, 0.99, 2};
+
+struct Trainer {
+  Trainer(const std::shared_ptr<World>& its_world, const std::vector<std::string>& hooks)
+      : world(its_world), model(world, net, DdpOptions()) {
+    register_hooks();
+    std::vector<HookSetting> settings;
+    for (const std::string& hook : hooks) settings.push_back({hook, hook});
+    ChoiceSteps steps;
+    steps.first_window = 6;
+    steps.window = kWindow;
+    chooser = std::make_unique<HookChooser>(world, model.ddp(), settings, steps, kTolerant);
+    model.ddp().after_each_step([this] { chooser->after_step(); });
+  }
+
+  /// `steps` steps; `before` is called before each.
+  void train(
+      int steps, const std::function<void()>& before = [] {}) {
+    for (int i = 0; i < steps; ++i, ++step) {
+      net->weight.mutable_grad() = at::Tensor();
+      before();
+      model.forward(torch::ones({2000})).backward();
+    }
+  }
+  std::string chosen() const { return chooser->chosen() ? *chooser->chosen() : "measuring"; }
+  std::string hook() { return model.ddp().hook() ? model.ddp().hook()->describe() : "none"; }
+
+  std::shared_ptr<World> world;
+  std::shared_ptr<LargeImpl> net = std::make_shared<LargeImpl>();
+  DistributedModule<LargeImpl> model;
+  std::unique_ptr<HookChooser> chooser;
+  int step = 0;
+};
+
+TEST(HookChooser, ChoosesTheFasterWhenItHasMeasured) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"free", "slow"});
+    trainer.train(kMeasured);
+    EXPECT_EQ(trainer.chosen(), "measuring");
+    trainer.train(1);
+    EXPECT_EQ(trainer.chosen(), "free");
+    EXPECT_EQ(trainer.hook(), "free");
+    trainer.train(kProved + 4 * kWindow);
+    EXPECT_EQ(trainer.chosen(), "free");
+    EXPECT_EQ(trainer.chooser->exchanges(), 1);
+  });
+}
+
+TEST(HookChooser, StaysWithoutAHookWhereEachOtherIsSlower) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"slow"});
+    trainer.train(kMeasured + kProved + 3 * kWindow);
+    EXPECT_EQ(trainer.chosen(), "no hook");
+    EXPECT_EQ(trainer.hook(), "none");
+    EXPECT_EQ(trainer.chooser->exchanges(), 0);
+  });
+}
+
+TEST(HookChooser, GivesUpAHookWhoseStepsAreSlowerThanPredicted) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"deceptive"});
+    trainer.train(kMeasured + 1);
+    EXPECT_EQ(trainer.chosen(), "deceptive");
+    trainer.train(kProved);
+    EXPECT_EQ(trainer.chosen(), "no hook");
+    EXPECT_EQ(trainer.hook(), "none");
+    trainer.train(kProved + 3 * kWindow);
+    EXPECT_EQ(trainer.chosen(), "no hook") << "once is enough";
+    EXPECT_EQ(trainer.chooser->exchanges(), 2);
+  });
+}
+
+TEST(HookChooser, ChoosesAgainOnceWhenTheRunChanges) {
+  fickle_takes = 0;
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"fickle"});
+    trainer.train(kMeasured + 1 + kProved + kWindow);
+    EXPECT_EQ(trainer.chosen(), "fickle");
+    world->barrier("the change");
+    fickle_takes = 400;
+    trainer.train(3 * kWindow + kMeasured + kProved);
+    EXPECT_EQ(trainer.chosen(), "no hook");
+    EXPECT_EQ(trainer.chooser->exchanges(), 2);
+    world->barrier("the end");
+  });
+}
+
+TEST(HookChooser, IsNotMovedByNoise) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"free"});
+    trainer.train(kMeasured + 1 + kProved + 8 * kWindow, [&] {
+      if (trainer.step % 7 == 3 * world->rank()) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    });
+    EXPECT_EQ(trainer.chosen(), "free");
+    EXPECT_EQ(trainer.chooser->exchanges(), 1);
+  });
+}
+
+class HookChooserOf : public ::testing::TestWithParam<int> {};
+
+// What a rank alone measures differs; if one decided by itself, the others would wait for it in another collective.
+TEST_P(HookChooserOf, RanksAgreeThoughTheyAreLateAtRandom) {
+  run_ranks_over_gloo(GetParam(), [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"fp16", "deceptive", "free", "slow"});
+    for (int steps = 0; steps < kMeasured + 3 * kProved + 2 * kWindow; ++steps) {
+      trainer.train(1, [&] {
+        const double late = random_rows(1, 1, 1000 * trainer.step + world->rank()).abs().item<double>();
+        std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(2000 * late)));
+      });
+      const at::Tensor exchanges = torch::full({1}, trainer.chooser->exchanges(), at::kLong);
+      for (const at::Tensor& each : world->all_gather(exchanges)) EXPECT_TRUE(each.equal(exchanges));
+    }
+    EXPECT_NE(trainer.chosen(), "measuring");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HookChooserOf, ::testing::Values(2, 3));
+
+TEST(HookChooser, EndsOnEveryRankWhenOneLeavesWhileItMeasures) {
+  for (const int steps : {5, kMeasured - 2, kMeasured}) {
+    run_ranks_over_gloo(3, [&](const std::shared_ptr<World>& world) {
+      Trainer trainer(world, {"slow"});
+      trainer.train(steps);
+      if (world->rank() == 1) return;
+      EXPECT_THAT(failure_of<RunFailed>([&] { trainer.train(2); }), HasSubstr("rank 1 left the run"))
+          << steps;
+    });
+  }
+}
+
+TEST(HookChooser, DoesNothingForASingleRank) {
+  run_ranks_over_gloo(1, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"free"});
+    trainer.train(kMeasured + kProved);
+    EXPECT_EQ(trainer.hook(), "none");
+  });
+}
+
+TEST(HookChooser, RefusesAModelThatHasAHook) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    DistributedModule<LargeImpl> model(world, std::make_shared<LargeImpl>(), DdpOptions());
+    model.register_comm_hook(Registry::instance().build("fp16", "no", {}, model.ddp().hook_context()));
+    EXPECT_EQ(failure_of<Error>([&] { HookChooser(world, model.ddp(), {}); }),
+              "[ddp] comm_hook = \"auto\": the model has the hook 'fp16' already; register none by hand");
+  });
+}
+
+}  // namespace
+}  // namespace hookline

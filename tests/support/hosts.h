@@ -28,7 +28,7 @@ class Hosts {
   /// `ip` with these arguments, on the host; false if it fails.
   bool configure(int host, std::vector<std::string> arguments) const;
 
-  /// Limits what the host sends and receives to `rate`, as tc writes it: "50mbit". False if tc can't.
+  /// Limits what the host sends and receives to `rate`, as tc writes it: "50mbit"; again, to another one. False if tc can't.
   bool shape(int host, const std::string& rate) const;
 
   /// Packets to and from the host vanish; its interface stays up.

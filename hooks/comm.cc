@@ -74,9 +74,18 @@ FuturePtr Comm::all_reduce(at::Tensor tensor) {
 }
 
 std::shared_ptr<Stage> Comm::open_stage(const std::string& name) {
+  for (Opened& each : stages_)
+    if (each.is_free && each.name == name) {
+      each.is_free = false;
+      return each.stage;
+    }
   auto stage = std::make_shared<Stage>(make_group_("hook-" + std::to_string(stages_.size()) + "-" + name));
   stages_.push_back({name, stage});
   return stage;
+}
+
+void Comm::release_stages() {
+  for (std::size_t i = 1; i < stages_.size(); ++i) stages_[i].is_free = true;  // the first is every hook's
 }
 
 std::int64_t Comm::bytes_sent() const {

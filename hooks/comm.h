@@ -103,6 +103,10 @@ class Comm {
   /// Opens a further stage. A collective call: from a hook's constructor, in the same order on every rank.
   std::shared_ptr<Stage> open_stage(const std::string& name);
 
+  /// The hook whose stages are open is gone, and so are its collectives: the next hook's open_stage takes them over by name. Every
+  /// rank does the same, between two steps.
+  void release_stages();
+
   /// Bytes that this rank has handed to collectives so far.
   std::int64_t bytes_sent() const;
   /// The same by stages, in the order in which they were opened; the first, of all_reduce, is "gradients".
@@ -115,6 +119,7 @@ class Comm {
   struct Opened {
     std::string name;
     std::shared_ptr<Stage> stage;
+    bool is_free = false;
   };
   std::vector<Opened> stages_;  // the first is that of all_reduce
 };

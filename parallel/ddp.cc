@@ -1,6 +1,7 @@
 #include "parallel/ddp.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -193,7 +194,7 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
 }
 
 // A Reducer takes one hook, once: there is a new one, with the buckets of the old.
-void Ddp::exchange_hook(std::unique_ptr<CommHook> hook) {
+void Ddp::exchange_hook(const HookMaker& make_hook) {
   if (shares_) throw Error("the communication hook of a sharded optimizer can't be exchanged");
   const DdpState state = save_state();
   const std::int64_t resumed_steps = resumed_steps_;
@@ -203,7 +204,9 @@ void Ddp::exchange_hook(std::unique_ptr<CommHook> hook) {
   logger_.reset();  // which holds the Reducer
   reducer_.reset();
   build_reducer();
-  if (hook) attach(std::move(hook));
+  hook_comm_->release_stages();
+  if (make_hook)
+    if (auto hook = make_hook(hook_context())) attach(std::move(hook));
   load_state(state);
   resumed_steps_ = resumed_steps;
 }
@@ -211,9 +214,11 @@ void Ddp::exchange_hook(std::unique_ptr<CommHook> hook) {
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
   prepared_.expect_unchanged();
-  if (const std::int64_t steps = reduced_steps();
-      std::exchange(steps_that_ended_, steps) < steps && after_each_step_)
-    after_each_step_();
+  // Of an evaluation the next training step's forward is yet to come.
+  if (at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled())
+    if (const std::int64_t steps = reduced_steps();
+        std::exchange(steps_that_ended_, steps) < steps && after_each_step_)
+      after_each_step_();
   if (!hook_ && average_to_come_) attach_average();
   if (!hook_ && recorder_) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0)

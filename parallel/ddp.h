@@ -84,12 +84,14 @@ class Ddp : public Engine {
   /// Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
-  /// Makes `hook`, built on hook_context(), communicate the gradients from the next step on; null: none does. A collective call, between
-  /// two steps. Buckets and the count of steps stay; the hook that there was is destroyed, with what it kept.
-  /// Throws Error with sharded optimizers.
-  void exchange_hook(std::unique_ptr<CommHook> hook);
+  using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
+  /// Makes another hook communicate the gradients from the next step on: the one that `make_hook` builds when that which there was is
+  /// destroyed, with what it kept; none if it is empty or builds none. A collective call, between two steps. Buckets and the count of
+  /// steps stay. Throws Error with sharded optimizers.
+  void exchange_hook(const HookMaker& make_hook);
+  bool shards_optimizer() const { return shares_ != nullptr; }
 
-  /// Runs `action` before the first forward after each backward that communicated: between two steps.
+  /// Runs `action` before the first forward with gradients after each backward that communicated: between two steps.
   void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
 
   /// For optimizers of which each rank steps its share: `average` averages this rank's shares of gradients alone; null: whatever

@@ -7,6 +7,8 @@
 namespace hookline {
 
 CollectiveTimes::CollectiveTimes(std::vector<CollectiveTime> measured) : measured_(std::move(measured)) {
+  const auto same_size = [](const CollectiveTime& a, const CollectiveTime& b) { return a.bytes == b.bytes; };
+  measured_.erase(std::unique(measured_.begin(), measured_.end(), same_size), measured_.end());
   for (std::size_t i = 0; i < measured_.size(); ++i) {
     CollectiveTime& each = measured_[i];
     if (i > 0) {

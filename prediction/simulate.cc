@@ -1,6 +1,7 @@
 #include "prediction/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <limits>
@@ -14,6 +15,22 @@ namespace hookline {
 namespace {
 
 constexpr double kDone = 1e-12;  // seconds: what is left of rounding
+
+/// With others a simulation would not end.
+void expect_time(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0)
+    throw Error("a step can't be simulated: one of its times is " + std::to_string(seconds) + " s");
+}
+
+void expect_times(const StepPlan& plan) {
+  for (const double seconds : {plan.before_backward, plan.backward, plan.after_backward})
+    expect_time(seconds);
+  for (const BucketPlan& bucket : plan.buckets) {
+    for (const double seconds : {bucket.ready, bucket.cost.busy_after}) expect_time(seconds);
+    for (const Send& send : bucket.cost.sends)
+      for (const double seconds : {send.busy_before, send.busy_after}) expect_time(seconds);
+  }
+}
 
 void expect_earlier_sends(const StepPlan& plan) {
   for (std::size_t bucket = 0; bucket < plan.buckets.size(); ++bucket) {
@@ -165,6 +182,7 @@ class Backward {
     const CollectiveTimes& times = each.is_half ? machine_.half : machine_.full;
     const CollectiveTime time = times.of(each.bytes);
     const double latency = std::min(times.latency(), time.seconds);
+    expect_time(time.seconds);
     const double on_link = time.seconds - latency;
     const double busy = on_link > 0 ? std::min(1.0, time.busy_seconds / on_link) : 0;
     link_.push_back({place, on_link, busy, latency});
@@ -189,6 +207,7 @@ class Backward {
 }  // namespace
 
 Predicted simulate(const StepPlan& plan, const Machine& machine) {
+  expect_times(plan);
   expect_earlier_sends(plan);
   Predicted predicted = Backward(plan, machine).play();
   predicted.seconds += plan.before_backward + plan.after_backward;

@@ -11,10 +11,10 @@ struct Predicted {
 };
 
 /// Plays a step on one of several ranks that all do the same. Buckets become ready as backward goes on, in order. What a hook computes
-/// before its first collective holds up backward, since it runs on its thread; what it computes later shares the rank's cores with
-/// it, and so do the collectives' own copies and sums. Collectives use the link one after another, in the order in which they were
+/// without waiting for a collective holds up backward, since it runs on its thread; what it computes when one is over shares the rank's
+/// cores with backward, and so do the collectives' own copies and sums. Collectives use the link one after another, in the order in which they were
 /// started; the latency of one can pass while the next uses the link. Takes microseconds for a bucket.
-/// Throws Error for a send that follows a later one.
+/// Throws Error for a send that follows a later one, and for a time that is negative or not finite.
 Predicted simulate(const StepPlan& plan, const Machine& machine);
 
 }  // namespace hookline

@@ -9,12 +9,13 @@ namespace hookline {
 
 /// A collective of a communication hook, and what the hook computes for it.
 struct Send {
-  int after = -1;          // the index of the bucket's send that must be over before; -1: none
-  double busy_before = 0;  // seconds of a core, since the send before it, of the same `after`, was started
-  double bytes = 0;        // that each rank hands in
+  int after = -1;  // the index of the bucket's send that must be over before; -1: none
+  double busy_before =
+      0;  // seconds of a core, from starting the send before it of the same `after` until this one starts
+  double bytes = 0;  // that each rank hands in
   bool is_half =
       false;  // of 16-bit floating-point numbers, which are summed at another rate than 32-bit ones
-  double busy_after = 0;  // seconds of a core when it is over, behind the sends that follow it
+  double busy_after = 0;  // seconds of a core after it is over and the sends that follow from it have started
 };
 
 /// What a hook does with one bucket. Sends are in the order in which they are started.
@@ -28,7 +29,7 @@ struct BucketPlan {
   BucketCost cost;
 };
 
-/// A step of one rank, as if it did nothing else than what is here.
+/// A step of one rank, as it would be if no communication slowed it down.
 struct StepPlan {
   double before_backward = 0;       // from the end of the last step: data, forward
   double backward = 0;              // its own arithmetic

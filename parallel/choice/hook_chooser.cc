@@ -1,7 +1,10 @@
 #include "parallel/choice/hook_chooser.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -18,14 +21,16 @@
 namespace hookline {
 namespace {
 
-// Parts of a step without a hook that measuring may take, and what it may take in any case.
+// Multiples of a step without a hook that measuring may take, and seconds that it may take in any case.
 constexpr double kLinkBudget = 2, kHooksBudget = 4, kLeastBudget = 0.05;
-// Part of a window's time that a look at the link may take.
+// Part of a window's time that a look at the link may take, with all of its all-reduces.
 constexpr double kProbePart = 0.01;
-// Of so many latencies less is not the link's speed.
+// An all-reduce shorter than this many latencies says nothing about bandwidth.
 constexpr double kLatencies = 3;
 // Factor by which a simulation of communication is corrected at most.
 constexpr double kMostOff = 2;
+// Factor by which one hook's measured step corrects what is predicted of others at most.
+constexpr double kMostBias = 1.25;
 
 double seconds_of(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -46,12 +51,20 @@ std::vector<double> agreed(World& world, const std::vector<double>& values) {
   return {first, first + all.numel()};
 }
 
-/// Those that this process may run on, for each rank of the host, in units of what a rank's own arithmetic uses.
-double cores_of_a_rank(const World& world) {
-  cpu_set_t set;
-  const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  const auto ranks = static_cast<double>(world.layout().local_ranks().size());
-  return std::max(1.0, cores / ranks / at::get_num_threads());
+/// The cores that the ranks of this host may run on, for each of them, in units of what a rank's own arithmetic uses. Ranks may share
+/// all of them, or be bound to some each.
+double cores_of_a_rank(World& world) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_SET(0, &own);
+  const at::Tensor mask = at::zeros({CPU_SETSIZE}, at::kByte);
+  for (int core = 0; core < CPU_SETSIZE; ++core) mask[core] = CPU_ISSET(core, &own) ? 1 : 0;
+  const std::vector<at::Tensor> masks = world.all_gather(mask);
+  const std::vector<int>& ranks = world.layout().local_ranks();
+  at::Tensor any = at::zeros_like(mask);
+  for (const int rank : ranks) any = at::maximum(any, masks[static_cast<std::size_t>(rank)]);
+  const auto cores = static_cast<double>(any.sum().item<std::int64_t>());
+  return std::max(1.0, cores / static_cast<double>(ranks.size()) / at::get_num_threads());
 }
 
 /// Every number of `costs`, in one order.
@@ -94,6 +107,12 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
   if (ddp.hook())
     throw Error("[ddp] comm_hook = \"auto\": the model has the hook '" + ddp.hook()->describe() +
                 "' already; register none by hand");
+  if (ddp.shards_optimizer())
+    throw Error(
+        "[ddp] comm_hook = \"auto\" does not work with shard_optimizer = true: name a hook, or leave "
+        "shard_optimizer out");
+  for (const int count : {steps_.settling, steps_.plain, steps_.deferred, steps_.first_window, steps_.window})
+    if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
   settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
   begin(Phase::settling);
 }
@@ -151,7 +170,9 @@ void HookChooser::end_phase() {
     case Phase::plain:
       plain_ = agreed_median(periods_);
       moments_ = std::make_shared<BucketMoments>();
-      ddp_.exchange_hook(std::make_unique<DeferredAverage>(ddp_.hook_context(), moments_));
+      ddp_.exchange_hook([this](const HookContext& context) {
+        return std::make_unique<DeferredAverage>(context, moments_);
+      });
       return begin(Phase::deferred);
     case Phase::deferred:
       return decide();
@@ -193,10 +214,14 @@ void HookChooser::measure_machine() {
   const LinkCost link = measure_link(*world_, *probe_group_, largest,
                                      std::max(kLeastBudget, kLinkBudget * plain_), "the choice of a hook");
   machine_ = {cores_of_a_rank(*world_), link.full, link.half};
+}
+
+/// The largest all-reduce that a look at the link can afford, in steps as they are now.
+void HookChooser::choose_probe() {
   probe_bytes_ = 0;
-  for (const CollectiveTime& each : link.full.measured())
-    if (each.seconds >= kLatencies * link.full.latency() &&
-        each.seconds <= kProbePart * steps_.window * plain_)
+  const double affordable = kProbePart * steps_.window * watched_step_ / kLooks;
+  for (const CollectiveTime& each : machine_.full.measured())
+    if (each.seconds >= kLatencies * machine_.full.latency() && each.seconds <= affordable)
       probe_bytes_ = static_cast<std::int64_t>(each.bytes);
   probe_seconds_ = probe_link();
 }
@@ -232,6 +257,7 @@ void HookChooser::predict(const StepPlan& plan) {
   for (const auto& bucket : ddp_.buckets()) {
     Send send;
     send.bytes = static_cast<double>(bytes_of(bucket));
+    send.is_half = bucket.at(0).element_size() == 2;
     plain.push_back({{send}, 0});
   }
   const double alone = seconds_with(plan, {}), simulated = seconds_with(plan, plain);
@@ -275,12 +301,11 @@ void HookChooser::use(std::size_t setting) {
   if (setting != in_use_) ++exchanges_;
   in_use_ = setting;
   predicted_ = seconds_[setting];
-  std::unique_ptr<CommHook> hook;
-  if (setting != 0) {
+  if (setting == 0) return ddp_.exchange_hook({});
+  ddp_.exchange_hook([&](const HookContext& context) {
     const HookSetting& chosen = settings_[setting];
-    hook = Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options, ddp_.hook_context());
-  }
-  ddp_.exchange_hook(std::move(hook));
+    return Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options, context);
+  });
 }
 
 void HookChooser::decide() {
@@ -306,10 +331,10 @@ void HookChooser::decide() {
 void HookChooser::prove() {
   periods_.erase(periods_.begin(), periods_.end() - steps_.first_window);
   const double measured = agreed_median(periods_);
-  // What one hook takes beyond its prediction, the others will.
+  // What one hook takes beyond its prediction, the others will, as far as that is the prediction's fault.
   if (in_use_ != 0)
     for (std::size_t i = 1; i < seconds_.size(); ++i)
-      if (!is_measured_[i]) seconds_[i] *= measured / predicted_;
+      if (!is_measured_[i]) seconds_[i] *= std::clamp(measured / predicted_, 1 / kMostBias, kMostBias);
   seconds_[in_use_] = watched_step_ = measured;
   is_measured_[in_use_] = true;
   const std::size_t choice = agreed_choice();
@@ -318,6 +343,7 @@ void HookChooser::prove() {
         ", no hook " + ms(plain_));
   if (choice == in_use_) {
     watch_ = ChoiceWatch(watch_rule_);
+    choose_probe();
     return begin(Phase::watching);
   }
   given_up_[in_use_] = in_use_ != 0;

@@ -37,15 +37,16 @@ struct ChoiceSteps {
 };
 
 /// Trains without a hook at first, measures steps, link and the hooks' own work, predicts the step's time with each setting, and
-/// exchanges the model's hook for the best. Its first steps then decide whether it stays: a setting whose measured step another one
-/// beats gives way to that, no hook among them. From then on it watches the step and the link, and chooses anew if they change.
+/// exchanges the model's hook for the best. Then it measures that hook's own steps: if another setting, or no hook, is at least 3 % faster
+/// than they are, that takes over. From then on it watches the step and the link, and chooses anew if they change.
 ///
 /// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. On the CPU.
 /// Not synchronised.
 class HookChooser {
  public:
   /// `settings`: what may be chosen, the most exact ones first; no hook is added in front. `ddp`, which has no hook yet, outlives this.
-  /// Throws Error for a model on a GPU, for ranks that average inside hosts first, and for a model that has a hook.
+  /// Throws Error for a model on a GPU, for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a
+  /// hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
               ChoiceSteps steps = {}, WatchRule watch_rule = {});
 
@@ -54,7 +55,7 @@ class HookChooser {
 
   /// The name of the setting in use, "no hook" for none; null while steps are measured.
   const std::string* chosen() const { return has_chosen() ? &settings_[in_use_].name : nullptr; }
-  /// How often another setting than before was chosen.
+  /// How often another setting than before came into use, no hook for measuring anew included.
   int exchanges() const { return exchanges_; }
 
  private:
@@ -79,6 +80,7 @@ class HookChooser {
   double agreed_median(std::vector<double> values) const;
   void predict(const StepPlan& plan);
   void measure_machine();
+  void choose_probe();
   std::vector<BucketCost> agreed_cost(const HookSetting& setting) const;
   double seconds_with(const StepPlan& plan, std::vector<BucketCost> costs) const;
   std::size_t agreed_choice() const;

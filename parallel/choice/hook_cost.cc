@@ -9,13 +9,14 @@
 #include <optional>
 #include <utility>
 
+#include "hooks/error.h"
 #include "hooks/future.h"
 #include "parallel/future_work.h"
 
 namespace hookline {
 namespace {
 
-constexpr int kRank = 1, kMeasuredSteps = 3;
+constexpr int kRank = 1, kMeasuredSteps = 3, kLatestStart = 10;
 
 /// Seconds since it was last asked.
 class Stopwatch {
@@ -154,6 +155,10 @@ std::vector<BucketCost> measure_hook(const HookBuilder& build, int world_size,
   });
   const std::unique_ptr<CommHook> hook = build({comm});
   Buckets step(buckets);
+  if (hook->first_full_step() > kLatestStart)
+    throw Error("the hook '" + hook->describe() + "' compresses from step " +
+                std::to_string(hook->first_full_step()) + " on, and to be measured it must begin by step " +
+                std::to_string(kLatestStart));
   const std::int64_t unmeasured = std::max<std::int64_t>(1, hook->first_full_step() + 1);
   std::optional<std::vector<BucketCost>> fastest;
   for (std::int64_t number = 0; number < unmeasured + kMeasuredSteps; ++number) {

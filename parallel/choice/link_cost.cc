@@ -13,7 +13,7 @@ namespace hookline {
 namespace {
 
 constexpr std::int64_t kLeastBytes = 64, kGrowth = 16;
-constexpr int kTimes = 3, kLooks = 5;
+constexpr int kTimes = 3;
 
 /// Of all threads of this process, on a core.
 double busy_seconds() {
@@ -27,7 +27,7 @@ class Prober {
   Prober(World& world, c10d::ProcessGroup& group, const std::string& name)
       : world_(world), group_(group), name_(name) {}
 
-  /// Of so many the one in place `which` of their order by time; the mean of it over all ranks.
+  /// The `which`-th fastest, from 0, of so many runs; its mean over all ranks.
   CollectiveTime measure(std::int64_t bytes, at::ScalarType type, int times = kTimes,
                          std::size_t which = kTimes / 2) {
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));

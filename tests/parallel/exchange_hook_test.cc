@@ -52,6 +52,8 @@ std::unique_ptr<CommHook> hook_of(const std::string& name, const HookContext& co
   return Registry::instance().build(name, "no", options, context);
 }
 
+std::unique_ptr<CommHook> half(const HookContext& context) { return hook_of("fp16", context); }
+
 /// Trains from step `from` to before `to`, on data that each rank has for itself.
 void train_steps(const World& world, Distributed& model, int from, int to) {
   for (int step = from; step < to; ++step) {
@@ -94,7 +96,7 @@ TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
       if (auto hook = hook_of(hooks[1], peer.ddp().hook_context())) peer.register_comm_hook(std::move(hook));
       peer.ddp().load_state(model.ddp().save_state());
 
-      model.ddp().exchange_hook(hook_of(hooks[1], model.ddp().hook_context()));
+      model.ddp().exchange_hook([&](const HookContext& context) { return hook_of(hooks[1], context); });
       train_steps(*world, model, 4, 9);
       train_steps(*world, peer, 4, 9);
       EXPECT_TRUE(all_equal(*net, *peer_net)) << hooks[0] << " to " << hooks[1];
@@ -113,10 +115,10 @@ TEST(ExchangingAHook, CountsTheBytesOfBoth) {
     train_steps(*world, model, 0, 3);
     const std::int64_t gradients = model.ddp().wire_report().gradient_bytes;
     EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients);
-    model.ddp().exchange_hook(hook_of("fp16", model.ddp().hook_context()));
+    model.ddp().exchange_hook(half);
     train_steps(*world, model, 3, 5);
     EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients + 2 * gradients / 2);
-    model.ddp().exchange_hook(nullptr);
+    model.ddp().exchange_hook({});
     train_steps(*world, model, 5, 6);
     EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients + 2 * gradients / 2 + gradients);
   });
@@ -132,11 +134,27 @@ class BreaksOnRankOne : public CommHook {
   std::string describe() const override { return "a hook that breaks"; }
 };
 
+// Each stage has a process group, with threads and connections.
+TEST(ExchangingAHook, OpensNoMoreStagesThanTheHooksNeed) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
+    train_steps(*world, model, 0, 2);
+    for (int round = 0; round < 3; ++round) {
+      model.ddp().exchange_hook([](const HookContext& context) { return hook_of("power_sgd", context); });
+      train_steps(*world, model, 2 + 8 * round, 6 + 8 * round);
+      EXPECT_EQ(model.ddp().wire_report().stages.size(), 2u);
+      model.ddp().exchange_hook(half);
+      train_steps(*world, model, 6 + 8 * round, 10 + 8 * round);
+    }
+  });
+}
+
 TEST(ExchangingAHook, CountsStepsOn) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
     train_steps(*world, model, 0, 3);
-    model.ddp().exchange_hook(std::make_unique<BreaksOnRankOne>(model.ddp().hook_context()));
+    model.ddp().exchange_hook(
+        [](const HookContext& context) { return std::make_unique<BreaksOnRankOne>(context); });
     EXPECT_THAT(failure_of<std::exception>([&] { train_steps(*world, model, 3, 4); }),
                 HasSubstr("step 3 of a hook that breaks failed on rank 1: no memory"));
   });
@@ -151,9 +169,9 @@ TEST(ExchangingAHook, RecordsGradientsOn) {
     options.record_gradients_steps = 5;
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options);
     train_steps(*world, model, 0, 2);
-    model.ddp().exchange_hook(hook_of("fp16", model.ddp().hook_context()));
+    model.ddp().exchange_hook(half);
     train_steps(*world, model, 2, 4);
-    model.ddp().exchange_hook(nullptr);
+    model.ddp().exchange_hook({});
     train_steps(*world, model, 4, 6);
   });
   std::vector<std::string> names;

@@ -35,6 +35,11 @@ TEST(CollectiveTimes, DoNotShrinkWithSize) {
   EXPECT_DOUBLE_EQ(times.of(16000).busy_seconds, 0.004) << "no more than all of its time";
 }
 
+TEST(CollectiveTimes, TakeOneOfTwoMeasurementsOfTheSameSize) {
+  const CollectiveTimes times({{1000, 0.001, 0}, {2000, 0.002, 0}, {2000, 0.003, 0}});
+  EXPECT_DOUBLE_EQ(times.of(4000).seconds, 0.004);
+}
+
 TEST(CollectiveTimes, AreNothingForASingleRank) {
   EXPECT_EQ(CollectiveTimes().of(1e9).seconds, 0);
   EXPECT_EQ(CollectiveTimes().latency(), 0);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
+#include <limits>
 
 #include "hooks/error.h"
 #include "tests/support/failure.h"
@@ -134,6 +136,18 @@ TEST(Simulate, RefusesASendThatWaitsForItself) {
   plan.buckets = {{0, {{send(1), send(1, 0, 1)}, 0}}};
   EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of({})); }),
             "send 1 of bucket 0 follows send 1: it can only follow an earlier one");
+}
+
+TEST(Simulate, RefusesWhatIsNoTime) {
+  StepPlan plan;
+  plan.buckets = {bucket(1, 1)};
+  plan.backward = std::nan("");
+  EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of({})); }),
+            "a step can't be simulated: one of its times is nan s");
+  plan.backward = 2;
+  const CollectiveTimes endless({{0, 0, 0}, {1, std::numeric_limits<double>::infinity(), 0}});
+  EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of(endless)); }),
+            "a step can't be simulated: one of its times is inf s");
 }
 
 // "Choosing takes milliseconds": 200 settings of a model with 100 buckets.

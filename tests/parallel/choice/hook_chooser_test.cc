@@ -156,6 +156,28 @@ TEST(HookChooser, GivesUpAHookWhoseStepsAreSlowerThanPredicted) {
   });
 }
 
+TEST(HookChooser, TriesTheNextHookWhenOneIsGivenUp) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"deceptive", "free"});
+    trainer.train(kMeasured + 1 + 2 * kProved + kWindow);
+    EXPECT_EQ(trainer.chosen(), "free");
+  });
+}
+
+TEST(HookChooser, IsNotAskedByAnEvaluation) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"free"});
+    for (int step = 0; step < kMeasured + 1; ++step) {
+      trainer.train(1);
+      const c10::InferenceMode evaluation;
+      trainer.model.forward(torch::ones({2000}));
+    }
+    EXPECT_EQ(trainer.chosen(), "free");
+    trainer.train(kProved);
+    EXPECT_EQ(trainer.hook(), "free");
+  });
+}
+
 TEST(HookChooser, ChoosesAgainOnceWhenTheRunChanges) {
   fickle_takes = 0;
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {

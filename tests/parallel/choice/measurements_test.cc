@@ -174,6 +174,13 @@ class Broken : public CommHook {
   std::string describe() const override { return "broken"; }
 };
 
+TEST(MeasureHook, RefusesAHookThatBeginsLate) {
+  EXPECT_EQ(
+      failure_of<Error>([] { cost_of("power_sgd", "no"); }),
+      "the hook 'power_sgd(rank=1, start=1000)' compresses from step 1000 on, and to be measured it must "
+      "begin by step 10");
+}
+
 TEST(MeasureHook, ThrowsWhatTheHookThrows) {
   EXPECT_EQ(failure_of<Error>([] {
               measure_hook([](const HookContext& context) { return std::make_unique<Broken>(context); }, 2,

@@ -61,7 +61,8 @@ bool Hosts::shape(int host, const std::string& rate) const {
   const std::vector<std::string> limit = {"root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms"};
   for (const auto& [space, device] :
        {std::pair(name(host), std::string("e0")), {name(kSwitch), port(host)}}) {
-    std::vector<std::string> arguments = {"netns", "exec", space, TC_PROGRAM, "qdisc", "replace", "dev", device};
+    std::vector<std::string> arguments = {"netns", "exec",    space, TC_PROGRAM,
+                                          "qdisc", "replace", "dev", device};
     arguments.insert(arguments.end(), limit.begin(), limit.end());
     if (!ip(std::move(arguments))) return false;
   }

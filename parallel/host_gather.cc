@@ -95,8 +95,8 @@ HostGather::HostGather(const HostLayout& layout, const std::shared_ptr<SharedCol
 
 c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d::Work>& from_peers,
                                                    GlooGroup::Exchange gather) {
-  auto result = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   if (local_size_ == 1) return from_peers;
+  auto result = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   gather.sent.reset();  // the first half copies it
   from_peers->getFuture()->addCallback([result, hosts = hosts_, local_rank = local_rank_,
                                         local_size = local_size_, weak = memory_, in_order = in_order_,

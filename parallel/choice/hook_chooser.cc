@@ -42,15 +42,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The mean of each over all ranks, the same on all of them.
-std::vector<double> agreed(World& world, const std::vector<double>& values) {
-  const at::Tensor all = at::tensor(values, at::kDouble);
-  world.all_reduce(all);
-  all.div_(world.size());
-  const double* const first = all.const_data_ptr<double>();
-  return {first, first + all.numel()};
-}
-
 /// The cores that the ranks of this host may run on, for each of them, in units of what a rank's own arithmetic uses. Ranks may share
 /// all of them, or be bound to some each.
 double cores_of_a_rank(World& world) {
@@ -184,7 +175,7 @@ void HookChooser::end_phase() {
 }
 
 double HookChooser::agreed_median(std::vector<double> values) const {
-  return agreed(*world_, {median(std::move(values))})[0];
+  return means_over_ranks(*world_, {median(std::move(values))})[0];
 }
 
 StepPlan HookChooser::agreed_plan() const {
@@ -198,7 +189,7 @@ StepPlan HookChooser::agreed_plan() const {
   add([](const Observed& step) { return step.after; });
   for (std::size_t bucket = 0; bucket < observed_.back().ready.size(); ++bucket)
     add([&](const Observed& step) { return step.ready.at(bucket); });
-  numbers = agreed(*world_, numbers);
+  numbers = means_over_ranks(*world_, numbers);
   StepPlan plan;
   plan.before_backward = numbers[0];
   plan.after_backward = numbers[1];
@@ -241,7 +232,7 @@ std::vector<BucketCost> HookChooser::agreed_cost(const HookSetting& setting) con
       world_->size(), ddp_.buckets(), /*hopeless_seconds=*/plain_);
   std::vector<double> numbers;
   for_each_number(costs, [&](double& number) { numbers.push_back(number); });
-  numbers = agreed(*world_, numbers);
+  numbers = means_over_ranks(*world_, numbers);
   auto next = numbers.begin();
   for_each_number(costs, [&](double& number) { number = *next++; });
   return costs;
@@ -250,7 +241,6 @@ std::vector<BucketCost> HookChooser::agreed_cost(const HookSetting& setting) con
 void HookChooser::predict(const StepPlan& plan) {
   seconds_.assign(settings_.size(), 0);
   is_measured_.assign(settings_.size(), false);
-  given_up_.assign(settings_.size(), false);
   seconds_[0] = plain_;
   is_measured_[0] = true;
   std::vector<BucketCost> plain;
@@ -274,7 +264,7 @@ void HookChooser::predict(const StepPlan& plan) {
     }
     const auto start = Clock::now();
     seconds_[i] = alone + scale * (seconds_with(plan, agreed_cost(settings_[i])) - alone);
-    spent += agreed(*world_, {seconds_of(Clock::now() - start)})[0];
+    spent += means_over_ranks(*world_, {seconds_of(Clock::now() - start)})[0];
   }
   if (!left_out.empty())
     log("not considered, since measuring the others took " + ms(spent) + ": " + left_out);
@@ -282,8 +272,8 @@ void HookChooser::predict(const StepPlan& plan) {
 
 std::size_t HookChooser::agreed_choice() const {
   std::vector<double> seconds = seconds_;
-  for (std::size_t i = 0; i < seconds.size(); ++i)
-    if (given_up_[i] && i != in_use_) seconds[i] = 0;
+  for (std::size_t i = 1; i < seconds.size(); ++i)
+    if (is_measured_[i] && i != in_use_) seconds[i] = 0;  // another one has beaten it
   const at::Tensor choice = at::tensor({static_cast<std::int64_t>(choose(seconds, in_use_))}, at::kLong);
   world_->broadcast({choice});
   return static_cast<std::size_t>(choice.item<std::int64_t>());
@@ -312,7 +302,6 @@ void HookChooser::decide() {
   const StepPlan plan = agreed_plan();
   measure_machine();
   predict(plan);
-  in_use_ = 0;
   const std::size_t choice = agreed_choice();
   use(choice);
   if (choice != 0) {
@@ -346,7 +335,6 @@ void HookChooser::prove() {
     choose_probe();
     return begin(Phase::watching);
   }
-  given_up_[in_use_] = in_use_ != 0;
   log(settings_[choice].name + " instead of " + settings_[in_use_].name + ": it takes " +
       ms(seconds_[choice]) + " a step");
   use(choice);

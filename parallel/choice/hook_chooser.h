@@ -104,8 +104,7 @@ class HookChooser {
   double plain_ = 0;             // a step without a hook, measured
   std::vector<double> seconds_;  // a step with each setting, measured once it was in use; 0: not predicted
   std::vector<bool> is_measured_;
-  std::vector<bool> given_up_;  // settings that another one has beaten
-  double predicted_ = 0;        // of the setting in use, when it was chosen
+  double predicted_ = 0;  // of the setting in use, when it was chosen
   Machine machine_;
   ProcessGroupPtr probe_group_;
   std::int64_t probe_bytes_ = 0;

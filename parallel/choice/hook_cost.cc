@@ -74,7 +74,7 @@ class Recording {
   };
   BucketCost cost_;
   std::vector<Pending> pending_;
-  int over_ = -1;  // the collective whose end the hook goes on from
+  int over_ = -1;  // the collective that has just ended; -1: none has
   Stopwatch watch_;
 };
 

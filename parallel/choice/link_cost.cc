@@ -45,11 +45,9 @@ class Prober {
     }
     std::sort(seconds.begin(), seconds.end());
     std::sort(busy.begin(), busy.end());
-    const at::Tensor all = at::tensor({seconds[which], busy[which], spent_}, at::kDouble);
-    world_.all_reduce(all);
-    all.div_(world_.size());
-    spent_on_average_ = all[2].item<double>();
-    return {static_cast<double>(tensors[0].nbytes()), all[0].item<double>(), all[1].item<double>()};
+    const std::vector<double> means = means_over_ranks(world_, {seconds[which], busy[which], spent_});
+    spent_on_average_ = means[2];
+    return {static_cast<double>(tensors[0].nbytes()), means[0], means[1]};
   }
 
   /// The same on every rank.
@@ -63,6 +61,14 @@ class Prober {
 };
 
 }  // namespace
+
+std::vector<double> means_over_ranks(World& world, const std::vector<double>& values) {
+  const at::Tensor all = at::tensor(values, at::kDouble);
+  world.all_reduce(all);
+  all.div_(world.size());
+  const double* const first = all.const_data_ptr<double>();
+  return {first, first + all.numel()};
+}
 
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name) {

@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "parallel/process_group.h"
 #include "prediction/collective_times.h"
 
 namespace hookline {
+
+/// The mean of each value over all ranks, the same on all of them. A collective call.
+std::vector<double> means_over_ranks(World& world, const std::vector<double>& values);
 
 struct LinkCost {
   CollectiveTimes full, half;  // of float32, of float16

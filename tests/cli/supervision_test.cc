@@ -40,6 +40,11 @@ std::vector<pid_t> pids_in(const Sandbox& sandbox) {
   return pids;
 }
 
+/// A sentinel takes its name once it has closed its caller's files, which ranks don't wait for.
+bool is_ready(pid_t sentinel) {
+  return testing::read_file("/proc/" + std::to_string(sentinel) + "/cmdline").starts_with("run-sentinel");
+}
+
 bool all_are_gone(const std::vector<pid_t>& pids) {
   return std::none_of(pids.begin(), pids.end(), is_running);
 }
@@ -299,10 +304,7 @@ TEST(Supervision, GivesItsProcessesNamesThatNoWordOfTheCommandLineMeets) {
   sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
   ASSERT_TRUE(process.wait_for("ready"));
-  ASSERT_TRUE(eventually([&] {
-    return testing::read_file("/proc/" + std::to_string(sentinel_of(process.pid())) + "/cmdline")
-        .starts_with("run-sentinel");
-  }));
+  ASSERT_TRUE(eventually([&] { return is_ready(sentinel_of(process.pid())); }));
   for (const auto& [pid, name] :
        {std::pair{sentinel_of(process.pid()), "run-sentinel"}, {keeper_of(process.pid()), "hl-keeper"}}) {
     const std::string folder = "/proc/" + std::to_string(pid);
@@ -553,6 +555,7 @@ TEST(Supervision, LeavesNoOpenFilesOfItsCallerToItsSentinel) {
   Process process("/bin/bash",
                   sandbox.options({"-c", "exec 9</dev/zero " HOOKLINE_BINARY " launch ./train"}));
   ASSERT_TRUE(process.wait_for("ready"));
+  ASSERT_TRUE(eventually([&] { return is_ready(sentinel_of(process.pid())); }));
   std::set<std::string> open;
   const std::string folder = "/proc/" + std::to_string(sentinel_of(process.pid())) + "/fd";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -18,6 +18,13 @@ double median_rate(std::vector<Link> links) {
   return middle->bytes_per_second;
 }
 
+std::vector<Link> of_kind(const std::vector<Link>& links, bool same_node) {
+  std::vector<Link> kind;
+  std::copy_if(links.begin(), links.end(), std::back_inserter(kind),
+               [&](const Link& link) { return link.same_node == same_node; });
+  return kind;
+}
+
 }  // namespace
 
 std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ranks) {
@@ -90,25 +97,32 @@ std::vector<std::pair<int, int>> pairs_to_measure(int ranks) {
   return pairs;
 }
 
+std::vector<std::size_t> far_below(const std::vector<Link>& links) {
+  constexpr double kFarBelow = 0.4;  // of the median; less varies from run to run
+  std::vector<std::size_t> slow;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    if (links[i].bytes_per_second < kFarBelow * median_rate(of_kind(links, links[i].same_node)))
+      slow.push_back(i);
+  return slow;
+}
+
 Check judge_links(const std::vector<Link>& links) {
   Check check{"links", Verdict::ok, "", ""};
+  const std::vector<std::size_t> slow = far_below(links);
   for (const bool same_node : {true, false}) {
-    std::vector<Link> kind;
-    std::copy_if(links.begin(), links.end(), std::back_inserter(kind),
-                 [&](const Link& link) { return link.same_node == same_node; });
+    const std::vector<Link> kind = of_kind(links, same_node);
     if (kind.empty()) continue;
-    const double median = median_rate(kind);
-    check.found += std::string(check.found.empty() ? "median " : ", ") + rate_of(median) +
+    check.found += std::string(check.found.empty() ? "median " : ", ") + rate_of(median_rate(kind)) +
                    (same_node ? " on one host" : " between hosts");
-    const Link& worst = *std::min_element(kind.begin(), kind.end(), [](const Link& a, const Link& b) {
-      return a.bytes_per_second < b.bytes_per_second;
-    });
-    constexpr double kFarBelow = 0.4;  // of the median; less varies from run to run
-    if (worst.bytes_per_second >= kFarBelow * median) continue;
+    const Link* worst = nullptr;
+    for (const std::size_t i : slow)
+      if (links[i].same_node == same_node && (!worst || links[i].bytes_per_second < worst->bytes_per_second))
+        worst = &links[i];
+    if (!worst) continue;
     check.verdict = Verdict::warning;
     check.advice +=
-        (check.advice.empty() ? "" : "\n") + std::string("rank ") + std::to_string(worst.from) + " - " +
-        std::to_string(worst.to) + " reaches " + rate_of(worst.bytes_per_second) +
+        (check.advice.empty() ? "" : "\n") + std::string("rank ") + std::to_string(worst->from) + " - " +
+        std::to_string(worst->to) + " reaches " + rate_of(worst->bytes_per_second) +
         ", and the others wait for it at every step: " +
         (same_node ? "look for another process on its cores"
                    : "look at its cable, its switch port and its link speed (ethtool), or for other traffic");

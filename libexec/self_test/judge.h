@@ -1,6 +1,7 @@
 // What to make of what the self-test has found. Pure, and torch-free.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,7 +26,10 @@ Check judge_builds(const std::vector<std::string>& builds);
 /// Ranks between which to measure: all pairs of a few; of many, neighbours, and of very many some of those.
 std::vector<std::pair<int, int>> pairs_to_measure(int ranks);
 
-/// Links of one kind (on one host, between hosts) are measured against each other.
+/// The indices of links that are far slower than the others of their kind (on one host, between hosts).
+std::vector<std::size_t> far_below(const std::vector<Link>& links);
+
+/// Links of one kind are measured against each other.
 Check judge_links(const std::vector<Link>& links);
 
 /// What to do about an error that a rank has met; empty if its text says all that is known.

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "libexec/self_test/collectives.h"
 #include "libexec/self_test/judge.h"
@@ -99,19 +101,9 @@ void be_measured(End& end) {
   }
 }
 
-}  // namespace
-
-std::vector<Link> measure_links(World& world, const std::vector<std::string>& nodes) {
-  std::vector<Link> links;
-  for (const auto& [from, to] : pairs_to_measure(world.size())) {
-    Link link{from, to, nodes[static_cast<std::size_t>(from)] == nodes[static_cast<std::size_t>(to)]};
-    End end(world, world.rank() == from ? to : from);
-    if (world.rank() == from) measure(end, link);
-    if (world.rank() == to) be_measured(end);
-    world.barrier("the links between ranks");
-    links.push_back(link);
-  }
-  // Each was measured on one rank.
+/// Each link was measured on one rank, and is 0 on the others.
+std::vector<Link> of_all_ranks(World& world, std::vector<Link> links) {
+  if (links.empty()) return links;
   const at::Tensor figures = at::zeros({static_cast<std::int64_t>(links.size()), 2}, at::kDouble);
   for (std::size_t i = 0; i < links.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
@@ -119,13 +111,42 @@ std::vector<Link> measure_links(World& world, const std::vector<std::string>& no
     figures[row][1] = links[i].bytes_per_second;
   }
   const at::Tensor all = figures.to(world.device());
-  if (!links.empty()) world.all_reduce(all);
+  world.all_reduce(all);
   const at::Tensor sums = all.cpu();
   for (std::size_t i = 0; i < links.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
     links[i].latency_seconds = sums[row][0].item<double>();
     links[i].bytes_per_second = sums[row][1].item<double>();
   }
+  return links;
+}
+
+/// `pairs` one after the other, while the other ranks wait.
+std::vector<Link> measure_pairs(World& world, const std::vector<std::pair<int, int>>& pairs,
+                                const std::vector<std::string>& nodes) {
+  std::vector<Link> links;
+  for (const auto& [from, to] : pairs) {
+    Link link{from, to, nodes[static_cast<std::size_t>(from)] == nodes[static_cast<std::size_t>(to)]};
+    End end(world, world.rank() == from ? to : from);
+    if (world.rank() == from) measure(end, link);
+    if (world.rank() == to) be_measured(end);
+    world.barrier("the links between ranks");
+    links.push_back(link);
+  }
+  return of_all_ranks(world, std::move(links));
+}
+
+}  // namespace
+
+std::vector<Link> measure_links(World& world, const std::vector<std::string>& nodes) {
+  std::vector<Link> links = measure_pairs(world, pairs_to_measure(world.size()), nodes);
+  // A link that is slow stays slow; a core that was busy is not.
+  const std::vector<std::size_t> slow = far_below(links);
+  std::vector<std::pair<int, int>> again;
+  for (const std::size_t i : slow) again.emplace_back(links[i].from, links[i].to);
+  const std::vector<Link> second = measure_pairs(world, again, nodes);
+  for (std::size_t i = 0; i < slow.size(); ++i)
+    if (second[i].bytes_per_second > links[slow[i]].bytes_per_second) links[slow[i]] = second[i];
   return links;
 }
 

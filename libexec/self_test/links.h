@@ -9,7 +9,7 @@
 
 namespace hookline {
 
-/// One pair after the other, while the other ranks wait; the same on every rank. `nodes`: on which each rank is.
+/// One pair after the other, while the other ranks wait, and those that seem slow once more; the same on every rank. `nodes`: on which each rank is.
 /// A collective call.
 std::vector<Link> measure_links(World& world, const std::vector<std::string>& nodes);
 

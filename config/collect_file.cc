@@ -73,6 +73,8 @@ class FileCollector {
         if (!is_table(full, child)) continue;
         for (const auto& [option, value] : child.children)
           collected_.hook_options.push_back(given(option, value));
+      } else if (!key_names(full).empty()) {
+        if (is_table(full, child)) table(full, child);
       } else if (find_key(name, key)) {
         collected_.keys[full].push_back(given(key, child));
       } else {
@@ -92,7 +94,7 @@ class FileCollector {
 
   void unknown_key(const std::string& table, const std::string& key, const TomlNode& node) {
     std::vector<std::string> names = key_names(table);
-    if (table == "ddp") names.push_back("comm_state_option");
+    if (table == "ddp") names.insert(names.end(), {"comm_state_option", "auto"});
     std::string note = "[" + table + "] has " + joined(names, "", "");
     if (const auto former = former_key(table, key)) {
       note = *former;

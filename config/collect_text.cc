@@ -16,7 +16,7 @@ namespace hookline {
 namespace {
 
 constexpr std::string_view kPrefix = "HOOKLINE_";
-constexpr std::string_view kReserved[] = {"CONFIG", "PROFILE", "RUN_DIR", "TORCH", "STORE_FD"};
+constexpr std::string_view kReserved[] = {"CONFIG", "PROFILE", "RUN_DIR", "TORCH", "STORE_FD", "ADVICE_FILE"};
 
 template <typename Number>
 std::optional<Number> read_number(const std::string& text) {

@@ -27,11 +27,20 @@ std::string one_of(const std::vector<std::string>& names) {
   return "must be " + allowed_text(row);
 }
 
-/// A hook as far as it is known. `row` is null for a hook that only the program knows.
+/// What comm_hook takes.
+std::vector<std::string> names_of_hooks(const Catalog& catalog) {
+  std::vector<std::string> names = names_of(catalog.hooks());
+  names.push_back(kAutoHook);
+  return names;
+}
+
+/// A hook as far as it is known. `row` is null for a hook that only the program knows, and for one that is chosen later.
 struct Choice {
   std::string name = "no";
   const HookRow* row = nullptr;
   const Given* given = nullptr;  // null: the default
+  bool is_auto() const { return name == kAutoHook; }
+
   bool known = true;  // false: an error was reported; `row` is then the hook that was probably meant
 };
 
@@ -74,15 +83,16 @@ class HookResolver {
   }
 
   Choice choose(const Given& given) {
-    const auto text = text_of(given, "comm_hook", names_of(catalog_.hooks()));
+    const auto text = text_of(given, "comm_hook", names_of_hooks(catalog_));
     if (!text) return {"no", nullptr, &given, false};
+    if (*text == kAutoHook) return {*text, nullptr, &given, true};
     const bool of_program = text->compare(0, kProgramPrefix.size(), kProgramPrefix) == 0;
     const std::string name = of_program ? text->substr(kProgramPrefix.size()) : *text;
     if (const HookRow* row = catalog_.find_hook(name)) return {row->name, row, &given, true};
     if (of_program && unknown_.program_may_have_them && !name.empty()) return {*text, nullptr, &given, true};
     if (!unknown_.plugins_were_read) return {"no", nullptr, &given, false};
 
-    const std::vector<std::string> names = names_of(catalog_.hooks());
+    const std::vector<std::string> names = of_program ? names_of(catalog_.hooks()) : names_of_hooks(catalog_);
     const auto near = nearest(name, names);
     report(given.place, Severity::error,
            of_program ? "the program has no hook '" + name + "'" : "unknown hook " + to_text(name),
@@ -106,7 +116,7 @@ class HookResolver {
     config_.origins[kWrapperKey] = last_given ? last_given->origin() : Origin{};
     if (!last) return;
     config_.ddp.comm_wrapper = last->name;
-    if (last->dtype.empty() || !hook.row || !hook.known) return;
+    if (last->dtype.empty() || !hook.known || !(hook.row || hook.is_auto())) return;
     // Blame the stronger of the two sources: it is the one that brought them together.
     const bool hook_came_later = hook.given && hook.given->order > last_given->order;
     const Place& place = hook_came_later ? hook.given->place : last_given->place;
@@ -118,7 +128,10 @@ class HookResolver {
       from = std::string("; ") + (hook_came_later ? "comm_wrapper" : "comm_hook") + " is set at " +
              other->key.text();
     }
-    if (!hook.row->averages) {
+    if (hook.is_auto()) {
+      report(place, Severity::error, what + " does not work",
+             "auto chooses the wrapper, too: leave it out, or name a hook" + from);
+    } else if (!hook.row->averages) {
       report(place, Severity::error, what + " would only round the gradients",
              hook.name + " does not average them: leave the wrapper out" + from);
     } else if (hook.row->half_precision) {
@@ -148,7 +161,10 @@ class HookResolver {
 
   void options(const Choice& hook) {
     for (const Given& given : collected_.hook_options) {
-      if (!hook.row) {
+      if (hook.is_auto()) {
+        diagnostics_.push_back(hookline::without_effect(
+            given, "comm_hook \"auto\" chooses the options of its hook, too: name a hook, or leave it out"));
+      } else if (!hook.row) {
         // A hook of the program: the rank, which knows it, checks them. An unknown hook: its error says
         // enough.
         if (hook.known) keep(given, given.name, untyped_value(given, diagnostics_));

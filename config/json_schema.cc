@@ -109,12 +109,16 @@ Json tables(const Catalog& catalog) {
       if (row.table == name) properties[row.option.name] = property(row);
     if (name == "ddp") {
       properties["comm_hook"] = one_of(catalog.hooks(), properties["comm_hook"]);
+      properties["comm_hook"]["examples"].push_back(kAutoHook);
       Json& wrapper = properties["comm_wrapper"];
       wrapper["enum"] = Json::array();
       for (const WrapperRow& row : catalog.wrappers()) wrapper["enum"].push_back(row.name);
       properties["comm_state_option"] = hook_options(catalog);
     }
-    result[name] = table(std::move(properties), "[" + name + "]");
+    Json schema = table(std::move(properties), "[" + name + "]");
+    const std::size_t dot = name.find('.');  // of a table in a table, which comes behind it
+    (dot == name.npos ? result[name] : result[name.substr(0, dot)]["properties"][name.substr(dot + 1)]) =
+        std::move(schema);
   }
   return result;
 }

@@ -95,8 +95,13 @@ std::string to_json(const RunConfig& config) {
   for (const ShownValue& line : shown_values(config)) {
     Json value = std::visit([](const auto& held) { return Json(held); }, line.value);
     Json entry = {{"value", value}, {"origin", origin_name(line.origin.kind)}, {"where", line.origin.where}};
-    Json& table = line.table == kHookOptionTable ? json["ddp"]["comm_state_option"] : json[line.table];
-    table[line.name] = std::move(entry);
+    Json* table = &json;
+    for (std::size_t at = 0; at < line.table.size();) {
+      const std::size_t end = std::min(line.table.find('.', at), line.table.size());
+      table = &(*table)[line.table.substr(at, end - at)];
+      at = end + 1;
+    }
+    (*table)[line.name] = std::move(entry);
   }
   // A path or a variable may hold bytes that are no UTF-8, and JSON has no other way to write them.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/auto_hook_checks.h"
 #include "config/collect.h"
 #include "config/hook_checks.h"
 #include "config/node_count.h"
@@ -168,6 +169,7 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   const bool all_hooks_known = plugins.problems.empty();
   resolve_hook(collected, catalog, {sources.allow_program_hooks, all_hooks_known}, config,
                resolution.diagnostics);
+  check_auto_hook(collected, catalog, all_hooks_known, config, resolution.diagnostics);
   check_backend(collected, config, resolution.diagnostics);
   check_scope(collected, config, resolution.diagnostics);
   check_sharding(collected, catalog, config, resolution.diagnostics);

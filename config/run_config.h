@@ -67,6 +67,13 @@ struct DdpConfig {
   std::vector<std::string> plugins;      // shared libraries that bring hooks; absolute
 };
 
+/// [ddp.auto]: what comm_hook = "auto" may choose.
+struct AutoHookConfig {
+  std::string allow = "half";  // lossless, half, low_rank: the most that a hook may change the gradients
+  double max_error = 1;  // ‖g - e‖ / ‖e‖ of a hook's gradients g and their exact average e, in the 2-norm
+  std::vector<std::string> hooks = {};  // the only ones considered; empty: all that `allow` permits
+};
+
 /// [fsdp]: what ranks share out instead of each holding all of it; as Accelerate's FullyShardedDataParallelPlugin names it.
 struct FsdpConfig {
   std::string sharding_strategy = "no_shard";  // DDP; shard_grad_op, full_shard
@@ -109,6 +116,7 @@ struct RunConfig {
   LaunchConfig launch;
   RendezvousConfig rendezvous;
   DdpConfig ddp;
+  AutoHookConfig auto_hook;
   FsdpConfig fsdp;
   TrainingConfig training;
   LoggingConfig logging;

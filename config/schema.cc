@@ -161,7 +161,8 @@ void add_ddp(std::vector<KeyRow>& rows) {
       "ddp", flag("shard_optimizer",
                   "Each rank keeps and steps only its part of what the optimizer holds (ZeRO stage 1).")));
   rows.push_back(key<ddp, &DdpConfig::comm_hook>(
-      "ddp", text("comm_hook", "How gradients are averaged; see `hookline hooks list`.")));
+      "ddp", text("comm_hook",
+                  "How gradients are averaged: a hook of `hookline hooks list`, or auto (see [ddp.auto]).")));
   rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
       "ddp", text("comm_wrapper", "The precision that the hook works in: no, fp16 or bf16.")));
   rows.push_back(key<ddp, &DdpConfig::comm_scope>(
@@ -171,6 +172,22 @@ void add_ddp(std::vector<KeyRow>& rows) {
              "inside each host, and by the hook between hosts.")));
   rows.push_back(key<ddp, &DdpConfig::plugins>(
       "ddp", option("plugins", OptionType::texts, "", "Shared libraries that bring hooks of their own.")));
+}
+
+void add_auto_hook(std::vector<KeyRow>& rows) {
+  constexpr auto auto_hook = &RunConfig::auto_hook;
+  rows.push_back(key<auto_hook, &AutoHookConfig::allow>(
+      kAutoHookTable, one_of("allow", {"lossless", "half", "low_rank"},
+                             "lossless: exact averages only; half: averages in 16 bits; low_rank: "
+                             "compression by PowerSGD.")));
+  OptionRow max_error = option("max_error", OptionType::number, "",
+                               "Error of a hook's gradients, as a part of the exact average's norm, above "
+                               "which it is given up.");
+  max_error.at_least = 0;
+  rows.push_back(key<auto_hook, &AutoHookConfig::max_error>(kAutoHookTable, std::move(max_error)));
+  rows.push_back(key<auto_hook, &AutoHookConfig::hooks>(
+      kAutoHookTable,
+      option("hooks", OptionType::texts, "", "The only hooks considered; empty: all that allow permits.")));
 }
 
 void add_fsdp(std::vector<KeyRow>& rows) {
@@ -207,15 +224,17 @@ bool is_sharded(const RunConfig& config, const Detected&) {
   return config.fsdp.sharding_strategy != "no_shard";
 }
 bool is_whole(const RunConfig& config, const Detected& here) { return !is_sharded(config, here); }
+bool chooses_its_hook(const RunConfig& config, const Detected&) { return config.ddp.comm_hook == kAutoHook; }
 bool may_be_sharded(const RunConfig& config, const Detected&) {
   return config.ddp.comm_hook == "no" && config.ddp.comm_wrapper == "no" && !config.ddp.shard_optimizer;
 }
 bool may_shard_optimizer(const RunConfig& config, const Detected& here) {
-  return is_whole(config, here) && config.ddp.comm_hook != "noop";
+  return is_whole(config, here) && config.ddp.comm_hook != "noop" && config.ddp.comm_hook != kAutoHook;
 }
 bool has_a_hook_between_hosts(const RunConfig& config, const Detected& here) {
   const bool has_hook = config.ddp.comm_hook != "no" || config.ddp.comm_wrapper != "no";
-  return has_hook && is_whole(config, here) && has_several_nodes(config, here);
+  return has_hook && config.ddp.comm_hook != kAutoHook && is_whole(config, here) &&
+         has_several_nodes(config, here);
 }
 bool never(const RunConfig&, const Detected&) { return false; }
 
@@ -251,6 +270,9 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"ddp", "dim", 0, never},  // has no effect
       {"ddp", "check_reduction", 0, never},
       {"ddp", "shard_optimizer", 0, may_shard_optimizer},
+      {kAutoHookTable, "allow", 6, chooses_its_hook},
+      {kAutoHookTable, "max_error", 0, chooses_its_hook},
+      {kAutoHookTable, "hooks", 0, chooses_its_hook},
       {"fsdp", "sharding_strategy", 0, may_be_sharded},
       {"fsdp", "comm_hook", 0, is_sharded},
       {"training", "checkpoint_dir", 0, keeps_checkpoints},
@@ -338,6 +360,7 @@ std::vector<KeyRow> make_schema() {
       seconds_up_to_a_day("last_call_seconds", "For more hosts than are needed, after the last one came.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::node_timeout_seconds>("rendezvous", node_timeout()));
   add_ddp(rows);
+  add_auto_hook(rows);
   add_fsdp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
       "training",
@@ -448,7 +471,7 @@ std::vector<std::string> all_keys(const Catalog& catalog) {
 }
 
 const KeyRow* find_key(std::string_view key) {
-  const std::size_t dot = key.find('.');
+  const std::size_t dot = key.rfind('.');
   return dot == key.npos ? nullptr : find_key(key.substr(0, dot), key.substr(dot + 1));
 }
 

@@ -16,6 +16,9 @@ namespace hookline {
 /// The table of the chosen hook's own options; its keys come from the catalog.
 inline constexpr const char* kHookOptionTable = "ddp.comm_state_option";
 
+/// The table of what comm_hook = "auto" may choose.
+inline constexpr const char* kAutoHookTable = "ddp.auto";
+
 /// The texts that true and false are written for.
 struct BooleanWords {
   std::string if_true, if_false;
@@ -47,7 +50,7 @@ struct KeyRow {
 /// In the order in which they are printed: table by table.
 const std::vector<KeyRow>& schema();
 
-/// "launch", "ddp", "training", "logging".
+/// "launch", "ddp", "ddp.auto", "training", …
 std::vector<std::string> table_names();
 
 /// What a table's keys are called; empty for a table that there is not.

@@ -60,6 +60,10 @@ class ShardingChecks {
       refuse(kOptimizer, "ddp.comm_scope",
              "shard_optimizer does not work with comm_scope " + to_text(config_.ddp.comm_scope),
              "each rank averages its own shares of the gradients over all ranks: leave one of the two out");
+    if (config_.ddp.shard_optimizer && config_.ddp.comm_hook == kAutoHook)
+      refuse(kOptimizer, kHook, "shard_optimizer does not work with comm_hook \"auto\"",
+             "a sharded optimizer keeps the hook that it begins with: name a hook, or leave shard_optimizer "
+             "out");
     const HookRow* const hook = catalog_.find_hook(config_.ddp.comm_hook);
     if (!config_.ddp.shard_optimizer || !hook || hook->averages) return;
     refuse(kOptimizer, kHook, "shard_optimizer does not work with comm_hook " + to_text(hook->name),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 namespace hookline {
 namespace {
@@ -104,12 +105,38 @@ void check_options_are_well_formed(const HookRow& row) {
   }
 }
 
+constexpr std::pair<Exactness, const char*> kExactness[] = {{Exactness::lossless, "lossless"},
+                                                            {Exactness::half, "half"},
+                                                            {Exactness::low_rank, "low_rank"},
+                                                            {Exactness::unstated, "unstated"}};
+
 }  // namespace
+
+std::string to_text(Exactness exactness) {
+  for (const auto& [value, text] : kExactness)
+    if (value == exactness) return text;
+  return "";
+}
+
+std::optional<Exactness> exactness_of(std::string_view text) {
+  for (const auto& [value, name] : kExactness)
+    if (text == name) return value;
+  return std::nullopt;
+}
 
 Catalog Catalog::built_in() {
   Catalog catalog;
   catalog.hooks_ = {
-      {"no", {"none"}, "No hook: DDP's own all-reduce.", {}, true, false, true, "none", "no hook"},
+      {"no",
+       {"none"},
+       "No hook: DDP's own all-reduce.",
+       {},
+       true,
+       false,
+       true,
+       "none",
+       "no hook",
+       Exactness::lossless},
       {"allreduce",
        {},
        "Divides by the number of ranks, then sums.",
@@ -118,7 +145,8 @@ Catalog Catalog::built_in() {
        false,
        true,
        "none",
-       "default_hooks.allreduce_hook"},
+       "default_hooks.allreduce_hook",
+       Exactness::lossless},
       {"fp16",
        {},
        "Averages gradients in float16: half the bytes.",
@@ -127,7 +155,8 @@ Catalog Catalog::built_in() {
        true,
        true,
        "none",
-       "default_hooks.fp16_compress_hook"},
+       "default_hooks.fp16_compress_hook",
+       Exactness::half},
       {"bf16",
        {},
        "Averages gradients in bfloat16: half the bytes, float32's range.",
@@ -136,7 +165,8 @@ Catalog Catalog::built_in() {
        true,
        true,
        "none",
-       "default_hooks.bf16_compress_hook"},
+       "default_hooks.bf16_compress_hook",
+       Exactness::half},
       {"power_sgd",
        {"powerSGD"},
        "Sends two thin factors of each gradient matrix instead of the matrix.",
@@ -145,7 +175,8 @@ Catalog Catalog::built_in() {
        false,
        true,
        kPowerSgdSource,
-       "powerSGD_hook.powerSGD_hook"},
+       "powerSGD_hook.powerSGD_hook",
+       Exactness::low_rank},
       {"batched_power_sgd",
        {"batched_powerSGD"},
        "PowerSGD of each bucket as one square matrix: faster, coarser.",
@@ -154,7 +185,8 @@ Catalog Catalog::built_in() {
        false,
        true,
        kPowerSgdSource,
-       "powerSGD_hook.batched_powerSGD_hook"},
+       "powerSGD_hook.batched_powerSGD_hook",
+       Exactness::low_rank},
       {"noop",
        {},
        "Sends nothing: each rank keeps its own gradients, and the ranks drift apart.",
@@ -182,6 +214,8 @@ void Catalog::add(HookRow row) {
   for (const std::string& name : names) {
     if (!is_name(name, "_-."))
       throw CatalogError("hook '" + name + "': a hook's name is a letter, then letters, digits, _, - and .");
+    if (name == kAutoHook)
+      throw CatalogError("hook 'auto': comm_hook = \"auto\" has a hook chosen; give it another name");
     if (const HookRow* there = find_hook(name)) {
       throw CatalogError("hook '" + name + "' is there already" +
                          (there->plugin.empty() ? ", hookline's own or the program's"

@@ -1,6 +1,7 @@
 // The catalog: what is known of every communication hook without loading libtorch.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -9,6 +10,17 @@
 #include "hooks/option.h"
 
 namespace hookline {
+
+/// What `comm_hook` says to have the hook chosen by measurements; no hook is called so.
+inline constexpr const char* kAutoHook = "auto";
+
+/// How much of the gradients a hook keeps, from all of them down.
+enum class Exactness {
+  lossless,  // the average, as an all-reduce gives it
+  half,      // in 16-bit floating-point numbers
+  low_rank,  // by matrices of low rank
+  unstated
+};
 
 /// A gradient communication hook, as `comm_hook` names it.
 struct HookRow {
@@ -21,7 +33,8 @@ struct HookRow {
   bool averages = true;            // leaves the same gradients on every rank
   std::string source;              // paper, or "none"
   std::string parity;              // the PyTorch function it matches
-  std::string plugin = {};         // the shared library that brings it; empty: hookline or the program
+  Exactness exactness = Exactness::unstated;
+  std::string plugin = {};  // the shared library that brings it; empty: hookline or the program
 };
 
 /// A wrapper, as `comm_wrapper` names it: runs the hook on gradients cast to another precision.
@@ -58,6 +71,10 @@ class Catalog {
   std::vector<HookRow> hooks_;
   std::vector<WrapperRow> wrappers_;
 };
+
+/// "lossless", "half", "low_rank"; "unstated".
+std::string to_text(Exactness exactness);
+std::optional<Exactness> exactness_of(std::string_view text);
 
 /// A hook's row as JSON, and back: what HOOKLINE_REGISTER_HOOK puts into a program and `hooks describe
 /// --json` prints. hook_row_from_json throws CatalogError naming the missing or wrong field.

@@ -155,6 +155,7 @@ std::string to_json(const HookRow& row) {
   json["wrappable"] = row.wrappable;
   json["half_precision"] = row.half_precision;
   json["averages"] = row.averages;
+  json["exactness"] = to_text(row.exactness);
   json["source"] = row.source;
   json["parity"] = row.parity;
   return json.dump();
@@ -176,6 +177,9 @@ HookRow hook_row_from_json(std::string_view text) {
   row.wrappable = fields.boolean_or("wrappable", true);
   row.half_precision = fields.boolean_or("half_precision", false);
   row.averages = fields.boolean_or("averages", true);
+  const auto exactness = exactness_of(fields.text_or("exactness", to_text(Exactness::unstated)));
+  if (!exactness) fields.wrong("exactness", "\"lossless\", \"half\", \"low_rank\" or \"unstated\"");
+  row.exactness = *exactness;
   row.source = fields.text_or("source", "none");
   row.parity = fields.text_or("parity", "none");
   if (const Json* options = fields.find("options")) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "hooks/error.h"
 #include "hooks/future.h"
 #include "hooks/grad_bucket.h"
+#include "hooks/hook_cost.h"
 #include "hooks/hook_state.h"
 #include "hooks/option.h"
 
@@ -45,6 +47,13 @@ class CommHook : public c10d::CommHookInterface {
   /// Bytes that a rank hands to collectives in a step from first_full_step() on, for buckets of these shapes whose
   /// gradients have `dtype`. The default is what all-reducing them takes.
   virtual std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const;
+
+  /// What a step takes from first_full_step() on, for gradients of `buckets`, which is what a hook is chosen by. By default nothing is
+  /// known: the hook is run without other ranks, and timed. A hook overrides it that can't be run so, because it waits in `run` or
+  /// sends without its Comm, or that knows better.
+  virtual std::optional<HookCost> estimate_cost(const BucketParameters& /*buckets*/) const {
+    return std::nullopt;
+  }
 
   /// The step, counted from 0, from which the hook compresses.
   virtual std::int64_t first_full_step() const { return 0; }

@@ -62,7 +62,10 @@ void add_wrappers(const Catalog& catalog, const std::string& head, std::vector<C
 /// The values of a key, each behind `head`.
 void add_values_of_key(const Catalog& catalog, const std::string& key, const std::string& head,
                        std::vector<Candidate>& candidates) {
-  if (key == "ddp.comm_hook") return add_hooks(catalog, head, candidates);
+  if (key == "ddp.comm_hook") {
+    add_hooks(catalog, head, candidates);
+    return candidates.push_back({head + kAutoHook, "Chosen while the run trains."});
+  }
   if (key == "ddp.comm_wrapper") return add_wrappers(catalog, head, candidates);
   if (const KeyRow* row = find_key(key)) return add_values(row->option, head, candidates);
   const std::string options = std::string(kHookOptionTable) + ".";

@@ -123,6 +123,7 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
       question.choices.push_back(
           {hook.name, hook.summary + (bytes ? " " + megabytes(*bytes) + " a step." : "")});
     }
+    question.choices.push_back({kAutoHook, "Chosen while the run trains, by measurements: see [ddp.auto]."});
     question.accepts =
         "a hook's name; bytes are those of a model of " + count_of(parameters_) + " parameters";
   } else if (key == "ddp.comm_wrapper") {

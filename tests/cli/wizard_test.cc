@@ -31,7 +31,8 @@ const std::string kFp16File =
     "# A config of hookline; all other keys have their defaults: hookline config default\n"
     "schema_version = 2\n\n[launch]\n# Ranks on this host; auto: one a GPU, else 1.\nprocesses_per_node = "
     "2\n\n[ddp]\n# How "
-    "gradients are averaged; see `hookline hooks list`.\ncomm_hook = \"fp16\"\n";
+    "gradients are averaged: a hook of `hookline hooks list`, or auto (see [ddp.auto]).\ncomm_hook = "
+    "\"fp16\"\n";
 
 TEST(Wizard, TakesItsAnswersFromAPipe) {
   const Sandbox sandbox;
@@ -52,7 +53,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    (launch.processes_per_node: an integer from 1 to 4096, or "auto", in processes)
    [auto] > 2
 
-3. How gradients are averaged; see `hookline hooks list`.
+3. How gradients are averaged: a hook of `hookline hooks list`, or auto (see [ddp.auto]).
    (ddp.comm_hook: a hook's name; bytes are those of a model of 10 million parameters)
    1) no                 No hook: DDP's own all-reduce. 40 MB a step.
    2) allreduce          Divides by the number of ranks, then sums. 40 MB a step.
@@ -61,6 +62,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    5) power_sgd          Sends two thin factors of each gradient matrix instead of the matrix. 0.117 MB a step.
    6) batched_power_sgd  PowerSGD of each bucket as one square matrix: faster, coarser. 0.0253 MB a step.
    7) noop               Sends nothing: each rank keeps its own gradients, and the ranks drift apart. 0 MB a step.
+   8) auto               Chosen while the run trains, by measurements: see [ddp.auto].
    [no] > fp16
 
 4. All else has its defaults. Go through the settings of a table?

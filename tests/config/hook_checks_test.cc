@@ -32,7 +32,7 @@ TEST_F(HookChoice, OfAnUnknownHookNamesTheNearestAndChecksTheOptionsOfThat) {
             "  2 | comm_hook = \"power_sdg\"\n"
             "    |             ^~~~~~~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", "
             "\"power_sgd\", "
-            "\"batched_power_sgd\", \"noop\"; did you mean \"power_sgd\"?\n"
+            "\"batched_power_sgd\", \"noop\", \"auto\"; did you mean \"power_sgd\"?\n"
             "run.toml:3:19: error: unknown key 'warm_stat' in [ddp.comm_state_option]\n"
             "  3 | comm_state_option.warm_stat = true\n"
             "    |                   ^~~~~~~~~ not an option of power_sgd; did you mean 'warm_start'?\n");
@@ -43,7 +43,7 @@ TEST_F(HookChoice, OfAnotherTypeIsAnError) {
             "run.toml:2:13: error: bad value true for 'comm_hook' in [ddp]\n"
             "  2 | comm_hook = true\n"
             "    |             ^~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
-            "\"batched_power_sgd\", \"noop\"\n"
+            "\"batched_power_sgd\", \"noop\", \"auto\"\n"
             "run.toml:3:16: error: bad value 16 for 'comm_wrapper' in [ddp]\n"
             "  3 | comm_wrapper = 16\n"
             "    |                ^~ must be one of \"no\", \"fp16\", \"bf16\"\n");
@@ -71,7 +71,7 @@ TEST_F(HookChoice, DoesNotJudgeOptionsByAHookThatItOnlyGuesses) {
       report_of("[ddp.comm_state_option]\nmatrix_approximation_rank = 2\n", {}, {{"ddp.comm_hook", "fp17"}}),
       "--set ddp.comm_hook: error: unknown hook \"fp17\"\n"
       "  must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", \"batched_power_sgd\", "
-      "\"noop\"; did you mean \"fp16\"?\n");
+      "\"noop\", \"auto\"; did you mean \"fp16\"?\n");
 }
 
 TEST_F(HookChoice, RefusesHalfPrecisionInsideHalfPrecision) {
@@ -261,7 +261,8 @@ TEST_F(HookChoice, MentionsHooksOfTheProgramWhereThereMayBeSome) {
       "run.toml:2:13: error: unknown hook \"mine\"\n"
       "  2 | comm_hook = \"mine\"\n"
       "    |             ^~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
-      "\"batched_power_sgd\", \"noop\", or \"program:NAME\" for a hook that the program registers, or "
+      "\"batched_power_sgd\", \"noop\", \"auto\", or \"program:NAME\" for a hook that the program registers, "
+      "or "
       "a hook of a shared library in [ddp] plugins\n");
 }
 

@@ -342,6 +342,10 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "comm_wrapper = \"no\"              # default\n"
             "comm_scope = \"all_ranks\"         # default\n"
             "plugins = []                     # default\n"
+            "\n[ddp.auto]\n"
+            "allow = \"half\"                   # default\n"
+            "max_error = 1.0                  # default\n"
+            "hooks = []                       # default\n"
             "\n"
             "[fsdp]\n"
             "sharding_strategy = \"no_shard\"   # default\n"
@@ -383,7 +387,11 @@ TEST_F(RoundTrip, PrintsJsonWithOrigins) {
             nlohmann::json({{"value", 3}, {"origin", "environment"}, {"where", "HOOKLINE_TRAINING__SEED"}}));
   EXPECT_EQ(json["ddp"]["comm_state_option"]["min_compression_rate"],
             nlohmann::json({{"value", 2.0}, {"origin", "default"}, {"where", ""}}));
-  for (const KeyRow& row : schema()) EXPECT_TRUE(json[row.table].contains(row.option.name)) << row.key();
+  for (const KeyRow& row : schema()) {
+    std::string path = "/" + row.key();
+    std::replace(path.begin(), path.end(), '.', '/');
+    EXPECT_TRUE(json.contains(nlohmann::json::json_pointer(path))) << row.key();
+  }
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ TEST(CatalogJson, WritesARowOnOneLine) {
   EXPECT_EQ(
       to_json(hook("mine", {integer("k", 3)})),
       R"({"name":"mine","aliases":[],"summary":"A hook.","options":[{"name":"k","type":"integer","default":3,)"
-      R"("help":""}],"wrappable":true,"half_precision":false,"averages":true,"source":"","parity":""})");
+      R"("help":""}],"wrappable":true,"half_precision":false,"averages":true,"exactness":"unstated",)"
+      R"("source":"","parity":""})");
 }
 
 TEST(CatalogJson, ReadsBackEveryRowItWrites) {

@@ -86,7 +86,8 @@ TEST(Interview, AsksEightQuestionsForTwoNodesAndPowerSgd) {
       "# A config of hookline; all other keys have their defaults: hookline config default\n"
       "schema_version = 2\n\n[launch]\n# Number of hosts; \"2:4\": at least 2, at most 4.\nnnodes = \"2\"\n\n"
       "[rendezvous]\n# Name or address of the host of rank 0, as all hosts reach it.\nmain_address = "
-      "\"10.0.0.1\"\n\n[ddp]\n# How gradients are averaged; see `hookline hooks list`.\ncomm_hook = "
+      "\"10.0.0.1\"\n\n[ddp]\n# How gradients are averaged: a hook of `hookline hooks list`, or auto (see "
+      "[ddp.auto]).\ncomm_hook = "
       "\"power_sgd\"\n"
       "# The precision that the hook works in: no, fp16 or bf16.\ncomm_wrapper = \"fp16\"\n\n"
       "[ddp.comm_state_option]\nmatrix_approximation_rank = 1\nstart_powerSGD_iter = 10\n");
@@ -149,8 +150,9 @@ TEST(Interview, AsksForEachKeyOfTheSchema) {
                     {"training.checkpoint_every_steps", {"5"}},
                     {"training.record_gradients", {"gradients"}}};
   for (const std::string& table : table_names())
-    if (table != "fsdp")
-      script.answers["more"].push_back(table);  // a hook and a sharded model do not go together
+    if (table != "fsdp" && table != kAutoHookTable)
+      script.answers["more"].push_back(
+          table);  // a hook and a sharded model do not go together, nor does auto with a hook
   script.answers["more"].push_back(kHookOptionTable);
   script.answers["more"].push_back("done");
   const InterviewEnd end = hold_interview(interview(here), script, false);
@@ -182,6 +184,21 @@ TEST(Interview, AsksWhatAShardedModelSendsOnlyForOne) {
     EXPECT_THAT(script.problems, IsEmpty());
     EXPECT_EQ(interview().config(end.answers).fsdp.comm_hook, is_sharded ? "bf16" : "no");
   }
+}
+
+TEST(Interview, AsksWhatAutoMayChoose) {
+  Script script;
+  script.answers = {{"launch.nnodes", {"1"}},         {"ddp.comm_hook", {"auto"}},
+                    {"ddp.auto.allow", {"low_rank"}}, {"more", {kAutoHookTable, "done"}},
+                    {"ddp.auto.max_error", {"0.5"}},  {"ddp.auto.hooks", {"power_sgd"}}};
+  const InterviewEnd end = hold_interview(interview(), script, false);
+  EXPECT_EQ(end.how, InterviewEnd::How::finished) << end.message;
+  EXPECT_THAT(script.problems, IsEmpty());
+  EXPECT_THAT(script.ids(), Not(Contains("ddp.comm_wrapper")));
+  const RunConfig config = interview().config(end.answers);
+  EXPECT_EQ(config.auto_hook.allow, "low_rank");
+  EXPECT_EQ(config.auto_hook.max_error, 0.5);
+  EXPECT_THAT(config.auto_hook.hooks, ElementsAre("power_sgd"));
 }
 
 TEST(Interview, SaysWhyAnAnswerIsNone) {

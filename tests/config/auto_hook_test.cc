@@ -1,0 +1,170 @@
+// comm_hook = "auto", and what [ddp.auto] may say.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/hook_settings.h"
+#include "config/print.h"
+#include "tests/config/config_fixture.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class AutoHook : public ::testing::Test {
+ private:
+  TempFolder folder_;
+};
+
+const std::string kChosen = "[ddp]\ncomm_hook = \"auto\"\n";
+
+TEST_F(AutoHook, TakesItsTableFromFileEnvironmentAndCommandLine) {
+  const Resolution resolution =
+      resolve_text(kChosen + "[ddp.auto]\nallow = \"low_rank\"\nhooks = [\"fp16\", \"power_sgd\"]\n",
+                   {{"HOOKLINE_DDP__AUTO__MAX_ERROR", "0.5"}}, {{"ddp.auto.hooks", "bf16"}});
+  EXPECT_EQ(resolution.report(), "");
+  EXPECT_EQ(resolution.config.ddp.comm_hook, "auto");
+  EXPECT_EQ(resolution.config.auto_hook.allow, "low_rank");
+  EXPECT_EQ(resolution.config.auto_hook.max_error, 0.5);
+  EXPECT_THAT(resolution.config.auto_hook.hooks, ElementsAre("bf16"));
+  EXPECT_THAT(resolution.config.ddp.comm_state_option, IsEmpty());
+}
+
+TEST_F(AutoHook, ReachesTheRanks) {
+  const Resolution written = resolve_text(kChosen + "auto = {allow = \"low_rank\", max_error = 0.25}\n");
+  std::ofstream("resolved.toml") << to_toml(written.config);
+  const RunConfig read = read_resolved("resolved.toml", Catalog::built_in());
+  EXPECT_EQ(read.ddp.comm_hook, "auto");
+  EXPECT_EQ(read.auto_hook.allow, "low_rank");
+  EXPECT_EQ(read.auto_hook.max_error, 0.25);
+  EXPECT_EQ(read.origins.at("ddp.auto.allow").where, "run.toml:3:9");
+}
+
+TEST_F(AutoHook, RefusesAWrapper) {
+  EXPECT_EQ(report_of(kChosen + "comm_wrapper = \"bf16\"\n"),
+            "run.toml:3:16: error: comm_wrapper \"bf16\" over comm_hook \"auto\" does not work\n"
+            "  3 | comm_wrapper = \"bf16\"\n"
+            "    |                ^~~~~~ auto chooses the wrapper, too: leave it out, or name a hook\n");
+}
+
+TEST_F(AutoHook, RefusesAScope) {
+  EXPECT_EQ(
+      report_of(kChosen + "comm_scope = \"between_hosts\"\n"),
+      "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with comm_hook \"auto\"\n"
+      "  3 | comm_scope = \"between_hosts\"\n"
+      "    |              ^~~~~~~~~~~~~~~ auto chooses what all ranks average by: leave comm_scope out, or "
+      "name a hook\n");
+}
+
+TEST_F(AutoHook, RefusesAShardedOptimizer) {
+  EXPECT_EQ(
+      report_of(kChosen + "shard_optimizer = true\n"),
+      "run.toml:2:13: error: shard_optimizer does not work with comm_hook \"auto\"\n"
+      "  2 | comm_hook = \"auto\"\n"
+      "    |             ^~~~~~ a sharded optimizer keeps the hook that it begins with: name a hook, or "
+      "leave shard_optimizer out; ddp.shard_optimizer is set at run.toml:3:1, ddp.comm_hook at "
+      "run.toml:2:1\n");
+}
+
+TEST_F(AutoHook, TellsThatOptionsOfAHookHaveNoEffect) {
+  EXPECT_EQ(
+      report_of(kChosen + "comm_state_option.warm_start = true\n"),
+      "run.toml:3:19: warning: 'warm_start' has no effect\n"
+      "  3 | comm_state_option.warm_start = true\n"
+      "    |                   ^~~~~~~~~~ comm_hook \"auto\" chooses the options of its hook, too: name a "
+      "hook, or leave it out\n");
+}
+
+TEST_F(AutoHook, TellsThatItsTableHasNoEffectOnANamedHook) {
+  EXPECT_EQ(report_of("[ddp]\ncomm_hook = \"fp16\"\n[ddp.auto]\nallow = \"half\"\n"),
+            "run.toml:4:1: warning: 'allow' has no effect\n"
+            "  4 | allow = \"half\"\n"
+            "    | ^~~~~ [ddp.auto] is for comm_hook = \"auto\", and comm_hook is \"fp16\"\n");
+}
+
+std::string report_of_hooks(const std::string& lines) { return report_of(kChosen + "[ddp.auto]\n" + lines); }
+
+TEST_F(AutoHook, RefusesHooksThatCanNotBeChosen) {
+  const auto refused = [](const std::string& hook, const std::string& why) {
+    const std::string line = "hooks = [\"" + hook + "\"]";
+    return "run.toml:4:9: error: hook \"" + hook + "\" in 'hooks' of [ddp.auto] can't be chosen\n  4 | " +
+           line + "\n    |         " + "^" + std::string(hook.size() + 3, '~') + " " + why + "\n";
+  };
+  const auto expect_refused = [&](const std::string& hook, const std::string& why) {
+    EXPECT_EQ(report_of_hooks("hooks = [\"" + hook + "\"]\n"), refused(hook, why));
+  };
+  expect_refused("power_sdg", "there is no such hook; did you mean \"power_sgd\"?");
+  expect_refused("zzzzzz", "there is no such hook: see `hookline hooks list`");
+  expect_refused("no", "training without a hook is always considered: leave it out");
+  expect_refused("noop", "it does not average gradients: leave it out");
+  expect_refused("power_sgd",
+                 "it is low_rank, and allow is \"half\": leave it out, or set allow = \"low_rank\"");
+}
+
+TEST_F(AutoHook, KnowsItsTableAmongTheKeysOfDdp) {
+  EXPECT_THAT(report_of(kChosen + "[ddp.autos]\nallow = \"half\"\n"), HasSubstr("did you mean 'auto'?"));
+  EXPECT_THAT(report_of(kChosen + "auto = 3\n"), HasSubstr("error: 'ddp.auto' is 3, not a table\n"));
+  EXPECT_THAT(report_of_hooks("alow = \"half\"\n"), HasSubstr("unknown key 'alow' in [ddp.auto]\n"));
+}
+
+std::vector<std::string> names_for(const AutoHookConfig& wanted,
+                                   const Catalog& catalog = Catalog::built_in()) {
+  std::vector<std::string> names;
+  for (const HookSetting& each : settings_for(wanted, catalog)) names.push_back(each.name);
+  return names;
+}
+
+HookRow row_of(const std::string& name, Exactness exactness) {
+  HookRow row;
+  row.name = name;
+  row.summary = "A hook.";
+  row.source = row.parity = "none";
+  row.exactness = exactness;
+  return row;
+}
+
+TEST(HookSettings, AreWhatIsPermittedTheMostExactFirst) {
+  EXPECT_THAT(names_for({"lossless"}), IsEmpty());
+  EXPECT_THAT(names_for({"half"}), ElementsAre("fp16", "bf16"));
+  EXPECT_THAT(names_for({"low_rank", 1, {"power_sgd", "bf16"}}),
+              ElementsAre("bf16", "power_sgd(rank=4)", "power_sgd(rank=4) in fp16", "power_sgd(rank=2)",
+                          "power_sgd(rank=2) in fp16", "power_sgd(rank=1)", "power_sgd(rank=1) in fp16"));
+  EXPECT_THAT(names_for({"half", 1, {"allreduce", "powerSGD"}}), ElementsAre("allreduce"));
+}
+
+TEST(HookSettings, CanBeBuilt) {
+  const Catalog catalog = Catalog::built_in();
+  for (const HookSetting& each : settings_for({"low_rank"}, catalog)) {
+    const HookRow* row = catalog.find_hook(each.hook);
+    ASSERT_TRUE(row) << each.name;
+    for (const auto& [name, value] : each.options) {
+      const auto option = std::find_if(row->options.begin(), row->options.end(),
+                                       [&](const OptionRow& known) { return known.name == name; });
+      ASSERT_NE(option, row->options.end()) << name;
+      std::string problem;
+      EXPECT_TRUE(check_value(*option, value, problem)) << problem;
+    }
+  }
+}
+
+TEST(HookSettings, TakeAHookThatDoesNotSayHowExactItIsOnlyByName) {
+  Catalog catalog = Catalog::built_in();
+  catalog.add(row_of("mine", Exactness::unstated));
+  catalog.add(row_of("ours", Exactness::half));
+  EXPECT_THAT(names_for({"half"}, catalog), ElementsAre("fp16", "bf16", "ours"));
+  EXPECT_THAT(names_for({"half", 1, {"mine", "fp16"}}, catalog), ElementsAre("fp16", "mine"));
+}
+
+TEST(Catalog, KeepsTheNameAutoFree) {
+  try {
+    Catalog().add(row_of("auto", Exactness::half));
+    FAIL() << "no error";
+  } catch (const CatalogError& error) {
+    EXPECT_STREQ(error.what(), "hook 'auto': comm_hook = \"auto\" has a hook chosen; give it another name");
+  }
+}
+
+}  // namespace
+}  // namespace hookline

@@ -13,6 +13,7 @@
 #include "hooks/plugin.h"
 #include "hooks/registry.h"
 #include "parallel/checkpointer.h"
+#include "parallel/choice/choices.h"
 #include "parallel/environment.h"
 #include "parallel/fused_step.h"
 #include "parallel/gradient_norm.h"
@@ -56,6 +57,7 @@ struct Accelerator::State {
   std::vector<std::shared_ptr<Engine>> models;
   std::shared_ptr<ShardedParameters> shards;
   std::shared_ptr<OptimizerShards> optimizer_shards;
+  std::unique_ptr<Choices> choices;
   std::shared_ptr<TrainingPlace> place = std::make_shared<TrainingPlace>();
   std::vector<torch::optim::Optimizer*> optimizers;
   at::Tensor last_loss;  // given to backward()
@@ -77,7 +79,11 @@ struct Accelerator::State {
 
   std::vector<WireReport> wire_reports() const {
     std::vector<WireReport> reports;
-    for (const auto& model : models) reports.push_back(model->wire_report());
+    for (const auto& model : models) {
+      reports.push_back(model->wire_report());
+      reports.back().choice = choices->report_of(*model);
+      if (reports.back().choice) reports.back().pipeline += ", chosen by auto";
+    }
     return reports;
   }
 
@@ -182,6 +188,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   state_->world = std::move(world);
   state_->world->step_clock()->reset();
   state_->progress->step_clock = state_->world->step_clock();
+  state_->choices = std::make_unique<Choices>(state_->world);
   state_->shards = std::make_shared<ShardedParameters>(state_->world);
   state_->optimizer_shards = std::make_shared<OptimizerShards>(state_->world, state_->shards);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
@@ -261,7 +268,10 @@ std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module>
   const auto ddp = std::make_shared<Ddp>(world_ptr(), std::move(module), ddp_options());
   const DdpConfig& wanted = config().ddp;
   if (wanted.shard_optimizer) state_->optimizer_shards->add(*ddp, wanted, state_->optimizers);
-  if (!ddp->hook() && (wanted.comm_hook != "no" || wanted.comm_wrapper != "no")) {
+  std::shared_ptr<HookChooser> chooser;
+  if (wanted.comm_hook == kAutoHook) {
+    chooser = state_->choices->add(ddp, config().auto_hook);
+  } else if (!ddp->hook() && (wanted.comm_hook != "no" || wanted.comm_wrapper != "no")) {
     ddp->register_comm_hook(Registry::instance().build(wanted.comm_hook, wanted.comm_wrapper,
                                                        wanted.comm_state_option, ddp->hook_context()));
   }
@@ -273,8 +283,14 @@ std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module>
          return save_model(*ddp, now && now->has_gradients(ddp->parameters()));
        },
        [ddp](const SavedPart& saved, Resumption& resumption) { load_model(*ddp, saved, resumption); }});
-  checkpointer.add({checkpointer.next_name("hook"), [ddp] { return save_hook(*ddp); },
-                    [ddp, here = is_main_process()](const SavedPart& saved, const Resumption& resumption) {
+  checkpointer.add({checkpointer.next_name("hook"),
+                    [ddp, chooser] {
+                      SavedPart saved = save_hook(*ddp);
+                      if (chooser) saved.notes[kChoiceNote] = chooser->save();
+                      return saved;
+                    },
+                    [ddp, chooser, here = is_main_process()](const SavedPart& saved, Resumption& resumption) {
+                      if (chooser) resume_choice(*chooser, saved, resumption);
                       ddp->before_first_forward(
                           [ddp = ddp.get(), saved, resumption = Resumption(resumption), here]() mutable {
                             load_hook(*ddp, saved, resumption);

@@ -464,6 +464,10 @@ std::optional<double> Ddp::take_compression_error() {
   return hook_ ? hook_->take_compression_error() : std::nullopt;
 }
 
+std::optional<double> Ddp::latest_compression_error() const {
+  return hook_ ? hook_->latest_compression_error() : std::nullopt;
+}
+
 const Comm& Ddp::comm_of_gradients() const { return hook_ ? *hook_->hook().context().comm : *comm_; }
 
 std::int64_t Ddp::bytes_sent() const {

@@ -144,6 +144,8 @@ class Ddp : public Engine {
   std::chrono::steady_clock::time_point backward_began_at() const { return backward_began_at_; }
   std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& start) const override;
   std::optional<double> take_compression_error() override;
+  /// What was taken last of the hook that there is; none before.
+  std::optional<double> latest_compression_error() const;
 
  private:
   void build_comms();

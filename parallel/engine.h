@@ -17,17 +17,20 @@
 
 namespace hookline {
 
+struct ChoiceReport;
+
 /// What a model has sent so far. Bytes count as an all-reduce of them does: a reduce-scatter or an all-gather, each half of
 /// one, counts half of the tensor that it is of.
 struct WireReport {
-  std::string pipeline;              // "power_sgd(rank=2, start=10) in fp16"
-  std::int64_t parameters = 0;       // elements that get a gradient
-  std::int64_t gradient_bytes = 0;   // of one step, uncompressed
-  std::int64_t steps = 0;            // backward passes that communicated
-  std::int64_t bytes_sent = 0;       // that this rank handed to collectives
-  std::vector<StageBytes> stages;    // the same, by what they were for
-  std::int64_t bytes_per_step = 0;   // expected once the hook compresses
-  std::int64_t first_full_step = 0;  // the step, from 0, at which it begins to
+  std::string pipeline;                                  // "power_sgd(rank=2, start=10) in fp16"
+  std::int64_t parameters = 0;                           // elements that get a gradient
+  std::int64_t gradient_bytes = 0;                       // of one step, uncompressed
+  std::int64_t steps = 0;                                // backward passes that communicated
+  std::int64_t bytes_sent = 0;                           // that this rank handed to collectives
+  std::vector<StageBytes> stages;                        // the same, by what they were for
+  std::int64_t bytes_per_step = 0;                       // expected once the hook compresses
+  std::int64_t first_full_step = 0;                      // the step, from 0, at which it begins to
+  std::shared_ptr<const ChoiceReport> choice = nullptr;  // of a model that chooses its hook
 };
 
 /// What goes on before and after the forward of a module.

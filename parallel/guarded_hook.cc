@@ -16,7 +16,7 @@ GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook>
 
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   const std::string what = "step " + std::to_string(step_) + " of " + name_;
-  const bool is_measured = error_ && CompressionError::measures(step_);
+  const bool is_measured = error_ && CompressionError::measures(step_ - first_);
   if (bucket.isLast()) ++step_;
   FuturePtr result = make_future();
   try {
@@ -31,6 +31,12 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
     result->setError(std::current_exception());
   }
   return world_->watch().guard(result, what);
+}
+
+std::optional<double> GuardedHook::take_compression_error() {
+  const auto error = error_ ? error_->take() : std::nullopt;
+  if (error) latest_error_ = error;
+  return error;
 }
 
 at::Tensor GuardedHook::parseHookResult(const c10::IValue& result) { return hook_->parseHookResult(result); }

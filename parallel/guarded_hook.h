@@ -30,9 +30,11 @@ class GuardedHook : public c10d::CommHookInterface {
   /// For the hook that takes this one's place.
   std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
   std::int64_t steps() const { return step_; }
-  void start_at(std::int64_t step) { step_ = step; }
+  void start_at(std::int64_t step) { step_ = first_ = step; }
   const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
-  std::optional<double> take_compression_error() { return error_ ? error_->take() : std::nullopt; }
+  std::optional<double> take_compression_error();
+  /// What was taken last; none before.
+  std::optional<double> latest_compression_error() const { return latest_error_; }
 
  private:
   std::shared_ptr<World> world_;
@@ -41,7 +43,8 @@ class GuardedHook : public c10d::CommHookInterface {
   std::unique_ptr<CompressionError> error_;
   StepClock::Moment last_bucket_at_;
   std::string name_;  // as the hook describes itself
-  std::int64_t step_ = 0;
+  std::int64_t step_ = 0, first_ = 0;
+  std::optional<double> latest_error_;
 };
 
 /// What the Reducer does without a hook, in a pass of its own: scales by 1 / world size, then sums. For gradients that are

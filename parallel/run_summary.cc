@@ -11,6 +11,7 @@
 
 #include "hooks/log.h"
 #include "hooks/regular_file.h"
+#include "parallel/choice/choice_report.h"
 
 namespace hookline {
 namespace {
@@ -75,6 +76,7 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
     pipelines += (pipelines.empty() ? "" : "; ") + report.pipeline;
     models.push_back({{"pipeline", report.pipeline}});
     own.write(models.back());
+    if (report.choice) models.back()["choice"] = to_json(*report.choice);
   }
   if (!models.empty()) {
     all.write(summary);

@@ -18,7 +18,11 @@ std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const
   double fastest = seconds[in_use];
   for (const double each : seconds)
     if (is_a_time(each)) fastest = std::min(fastest, each);
-  if (fastest > seconds[in_use] * (1 - rule.least_gain)) return in_use;
+  if (fastest > seconds[in_use] * (1 - rule.least_gain)) {
+    const bool earns_its_place =
+        in_use == 0 || !is_a_time(seconds[0]) || seconds[in_use] <= seconds[0] * (1 - rule.least_gain);
+    return earns_its_place ? in_use : 0;
+  }
   std::size_t first = 0;
   while (!is_a_time(seconds[first]) || seconds[first] > fastest * (1 + rule.tie)) ++first;
   return first;

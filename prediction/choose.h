@@ -12,8 +12,9 @@ struct ChoiceRule {
   double tie = 0.01;         // settings whose steps differ by no more than this part count as equally fast
 };
 
-/// The setting to train with, by the seconds that a step is predicted to take with each: the fastest; of those that are equally fast the
-/// first, so that the most exact ones belong in front. `in_use` stays unless another one saves enough of its step. What is not a positive
+/// The setting to train with, by the seconds that a step is predicted to take with each, the first of them without a hook: the fastest; of
+/// those that are equally fast the first, so that the most exact ones belong in front. `in_use` stays unless another one saves enough of
+/// its step; a hook must also save as much against none, or the first is chosen. What is not a positive
 /// number of seconds is no prediction, and is passed over. Throws Error if there is none of `in_use`.
 std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const ChoiceRule& rule = {});
 

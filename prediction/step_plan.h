@@ -3,26 +3,10 @@
 
 #include <vector>
 
+#include "hooks/hook_cost.h"
 #include "prediction/collective_times.h"
 
 namespace hookline {
-
-/// A collective of a communication hook, and what the hook computes for it.
-struct Send {
-  int after = -1;  // the index of the bucket's send that must be over before; -1: none
-  double busy_before =
-      0;  // seconds of a core, from starting the send before it of the same `after` until this one starts
-  double bytes = 0;  // that each rank hands in
-  bool is_half =
-      false;  // of 16-bit floating-point numbers, which are summed at another rate than 32-bit ones
-  double busy_after = 0;  // seconds of a core after it is over and the sends that follow from it have started
-};
-
-/// What a hook does with one bucket. Sends are in the order in which they are started.
-struct BucketCost {
-  std::vector<Send> sends;
-  double busy_after = 0;  // seconds of a core behind the sends that wait for none
-};
 
 struct BucketPlan {
   double ready = 0;  // seconds of the backward's own arithmetic, until its last gradient is there

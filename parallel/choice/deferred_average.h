@@ -32,7 +32,7 @@ class DeferredAverage : public CommHook {
       : CommHook(std::move(context)), moments_(std::move(moments)) {}
 
   FuturePtr run(GradBucket bucket) override;
-  std::string describe() const override { return "no hook (measured)"; }
+  std::string describe() const override { return "no hook"; }
 
  private:
   struct Waiting {

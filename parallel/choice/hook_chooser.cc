@@ -1,73 +1,39 @@
 #include "parallel/choice/hook_chooser.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/maximum.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-#include <sched.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "hooks/error.h"
 #include "hooks/log.h"
 #include "hooks/number_text.h"
 #include "hooks/registry.h"
-#include "parallel/choice/hook_cost.h"
+#include "parallel/choice/hook_costs.h"
 #include "parallel/choice/link_cost.h"
-#include "prediction/simulate.h"
+#include "parallel/choice/measures.h"
 
 namespace hookline {
 namespace {
 
-// Multiples of a step without a hook that measuring may take, and seconds that it may take in any case.
+// Multiples of a step without a hook that measuring the link and timing hooks may take, and seconds that each may take in any case.
 constexpr double kLinkBudget = 2, kHooksBudget = 4, kLeastBudget = 0.05;
 // Part of a window's time that a look at the link may take, with all of its all-reduces.
 constexpr double kProbePart = 0.01;
 // An all-reduce shorter than this many latencies says nothing about bandwidth.
 constexpr double kLatencies = 3;
-// Factor by which a simulation of communication is corrected at most.
-constexpr double kMostOff = 2;
 // Factor by which one hook's measured step corrects what is predicted of others at most.
 constexpr double kMostBias = 1.25;
+constexpr int kMostPatience = 8;
 
-double seconds_of(std::chrono::steady_clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// The cores that the ranks of this host may run on, for each of them, in units of what a rank's own arithmetic uses. Ranks may share
-/// all of them, or be bound to some each.
-double cores_of_a_rank(World& world) {
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_SET(0, &own);
-  const at::Tensor mask = at::zeros({CPU_SETSIZE}, at::kByte);
-  for (int core = 0; core < CPU_SETSIZE; ++core) mask[core] = CPU_ISSET(core, &own) ? 1 : 0;
-  const std::vector<at::Tensor> masks = world.all_gather(mask);
-  const std::vector<int>& ranks = world.layout().local_ranks();
-  at::Tensor any = at::zeros_like(mask);
-  for (const int rank : ranks) any = at::maximum(any, masks[static_cast<std::size_t>(rank)]);
-  const auto cores = static_cast<double>(any.sum().item<std::int64_t>());
-  return std::max(1.0, cores / static_cast<double>(ranks.size()) / at::get_num_threads());
-}
-
-/// Every number of `costs`, in one order.
-template <class Action>
-void for_each_number(std::vector<BucketCost>& costs, const Action& action) {
-  for (BucketCost& cost : costs) {
-    for (Send& send : cost.sends) {
-      action(send.busy_before);
-      action(send.busy_after);
-    }
-    action(cost.busy_after);
-  }
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (const double value : values) total += value;
+  return total;
 }
 
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
@@ -81,16 +47,8 @@ std::string ms(double seconds) { return rounded(1e3 * seconds, 3) + " ms"; }
 }  // namespace
 
 HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
-                         ChoiceSteps steps, WatchRule watch_rule)
-    : world_(std::move(world)),
-      ddp_(ddp),
-      settings_(std::move(settings)),
-      steps_(steps),
-      watch_rule_(watch_rule) {
-  if (!world_->device().is_cpu())
-    throw Error(
-        "[ddp] comm_hook = \"auto\" measures on the CPU only so far: name a hook, or set [launch] device = "
-        "\"cpu\"");
+                         ChoiceOptions options)
+    : world_(std::move(world)), ddp_(ddp), settings_(std::move(settings)), options_(std::move(options)) {
   if (ddp.options().hook_between_hosts)
     throw Error(
         "[ddp] comm_hook = \"auto\" does not choose what goes between hosts: leave comm_scope out, or name a "
@@ -102,69 +60,75 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     throw Error(
         "[ddp] comm_hook = \"auto\" does not work with shard_optimizer = true: name a hook, or leave "
         "shard_optimizer out");
-  for (const int count : {steps_.settling, steps_.plain, steps_.deferred, steps_.first_window, steps_.window})
+  const ChoiceSteps& steps = options_.steps;
+  for (const int count : {steps.settling, steps.plain, steps.deferred, steps.first_window, steps.window})
     if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
+  if (!world_->device().is_cpu()) options_.try_each = true;
   settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
+  seconds_.assign(settings_.size(), 0);
+  predicted_.assign(settings_.size(), {});
+  is_measured_.assign(settings_.size(), false);
+  is_given_up_.assign(settings_.size(), false);
+  to_try_ = settings_.size();
   begin(Phase::settling);
 }
 
 void HookChooser::begin(Phase phase) {
   phase_ = phase;
   periods_.clear();
-  observed_.clear();
+  const ChoiceSteps& steps = options_.steps;
   switch (phase) {
     case Phase::settling:
-      left_ = steps_.settling;
+      left_ = steps.settling;
       break;
     case Phase::plain:
-      left_ = steps_.plain;
+      left_ = steps.plain;
       break;
     case Phase::deferred:
-      left_ = 1 + steps_.deferred;
+      left_ = 1 + steps.deferred;
       break;
     case Phase::proving: {
       const std::int64_t start = ddp_.hook() ? ddp_.hook()->first_full_step() : 0;
-      left_ = static_cast<int>(start) + steps_.skipped + steps_.first_window;
+      left_ = static_cast<int>(start) + steps.skipped + steps.first_window;
       break;
     }
     case Phase::watching:
-      left_ = steps_.window;
+      left_ = steps.window;
       break;
   }
 }
 
 void HookChooser::after_step() {
   if (world_->size() == 1) return;  // nothing is sent
+  ++steps_;
+  // The host runs ahead of a GPU: it waits for it where a window begins and ends.
+  if (!world_->device().is_cpu() && (periods_.empty() || left_ == 1))
+    c10::impl::VirtualGuardImpl(world_->device().type()).synchronizeDevice(world_->device().index());
   const auto now = Clock::now();
   if (last_) {
     periods_.push_back(seconds_of(now - *last_));
-    if (phase_ == Phase::deferred) observe(now);
-    if (--left_ == 0) end_phase();
+    if (phase_ == Phase::deferred) {
+      observed_->add(*last_, ddp_.backward_began_at(), now);
+      measuring_seconds_ += std::max(0.0, periods_.back() - plain_);
+    }
+    note_error();
+    if (--left_ == 0) {
+      end_phase();
+      if (phase_ != Phase::watching) measuring_seconds_ += seconds_of(Clock::now() - now);
+    }
   }
   last_ = Clock::now();  // what is decided counts towards no step
-}
-
-void HookChooser::observe(Clock::time_point now) {
-  Observed step;
-  const auto began = ddp_.backward_began_at();
-  step.before = seconds_of(began - *last_);
-  const std::lock_guard lock(moments_->mutex);
-  for (const auto& ready : moments_->ready) step.ready.push_back(seconds_of(ready - began));
-  step.after = seconds_of(now - moments_->averaged);
-  observed_.push_back(std::move(step));
 }
 
 void HookChooser::end_phase() {
   switch (phase_) {
     case Phase::settling:
+      if (ddp_.hook())
+        throw Error("[ddp] comm_hook = \"auto\": the program has registered the hook '" +
+                    ddp_.hook()->describe() + "' by hand; register none, or set comm_hook = \"no\"");
       return begin(Phase::plain);
     case Phase::plain:
-      plain_ = agreed_median(periods_);
-      moments_ = std::make_shared<BucketMoments>();
-      ddp_.exchange_hook([this](const HookContext& context) {
-        return std::make_unique<DeferredAverage>(context, moments_);
-      });
-      return begin(Phase::deferred);
+      return end_plain();
     case Phase::deferred:
       return decide();
     case Phase::proving:
@@ -174,107 +138,83 @@ void HookChooser::end_phase() {
   }
 }
 
-double HookChooser::agreed_median(std::vector<double> values) const {
-  return means_over_ranks(*world_, {median(std::move(values))})[0];
+/// On a GPU a step's end is seen at a window's ends only, and the mean is right.
+double HookChooser::agreed_step() const {
+  const double own =
+      world_->device().is_cpu() ? median(periods_) : sum(periods_) / static_cast<double>(periods_.size());
+  return means_over_ranks(*world_, {own})[0];
 }
 
-StepPlan HookChooser::agreed_plan() const {
-  std::vector<double> numbers;
-  const auto add = [&](const auto& of) {
-    std::vector<double> values;
-    for (std::size_t i = 1; i < observed_.size(); ++i) values.push_back(of(observed_[i]));
-    numbers.push_back(median(std::move(values)));
-  };
-  add([](const Observed& step) { return step.before; });
-  add([](const Observed& step) { return step.after; });
-  for (std::size_t bucket = 0; bucket < observed_.back().ready.size(); ++bucket)
-    add([&](const Observed& step) { return step.ready.at(bucket); });
-  numbers = means_over_ranks(*world_, numbers);
-  StepPlan plan;
-  plan.before_backward = numbers[0];
-  plan.after_backward = numbers[1];
-  for (std::size_t i = 2; i < numbers.size(); ++i) plan.buckets.push_back({numbers[i], {}});
-  plan.backward = numbers.back();
-  return plan;
+void HookChooser::end_plain() {
+  plain_ = agreed_step();
+  seconds_.assign(settings_.size(), 0);
+  predicted_.assign(settings_.size(), {});
+  is_measured_.assign(settings_.size(), false);
+  seconds_[0] = plain_;
+  is_measured_[0] = true;
+  if (options_.try_each) {
+    to_try_ = 1;
+    return try_next();
+  }
+  observed_.emplace();
+  ddp_.exchange_hook([this](const HookContext& context) { return observed_->make_hook(context); });
+  begin(Phase::deferred);
 }
 
-void HookChooser::measure_machine() {
+Machine HookChooser::measured_machine() {
   if (!probe_group_) probe_group_ = world_->make_stage_group("hook-choice");
   std::int64_t largest = 0;
   for (const auto& bucket : ddp_.buckets()) largest = std::max(largest, bytes_of(bucket));
   const LinkCost link = measure_link(*world_, *probe_group_, largest,
                                      std::max(kLeastBudget, kLinkBudget * plain_), "the choice of a hook");
-  machine_ = {cores_of_a_rank(*world_), link.full, link.half};
+  return {cores_of_a_rank(*world_), link.full, link.half};
 }
 
 /// The largest all-reduce that a look at the link can afford, in steps as they are now.
 void HookChooser::choose_probe() {
   probe_bytes_ = 0;
-  const double affordable = kProbePart * steps_.window * watched_step_ / kLooks;
-  for (const CollectiveTime& each : machine_.full.measured())
-    if (each.seconds >= kLatencies * machine_.full.latency() && each.seconds <= affordable)
+  if (!measured_) return;  // nothing was predicted here
+  const double affordable = kProbePart * options_.steps.window * watched_step_ / kLooks;
+  for (const CollectiveTime& each : measured_->machine.full.measured())
+    if (each.seconds >= kLatencies * measured_->machine.full.latency() && each.seconds <= affordable)
       probe_bytes_ = static_cast<std::int64_t>(each.bytes);
   probe_seconds_ = probe_link();
 }
 
-double HookChooser::seconds_with(const StepPlan& plan, std::vector<BucketCost> costs) const {
-  StepPlan with = plan;
-  for (std::size_t i = 0; i < with.buckets.size() && i < costs.size(); ++i)
-    with.buckets[i].cost = std::move(costs[i]);
-  return simulate(with, machine_).seconds;
-}
-
-std::vector<BucketCost> HookChooser::agreed_cost(const HookSetting& setting) const {
-  std::vector<BucketCost> costs = measure_hook(
-      [&](const HookContext& context) {
-        return Registry::instance().build(setting.hook, setting.wrapper, setting.options, context);
-      },
-      world_->size(), ddp_.buckets(), /*hopeless_seconds=*/plain_);
-  std::vector<double> numbers;
-  for_each_number(costs, [&](double& number) { numbers.push_back(number); });
-  numbers = means_over_ranks(*world_, numbers);
-  auto next = numbers.begin();
-  for_each_number(costs, [&](double& number) { number = *next++; });
-  return costs;
-}
-
-void HookChooser::predict(const StepPlan& plan) {
-  seconds_.assign(settings_.size(), 0);
-  is_measured_.assign(settings_.size(), false);
-  seconds_[0] = plain_;
-  is_measured_[0] = true;
-  std::vector<BucketCost> plain;
-  for (const auto& bucket : ddp_.buckets()) {
-    Send send;
-    send.bytes = static_cast<double>(bytes_of(bucket));
-    send.is_half = bucket.at(0).element_size() == 2;
-    plain.push_back({{send}, 0});
+void HookChooser::predict(StepPlan plan) {
+  const BucketParameters buckets = ddp_.buckets();
+  measured_ = MeasuredStep{std::move(plan), cost_without_a_hook(buckets), plain_, measured_machine(), {}};
+  const bool may_gain = seconds_alone(*measured_) <= plain_ * (1 - ChoiceRule().least_gain);
+  if (!may_gain && !options_.predict_all) return;
+  const std::vector<HookSetting> candidates(settings_.begin() + 1, settings_.end());
+  const double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
+                                             : std::max(kLeastBudget, kHooksBudget * plain_);
+  HookCosts found = costs_of(*world_, buckets, candidates, budget, plain_);
+  for (const std::string& each : found.left_out) log("not considered: " + each);
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!found.costs[i]) continue;
+    measured_->settings.push_back({candidates[i].name, *std::move(found.costs[i])});
+    which.push_back(i + 1);
   }
-  const double alone = seconds_with(plan, {}), simulated = seconds_with(plan, plain);
-  if (alone > plain_ * (1 - ChoiceRule().least_gain)) return;  // no hook could gain
-  // What the simulation misses of the communication that was measured, it misses of any.
-  const double scale = std::clamp((plain_ - alone) / (simulated - alone), 1 / kMostOff, kMostOff);
-  const double budget = std::max(kLeastBudget, kHooksBudget * plain_);
-  double spent = 0;
-  std::string left_out;
-  for (std::size_t i = 1; i < settings_.size(); ++i) {
-    if (spent > budget) {
-      left_out += (left_out.empty() ? "" : ", ") + settings_[i].name;
-      continue;
-    }
-    const auto start = Clock::now();
-    seconds_[i] = alone + scale * (seconds_with(plan, agreed_cost(settings_[i])) - alone);
-    spent += means_over_ranks(*world_, {seconds_of(Clock::now() - start)})[0];
+  const std::vector<double> seconds = predicted_seconds(*measured_);
+  for (std::size_t k = 0; k < which.size(); ++k) {
+    const std::size_t i = which[k];
+    predicted_[i].predicted = seconds[k];
+    predicted_[i].margin = measured_->settings[k].cost.margin;
+    predicted_[i].how = measured_->settings[k].cost.how;
+    seconds_[i] = is_given_up_[i] ? 0 : seconds[k];
   }
-  if (!left_out.empty())
-    log("not considered, since measuring the others took " + ms(spent) + ": " + left_out);
 }
 
-std::size_t HookChooser::agreed_choice() const {
+/// Rank 0's. Of those that were measured only the one in use and `instead_of` count, since others beat the rest, unless each was tried.
+std::size_t HookChooser::agreed_choice(std::size_t instead_of) const {
   std::vector<double> seconds = seconds_;
-  for (std::size_t i = 1; i < seconds.size(); ++i)
-    if (is_measured_[i] && i != in_use_) seconds[i] = 0;  // another one has beaten it
-  const at::Tensor choice = at::tensor({static_cast<std::int64_t>(choose(seconds, in_use_))}, at::kLong);
+  if (!options_.try_each)
+    for (std::size_t i = 1; i < seconds.size(); ++i)
+      if (is_measured_[i] && i != in_use_) seconds[i] = 0;
+  const at::Tensor choice =
+      at::tensor({static_cast<std::int64_t>(choose(seconds, instead_of))}, at::kLong).to(world_->device());
   world_->broadcast({choice});
   return static_cast<std::size_t>(choice.item<std::int64_t>());
 }
@@ -290,7 +230,8 @@ std::size_t HookChooser::fastest_other() const {
 void HookChooser::use(std::size_t setting) {
   if (setting != in_use_) ++exchanges_;
   in_use_ = setting;
-  predicted_ = seconds_[setting];
+  chosen_at_ = steps_;
+  largest_error_.reset();
   if (setting == 0) return ddp_.exchange_hook({});
   ddp_.exchange_hook([&](const HookContext& context) {
     const HookSetting& chosen = settings_[setting];
@@ -299,39 +240,97 @@ void HookChooser::use(std::size_t setting) {
 }
 
 void HookChooser::decide() {
-  const StepPlan plan = agreed_plan();
-  measure_machine();
-  predict(plan);
-  const std::size_t choice = agreed_choice();
+  predict(observed_->agreed_plan(*world_));
+  observed_.reset();
+  const std::size_t choice = agreed_choice(in_use_);
   use(choice);
+  explain(choice);
+  begin(Phase::proving);
+}
+
+void HookChooser::explain(std::size_t choice) const {
   if (choice != 0) {
     log(settings_[choice].name + " is predicted to take " + ms(seconds_[choice]) + " a step; no hook takes " +
         ms(plain_));
   } else if (const std::size_t other = fastest_other(); other != 0) {
     log("no hook, which takes " + ms(plain_) + " a step; " + settings_[other].name +
         " is predicted to take " + ms(seconds_[other]));
+  } else if (settings_.size() == 1) {
+    log("no hook, which takes " + ms(plain_) + " a step: [ddp.auto] permits no other");
   } else {
     log("no hook, which takes " + ms(plain_) +
         " a step: communication takes too little of it for a hook to gain");
   }
+}
+
+/// Steps with the next setting that was not given up; behind the last one the choice.
+void HookChooser::try_next() {
+  while (to_try_ < settings_.size() && is_given_up_[to_try_]) ++to_try_;
+  if (to_try_ < settings_.size()) {
+    use(to_try_);
+  } else {
+    const std::size_t choice = agreed_choice(0);
+    use(choice);
+    log(settings_[choice].name + ", which takes " + ms(seconds_[choice]) + " a step" +
+        (choice == 0 ? "" : "; no hook takes " + ms(plain_)));
+  }
   begin(Phase::proving);
 }
 
+void HookChooser::note_error() {
+  if (in_use_ == 0) return;
+  ddp_.take_compression_error();  // unless the run's metrics have it
+  const auto latest = ddp_.latest_compression_error();
+  // Not a number is larger than any.
+  if (latest && !(largest_error_ && *latest <= *largest_error_)) largest_error_ = latest;
+}
+
+/// Is the hook in use too far from the exact average? It is not used again then.
+bool HookChooser::gives_up() {
+  if (in_use_ == 0) return false;
+  const double error = means_over_ranks(*world_, {largest_error_.value_or(0)})[0];
+  if (error <= options_.max_error) return false;
+  is_given_up_[in_use_] = true;
+  log(settings_[in_use_].name + " is given up: the error of its gradients was " + rounded(error, 3) +
+      " of their norm, and [ddp.auto] max_error is " + rounded(options_.max_error, 3));
+  seconds_[in_use_] = 0;
+  return true;
+}
+
 void HookChooser::prove() {
-  periods_.erase(periods_.begin(), periods_.end() - steps_.first_window);
-  const double measured = agreed_median(periods_);
+  periods_.erase(periods_.begin(), periods_.end() - options_.steps.first_window);
+  const double measured = agreed_step();
+  const bool is_given_up = gives_up();
+  if (to_try_ < settings_.size()) {
+    if (!is_given_up) seconds_[in_use_] = measured;
+    is_measured_[in_use_] = true;
+    log(settings_[in_use_].name + " takes " + ms(measured) + " a step; no hook " + ms(plain_));
+    ++to_try_;
+    return try_next();
+  }
+  if (is_resumed_ && std::abs(measured - watched_step_) > options_.watch.step * watched_step_) {
+    choose_again("a step takes " + ms(measured) + " instead of " + ms(watched_step_) +
+                 " before the checkpoint");
+    return;
+  }
+  is_resumed_ = false;
   // What one hook takes beyond its prediction, the others will, as far as that is the prediction's fault.
-  if (in_use_ != 0)
+  const double expected = predicted_[in_use_].predicted;
+  if (in_use_ != 0 && expected > 0)
     for (std::size_t i = 1; i < seconds_.size(); ++i)
-      if (!is_measured_[i]) seconds_[i] *= std::clamp(measured / predicted_, 1 / kMostBias, kMostBias);
-  seconds_[in_use_] = watched_step_ = measured;
+      if (!is_measured_[i]) seconds_[i] *= std::clamp(measured / expected, 1 / kMostBias, kMostBias);
+  if (!is_given_up) seconds_[in_use_] = watched_step_ = measured;
   is_measured_[in_use_] = true;
-  const std::size_t choice = agreed_choice();
   if (in_use_ != 0)
-    log(settings_[in_use_].name + " takes " + ms(measured) + " a step; predicted " + ms(predicted_) +
-        ", no hook " + ms(plain_));
+    log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
+        (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
+  const std::size_t choice = agreed_choice(is_given_up ? 0 : in_use_);
   if (choice == in_use_) {
-    watch_ = ChoiceWatch(watch_rule_);
+    patience_ = before_alarm_ == in_use_ ? std::min(2 * patience_, kMostPatience) : 1;
+    before_alarm_.reset();
+    WatchRule rule = options_.watch;
+    rule.windows *= patience_;
+    watch_ = ChoiceWatch(rule);
     choose_probe();
     return begin(Phase::watching);
   }
@@ -351,19 +350,92 @@ void HookChooser::look() {
   const double probes =
       probe_bytes_ > 0 ? static_cast<double>(bytes_of(ddp_.parameters())) / static_cast<double>(probe_bytes_)
                        : 0;
-  const Window window{agreed_median(periods_), watched_step_, probes * probed, probes * probe_seconds_};
+  const Window window{agreed_step(), watched_step_, probes * probed, probes * probe_seconds_};
+  if (gives_up()) {
+    use(0);
+    return begin(Phase::plain);
+  }
   if (!watch_.sees_change(window)) return begin(Phase::watching);
-  log("a step takes " + ms(window.step) + " instead of " + ms(window.step_before) +
-      (probed > 0 ? ", an all-reduce of " + std::to_string(probe_bytes_) + " bytes " + ms(probed) +
-                        " instead of " + ms(probe_seconds_)
-                  : "") +
-      ": choosing again");
+  choose_again("a step takes " + ms(window.step) + " instead of " + ms(window.step_before) +
+               (probed > 0 ? ", an all-reduce of " + std::to_string(probe_bytes_) + " bytes " + ms(probed) +
+                                 " instead of " + ms(probe_seconds_)
+                           : ""));
+}
+
+void HookChooser::choose_again(const std::string& why) {
+  log(why + ": choosing again");
+  before_alarm_ = in_use_;
+  is_resumed_ = false;
   if (in_use_ != 0) use(0);
   begin(Phase::plain);
 }
 
 void HookChooser::log(const std::string& text) const {
   if (world_->rank() == 0) log::info("comm_hook auto: " + text);
+}
+
+ChoiceReport HookChooser::report() const {
+  ChoiceReport report;
+  for (std::size_t i = 0; i < settings_.size(); ++i) {
+    ChoiceReport::Setting row = predicted_[i];
+    row.name = settings_[i].name;
+    row.is_given_up = is_given_up_[i];
+    if (is_measured_[i]) row.measured = seconds_[i];
+    report.settings.push_back(std::move(row));
+  }
+  if (has_chosen()) report.chosen = settings_[in_use_].name;
+  report.step = chosen_at_;
+  report.exchanges = exchanges_;
+  report.measuring_seconds = measuring_seconds_;
+  report.measured = measured_;
+  return report;
+}
+
+nlohmann::json HookChooser::save() const {
+  if (!has_chosen()) return nullptr;
+  nlohmann::json saved = {{"ranks", world_->size()},
+                          {"chosen", settings_[in_use_].name},
+                          {"plain_seconds", plain_},
+                          {"watched_step_seconds", watched_step_},
+                          {"settings", nlohmann::json::array()}};
+  for (std::size_t i = 0; i < settings_.size(); ++i)
+    saved["settings"].push_back({{"name", settings_[i].name},
+                                 {"seconds", seconds_[i]},
+                                 {"predicted_seconds", predicted_[i].predicted},
+                                 {"margin", predicted_[i].margin},
+                                 {"is_measured", bool(is_measured_[i])},
+                                 {"is_given_up", bool(is_given_up_[i])}});
+  return saved;
+}
+
+std::string HookChooser::resume(const nlohmann::json& saved) {
+  if (saved.is_null()) return "";
+  if (world_->size() == 1) return "";
+  if (const int ranks = saved.at("ranks").get<int>(); ranks != world_->size())
+    return "it was made for " + std::to_string(ranks) + " ranks, and there are " +
+           std::to_string(world_->size());
+  const nlohmann::json& settings = saved.at("settings");
+  bool is_same = settings.size() == settings_.size();
+  for (std::size_t i = 0; is_same && i < settings_.size(); ++i)
+    is_same = settings[i].at("name") == settings_[i].name;
+  if (!is_same) return "[ddp.auto] permits other hooks now";
+  std::size_t chosen = 0;
+  for (std::size_t i = 0; i < settings_.size(); ++i) {
+    settings[i].at("seconds").get_to(seconds_[i]);
+    settings[i].at("predicted_seconds").get_to(predicted_[i].predicted);
+    settings[i].at("margin").get_to(predicted_[i].margin);
+    is_measured_[i] = settings[i].at("is_measured").get<bool>();
+    is_given_up_[i] = settings[i].at("is_given_up").get<bool>();
+    if (settings_[i].name == saved.at("chosen")) chosen = i;
+  }
+  saved.at("plain_seconds").get_to(plain_);
+  saved.at("watched_step_seconds").get_to(watched_step_);
+  use(chosen);
+  exchanges_ = 0;
+  is_resumed_ = watched_step_ > 0;  // else it was chosen, and not yet measured
+  log("goes on with " + settings_[chosen].name + ", as the checkpoint says");
+  begin(Phase::proving);
+  return "";
 }
 
 }  // namespace hookline

@@ -4,27 +4,19 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "hooks/option.h"
-#include "parallel/choice/deferred_average.h"
+#include "config/hook_settings.h"
+#include "parallel/choice/choice_report.h"
+#include "parallel/choice/observed_steps.h"
 #include "parallel/ddp.h"
 #include "prediction/choose.h"
-#include "prediction/collective_times.h"
-#include "prediction/step_plan.h"
 
 namespace hookline {
-
-/// A hook, as the config names one.
-struct HookSetting {
-  std::string name;  // for people
-  std::string hook, wrapper = "no";
-  OptionMap options = {};
-};
 
 /// How many steps a chooser takes for what.
 struct ChoiceSteps {
@@ -36,54 +28,69 @@ struct ChoiceSteps {
   int window = 50;        // between two looks at the link and the step
 };
 
+struct ChoiceOptions {
+  ChoiceSteps steps = {};
+  WatchRule watch = {};
+  double max_error = 1;  // ‖g - e‖ / ‖e‖ of a hook's gradients and the exact ones, above which it is given up
+  bool try_each = false;     // measure steps with each setting instead of predicting them; always so on a GPU
+  bool predict_all = false;  // also what can't gain, however long it takes to time
+};
+
 /// Trains without a hook at first, measures steps, link and the hooks' own work, predicts the step's time with each setting, and
 /// exchanges the model's hook for the best. Then it measures that hook's own steps: if another setting, or no hook, is at least 3 % faster
-/// than they are, that takes over. From then on it watches the step and the link, and chooses anew if they change.
+/// than they are, that takes over. From then on it watches the step, the link and the hook's error, and chooses anew if they change. A
+/// change after which the choice is the same must last twice as long the next time, up to eight times.
 ///
-/// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. On the CPU.
-/// Not synchronised.
+/// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. Not synchronised.
 class HookChooser {
  public:
   /// `settings`: what may be chosen, the most exact ones first; no hook is added in front. `ddp`, which has no hook yet, outlives this.
-  /// Throws Error for a model on a GPU, for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a
-  /// hook.
+  /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
-              ChoiceSteps steps = {}, WatchRule watch_rule = {});
+              ChoiceOptions options = {});
 
   /// To be called between two steps, as Ddp::after_each_step does. A collective call where something is decided.
+  /// Throws Error if the program has registered a hook by hand.
   void after_step();
 
   /// The name of the setting in use, "no hook" for none; null while steps are measured.
   const std::string* chosen() const { return has_chosen() ? &settings_[in_use_].name : nullptr; }
   /// How often another setting than before came into use, no hook for measuring anew included.
   int exchanges() const { return exchanges_; }
+  ChoiceReport report() const;
+  /// Has a choice been made, and confirmed by its own steps?
+  bool is_settled() const { return phase_ == Phase::watching; }
+
+  /// The choice for a checkpoint; null while there is none.
+  nlohmann::json save() const;
+  /// Goes on with the choice that another run's save() returned, before the first forward: its hook is there when this returns. Returns
+  /// why it can't be used, so that steps are measured anew; empty if it is. A collective call.
+  std::string resume(const nlohmann::json& saved);
 
  private:
   using Clock = std::chrono::steady_clock;
   enum class Phase { settling, plain, deferred, proving, watching };
 
-  /// A step that was measured with deferred communication; in seconds.
-  struct Observed {
-    double before = 0, after = 0;
-    std::vector<double> ready;
-  };
-
-  bool has_chosen() const { return phase_ == Phase::proving || phase_ == Phase::watching; }
+  bool has_chosen() const {
+    return phase_ == Phase::watching || (phase_ == Phase::proving && to_try_ >= settings_.size());
+  }
   void begin(Phase phase);
   void end_phase();
-  void observe(Clock::time_point now);
+  void end_plain();
   void decide();
+  void try_next();
   void prove();
   void look();
   void use(std::size_t setting);
-  StepPlan agreed_plan() const;
-  double agreed_median(std::vector<double> values) const;
-  void predict(const StepPlan& plan);
-  void measure_machine();
+  void choose_again(const std::string& why);
+  void note_error();
+  bool gives_up();
+  double agreed_step() const;
+  void predict(StepPlan plan);
+  Machine measured_machine();
   void choose_probe();
-  std::vector<BucketCost> agreed_cost(const HookSetting& setting) const;
-  double seconds_with(const StepPlan& plan, std::vector<BucketCost> costs) const;
-  std::size_t agreed_choice() const;
+  std::size_t agreed_choice(std::size_t instead_of) const;
+  void explain(std::size_t choice) const;
   double probe_link() const;
   std::size_t fastest_other() const;
   void log(const std::string& text) const;
@@ -91,26 +98,33 @@ class HookChooser {
   std::shared_ptr<World> world_;
   Ddp& ddp_;
   std::vector<HookSetting> settings_;
-  ChoiceSteps steps_;
+  ChoiceOptions options_;
   Phase phase_ = Phase::settling;
   int left_ = 0;  // steps of the phase that are not over
   std::optional<Clock::time_point> last_;
   std::vector<double> periods_;  // of this phase's steps
-  std::vector<Observed> observed_;
-  std::shared_ptr<BucketMoments> moments_;
+  std::optional<ObservedSteps> observed_;
+  std::size_t to_try_ = 0;  // the setting that is tried next; all of them: none is
 
   std::size_t in_use_ = 0;
   int exchanges_ = 0;
-  double plain_ = 0;             // a step without a hook, measured
-  std::vector<double> seconds_;  // a step with each setting, measured once it was in use; 0: not predicted
-  std::vector<bool> is_measured_;
-  double predicted_ = 0;  // of the setting in use, when it was chosen
-  Machine machine_;
+  double plain_ = 0;  // a step without a hook, measured
+  std::vector<double>
+      seconds_;  // a step with each setting, measured once it was in use; 0: not predicted, or given up
+  std::optional<MeasuredStep> measured_;
+  std::vector<ChoiceReport::Setting> predicted_;  // as the choice was made
+  std::vector<bool> is_measured_, is_given_up_;
+  std::optional<double> largest_error_;  // of the setting in use
+  bool is_resumed_ = false;              // and its steps are not yet known to be as they were
+  std::int64_t steps_ = 0, chosen_at_ = 0;
+  double measuring_seconds_ = 0;
+
   ProcessGroupPtr probe_group_;
   std::int64_t probe_bytes_ = 0;
   double probe_seconds_ = 0, watched_step_ = 0;
-  WatchRule watch_rule_;
   ChoiceWatch watch_;
+  int patience_ = 1;                         // times the windows that a change must last
+  std::optional<std::size_t> before_alarm_;  // the setting in use when the last change was seen
 };
 
 }  // namespace hookline

@@ -23,8 +23,15 @@ TEST(Choose, TakesTheFastest) {
 
 TEST(Choose, StaysWhereAnotherSavesTooLittle) {
   EXPECT_EQ(choose({0.100, 0.098}, 0), 0u);
-  EXPECT_EQ(choose({0.100, 0.098}, 1), 1u) << "nor does it go back";
   EXPECT_EQ(choose({0.100, 0.096}, 0), 1u);
+  EXPECT_EQ(choose({0.100, 0.060, 0.059}, 1), 1u);
+}
+
+TEST(Choose, LeavesAHookThatSavesTooLittleAgainstNone) {
+  EXPECT_EQ(choose({0.100, 0.098}, 1), 0u);
+  EXPECT_EQ(choose({0.100, 0.102}, 1), 0u);
+  EXPECT_EQ(choose({0.100, 0.096}, 1), 1u);
+  EXPECT_EQ(choose({0.0, 0.098}, 1), 1u) << "what no hook takes is not known";
 }
 
 TEST(Choose, TakesTheFirstOfThoseThatAreEquallyFast) {

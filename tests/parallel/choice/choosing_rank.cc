@@ -33,9 +33,9 @@ int main(int argc, char** argv) {
   }
   torch::optim::SGD sgd(net->parameters(), 0.01);
   auto [model, optimizer] = accelerator.prepare(net, sgd);
-  hookline::ChoiceSteps steps;
-  steps.window = 10;
-  hookline::HookChooser chooser(accelerator.world_ptr(), model.ddp(), std::move(settings), steps);
+  hookline::ChoiceOptions options;
+  options.steps.window = 10;
+  hookline::HookChooser chooser(accelerator.world_ptr(), model.ddp(), std::move(settings), options);
   model.ddp().after_each_step([&] { chooser.after_step(); });
 
   std::string chosen;

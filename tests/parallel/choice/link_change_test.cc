@@ -46,7 +46,13 @@ TEST(LinkChange, LeadsToOneNewChoice) {
     const ProcessResult result = rank->wait();
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     if (rank != ranks[0]) continue;
-    EXPECT_EQ(count_of(": choosing again\n", result.err), 1) << result.err;
+    // Once for the link; what else happens on this machine may lead to more.
+    const int times = count_of(": choosing again\n", result.err);
+    EXPECT_GE(times, 1) << result.err;
+    EXPECT_LE(times, 4) << result.err;
+    EXPECT_LT(times,
+              count_of(" a step; no hook takes ", result.err) + count_of("no hook, which takes ", result.err))
+        << "each change leads to a choice; " << result.err;
   }
 }
 

@@ -11,7 +11,7 @@
 #include "hooks/error.h"
 #include "hooks/registry.h"
 #include "parallel/choice/deferred_average.h"
-#include "parallel/choice/hook_cost.h"
+#include "parallel/choice/hook_timing.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/failure.h"
@@ -115,12 +115,15 @@ constexpr double kFirst = 64 * 48 + 10, kSecond = 20;
 
 std::vector<BucketCost> cost_of(const std::string& name, const std::string& wrapper,
                                 const OptionMap& options = {}) {
-  return measure_hook(
-      [&](const HookContext& context) { return Registry::instance().build(name, wrapper, options, context); },
-      /*world_size=*/4, two_buckets(), kPatient);
+  return cost_of_hook(
+             [&](const HookContext& context) {
+               return Registry::instance().build(name, wrapper, options, context);
+             },
+             /*world_size=*/4, two_buckets(), kPatient)
+      .buckets;
 }
 
-TEST(MeasureHook, FindsWhatEachBucketSends) {
+TEST(CostOfHook, FindsWhatEachBucketSends) {
   const std::vector<BucketCost> allreduce = cost_of("allreduce", "no"), half = cost_of("fp16", "no");
   ASSERT_THAT(allreduce, SizeIs(2));
   ASSERT_THAT(half, SizeIs(2));
@@ -135,14 +138,14 @@ TEST(MeasureHook, FindsWhatEachBucketSends) {
   EXPECT_GT(half[0].sends[0].busy_after, 0) << "the cast back";
 }
 
-TEST(MeasureHook, FindsThatAHookSendsNothing) {
+TEST(CostOfHook, FindsThatAHookSendsNothing) {
   const std::vector<BucketCost> costs = cost_of("noop", "no");
   ASSERT_THAT(costs, SizeIs(2));
   EXPECT_THAT(costs[0].sends, SizeIs(0));
 }
 
 // P and the vectors travel first; Q when P is there.
-TEST(MeasureHook, FindsWhichSendWaitsForWhich) {
+TEST(CostOfHook, FindsWhichSendWaitsForWhich) {
   const std::vector<BucketCost> costs =
       cost_of("power_sgd", "no", {{"matrix_approximation_rank", 2}, {"start_powerSGD_iter", 2}});
   ASSERT_THAT(costs, SizeIs(2));
@@ -156,11 +159,11 @@ TEST(MeasureHook, FindsWhichSendWaitsForWhich) {
   EXPECT_GT(sends.back().busy_after, 0) << "gradients rebuilt";
 }
 
-TEST(MeasureHook, LeavesTheGradientsAsTheyAre) {
+TEST(CostOfHook, LeavesTheGradientsAsTheyAre) {
   BucketParameters buckets = two_buckets();
   buckets[0][0].mutable_grad() = torch::randn({64, 48});
   const at::Tensor before = buckets[0][0].grad().clone(), parameter = buckets[0][0].clone();
-  measure_hook(
+  cost_of_hook(
       [](const HookContext& context) { return Registry::instance().build("bf16", "no", {}, context); }, 2,
       buckets, kPatient);
   EXPECT_TRUE(buckets[0][0].grad().equal(before));
@@ -174,19 +177,59 @@ class Broken : public CommHook {
   std::string describe() const override { return "broken"; }
 };
 
-TEST(MeasureHook, RefusesAHookThatBeginsLate) {
+TEST(CostOfHook, RefusesAHookThatBeginsLate) {
   EXPECT_EQ(
       failure_of<Error>([] { cost_of("power_sgd", "no"); }),
       "the hook 'power_sgd(rank=1, start=1000)' compresses from step 1000 on, and to be measured it must "
       "begin by step 10");
 }
 
-TEST(MeasureHook, ThrowsWhatTheHookThrows) {
+TEST(CostOfHook, ThrowsWhatTheHookThrows) {
   EXPECT_EQ(failure_of<Error>([] {
-              measure_hook([](const HookContext& context) { return std::make_unique<Broken>(context); }, 2,
+              cost_of_hook([](const HookContext& context) { return std::make_unique<Broken>(context); }, 2,
                            two_buckets(), kPatient);
             }),
             "this hook is broken");
+}
+
+/// A hook that can't be run without other ranks, and says what it takes.
+class Derived : public CommHook {
+ public:
+  Derived(HookContext context, HookCost cost) : CommHook(std::move(context)), cost_(std::move(cost)) {}
+  FuturePtr run(GradBucket) override { throw Error("it was run"); }
+  std::string describe() const override { return "derived"; }
+  std::optional<HookCost> estimate_cost(const BucketParameters&) const override { return cost_; }
+
+ private:
+  HookCost cost_;
+};
+
+HookCost cost_of_derived(const HookCost& cost) {
+  return cost_of_hook([&](const HookContext& context) { return std::make_unique<Derived>(context, cost); }, 2,
+                      two_buckets(), kPatient);
+}
+
+TEST(CostOfHook, TakesWhatTheHookEstimatesItself) {
+  HookCost cost;
+  cost.buckets.resize(2);
+  cost.buckets[1].busy_after = 0.25;
+  cost.margin = 0.5;
+  cost.how = HookCost::Known::derived;
+  const HookCost found = cost_of_derived(cost);
+  EXPECT_EQ(found.how, HookCost::Known::derived);
+  EXPECT_EQ(found.margin, 0.5);
+  EXPECT_EQ(found.buckets.at(1).busy_after, 0.25);
+}
+
+TEST(CostOfHook, RefusesAnEstimateThatIsNone) {
+  HookCost cost;
+  cost.buckets.resize(3);
+  EXPECT_EQ(failure_of<Error>([&] { cost_of_derived(cost); }),
+            "the hook 'derived' estimates its own cost, and that of 3 buckets, where there are 2");
+  cost.buckets.resize(2);
+  cost.buckets[0].busy_after = -1;
+  EXPECT_EQ(failure_of<Error>([&] { cost_of_derived(cost); }),
+            "the hook 'derived' estimates its own cost, and a number in it is negative or not finite");
 }
 
 }  // namespace

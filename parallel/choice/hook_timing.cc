@@ -1,12 +1,14 @@
-#include "parallel/choice/hook_cost.h"
+#include "parallel/choice/hook_timing.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "hooks/error.h"
@@ -144,39 +146,66 @@ double busy_of(const std::vector<BucketCost>& costs) {
   return busy;
 }
 
+void expect_sound(const HookCost& cost, std::size_t buckets, const CommHook& hook) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error("the hook '" + hook.describe() + "' estimates its own cost, and " + why);
+  };
+  if (cost.buckets.size() != buckets)
+    refuse("that of " + std::to_string(cost.buckets.size()) + " buckets, where there are " +
+           std::to_string(buckets));
+  const auto is_sound = [](double number) { return std::isfinite(number) && number >= 0; };
+  bool all = is_sound(cost.margin);
+  for (const BucketCost& bucket : cost.buckets) {
+    all = all && is_sound(bucket.busy_after);
+    for (const Send& send : bucket.sends)
+      all = all && is_sound(send.busy_before) && is_sound(send.busy_after) && is_sound(send.bytes);
+  }
+  if (!all) refuse("a number in it is negative or not finite");
+}
+
+HookCost timed(CommHook& hook, Recording& recording, const BucketParameters& buckets,
+               double hopeless_seconds) {
+  Buckets step(buckets);
+  if (hook.first_full_step() > kLatestStart)
+    throw Error("the hook '" + hook.describe() + "' compresses from step " +
+                std::to_string(hook.first_full_step()) + " on, and to be measured it must begin by step " +
+                std::to_string(kLatestStart));
+  const std::int64_t unmeasured = std::max<std::int64_t>(1, hook.first_full_step() + 1);
+  std::vector<std::vector<BucketCost>> steps;
+  for (std::int64_t number = 0; number < unmeasured + kMeasuredSteps; ++number) {
+    step.fill();
+    std::vector<BucketCost> costs;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      c10d::GradBucket bucket = step.bucket(i);
+      recording.begin_bucket();
+      const FuturePtr result = hook.run(GradBucket(bucket));
+      costs.push_back(recording.end_bucket());
+      tensor_of(*result);  // throws what failed
+    }
+    if (number < unmeasured) continue;
+    steps.push_back(std::move(costs));
+    if (busy_of(steps.back()) > hopeless_seconds) break;
+  }
+  std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return busy_of(a) < busy_of(b); });
+  const double fastest = busy_of(steps.front()), median = busy_of(steps[steps.size() / 2]);
+  return {std::move(steps.front()), fastest > 0 ? median / fastest - 1 : 0, HookCost::Known::measured};
+}
+
 }  // namespace
 
-std::vector<BucketCost> measure_hook(const HookBuilder& build, int world_size,
-                                     const BucketParameters& buckets, double hopeless_seconds) {
+HookCost cost_of_hook(const HookBuilder& build, int world_size, const BucketParameters& buckets,
+                      double hopeless_seconds) {
   const at::NoGradGuard no_grad;
   const auto recording = std::make_shared<Recording>();
   const auto comm = std::make_shared<Comm>(kRank, world_size, [&](const std::string&) {
     return c10::make_intrusive<RecordingGroup>(kRank, world_size, recording);
   });
   const std::unique_ptr<CommHook> hook = build({comm});
-  Buckets step(buckets);
-  if (hook->first_full_step() > kLatestStart)
-    throw Error("the hook '" + hook->describe() + "' compresses from step " +
-                std::to_string(hook->first_full_step()) + " on, and to be measured it must begin by step " +
-                std::to_string(kLatestStart));
-  const std::int64_t unmeasured = std::max<std::int64_t>(1, hook->first_full_step() + 1);
-  std::optional<std::vector<BucketCost>> fastest;
-  for (std::int64_t number = 0; number < unmeasured + kMeasuredSteps; ++number) {
-    step.fill();
-    std::vector<BucketCost> costs;
-    for (std::size_t i = 0; i < step.size(); ++i) {
-      c10d::GradBucket bucket = step.bucket(i);
-      recording->begin_bucket();
-      const FuturePtr result = hook->run(GradBucket(bucket));
-      costs.push_back(recording->end_bucket());
-      tensor_of(*result);  // throws what failed
-    }
-    if (number < unmeasured) continue;
-    const double busy = busy_of(costs);
-    if (!fastest || busy < busy_of(*fastest)) fastest = std::move(costs);
-    if (busy > hopeless_seconds) break;
+  if (auto estimate = hook->estimate_cost(buckets)) {
+    expect_sound(*estimate, buckets.size(), *hook);
+    return *std::move(estimate);
   }
-  return *fastest;
+  return timed(*hook, *recording, buckets, hopeless_seconds);
 }
 
 }  // namespace hookline

@@ -1,0 +1,36 @@
+// What a choice of a hook was made by, and what came of it: for a run's summary, and for `hookline advise`.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooks/hook_cost.h"
+#include "prediction/measured_step.h"
+
+namespace hookline {
+
+/// Seconds are those of a step; 0: not known.
+struct ChoiceReport {
+  struct Setting {
+    std::string name;
+    double predicted = 0,
+           margin = 0;  // as the last choice was made; the margin is a part of the hook's own work
+    HookCost::Known how = HookCost::Known::measured;
+    double measured = 0;       // while it was in use, last
+    bool is_given_up = false;  // its error was larger than permitted
+  };
+  std::vector<Setting> settings;  // the first: no hook
+  std::string chosen;             // the name of the setting in use; empty while steps are measured
+  std::int64_t step = 0;          // of the last choice, counted from 0 in this process
+  int exchanges = 0;
+  double measuring_seconds = 0;          // on top of the steps themselves
+  std::optional<MeasuredStep> measured;  // what the last choice was made from
+};
+
+/// An object of these fields but `measured`; what is not known is null.
+nlohmann::ordered_json to_json(const ChoiceReport& report);
+
+}  // namespace hookline

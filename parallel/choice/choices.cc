@@ -1,0 +1,89 @@
+#include "parallel/choice/choices.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "hooks/registry.h"
+#include "hooks/regular_file.h"
+#include "parallel/environment.h"
+
+namespace hookline {
+
+Choices::Choices(std::shared_ptr<World> world) : world_(std::move(world)) {
+  if (const auto file = environment_text("HOOKLINE_ADVICE_FILE")) advice_ = *file;
+}
+
+std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted) {
+  std::vector<HookSetting> settings = settings_for(wanted, Registry::instance().catalog());
+  if (world_->rank() == 0) {
+    std::string names;
+    const HookSetting* last = nullptr;
+    for (const HookSetting& each : settings) {
+      if (!last || last->hook != each.hook) names += (names.empty() ? "" : ", ") + each.hook;
+      last = &each;
+    }
+    log::info("comm_hook auto: " +
+              (world_->size() == 1 ? "one rank sends nothing, and needs no hook"
+               : names.empty()     ? "[ddp.auto] permits no hook; steps are measured all the same"
+                                   : "measures steps without a hook first, then chooses among no hook and " +
+                                     std::to_string(settings.size()) +
+                                     (settings.size() == 1 ? " setting" : " settings") + " of " + names));
+  }
+  ChoiceOptions options;
+  options.max_error = wanted.max_error;
+  options.predict_all = advice_.has_value();
+  const auto chooser = std::make_shared<HookChooser>(world_, *ddp, std::move(settings), options);
+  ddp->after_each_step([this, chooser] {
+    chooser->after_step();
+    if (advice_) end_if_all_have_chosen();
+  });
+  choosers_.emplace_back(ddp.get(), chooser);
+  return chooser;
+}
+
+std::shared_ptr<const ChoiceReport> Choices::report_of(const Engine& model) const {
+  for (const auto& [engine, chooser] : choosers_)
+    if (engine == &model) return std::make_shared<ChoiceReport>(chooser->report());
+  return nullptr;
+}
+
+void resume_choice(HookChooser& chooser, const SavedPart& saved, Resumption& resumption) {
+  const auto choice = saved.notes.find(kChoiceNote);
+  if (choice == saved.notes.end()) return;
+  const std::string obstacle = chooser.resume(*choice);
+  if (!obstacle.empty()) resumption.resets.push_back("the choice of a hook: " + obstacle);
+}
+
+void Choices::end_if_all_have_chosen() const {
+  const bool all_have = std::all_of(choosers_.begin(), choosers_.end(),
+                                    [](const auto& each) { return each.second->is_settled(); });
+  if (!all_have) return;
+  if (world_->rank() == 0) {
+    nlohmann::ordered_json models = nlohmann::ordered_json::array();
+    for (const auto& [engine, chooser] : choosers_) {
+      const ChoiceReport report = chooser->report();
+      models.push_back(to_json(report));
+      if (report.measured)
+        models.back()["measured_step"] = nlohmann::ordered_json::parse(to_json(*report.measured));
+      const WireReport wire = engine->wire_report();
+      models.back()["parameters"] = wire.parameters;
+      models.back()["gradient_bytes"] = wire.gradient_bytes;
+      models.back()["ranks"] = world_->size();
+      models.back()["hosts"] = world_->layout().hosts.size();
+      models.back()["backend"] = world_->backend_name();
+    }
+    const std::string problem = write_regular_file(*advice_, models.dump(2) + "\n");
+    if (!problem.empty())
+      throw Error("the advice can't be written to '" + advice_->string() + "': " + problem);
+  }
+  world_->barrier("the end of hookline advise");
+  std::fflush(nullptr);
+  std::_Exit(EXIT_SUCCESS);  // a program's own end may wait for steps that are not taken any more
+}
+
+}  // namespace hookline

@@ -1,0 +1,42 @@
+// The models of a program that choose their hooks.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "config/run_config.h"
+#include "parallel/choice/hook_chooser.h"
+#include "parallel/ddp.h"
+#include "parallel/saved_part.h"
+
+namespace hookline {
+
+/// Makes models choose as [ddp.auto] says. Where `hookline advise` runs the program, it ends once all of them have chosen: with
+/// exit code 0, and with what was found in the file that $HOOKLINE_ADVICE_FILE names. Not synchronised.
+class Choices {
+ public:
+  explicit Choices(std::shared_ptr<World> world);
+
+  /// From now on `ddp` chooses, which keeps the chooser.
+  std::shared_ptr<HookChooser> add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted);
+  /// Nothing for a model that does not choose.
+  std::shared_ptr<const ChoiceReport> report_of(const Engine& model) const;
+
+ private:
+  void end_if_all_have_chosen() const;
+
+  std::shared_ptr<World> world_;
+  std::optional<std::filesystem::path> advice_;
+  std::vector<std::pair<const Engine*, std::shared_ptr<HookChooser>>> choosers_;
+};
+
+/// Among the notes of a hook's part of a checkpoint: the choice that it came from.
+inline constexpr const char* kChoiceNote = "choice";
+
+/// After load_model and before load_hook. A choice that can't be used is made anew, which is told.
+void resume_choice(HookChooser& chooser, const SavedPart& saved, Resumption& resumption);
+
+}  // namespace hookline

@@ -1,0 +1,39 @@
+// Steps in which all communication waits for the end of backward, so that their arithmetic is seen alone.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "parallel/choice/deferred_average.h"
+#include "parallel/process_group.h"
+#include "prediction/step_plan.h"
+
+namespace hookline {
+
+/// What a rank has observed of such steps. Not synchronised.
+class ObservedSteps {
+ public:
+  using Clock = BucketMoments::Clock;
+
+  /// The hook to observe them with.
+  std::unique_ptr<CommHook> make_hook(const HookContext& context) const {
+    return std::make_unique<DeferredAverage>(context, moments_);
+  }
+
+  /// A step that began at `start`, its backward at `backward`, and is over.
+  void add(Clock::time_point start, Clock::time_point backward, Clock::time_point now);
+
+  /// Of all but the first, which exchanging the hook slows: medians, and their means over the ranks. A collective call.
+  StepPlan agreed_plan(World& world) const;
+
+ private:
+  struct Step {
+    double before = 0, after = 0;  // backward; in seconds
+    std::vector<double> ready;     // of each bucket, since backward began
+  };
+  std::shared_ptr<BucketMoments> moments_ = std::make_shared<BucketMoments>();
+  std::vector<Step> steps_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,147 @@
+#include "prediction/measured_step.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "hooks/error.h"
+#include "prediction/simulate.h"
+
+namespace hookline {
+namespace {
+
+using StepJson = nlohmann::ordered_json;
+
+// Factor by which a simulation of communication is corrected at most.
+constexpr double kMostOff = 2;
+
+double seconds_with(const StepPlan& plan, const std::vector<BucketCost>& costs, const Machine& machine) {
+  StepPlan with = plan;
+  for (std::size_t i = 0; i < with.buckets.size(); ++i)
+    with.buckets[i].cost = i < costs.size() ? costs[i] : BucketCost{};
+  return simulate(with, machine).seconds;
+}
+
+/// Of what communication adds to a step: measured, by simulated.
+double correction(const MeasuredStep& step, double alone) {
+  const double simulated = seconds_with(step.plan, step.no_hook, step.machine) - alone;
+  const double measured = step.seconds - alone;
+  if (simulated <= 0 || measured <= 0) return 1;
+  return std::clamp(measured / simulated, 1 / kMostOff, kMostOff);
+}
+
+StepJson json_of(const std::vector<BucketCost>& buckets) {
+  StepJson json = StepJson::array();
+  for (const BucketCost& bucket : buckets) {
+    StepJson sends = StepJson::array();
+    for (const Send& send : bucket.sends)
+      sends.push_back({{"after", send.after},
+                       {"busy_before", send.busy_before},
+                       {"bytes", send.bytes},
+                       {"is_half", send.is_half},
+                       {"busy_after", send.busy_after}});
+    json.push_back({{"sends", std::move(sends)}, {"busy_after", bucket.busy_after}});
+  }
+  return json;
+}
+
+std::vector<BucketCost> buckets_of(const StepJson& json) {
+  std::vector<BucketCost> buckets;
+  for (const StepJson& from : json) {
+    BucketCost bucket;
+    for (const StepJson& each : from.at("sends")) {
+      Send send;
+      each.at("after").get_to(send.after);
+      each.at("busy_before").get_to(send.busy_before);
+      each.at("bytes").get_to(send.bytes);
+      each.at("is_half").get_to(send.is_half);
+      each.at("busy_after").get_to(send.busy_after);
+      bucket.sends.push_back(send);
+    }
+    from.at("busy_after").get_to(bucket.busy_after);
+    buckets.push_back(std::move(bucket));
+  }
+  return buckets;
+}
+
+StepJson json_of(const CollectiveTimes& times) {
+  StepJson json = StepJson::array();
+  for (const CollectiveTime& each : times.measured())
+    json.push_back({{"bytes", each.bytes}, {"seconds", each.seconds}, {"busy_seconds", each.busy_seconds}});
+  return json;
+}
+
+CollectiveTimes times_of(const StepJson& json) {
+  std::vector<CollectiveTime> times;
+  for (const StepJson& each : json)
+    times.push_back({each.at("bytes").get<double>(), each.at("seconds").get<double>(),
+                     each.at("busy_seconds").get<double>()});
+  return times.empty() ? CollectiveTimes() : CollectiveTimes(std::move(times));
+}
+
+}  // namespace
+
+std::vector<double> predicted_seconds(const MeasuredStep& step) {
+  const double alone = seconds_alone(step), scale = correction(step, alone);
+  std::vector<double> seconds = predicted_elsewhere(step, step.machine).settings;
+  for (double& each : seconds) each = alone + scale * (each - alone);
+  return seconds;
+}
+
+double seconds_alone(const MeasuredStep& step) { return seconds_with(step.plan, {}, step.machine); }
+
+Elsewhere predicted_elsewhere(const MeasuredStep& step, const Machine& machine) {
+  Elsewhere seconds;
+  seconds.no_hook = seconds_with(step.plan, step.no_hook, machine);
+  for (const MeasuredStep::Setting& each : step.settings)
+    seconds.settings.push_back(seconds_with(step.plan, each.cost.buckets, machine));
+  return seconds;
+}
+
+std::string to_json(const MeasuredStep& step) {
+  StepJson ready = StepJson::array(), settings = StepJson::array();
+  for (const BucketPlan& bucket : step.plan.buckets) ready.push_back(bucket.ready);
+  for (const MeasuredStep::Setting& each : step.settings)
+    settings.push_back({{"name", each.name},
+                        {"buckets", json_of(each.cost.buckets)},
+                        {"margin", each.cost.margin},
+                        {"is_measured", each.cost.how == HookCost::Known::measured}});
+  const StepJson json = {{"before_backward", step.plan.before_backward},
+                         {"backward", step.plan.backward},
+                         {"after_backward", step.plan.after_backward},
+                         {"ready", std::move(ready)},
+                         {"no_hook", json_of(step.no_hook)},
+                         {"seconds", step.seconds},
+                         {"cores", step.machine.cores},
+                         {"full", json_of(step.machine.full)},
+                         {"half", json_of(step.machine.half)},
+                         {"settings", std::move(settings)}};
+  return json.dump();
+}
+
+MeasuredStep measured_step_from_json(std::string_view text) {
+  try {
+    const StepJson json = StepJson::parse(text);
+    MeasuredStep step;
+    json.at("before_backward").get_to(step.plan.before_backward);
+    json.at("backward").get_to(step.plan.backward);
+    json.at("after_backward").get_to(step.plan.after_backward);
+    for (const StepJson& ready : json.at("ready")) step.plan.buckets.push_back({ready.get<double>(), {}});
+    step.no_hook = buckets_of(json.at("no_hook"));
+    json.at("seconds").get_to(step.seconds);
+    json.at("cores").get_to(step.machine.cores);
+    step.machine.full = times_of(json.at("full"));
+    step.machine.half = times_of(json.at("half"));
+    for (const StepJson& each : json.at("settings"))
+      step.settings.push_back(
+          {each.at("name").get<std::string>(),
+           {buckets_of(each.at("buckets")), each.at("margin").get<double>(),
+            each.at("is_measured").get<bool>() ? HookCost::Known::measured : HookCost::Known::derived}});
+    return step;
+  } catch (const StepJson::exception& error) {
+    throw Error(std::string("what was measured of a step can't be read: ") + error.what());
+  }
+}
+
+}  // namespace hookline

@@ -1,0 +1,44 @@
+// What a step was measured to take without a hook, and what each hook would have to do in it: all that a prediction is made from.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooks/hook_cost.h"
+#include "prediction/step_plan.h"
+
+namespace hookline {
+
+struct MeasuredStep {
+  struct Setting {
+    std::string name;  // "power_sgd(rank=2) in fp16"
+    HookCost cost;
+  };
+
+  StepPlan plan;                    // without costs
+  std::vector<BucketCost> no_hook;  // what is sent without one
+  double seconds = 0;               // measured, without a hook
+  Machine machine;
+  std::vector<Setting> settings;
+};
+
+/// Seconds of a step with each setting, in their order. What a simulation misses of the step that was measured it is taken to miss of
+/// any, up to a factor of two of what communication adds.
+std::vector<double> predicted_seconds(const MeasuredStep& step);
+
+/// What a step would take if nothing were sent.
+double seconds_alone(const MeasuredStep& step);
+
+/// The same run on another network, `machine`, of which no step was measured: as simulated. In seconds.
+struct Elsewhere {
+  double no_hook = 0;
+  std::vector<double> settings;
+};
+Elsewhere predicted_elsewhere(const MeasuredStep& step, const Machine& machine);
+
+/// As JSON, and back; the latter throws Error for what is not one.
+std::string to_json(const MeasuredStep& step);
+MeasuredStep measured_step_from_json(std::string_view text);
+
+}  // namespace hookline

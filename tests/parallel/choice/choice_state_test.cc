@@ -1,0 +1,201 @@
+// What a choice keeps to and what it leaves behind: the error that is permitted, checkpoints, the report. Ranks are threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "hooks/error.h"
+#include "parallel/accelerator.h"
+#include "tests/parallel/choice/choosing_trainer.h"
+#include "tests/support/failure.h"
+#include "tests/support/process.h"
+
+namespace hookline {
+namespace {
+
+using testing::failure_of;
+using ::testing::HasSubstr;
+using testing::kMeasured;
+using testing::kProved;
+using testing::kWindow;
+using testing::LargeImpl;
+using testing::run_ranks_over_gloo;
+using testing::TemporaryFolder;
+using testing::Trainer;
+
+constexpr int kBeforeTheChoice = 1 + 3 + 8;
+
+TEST(HookChoice, TriesEachSettingWhereItIsToldTo) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.try_each = true;
+    Trainer trainer(world, {"fp16", "free", "slow"}, options);
+    trainer.train(kBeforeTheChoice + kProved + 2);
+    EXPECT_EQ(trainer.chosen(), "measuring");
+    EXPECT_EQ(trainer.hook(), "free");
+    trainer.train(2 * kProved + 1);
+    EXPECT_EQ(trainer.chosen(), "free");
+    trainer.train(kProved + 2 * kWindow);
+    EXPECT_EQ(trainer.hook(), "free");
+    const ChoiceReport report = trainer.chooser->report();
+    for (const ChoiceReport::Setting& each : report.settings) {
+      EXPECT_EQ(each.predicted, 0) << each.name;
+      EXPECT_GT(each.measured, 0) << each.name;
+    }
+    EXPECT_FALSE(report.measured);
+  });
+}
+
+TEST(HookChoice, GivesUpAHookWhoseErrorIsTooLarge) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.max_error = 0.9;
+    Trainer trainer(world, {"forgetful"}, options);
+    trainer.train(kMeasured + 1);
+    EXPECT_EQ(trainer.chosen(), "forgetful");
+    trainer.train(kProved);
+    EXPECT_EQ(trainer.chosen(), "no hook");
+    trainer.train(kProved + 2 * kWindow);
+    EXPECT_EQ(trainer.hook(), "none");
+    EXPECT_TRUE(trainer.chooser->report().settings[1].is_given_up);
+  });
+}
+
+TEST(HookChoice, KeepsAHookWhoseErrorIsPermitted) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.max_error = 1.1;
+    Trainer trainer(world, {"forgetful"}, options);
+    trainer.train(kMeasured + 1 + kProved + kWindow);
+    EXPECT_EQ(trainer.chosen(), "forgetful");
+    EXPECT_FALSE(trainer.chooser->report().settings[1].is_given_up);
+  });
+}
+
+TEST(HookChoice, ReportsWhatItWasMadeFrom) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"free", "fp16"});
+    EXPECT_EQ(trainer.chooser->report().chosen, "");
+    trainer.train(kMeasured + 1 + kProved);
+    const ChoiceReport report = trainer.chooser->report();
+    EXPECT_EQ(report.chosen, "free");
+    EXPECT_EQ(report.exchanges, 1);
+    EXPECT_EQ(report.step, kMeasured);
+    EXPECT_GT(report.measuring_seconds, 0);
+    ASSERT_EQ(report.settings.size(), 3U);
+    EXPECT_EQ(report.settings[0].name, "no hook");
+    EXPECT_GT(report.settings[0].measured, 0);
+    EXPECT_GT(report.settings[1].measured, 0);
+    EXPECT_EQ(report.settings[2].measured, 0) << "fp16 was never in use";
+    EXPECT_GT(report.settings[1].predicted, 0);
+    EXPECT_GT(report.settings[2].predicted, report.settings[1].predicted);
+    ASSERT_TRUE(report.measured);
+    EXPECT_EQ(report.measured->settings.size(), 2U);
+    const nlohmann::ordered_json json = to_json(report);
+    EXPECT_EQ(json["chosen"], "free");
+    EXPECT_EQ(json["settings"][1]["known_by"], "measured");
+    EXPECT_TRUE(json["settings"][2]["measured_seconds"].is_null());
+  });
+}
+
+TEST(HookChoice, RefusesAHookThatTheProgramRegistersByHand) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"free"});
+    trainer.model.register_comm_hook(
+        Registry::instance().build("fp16", "no", {}, trainer.model.ddp().hook_context()));
+    EXPECT_EQ(failure_of<Error>([&] { trainer.train(kBeforeTheChoice); }),
+              "[ddp] comm_hook = \"auto\": the program has registered the hook 'fp16' by hand; register "
+              "none, or set "
+              "comm_hook = \"no\"");
+  });
+}
+
+TEST(HookChoice, GoesOnWhereACheckpointLeftIt) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer before(world, {"free", "fp16"});
+    EXPECT_TRUE(before.chooser->save().is_null());
+    before.train(kMeasured + 1 + kProved);
+    const nlohmann::json saved = nlohmann::json::parse(before.chooser->save().dump());
+    Trainer after(world, {"free", "fp16"});
+    EXPECT_EQ(after.chooser->resume(saved), "");
+    EXPECT_EQ(after.hook(), "free") << "from the first step on";
+    EXPECT_EQ(after.chosen(), "free");
+    after.train(kProved + 1 + kWindow);
+    EXPECT_TRUE(after.chooser->is_settled());
+    EXPECT_EQ(after.chooser->exchanges(), 0);
+  });
+}
+
+TEST(HookChoice, IsMadeAnewWhereACheckpointsDoesNotFit) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer before(world, {"free"});
+    before.train(kMeasured + 1 + kProved);
+    nlohmann::json saved = before.chooser->save();
+    Trainer others(world, {"fp16"});
+    EXPECT_EQ(others.chooser->resume(saved), "[ddp.auto] permits other hooks now");
+    EXPECT_EQ(others.chosen(), "measuring");
+    saved["ranks"] = 4;
+    Trainer fewer(world, {"free"});
+    EXPECT_EQ(fewer.chooser->resume(saved), "it was made for 4 ranks, and there are 2");
+    EXPECT_EQ(fewer.hook(), "none");
+  });
+}
+
+TEST(HookChoice, IsMadeAnewWhereStepsAreNotWhatTheyWere) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer before(world, {"free"});
+    before.train(kMeasured + 1 + kProved);
+    nlohmann::json saved = before.chooser->save();
+    saved["watched_step_seconds"] = saved["watched_step_seconds"].get<double>() / 100;
+    Trainer after(world, {"free"});
+    EXPECT_EQ(after.chooser->resume(saved), "");
+    after.train(kProved + 2);
+    EXPECT_EQ(after.chosen(), "measuring");
+    after.train(kMeasured + kProved);
+    EXPECT_EQ(after.chosen(), "free");
+  });
+}
+
+/// As a program has it: by the config, through a checkpoint's files.
+TEST(HookChoice, IsInCheckpoints) {
+  const TemporaryFolder folder;
+  testing::register_hooks();
+  RunConfig config;
+  config.ddp.comm_hook = "auto";
+  config.auto_hook.hooks = {"free"};
+  config.logging.level = "warning";
+  const auto train = [&](Accelerator& accelerator, const std::string& from, const std::string& to,
+                         int steps) {
+    auto net = std::make_shared<LargeImpl>();
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    auto [model, optimizer] = accelerator.prepare(net, sgd);
+    if (!from.empty()) accelerator.load_state(from);
+    std::string hook;
+    for (int i = 0; i < steps; ++i) {
+      accelerator.backward(model.forward(torch::ones({2000})));
+      if (i == 0) hook = model.ddp().hook() ? model.ddp().hook()->describe() : "none";
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    if (!to.empty()) {
+      EXPECT_TRUE(accelerator.save_state(to));
+    }
+    return hook;
+  };
+  const std::string state = folder.path() / "state";
+  run_ranks_over_gloo(2, [&](const std::shared_ptr<World>& world) {
+    Accelerator accelerator(config, world);
+    EXPECT_EQ(train(accelerator, "", state, kMeasured + 2), "none");
+    EXPECT_THAT(accelerator.wire_summary(), HasSubstr("free, chosen by auto"));
+  });
+  run_ranks_over_gloo(2, [&](const std::shared_ptr<World>& world) {
+    Accelerator accelerator(config, world);
+    EXPECT_EQ(train(accelerator, state, "", 3), "free");
+  });
+}
+
+}  // namespace
+}  // namespace hookline

@@ -1,0 +1,130 @@
+// A model that chooses its hook, for tests. What hooks take differs by far more than noise.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "hooks/registry.h"
+#include "parallel/choice/hook_chooser.h"
+#include "parallel/distributed_module.h"
+#include "tests/support/run_ranks.h"
+
+namespace hookline::testing {
+
+/// Over Gloo, which takes twice as long for these gradients as everything else in a step.
+inline void run_ranks_over_gloo(int ranks, const RankBody& body) {
+  Placement placement;
+  placement.shared_memory = SharedMemory::never;
+  run_ranks(ranks, body, placement);
+}
+
+/// 24 MB of gradients and next to no arithmetic: whatever sends nothing is far faster than no hook.
+struct LargeImpl : torch::nn::Module {
+  LargeImpl() { weight = register_parameter("weight", torch::zeros({3000, 2000})); }
+  at::Tensor forward(const at::Tensor& x) { return (weight.narrow(0, 0, 1) * x).sum(); }
+  at::Tensor weight;
+};
+
+inline std::atomic<int> fickle_takes = 0;  // milliseconds
+
+/// Sends nothing, and sleeps for as long as `takes` says of its run of that number, counted from 1.
+class FreeHook : public CommHook {
+ public:
+  FreeHook(HookContext context, std::function<int(int)> takes)
+      : CommHook(std::move(context)), takes_(std::move(takes)) {}
+  FuturePtr run(GradBucket bucket) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(takes_(++runs_)));
+    return completed(bucket.buffer());
+  }
+  std::string describe() const override { return "free"; }
+
+ private:
+  std::function<int(int)> takes_;
+  int runs_ = 0;
+};
+
+/// Sends nothing, and leaves nothing of the gradients; its bytes say that it compresses.
+class ForgetfulHook : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override { return completed(bucket.buffer().zero_()); }
+  std::string describe() const override { return "forgetful"; }
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>&, at::ScalarType) const override { return 0; }
+};
+
+inline HookRow row_of(const std::string& name) {
+  HookRow row;
+  row.name = name;
+  row.summary = "Sends nothing.";
+  row.source = row.parity = "none";
+  return row;
+}
+
+inline void register_hooks() {
+  static const bool once = [] {
+    const auto add = [](const char* name, std::function<int(int)> takes) {
+      Registry::instance().add(row_of(name), [takes](HookContext context, const OptionMap&) {
+        return std::make_unique<FreeHook>(std::move(context), takes);
+      });
+    };
+    add("free", [](int) { return 0; });
+    add("slow", [](int) { return 400; });
+    add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is measured in four runs
+    add("fickle", [](int) { return fickle_takes.load(); });
+    Registry::instance().add(row_of("forgetful"), [](HookContext context, const OptionMap&) {
+      return std::make_unique<ForgetfulHook>(std::move(context));
+    });
+    return true;
+  }();
+  EXPECT_TRUE(once);
+}
+
+/// 3 steps to settle, 8 without a hook, 5 deferred; before the first one nothing has begun.
+inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 6, kWindow = 8;
+
+/// Other programs may make a step of these take several times as long.
+inline constexpr WatchRule kTolerant{8, 0.99, 2};
+
+struct Trainer {
+  Trainer(const std::shared_ptr<World>& its_world, const std::vector<std::string>& hooks,
+          ChoiceOptions options = {})
+      : world(its_world), model(world, net, DdpOptions()) {
+    register_hooks();
+    std::vector<HookSetting> settings;
+    for (const std::string& hook : hooks) settings.push_back({hook, hook});
+    options.steps.first_window = 6;
+    options.steps.window = kWindow;
+    options.watch = kTolerant;
+    chooser = std::make_unique<HookChooser>(world, model.ddp(), settings, options);
+    model.ddp().after_each_step([this] { chooser->after_step(); });
+  }
+
+  /// `steps` steps; `before` is called before each.
+  void train(
+      int steps, const std::function<void()>& before = [] {}) {
+    for (int i = 0; i < steps; ++i, ++step) {
+      net->weight.mutable_grad() = at::Tensor();
+      before();
+      model.forward(torch::ones({2000})).backward();
+    }
+  }
+  std::string chosen() const { return chooser->chosen() ? *chooser->chosen() : "measuring"; }
+  std::string hook() { return model.ddp().hook() ? model.ddp().hook()->describe() : "none"; }
+
+  std::shared_ptr<World> world;
+  std::shared_ptr<LargeImpl> net = std::make_shared<LargeImpl>();
+  DistributedModule<LargeImpl> model;
+  std::unique_ptr<HookChooser> chooser;
+  int step = 0;
+};
+
+}  // namespace hookline::testing

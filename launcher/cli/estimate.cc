@@ -1,7 +1,5 @@
 // hookline estimate: what a model takes of a rank's memory and of the network, before it is run.
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
+#include "launcher/cli/link_text.h"
 #include "launcher/cli/model_shapes.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/plan.h"
@@ -28,21 +27,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kFloatBytes = 4;
-constexpr double kSlowestLink = 1e3, kFastestLink = 1e15;  // bits a second
-
-/// "1gbit", "100mbit", "2.5gbit": bits a second. Throws UsageError.
-double link_of(const std::string& text) {
-  double number = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(read.ptr, text.data() + text.size());
-  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (read.ec != std::errc() || !(number > 0) || (unit != "mbit" && unit != "gbit"))
-    throw UsageError("--link '" + text + "' is no speed: write 100mbit or 10gbit");
-  const double bits = number * (unit == "gbit" ? 1e9 : 1e6);
-  if (bits < kSlowestLink || bits > kFastestLink)
-    throw UsageError("--link '" + text + "' is no network's speed: it is from 0.001mbit to 1000000gbit");
-  return bits;
-}
 
 /// Buffers of the optimizer for each parameter.
 double optimizer_buffers(const std::string& name) {
@@ -370,7 +354,7 @@ int estimate(const Arguments& arguments) {
     throw UsageError("--unit " + std::to_string(unit) + " is more than the model's " +
                      std::to_string(static_cast<std::int64_t>(question.count)) + " parameters");
   }
-  question.link = link, question.bits = link_of(link);
+  question.link = link, question.bits = link_speed_of(link);
   question.optimizer = optimizer, question.buffers = optimizer_buffers(optimizer);
 
   Sources sources = choice.sources();

@@ -11,6 +11,7 @@ const std::vector<Verb>& verbs() {
       {"trial", "DIR", "Run one trial that a sweep has planned for a job", trial},
       {"report", "DIR [flags]", "Make a page of what a sweep has found", report},
       {"test", "[flags]", "Try what a run depends on: network, collectives, hooks, limits", self_test},
+      {"advise", "[flags] program [arguments]", "Say which communication hook pays, by measurements", advise},
       {"env", "[--json]", "Show what a bug report needs", env},
       {"estimate", "[FILE] [--parameters N] [flags]", "Estimate memory, and what each hook sends", estimate},
       {"replay", "--input DIR --output DIR [flags]", "Put recorded gradients through a hook", replay},

@@ -10,6 +10,7 @@ namespace hookline {
 using Arguments = std::vector<std::string>;
 
 int launch(const Arguments& arguments);
+int advise(const Arguments& arguments);
 /// For the build: writes a man page for each verb into a folder. Not listed in help.
 int man_pages(const Arguments& arguments);
 int env(const Arguments& arguments);

@@ -1,0 +1,197 @@
+// hookline advise: predicts what a step takes with each communication hook, and measures no hook and the best.
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "config/origin_text.h"
+#include "config/resolve.h"
+#include "hooks/error.h"
+#include "hooks/log.h"
+#include "launcher/cli/advice.h"
+#include "launcher/cli/catalog_of.h"
+#include "launcher/cli/config_choice.h"
+#include "launcher/cli/exit_code.h"
+#include "launcher/cli/libexec.h"
+#include "launcher/cli/model_shapes.h"
+#include "launcher/cli/node_setup.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/plan.h"
+#include "launcher/cli/scheduled.h"
+#include "launcher/cli/start_ranks.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/supervise/machine.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kNoAdvice = 1;  // the program ended too soon
+
+struct AdviseFlags {
+  ConfigChoice config;
+  std::string processes_per_node, allow, link, model;
+  std::vector<std::string> shapes, sets;
+  std::int64_t parameters = 0, rows = 32, ranks = 0;
+  bool json = false;
+};
+
+std::vector<Override> overrides_of(const AdviseFlags& flags) {
+  std::vector<Override> overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    overrides.push_back({key, value, "hookline advise"});
+  };
+  add("ddp.comm_hook", kAutoHook);
+  add("ddp.comm_wrapper", "no");
+  add("launch.max_restarts", "0");
+  add("training.checkpoint_every_steps", "none");
+  add("training.resume", "no");
+  add("logging.show", "none");
+  add("logging.status", "off");
+  if (!flags.allow.empty()) overrides.push_back({"ddp.auto.allow", flags.allow, "--allow"});
+  if (!flags.processes_per_node.empty())
+    overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
+  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
+  expect_each_key_once(overrides);
+  return overrides;
+}
+
+std::vector<Shape> shapes_of(const AdviseFlags& flags) {
+  std::vector<Shape> shapes;
+  if (!flags.model.empty()) shapes = shapes_in(flags.model);
+  if (flags.parameters > 0) shapes = typical_shapes(flags.parameters);
+  for (const std::string& text : flags.shapes) shapes.push_back(shape_of(text));
+  return shapes;
+}
+
+/// The program that is named, or one that trains a model of the shapes that are.
+Program program_of(const AdviseFlags& flags, const std::vector<std::string>& named) {
+  const int given = !named.empty() + !flags.model.empty() + (flags.parameters > 0) + !flags.shapes.empty();
+  if (given != 1)
+    throw UsageError(std::string("say what is to be trained, ") +
+                     (given > 1 ? "by one of these alone" : "by one of these") +
+                     ": a program, --model FILE, --shape once for each parameter, or --parameters N");
+  if (!named.empty()) return find_program(named, search_path());
+  Program program = libexec_rank("advise_rank", "trains on each rank");
+  program.arguments.push_back(std::to_string(flags.rows));
+  for (const Shape& shape : shapes_of(flags)) {
+    std::string text;
+    for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+    program.arguments.push_back(text.empty() ? "1" : text);
+  }
+  return program;
+}
+
+/// For what the ranks find, and for their logs. Throws UsageError.
+fs::path make_folder_for_advice() {
+  const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
+  std::string name = (parent / "hookline-advise-XXXXXX").string();
+  if (!mkdtemp(name.data()))
+    throw UsageError("no folder for the ranks' logs can be made in '" + parent.string() + "' (TMPDIR): " +
+                     std::strerror(errno) + "; choose another with TMPDIR, or --set logging.dir=DIR");
+  return fs::absolute(name);
+}
+
+/// Goes when the command ends, unless it is kept for its logs.
+class AdviceFolder {
+ public:
+  AdviceFolder() : path_(make_folder_for_advice()) {}
+  ~AdviceFolder() {
+    std::error_code stays;
+    if (!is_kept_) fs::remove_all(path_, stays);
+  }
+  AdviceFolder(const AdviceFolder&) = delete;
+  AdviceFolder& operator=(const AdviceFolder&) = delete;
+
+  void keep() { is_kept_ = true; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool is_kept_ = false;
+};
+
+}  // namespace
+
+int advise(const Arguments& arguments) {
+  AdviseFlags flags;
+  VerbParser parser("hookline advise [flags] program [arguments]",
+                    "Train for some dozens of steps, predict what a step takes with each communication hook, "
+                    "measure it with "
+                    "none and with the best, and say which that is. Instead of a program: a model's file, or "
+                    "the shapes of its "
+                    "parameters. Changes no file.",
+                    "hookline advise --processes-per-node 2 ./train");
+  flags.config.add_file_flag(parser);
+  flags.config.add_profile_flag(parser);
+  parser.add_text("--processes-per-node", flags.processes_per_node, "N",
+                  "Number of ranks; where nothing says it and there is no GPU, 2");
+  parser.add_text("--allow", flags.allow, "WHAT",
+                  "lossless, half or low_rank; else the config's, or low_rank");
+  parser.add_text("--model", flags.model, "FILE",
+                  "A safetensors or .pt file, or a checkpoint, instead of a program");
+  parser.add_texts("--shape", flags.shapes, "SIZES", "Of a parameter, such as 1024x512; once for each");
+  parser.add_number("--parameters", flags.parameters, "N",
+                    "How many there are, in matrices of the usual sizes", {1, kMostTypicalParameters});
+  parser.add_number("--rows", flags.rows, "N", "Rows of a batch, where no program says it; else 32",
+                    {1, 1 << 20});
+  parser.add_text("--link", flags.link, "SPEED",
+                  "Predict for another network, too: 1gbit, or 1gbit,0.2ms with its latency");
+  parser.add_number("--ranks", flags.ranks, "N", "Predict for so many ranks, too", {2, 1 << 20});
+  parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+  parser.add_flag("--json", flags.json, "Print JSON");
+  if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
+  AskedFor asked;
+  if (!flags.link.empty()) asked.link = link_of(flags.link);
+  if (flags.ranks > 0) asked.ranks = flags.ranks;
+
+  Program program = program_of(flags, parser.plain());
+  const CatalogOf hooks = catalog_of(program.file);
+  Sources sources = flags.config.sources();
+  sources.overrides = overrides_of(flags);
+  hooks.apply_to(sources);
+  const Resolution resolution = resolve(sources, hooks.catalog);
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  RunConfig config = resolution.config;
+  log::set_level(config.logging.level);
+  tell_found_config(flags.config, sources);
+  if (!complete_by_scheduler(config)) return kBadInput;
+  if (!is_given(config, "ddp.auto.allow")) config.auto_hook.allow = "low_rank";
+  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
+      !has_many_nodes(config.launch))
+    config.launch.processes_per_node = 2;  // one rank alone sends nothing
+
+  AdviceFolder folder;
+  const bool keeps_logs_here = !is_given(config, "logging.dir");
+  if (keeps_logs_here) config.logging.dir = folder.path().string();
+  const fs::path file = folder.path() / "advice.json";
+  ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
+  const int code = start_ranks(config, program);
+  if (code != kSuccess) {
+    if (code <= 128) folder.keep();  // one that a signal ended has found nothing
+    return code;
+  }
+  if (!fs::exists(file)) {
+    if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 tells
+    folder.keep();
+    log::error(
+        "the program ended before a hook was chosen: let it take a hundred steps of a model that it "
+        "prepares, "
+        "with more epochs or more data; its logs are in '" +
+        config.logging.dir + "'");
+    return kNoAdvice;
+  }
+  const nlohmann::ordered_json advice = advice_in(file, asked);
+  std::cout << (flags.json ? advice.dump(2) + "\n" : advice_text(advice)) << std::flush;
+  return kSuccess;
+}
+
+}  // namespace hookline

@@ -1,0 +1,154 @@
+// hookline advise as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using testing::TemporaryFolder;
+
+class Advise : public ::testing::Test {
+ protected:
+  ProcessResult advise(const std::vector<std::string>& arguments) const {
+    ProcessOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"OMP_NUM_THREADS", "1"},
+                           {"CUDA_VISIBLE_DEVICES", ""},
+                           {"TMPDIR", folder_.path().string()},
+                           {"XDG_CONFIG_HOME", folder_.path().string()}};
+    options.limit = std::chrono::minutes(4);
+    options.arguments = {"advise"};
+    options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+    return testing::run_process(HOOKLINE_BINARY, options);
+  }
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& text) const {
+    const ProcessResult result = advise(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err, "hookline: error: " + text + "\n  see: hookline advise --help\n");
+    EXPECT_EQ(result.out, "");
+  }
+  std::vector<std::string> left_in_folder() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      names.push_back(entry.path().filename());
+    return names;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Advise, PredictsEachSettingAndMeasuresNoHookAndTheBest) {
+  const ProcessResult result = advise({"--shape", "700x600", "--shape", "700", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto advice = nlohmann::json::parse(result.out);
+  ASSERT_EQ(advice.size(), 1U);
+  const auto& model = advice[0];
+  EXPECT_EQ(model["parameters"], 700 * 600 + 700);
+  EXPECT_EQ(model["ranks"], 2);
+  EXPECT_EQ(model["hosts"], 1);
+  EXPECT_FALSE(model.contains("elsewhere"));
+  std::set<std::string> names;
+  for (const auto& each : model["settings"]) {
+    names.insert(each["name"]);
+    if (each["name"] == "no hook" || each["name"] == model["chosen"]) {
+      EXPECT_GT(each["measured_seconds"], 0) << each;
+    }
+    if (each["name"] != "no hook") {
+      EXPECT_GT(each["predicted_seconds"], 0) << each;
+    }
+  }
+  for (const char* name :
+       {"no hook", "fp16", "bf16", "power_sgd(rank=1)", "batched_power_sgd(rank=4) in fp16"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_THAT(left_in_folder(), IsEmpty());
+}
+
+TEST_F(Advise, PredictsForAnotherNetworkAndMoreRanks) {
+  const ProcessResult result = advise(
+      {"--parameters", "500000", "--allow", "half", "--link", "100mbit,1ms", "--ranks", "16", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto advice = nlohmann::json::parse(result.out);
+  const auto& there = advice[0]["elsewhere"];
+  EXPECT_EQ(there["ranks"], 16);
+  EXPECT_EQ(there["link"]["latency_seconds"], 0.001);
+  // 2 MB over 16 hosts at 12.5 MB/s, and 30 messages: 0.3 s and 30 ms.
+  double no_hook = 0, half = 0;
+  for (const auto& each : there["settings"]) {
+    if (each["name"] == "no hook") no_hook = each["predicted_seconds"];
+    if (each["name"] == "fp16") half = each["predicted_seconds"];
+  }
+  EXPECT_GT(no_hook, 0.33);
+  EXPECT_LT(no_hook, 0.6);
+  EXPECT_LT(half, 0.7 * no_hook);
+  EXPECT_NE(there["best"], "no hook");
+}
+
+TEST_F(Advise, ShowsATable) {
+  const ProcessResult result =
+      advise({"--parameters", "500000", "--allow", "half", "--link", "1gbit", "--ranks", "4"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("gradients, 2 MB a step · 2 ranks on 1 host over shared memory\n"),
+            HasSubstr("there: 4 ranks on 4 hosts, 1000 Mbit/s, latency 0 ms. Extrapolated from what was "
+                      "measured here: no such run was made.\n"),
+            HasSubstr("hook                              predicted    measured     predicted there\n"),
+            HasSubstr("\n  fp16"), HasSubstr("<- best")));
+}
+
+TEST_F(Advise, RunsAProgramOfTheUsers) {
+  const ProcessResult result = advise({"--processes-per-node", "2", "--json", TRAINING_PROGRAM});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)[0]["ranks"], 2);
+}
+
+TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
+  std::ofstream(folder_.path() / "short") << "#!/bin/sh\nexit 0\n";
+  std::filesystem::permissions(folder_.path() / "short", std::filesystem::perms::owner_all);
+  const ProcessResult result = advise({"./short"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("hookline: error: the program ended before a hook was chosen: let it take a hundred "
+                "steps of a model that it prepares, with more epochs or more data; its logs are in '"));
+}
+
+TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
+  expect_refused({},
+                 "say what is to be trained, by one of these: a program, --model FILE, --shape once for each "
+                 "parameter, or --parameters N");
+  expect_refused(
+      {"--parameters", "5", "./train"},
+      "say what is to be trained, by one of these alone: a program, --model FILE, --shape once for each "
+      "parameter, or --parameters N");
+  expect_refused({"--parameters", "5", "--link", "1gbit,3"},
+                 "--link '1gbit,3' has no latency behind the comma: write 1gbit,0.2ms");
+  expect_refused({"--parameters", "5", "--link", "1gbit,61s"},
+                 "--link '1gbit,61s': a latency is at most 60s");
+}
+
+TEST_F(Advise, RefusesMoreRanksOnANetworkThatNothingIsKnownOf) {
+  const ProcessResult result = advise({"--parameters", "5000", "--ranks", "8"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: --ranks 8 is beyond this host, and nothing is known of the "
+                        "network: say --link 1gbit,0.2ms\n"));
+  EXPECT_THAT(left_in_folder(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace hookline

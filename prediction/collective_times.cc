@@ -9,11 +9,11 @@ namespace hookline {
 CollectiveTimes::CollectiveTimes(std::vector<CollectiveTime> measured) : measured_(std::move(measured)) {
   const auto same_size = [](const CollectiveTime& a, const CollectiveTime& b) { return a.bytes == b.bytes; };
   measured_.erase(std::unique(measured_.begin(), measured_.end(), same_size), measured_.end());
-  for (std::size_t i = 0; i < measured_.size(); ++i) {
+  for (std::size_t i = measured_.size(); i-- > 0;) {
     CollectiveTime& each = measured_[i];
-    if (i > 0) {
-      each.seconds = std::max(each.seconds, measured_[i - 1].seconds);
-      each.busy_seconds = std::max(each.busy_seconds, measured_[i - 1].busy_seconds);
+    if (i + 1 < measured_.size()) {
+      each.seconds = std::min(each.seconds, measured_[i + 1].seconds);
+      each.busy_seconds = std::min(each.busy_seconds, measured_[i + 1].busy_seconds);
     }
     each.busy_seconds = std::min(each.busy_seconds, each.seconds);
   }

@@ -18,7 +18,8 @@ class CollectiveTimes {
  public:
   /// All take no time: of a single rank.
   CollectiveTimes() = default;
-  /// `measured`: in ascending order of bytes. What takes less time than a smaller one counts as that one.
+  /// `measured`: in ascending order of bytes. What takes more time than a larger one was held up, and
+  /// counts as that one.
   explicit CollectiveTimes(std::vector<CollectiveTime> measured);
 
   /// Between two measurements on a straight line; beyond the last, on that through the last two.

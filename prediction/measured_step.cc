@@ -14,7 +14,7 @@ namespace {
 using StepJson = nlohmann::ordered_json;
 
 // Factor by which a simulation of communication is corrected at most.
-constexpr double kMostOff = 2;
+constexpr double kMostOff = 3;
 
 double seconds_with(const StepPlan& plan, const std::vector<BucketCost>& costs, const Machine& machine) {
   StepPlan with = plan;

@@ -24,7 +24,7 @@ struct MeasuredStep {
 };
 
 /// Seconds of a step with each setting, in their order. What a simulation misses of the step that was measured it is taken to miss of
-/// any, up to a factor of two of what communication adds.
+/// any, up to a factor of three of what communication adds.
 std::vector<double> predicted_seconds(const MeasuredStep& step);
 
 /// What a step would take if nothing were sent.

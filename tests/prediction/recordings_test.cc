@@ -1,0 +1,154 @@
+// Decisions on recorded steps, judged by the sweeps recorded with them. `./dev bench recordings` makes them anew.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "hooks/error.h"
+#include "prediction/choose.h"
+#include "prediction/measured_step.h"
+#include "prediction/network.h"
+
+namespace hookline {
+namespace {
+
+struct RecordedRun {
+  std::string name;
+  MeasuredStep step;
+  std::map<std::string, double> measured;  // seconds of a step, by setting; "no hook" among them
+};
+
+const std::vector<RecordedRun>& recorded_runs() {
+  static const std::vector<RecordedRun> runs = [] {
+    std::vector<RecordedRun> read;
+    for (const auto& entry : std::filesystem::directory_iterator(RECORDINGS)) {
+      const auto json = nlohmann::json::parse(std::ifstream(entry.path()));
+      RecordedRun run{entry.path().stem(), measured_step_from_json(json.at("measured_step").dump()), {}};
+      for (const auto& each : json.at("settings"))
+        if (!each.at("measured").is_null()) run.measured[each.at("name")] = each.at("measured");
+      read.push_back(std::move(run));
+    }
+    return read;
+  }();
+  return runs;
+}
+
+/// Of a step with what is chosen, as the sweep has measured it.
+double measured_of_choice(const RecordedRun& run) {
+  std::vector<double> seconds{run.step.seconds};
+  for (const double each : predicted_seconds(run.step)) seconds.push_back(each);
+  // Only what the sweep has tried.
+  for (std::size_t i = 1; i < seconds.size(); ++i)
+    if (!run.measured.contains(run.step.settings[i - 1].name)) seconds[i] = 0;
+  const std::size_t chosen = choose(seconds, 0);
+  return run.measured.at(chosen == 0 ? "no hook" : run.step.settings[chosen - 1].name);
+}
+
+double best_of(const RecordedRun& run) {
+  return std::min_element(run.measured.begin(), run.measured.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->second;
+}
+
+TEST(Recordings, AreOfEveryNetworkAndModel) { EXPECT_GE(recorded_runs().size(), 18U); }
+
+TEST(Recordings, LeadToChoicesNearTheBest) {
+  int near = 0;
+  for (const RecordedRun& run : recorded_runs()) {
+    const double chosen = measured_of_choice(run);
+    near += chosen <= 1.05 * best_of(run);
+    EXPECT_LE(chosen, 1.25 * best_of(run)) << run.name;
+    EXPECT_LE(chosen, 1.05 * run.measured.at("no hook")) << run.name;  // before its own steps are measured
+  }
+  EXPECT_GE(near, 13);
+}
+
+TEST(Recordings, ArePredictedForMostSettings) {
+  int within = 0, all = 0;
+  for (const RecordedRun& run : recorded_runs()) {
+    const std::vector<double> seconds = predicted_seconds(run.step);
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      const auto measured = run.measured.find(run.step.settings[i].name);
+      if (measured == run.measured.end()) continue;
+      ++all;
+      within += std::abs(seconds[i] / measured->second - 1) <= 0.15;
+    }
+  }
+  EXPECT_GE(within, 0.6 * all) << within << " of " << all;
+}
+
+TEST(Recordings, AreChosenFromInMilliseconds) {
+  for (const RecordedRun& run : recorded_runs()) {
+    const auto start = std::chrono::steady_clock::now();
+    measured_of_choice(run);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 0.25) << run.name;  // a busy machine takes some of it
+  }
+}
+
+TEST(MeasuredStep, IsReadAsItWasWritten) {
+  for (const RecordedRun& run : recorded_runs()) {
+    const std::string text = to_json(run.step);
+    EXPECT_EQ(to_json(measured_step_from_json(text)), text) << run.name;
+  }
+}
+
+TEST(MeasuredStep, IsNotReadFromAnythingElse) {
+  for (const char* text : {"", "[]", "{}", "{\"seconds\": 1", R"({"seconds": "long"})"}) {
+    try {
+      measured_step_from_json(text);
+      ADD_FAILURE() << "no error: " << text;
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("what was measured of a step can't be read: "))
+          << error.what();
+    }
+  }
+}
+
+/// A step of nothing but 100 MB to be sent.
+MeasuredStep step_of_sending() {
+  MeasuredStep step;
+  step.plan.buckets.resize(1);
+  Send send;
+  send.bytes = 100e6;
+  step.no_hook = {{{send}, 0}};
+  send.bytes = 1e6;
+  step.settings = {{"less", {{{{send}, 0}}, 0, HookCost::Known::derived}}};
+  step.machine.full = step.machine.half = CollectiveTimes({{64, 0.001, 0}, {100e6, 1.001, 0}});
+  step.seconds = 1.001;
+  return step;
+}
+
+TEST(MeasuredStep, IsPredictedOnAnotherNetwork) {
+  const MeasuredStep step = step_of_sending();
+  EXPECT_NEAR(predicted_seconds(step)[0], 0.011, 1e-3);
+  const CollectiveTimes inside({{64, 0, 0}, {100e6, 0, 0}});
+  const Network network{4, 50e6, 0.002};
+  // 6 messages of a quarter of the bytes: 6 (0.002 + 0.5).
+  const Elsewhere there =
+      predicted_elsewhere(step, {1, all_reduces_on(network, inside), all_reduces_on(network, inside)});
+  EXPECT_NEAR(there.no_hook, 3.012, 1e-3);
+  EXPECT_NEAR(there.settings.at(0), 6 * (0.002 + 0.25e6 / 50e6), 1e-3);
+}
+
+TEST(NetworkOf, FindsWhatAllReducesWereMeasuredOn) {
+  const Network network = network_of(3, all_reduces_on({3, 125e6, 0.0005}, CollectiveTimes()));
+  EXPECT_NEAR(network.latency_seconds, 0.0005, 1e-6);
+  EXPECT_NEAR(network.bytes_per_second, 125e6, 1e3);
+}
+
+TEST(NetworkOf, TakesOneHostToHaveNoNetworkThatCounts) {
+  const CollectiveTimes alone = all_reduces_on({1, 1, 1}, CollectiveTimes({{64, 0.1, 0}, {128, 0.2, 0}}));
+  EXPECT_NEAR(alone.of(128).seconds, 0.2, 1e-6);
+  EXPECT_GT(network_of(1, alone).bytes_per_second, 1e11);
+}
+
+}  // namespace
+}  // namespace hookline

@@ -71,6 +71,12 @@ class CommHook : public c10d::CommHookInterface {
   /// Throws HookError if the state can't be this hook's.
   virtual void load_state(const HookState& /*state*/, const BucketParameters& /*buckets*/) {}
 
+  /// What the hook has held back so far of this rank's gradients, such as error feedback, for the hook that takes its place: of each of
+  /// `buckets` [numel], in a floating-point dtype; undefined where it has held back nothing. Between two steps.
+  virtual std::vector<at::Tensor> held_back(const BucketParameters& buckets) const {
+    return std::vector<at::Tensor>(buckets.size());
+  }
+
   /// What the hook was built with, for a wrapper around it.
   HookContext context() const { return {comm_}; }
 

@@ -12,7 +12,7 @@
 namespace hookline {
 
 /// ‖g - e‖ / ‖e‖ of what a hook makes of the gradients, g, and their exact average, e, in the 2-norm over elements that are
-/// spread evenly over all buckets. Measured in the steps 1, 2, 4, 8, … of the hook's in this process, counted from 0: so rarely, and for so few
+/// spread evenly over all buckets. Measured in the steps 1, 2, 4, 8, … of the hook's, counted from 0: so rarely, and for so few
 /// elements (at most kMostElements of a bucket), that a run is no slower for it. Other than the hook's bytes, its own are not
 /// counted as sent. Every rank makes the same calls.
 class CompressionError {

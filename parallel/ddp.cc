@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -199,7 +200,14 @@ void Ddp::exchange_hook(const HookMaker& make_hook) {
   const DdpState state = save_state();
   const std::int64_t resumed_steps = resumed_steps_;
   release_gradient_views();  // into the old one's buckets
-  if (hook_) recorder_ = hook_->take_recorder();
+  std::vector<at::Tensor> held_back;
+  if (hook_) {
+    recorder_ = hook_->take_recorder();
+    held_back = hook_->hook().held_back(buckets());
+    const bool has_any = std::any_of(held_back.begin(), held_back.end(),
+                                     [](const at::Tensor& each) { return each.defined(); });
+    if (!has_any) held_back.clear();
+  }
   hook_ = nullptr;
   logger_.reset();  // which holds the Reducer
   reducer_.reset();
@@ -207,6 +215,15 @@ void Ddp::exchange_hook(const HookMaker& make_hook) {
   hook_comm_->release_stages();
   if (make_hook)
     if (auto hook = make_hook(hook_context())) attach(std::move(hook));
+  last_hooked_step_.reset();
+  if (!hook_ && !held_back.empty()) {
+    last_hooked_step_ = state.reduced_steps;
+    attach(std::make_unique<NoHook>(hook_context()));
+  }
+  if (hook_) {
+    hook_->carry(std::move(held_back));
+    hook_->came_at(state.reduced_steps);
+  }
   load_state(state);
   resumed_steps_ = resumed_steps;
 }
@@ -216,9 +233,10 @@ void Ddp::before_forward() {
   prepared_.expect_unchanged();
   // Of an evaluation the next training step's forward is yet to come.
   if (at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled())
-    if (const std::int64_t steps = reduced_steps();
-        std::exchange(steps_that_ended_, steps) < steps && after_each_step_)
-      after_each_step_();
+    if (const std::int64_t steps = reduced_steps(); std::exchange(steps_that_ended_, steps) < steps) {
+      if (last_hooked_step_ && *last_hooked_step_ < steps) exchange_hook({});
+      if (after_each_step_) after_each_step_();
+    }
   if (!hook_ && average_to_come_) attach_average();
   if (!hook_ && recorder_) attach(std::make_unique<NoHook>(hook_context()));
   if (!forward_begun_ && world_->rank() == 0)

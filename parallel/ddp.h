@@ -86,8 +86,9 @@ class Ddp : public Engine {
 
   using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
   /// Makes another hook communicate the gradients from the next step on: the one that `make_hook` builds when that which there was is
-  /// destroyed, with what it kept; none if it is empty or builds none. A collective call, between two steps. Buckets and the count of
-  /// steps stay. Throws Error with sharded optimizers.
+  /// destroyed; none if it is empty or builds none. What that one held back of the gradients (CommHook::held_back) is added to those of
+  /// the next step; what else it kept is lost. A collective call, between two steps. Buckets and the count of steps stay. Throws Error
+  /// with sharded optimizers.
   void exchange_hook(const HookMaker& make_hook);
   bool shards_optimizer() const { return shares_ != nullptr; }
 
@@ -203,6 +204,8 @@ class Ddp : public Engine {
     std::shared_ptr<Communication> communication;
   } awaits_inner_pass_;  // through an output, that reaches no parameter by itself
   std::function<void()> after_each_step_;
+  // The step for which alone there is a hook, which averages what another hook has held back as well.
+  std::optional<std::int64_t> last_hooked_step_;
   std::int64_t steps_that_ended_ = 0;  // and were told of
   std::chrono::steady_clock::time_point backward_began_at_{};
   std::unique_ptr<GradientRecorder> recorder_;              // until a hook has it

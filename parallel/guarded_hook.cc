@@ -24,6 +24,11 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
     if (recorder_) recorder_->take(GradBucket(bucket));
     std::shared_ptr<CompressionError::Sample> sample;
     if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
+    if (!carried_.empty()) {
+      const at::Tensor& held_back = carried_.at(bucket.getIndex());
+      if (held_back.defined()) bucket.getBufferRef().add_(held_back);
+      if (bucket.isLast()) carried_.clear();
+    }
     result = hook_->runHook(bucket);
     last_bucket_at_ = world_->step_clock()->now();
     if (sample) result = CompressionError::taken(result, std::move(sample));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "hooks/comm_hook.h"
 #include "parallel/compression_error.h"
@@ -27,10 +28,14 @@ class GuardedHook : public c10d::CommHookInterface {
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
   CommHook& hook() { return *hook_; }
+  /// Adds to each bucket of the next step, before the hook gets it, what another hook has held back of its gradients.
+  void carry(std::vector<at::Tensor> held_back) { carried_ = std::move(held_back); }
   /// For the hook that takes this one's place.
   std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
   std::int64_t steps() const { return step_; }
-  void start_at(std::int64_t step) { step_ = first_ = step; }
+  void start_at(std::int64_t step) { step_ = step; }
+  /// The step at which this hook took another one's place, from which on those are counted in which its error is measured.
+  void came_at(std::int64_t step) { first_ = step; }
   const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
   std::optional<double> take_compression_error();
   /// What was taken last; none before.
@@ -41,6 +46,7 @@ class GuardedHook : public c10d::CommHookInterface {
   std::unique_ptr<CommHook> hook_;
   std::unique_ptr<GradientRecorder> recorder_;
   std::unique_ptr<CompressionError> error_;
+  std::vector<at::Tensor> carried_;
   StepClock::Moment last_bucket_at_;
   std::string name_;  // as the hook describes itself
   std::int64_t step_ = 0, first_ = 0;

@@ -48,6 +48,21 @@ struct Bytes {
   }
 };
 
+/// The setting in use beside no hook.
+nlohmann::ordered_json brief(const ChoiceReport& choice) {
+  const auto known = [](double seconds) {
+    return seconds > 0 ? nlohmann::ordered_json(seconds) : nlohmann::ordered_json(nullptr);
+  };
+  nlohmann::ordered_json json = {{"chosen", choice.chosen}};
+  for (const ChoiceReport::Setting& each : choice.settings) {
+    if (each.name != choice.chosen) continue;
+    json["predicted_seconds"] = known(each.predicted);
+    json["measured_seconds"] = known(each.measured);
+  }
+  json["no_hook_seconds"] = known(choice.settings.at(0).measured);
+  return json;
+}
+
 }  // namespace
 
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
@@ -76,7 +91,9 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
     pipelines += (pipelines.empty() ? "" : "; ") + report.pipeline;
     models.push_back({{"pipeline", report.pipeline}});
     own.write(models.back());
-    if (report.choice) models.back()["choice"] = to_json(*report.choice);
+    if (!report.choice) continue;
+    models.back()["choice"] = to_json(*report.choice);
+    if (!summary.contains("choice")) summary["choice"] = brief(*report.choice);
   }
   if (!models.empty()) {
     all.write(summary);

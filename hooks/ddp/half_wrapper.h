@@ -31,6 +31,9 @@ class HalfWrapper : public CommHook {
   void load_state(const HookState& state, const BucketParameters& buckets) override {
     inner_->load_state(state, buckets);
   }
+  std::vector<at::Tensor> held_back(const BucketParameters& buckets) const override {
+    return inner_->held_back(buckets);
+  }
 
  private:
   std::unique_ptr<CommHook> inner_;

@@ -143,6 +143,18 @@ HookState PowerSgd::save_state(const BucketParameters& buckets) const {
   return state;
 }
 
+std::vector<at::Tensor> PowerSgd::held_back(const BucketParameters& buckets) const {
+  std::vector<at::Tensor> errors;
+  for (const auto& parameters : buckets) {
+    at::Tensor& error = errors.emplace_back();
+    const std::shared_ptr<Bucket>* bucket = buckets_.find(parameters);
+    if (!bucket || !options_.use_error_feedback) continue;
+    (*bucket)->form_error();
+    error = (*bucket)->sum.narrow(0, 0, (*bucket)->layout.numel);
+  }
+  return errors;
+}
+
 void PowerSgd::load_state(const HookState& state, const BucketParameters& buckets) {
   const auto number = [&](const char* key) {
     const auto found = state.numbers.find(key);

@@ -38,6 +38,7 @@ class PowerSgd : public CommHook {
   /// Shared: each bucket's P and Q; the steps so far and the positions of the random streams. Own: the error.
   HookState save_state(const BucketParameters& buckets) const override;
   void load_state(const HookState& state, const BucketParameters& buckets) override;
+  std::vector<at::Tensor> held_back(const BucketParameters& buckets) const override;
 
  private:
   struct Bucket;

@@ -28,14 +28,14 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
       last = &each;
     }
     log::info("comm_hook auto: " +
-              (world_->size() == 1 ? "one rank sends nothing, and needs no hook"
-               : names.empty()     ? "[ddp.auto] permits no hook; steps are measured all the same"
+              (world_->size() == 1 ? "a single rank sends nothing, so that no hook is needed"
+               : names.empty()     ? "[ddp.auto] permits no hook, so that training stays without one"
                                    : "measures steps without a hook first, then chooses among no hook and " +
                                      std::to_string(settings.size()) +
                                      (settings.size() == 1 ? " setting" : " settings") + " of " + names));
   }
   ChoiceOptions options;
-  options.max_error = wanted.max_error;
+  options.max_error = wanted.max_error.value_or(options.max_error);
   options.predict_all = advice_.has_value();
   const auto chooser = std::make_shared<HookChooser>(world_, *ddp, std::move(settings), options);
   ddp->after_each_step([this, chooser] {

@@ -21,7 +21,7 @@ namespace hookline {
 namespace {
 
 // Multiples of a step without a hook that measuring the link and timing hooks may take, and seconds that each may take in any case.
-constexpr double kLinkBudget = 2, kHooksBudget = 4, kLeastBudget = 0.05;
+constexpr double kLinkBudget = 1, kHooksBudget = 3, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.02;
 // Part of a window's time that a look at the link may take, with all of its all-reduces.
 constexpr double kProbePart = 0.01;
 // An all-reduce shorter than this many latencies says nothing about bandwidth.
@@ -82,24 +82,32 @@ void HookChooser::begin(Phase phase) {
       left_ = steps.settling;
       break;
     case Phase::plain:
-      left_ = steps.plain;
+      left_ = count_of(steps.plain, steps.seconds);
       break;
     case Phase::deferred:
-      left_ = 1 + steps.deferred;
+      left_ = 1 + count_of(steps.deferred, steps.seconds);
       break;
     case Phase::proving: {
       const std::int64_t start = ddp_.hook() ? ddp_.hook()->first_full_step() : 0;
-      left_ = static_cast<int>(start) + steps.skipped + steps.first_window;
+      counted_ = count_of(steps.first_window, steps.seconds);
+      left_ = static_cast<int>(start) + steps.skipped + counted_;
       break;
     }
     case Phase::watching:
-      left_ = steps.window;
+      left_ = count_of(steps.window, 10 * steps.seconds);
       break;
   }
 }
 
+/// So many of the steps as they are now take about `seconds`.
+int HookChooser::count_of(int most, double seconds) const {
+  const int least = std::max(1, most / 5);
+  if (step_ <= 0 || step_ * most <= seconds) return most;
+  return std::clamp(static_cast<int>(seconds / step_), least, most);
+}
+
 void HookChooser::after_step() {
-  if (world_->size() == 1) return;  // nothing is sent
+  if (has_no_choice()) return;
   ++steps_;
   // The host runs ahead of a GPU: it waits for it where a window begins and ends.
   if (!world_->device().is_cpu() && (periods_.empty() || left_ == 1))
@@ -126,6 +134,7 @@ void HookChooser::end_phase() {
       if (ddp_.hook())
         throw Error("[ddp] comm_hook = \"auto\": the program has registered the hook '" +
                     ddp_.hook()->describe() + "' by hand; register none, or set comm_hook = \"no\"");
+      step_ = agreed_step();
       return begin(Phase::plain);
     case Phase::plain:
       return end_plain();
@@ -146,7 +155,7 @@ double HookChooser::agreed_step() const {
 }
 
 void HookChooser::end_plain() {
-  plain_ = agreed_step();
+  plain_ = step_ = agreed_step();
   seconds_.assign(settings_.size(), 0);
   predicted_.assign(settings_.size(), {});
   is_measured_.assign(settings_.size(), false);
@@ -165,8 +174,9 @@ Machine HookChooser::measured_machine() {
   if (!probe_group_) probe_group_ = world_->make_stage_group("hook-choice");
   std::int64_t largest = 0;
   for (const auto& bucket : ddp_.buckets()) largest = std::max(largest, bytes_of(bucket));
-  const LinkCost link = measure_link(*world_, *probe_group_, largest,
-                                     std::max(kLeastBudget, kLinkBudget * plain_), "the choice of a hook");
+  const LinkCost link =
+      measure_link(*world_, *probe_group_, largest, std::max(kLeastLinkBudget, kLinkBudget * plain_),
+                   "the choice of a hook");
   return {cores_of_a_rank(*world_), link.full, link.half};
 }
 
@@ -174,7 +184,8 @@ Machine HookChooser::measured_machine() {
 void HookChooser::choose_probe() {
   probe_bytes_ = 0;
   if (!measured_) return;  // nothing was predicted here
-  const double affordable = kProbePart * options_.steps.window * watched_step_ / kLooks;
+  const int window = count_of(options_.steps.window, 10 * options_.steps.seconds);
+  const double affordable = kProbePart * window * watched_step_ / kLooks;
   for (const CollectiveTime& each : measured_->machine.full.measured())
     if (each.seconds >= kLatencies * measured_->machine.full.latency() && each.seconds <= affordable)
       probe_bytes_ = static_cast<std::int64_t>(each.bytes);
@@ -188,7 +199,7 @@ void HookChooser::predict(StepPlan plan) {
   if (!may_gain && !options_.predict_all) return;
   const std::vector<HookSetting> candidates(settings_.begin() + 1, settings_.end());
   const double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
-                                             : std::max(kLeastBudget, kHooksBudget * plain_);
+                                             : std::max(kLeastHooksBudget, kHooksBudget * plain_);
   HookCosts found = costs_of(*world_, buckets, candidates, budget, plain_);
   for (const std::string& each : found.left_out) log("not considered: " + each);
   std::vector<std::size_t> which;
@@ -232,6 +243,7 @@ void HookChooser::use(std::size_t setting) {
   in_use_ = setting;
   chosen_at_ = steps_;
   largest_error_.reset();
+  if (seconds_[setting] > 0) step_ = seconds_[setting];
   if (setting == 0) return ddp_.exchange_hook({});
   ddp_.exchange_hook([&](const HookContext& context) {
     const HookSetting& chosen = settings_[setting];
@@ -289,17 +301,18 @@ void HookChooser::note_error() {
 bool HookChooser::gives_up() {
   if (in_use_ == 0) return false;
   const double error = means_over_ranks(*world_, {largest_error_.value_or(0)})[0];
-  if (error <= options_.max_error) return false;
+  if (std::isfinite(error) && error <= options_.max_error) return false;
   is_given_up_[in_use_] = true;
-  log(settings_[in_use_].name + " is given up: the error of its gradients was " + rounded(error, 3) +
-      " of their norm, and [ddp.auto] max_error is " + rounded(options_.max_error, 3));
+  log(settings_[in_use_].name + " is dropped: the relative error of its gradients was " + rounded(error, 3) +
+      (std::isfinite(options_.max_error) ? ", above [ddp.auto] max_error = " + rounded(options_.max_error, 3)
+                                         : std::string()));
   seconds_[in_use_] = 0;
   return true;
 }
 
 void HookChooser::prove() {
-  periods_.erase(periods_.begin(), periods_.end() - options_.steps.first_window);
-  const double measured = agreed_step();
+  periods_.erase(periods_.begin(), periods_.end() - counted_);
+  const double measured = step_ = agreed_step();
   const bool is_given_up = gives_up();
   if (to_try_ < settings_.size()) {
     if (!is_given_up) seconds_[in_use_] = measured;
@@ -350,7 +363,8 @@ void HookChooser::look() {
   const double probes =
       probe_bytes_ > 0 ? static_cast<double>(bytes_of(ddp_.parameters())) / static_cast<double>(probe_bytes_)
                        : 0;
-  const Window window{agreed_step(), watched_step_, probes * probed, probes * probe_seconds_};
+  step_ = agreed_step();
+  const Window window{step_, watched_step_, probes * probed, probes * probe_seconds_};
   if (gives_up()) {
     use(0);
     return begin(Phase::plain);
@@ -433,7 +447,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   use(chosen);
   exchanges_ = 0;
   is_resumed_ = watched_step_ > 0;  // else it was chosen, and not yet measured
-  log("goes on with " + settings_[chosen].name + ", as the checkpoint says");
+  log("resumes with " + settings_[chosen].name + " from the checkpoint");
   begin(Phase::proving);
   return "";
 }

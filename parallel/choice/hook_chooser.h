@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -18,20 +19,23 @@
 
 namespace hookline {
 
-/// How many steps a chooser takes for what.
+/// How many steps a chooser takes for what, at most: of long steps it takes fewer.
 struct ChoiceSteps {
   int settling = 3;       // before anything is measured: buckets are rebuilt, caches and allocators fill
-  int plain = 8;          // measured without a hook
-  int deferred = 4;       // measured with all communication behind backward
+  int plain = 25;         // measured without a hook
+  int deferred = 6;       // measured with all communication behind backward
   int skipped = 2;        // of a new hook, before its steps count
   int first_window = 20;  // of a new hook: it is kept or given up by them
   int window = 50;        // between two looks at the link and the step
+  double seconds =
+      2;  // what is measured takes about so long, and `window` ten times as long, but no less than a fifth of the steps
 };
 
 struct ChoiceOptions {
   ChoiceSteps steps = {};
   WatchRule watch = {};
-  double max_error = 1;  // ‖g - e‖ / ‖e‖ of a hook's gradients and the exact ones, above which it is given up
+  // ‖g - e‖ / ‖e‖ of a hook's gradients and the exact ones, above which it is given up.
+  double max_error = std::numeric_limits<double>::infinity();
   bool try_each = false;     // measure steps with each setting instead of predicting them; always so on a GPU
   bool predict_all = false;  // also what can't gain, however long it takes to time
 };
@@ -59,7 +63,7 @@ class HookChooser {
   int exchanges() const { return exchanges_; }
   ChoiceReport report() const;
   /// Has a choice been made, and confirmed by its own steps?
-  bool is_settled() const { return phase_ == Phase::watching; }
+  bool is_settled() const { return phase_ == Phase::watching || has_no_choice(); }
 
   /// The choice for a checkpoint; null while there is none.
   nlohmann::json save() const;
@@ -71,10 +75,15 @@ class HookChooser {
   using Clock = std::chrono::steady_clock;
   enum class Phase { settling, plain, deferred, proving, watching };
 
+  /// Nothing is sent, or no hook may be used.
+  bool has_no_choice() const {
+    return world_->size() == 1 || (settings_.size() == 1 && !options_.predict_all);
+  }
   bool has_chosen() const {
     return phase_ == Phase::watching || (phase_ == Phase::proving && to_try_ >= settings_.size());
   }
   void begin(Phase phase);
+  int count_of(int most, double seconds) const;
   void end_phase();
   void end_plain();
   void decide();
@@ -100,7 +109,8 @@ class HookChooser {
   std::vector<HookSetting> settings_;
   ChoiceOptions options_;
   Phase phase_ = Phase::settling;
-  int left_ = 0;  // steps of the phase that are not over
+  int left_ = 0;     // steps of the phase that are not over
+  int counted_ = 0;  // of its steps, the last ones, in what is measured
   std::optional<Clock::time_point> last_;
   std::vector<double> periods_;  // of this phase's steps
   std::optional<ObservedSteps> observed_;
@@ -108,6 +118,7 @@ class HookChooser {
 
   std::size_t in_use_ = 0;
   int exchanges_ = 0;
+  double step_ = 0;   // the latest that all ranks have agreed on
   double plain_ = 0;  // a step without a hook, measured
   std::vector<double>
       seconds_;  // a step with each setting, measured once it was in use; 0: not predicted, or given up

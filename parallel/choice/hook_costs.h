@@ -17,7 +17,8 @@ struct HookCosts {
   std::vector<std::string> left_out;           // why: "fp16: …"
 };
 
-/// Of `settings`, one after the other, until that has taken `budget_seconds`; one that fails on some rank is left out. The same on every
+/// Of `settings`, one after the other, those in a wrapper last, until that has taken `budget_seconds`; one that fails on some rank is left
+/// out. The same on every
 /// rank, the means over the ranks; a collective call. `hopeless_seconds`: see cost_of_hook.
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds);

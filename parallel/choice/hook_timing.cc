@@ -187,8 +187,9 @@ HookCost timed(CommHook& hook, Recording& recording, const BucketParameters& buc
     if (busy_of(steps.back()) > hopeless_seconds) break;
   }
   std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return busy_of(a) < busy_of(b); });
-  const double fastest = busy_of(steps.front()), median = busy_of(steps[steps.size() / 2]);
-  return {std::move(steps.front()), fastest > 0 ? median / fastest - 1 : 0, HookCost::Known::measured};
+  const std::size_t middle = steps.size() / 2;
+  const double median = busy_of(steps[middle]), slowest = busy_of(steps.back());
+  return {std::move(steps[middle]), median > 0 ? slowest / median - 1 : 0, HookCost::Known::measured};
 }
 
 }  // namespace

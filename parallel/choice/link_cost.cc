@@ -12,8 +12,11 @@
 namespace hookline {
 namespace {
 
-constexpr std::int64_t kLeastBytes = 64, kGrowth = 16;
-constexpr int kTimes = 3;
+constexpr std::int64_t kLeastBytes = 64, kGrowth = 4;
+// Of so many the second fastest counts; of short ones more, since a single delay is long beside them.
+constexpr int kTimes = 3, kTimesOfShort = 5;
+constexpr double kShort = 0.005;  // seconds
+constexpr std::size_t kWhich = 1;
 
 /// Of all threads of this process, on a core.
 double busy_seconds() {
@@ -28,8 +31,7 @@ class Prober {
       : world_(world), group_(group), name_(name) {}
 
   /// The `which`-th fastest, from 0, of so many runs; its mean over all ranks.
-  CollectiveTime measure(std::int64_t bytes, at::ScalarType type, int times = kTimes,
-                         std::size_t which = kTimes / 2) {
+  CollectiveTime measure(std::int64_t bytes, at::ScalarType type, int times, std::size_t which) {
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
     std::vector<at::Tensor> tensors{at::zeros({std::max<std::int64_t>(1, bytes / element)}, type)};
     std::vector<double> seconds, busy;
@@ -73,21 +75,22 @@ std::vector<double> means_over_ranks(World& world, const std::vector<double>& va
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name) {
   Prober prober(world, group, name);
-  prober.measure(kLeastBytes, at::kFloat);  // the first may open connections
-  LinkCost cost;
-  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
-    std::vector<CollectiveTime> times;
-    const double begun = prober.spent();
-    for (std::int64_t bytes = kLeastBytes;; bytes = std::min(bytes * kGrowth, largest_bytes)) {
-      times.push_back(prober.measure(bytes, type));
-      if (bytes >= largest_bytes) break;
-      // The next one takes at most as many times as long as it is larger.
-      const double next = kTimes * times.back().seconds * kGrowth;
-      if (prober.spent() - begun + next > budget_seconds / 2) break;
-    }
-    (type == at::kFloat ? cost.full : cost.half) = CollectiveTimes(std::move(times));
+  prober.measure(kLeastBytes, at::kFloat, kTimes, kWhich);  // the first may open connections
+  std::vector<CollectiveTime> full, half;
+  for (std::int64_t bytes = kLeastBytes;; bytes = std::min(bytes * kGrowth, largest_bytes)) {
+    const bool is_short = full.empty() || full.back().seconds * kGrowth < kShort;
+    full.push_back(prober.measure(bytes, at::kFloat, is_short ? kTimesOfShort : kTimes, kWhich));
+    if (bytes >= largest_bytes) break;
+    // The next one takes at most as many times as long as it is larger; half as much is left for the others.
+    const double next = kTimes * full.back().seconds * kGrowth;
+    if (prober.spent() + next > budget_seconds / 2) break;
   }
-  return cost;
+  // The smallest, and the two that the times of larger ones follow from.
+  for (std::size_t i = 0; i < full.size(); ++i)
+    if (i == 0 || i + 2 >= full.size())
+      half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf,
+                                    full[i].seconds < kShort ? kTimesOfShort : kTimes, kWhich));
+  return {CollectiveTimes(std::move(full)), CollectiveTimes(std::move(half))};
 }
 
 double time_all_reduce(World& world, c10d::ProcessGroup& group, std::int64_t bytes, const std::string& name) {

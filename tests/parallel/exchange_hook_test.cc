@@ -74,10 +74,8 @@ class ExchangeHook : public ::testing::TestWithParam<const char*> {};
 
 // The peer is a model with the hook from its first step on, which begins where the other one is when its hook is exchanged.
 TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
-  for (const std::vector<std::string>& hooks : {std::vector<std::string>{"no", "fp16"},
-                                                {"fp16", "no"},
-                                                {"bf16", "power_sgd"},
-                                                {"power_sgd", "bf16"}}) {
+  for (const std::vector<std::string>& hooks :
+       {std::vector<std::string>{"no", "fp16"}, {"fp16", "no"}, {"bf16", "power_sgd"}}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       const DdpOptions options = options_of(GetParam());
       const auto net = std::make_shared<ThreeLayersImpl>();
@@ -107,6 +105,89 @@ TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Options, ExchangeHook, ::testing::Values("plain", "views", "unused", "static"),
+                         [](const auto& test) { return test.param; });
+
+/// What a step without any hook gives: the gradients of all ranks, and what they have held back, averaged.
+std::vector<at::Tensor> averages(World& world, Distributed& model, const at::Tensor& x,
+                                 const std::vector<at::Tensor>& held_back) {
+  const auto alone = std::make_shared<ThreeLayersImpl>();
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < alone->parameters().size(); ++i)
+      alone->parameters()[i].copy_(model->parameters()[i]);
+  }
+  alone->forward(x).square().sum().backward();
+  std::vector<at::Tensor> gradients;
+  for (std::size_t i = 0; i < alone->parameters().size(); ++i) {
+    at::Tensor sum = alone->parameters()[i].grad().clone();
+    if (held_back[i].defined()) sum += held_back[i];
+    world.all_reduce(sum);
+    gradients.push_back(sum / world.size());
+  }
+  return gradients;
+}
+
+/// By parameter, in the model's order.
+std::vector<at::Tensor> held_back_of(Distributed& model) {
+  const BucketParameters buckets = model.ddp().buckets();
+  const std::vector<at::Tensor> errors = model.ddp().hook()->held_back(buckets);
+  std::vector<at::Tensor> of_parameters(model->parameters().size());
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+    std::int64_t at = 0;
+    for (const at::Tensor& parameter : buckets[bucket]) {
+      for (std::size_t i = 0; i < of_parameters.size(); ++i)
+        if (model->parameters()[i].is_same(parameter) && errors[bucket].defined())
+          of_parameters[i] = errors[bucket].narrow(0, at, parameter.numel()).view(parameter.sizes()).clone();
+      at += parameter.numel();
+    }
+  }
+  return of_parameters;
+}
+
+class HeldBack : public ::testing::TestWithParam<const char*> {};
+
+// PowerSGD's error feedback is gradient that was not sent: the next step sends it, whatever its hook is.
+TEST_P(HeldBack, IsPartOfTheNextStepWithoutAHook) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of(GetParam()));
+    model.register_comm_hook(hook_of("power_sgd", model.ddp().hook_context()));
+    train_steps(*world, model, 0, 5);
+    const std::vector<at::Tensor> held_back = held_back_of(model), nothing(held_back.size());
+    double norm = 0;
+    for (const at::Tensor& each : held_back)
+      if (each.defined()) norm += each.norm().item<double>();
+    EXPECT_GT(norm, 0.1);
+    model.ddp().exchange_hook({});
+    for (const bool is_first : {true, false}) {
+      const at::Tensor x = random_rows(5, 40, 900 + world->rank());
+      const auto expected = averages(*world, model, x, is_first ? held_back : nothing);
+      for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+      model.forward(x).square().sum().backward();
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(model->parameters()[i].grad().allclose(expected[i], 1e-4, 1e-5)) << is_first << i;
+    }
+    EXPECT_EQ(model.ddp().hook(), nullptr);
+    EXPECT_EQ(model.ddp().wire_report().steps, 7);
+  });
+}
+
+TEST_P(HeldBack, IsHandedToTheNextHook) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of(GetParam()));
+    model.register_comm_hook(hook_of("power_sgd", model.ddp().hook_context()));
+    train_steps(*world, model, 0, 5);
+    const std::vector<at::Tensor> held_back = held_back_of(model);
+    model.ddp().exchange_hook([](const HookContext& context) { return hook_of("allreduce", context); });
+    const at::Tensor x = random_rows(5, 40, 900 + world->rank());
+    const auto expected = averages(*world, model, x, held_back);
+    for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+    model.forward(x).square().sum().backward();
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(model->parameters()[i].grad().allclose(expected[i], 1e-4, 1e-5)) << i;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, HeldBack, ::testing::Values("plain", "views", "unused", "static"),
                          [](const auto& test) { return test.param; });
 
 TEST(ExchangingAHook, CountsTheBytesOfBoth) {

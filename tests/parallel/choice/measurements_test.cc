@@ -85,7 +85,7 @@ TEST(MeasureLink, GivesEveryRankTheSameTimesOfEverySizeUpToTheLargest) {
   });
   for (const LinkCost& cost : costs) {
     const std::vector<CollectiveTime>& full = cost.full.measured();
-    ASSERT_THAT(full, SizeIs(4));  // 64, 1024, 16384
+    ASSERT_THAT(full, SizeIs(7));  // 64, 256, 1024, 4096, 16384, 65536
     EXPECT_EQ(full.back().bytes, 100'000);
     EXPECT_EQ(cost.half.measured().back().bytes, 100'000);
     for (std::size_t i = 0; i < full.size(); ++i) {

@@ -1,6 +1,7 @@
 // What a machine offers, as far as it decides which keys of a config mean anything on it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ struct Detected {
   int gpus = 0;
   std::string scheduler;                // that this process runs under: "Slurm"; empty: none
   std::vector<std::string> interfaces;  // "10.0.0.1 (eth0)": other hosts may reach it there
+  std::map<std::string, double> hook_seconds =
+      {};  // of a step with each hook, as `hookline advise` has found; empty: not measured
+  std::string best_hook = {};  // among them
 };
 
 }  // namespace hookline

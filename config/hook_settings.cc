@@ -9,6 +9,11 @@ namespace {
 constexpr std::int64_t kFirstCompressedStep = 2;  // the least that error feedback and warm start allow
 constexpr std::int64_t kRanks[] = {4, 2, 1};
 
+/// allreduce does what is done without a hook; batched_power_sgd, from the first steps on, keeps some models from learning anything.
+bool only_by_name(const HookRow& hook) {
+  return hook.name == "allreduce" || hook.name == "batched_power_sgd";
+}
+
 bool has_option(const HookRow& hook, const std::string& name) {
   return std::any_of(hook.options.begin(), hook.options.end(),
                      [&](const OptionRow& option) { return option.name == name; });
@@ -44,8 +49,7 @@ std::vector<HookSetting> settings_for(const AutoHookConfig& wanted, const Catalo
     const bool is_named = std::any_of(wanted.hooks.begin(), wanted.hooks.end(), [&](const std::string& name) {
       return catalog.find_hook(name) == &hook;
     });
-    // allreduce does what is done without a hook.
-    const bool is_permitted = hook.exactness <= least && (!wanted.hooks.empty() || hook.name != "allreduce");
+    const bool is_permitted = hook.exactness <= least && (!wanted.hooks.empty() || !only_by_name(hook));
     const bool is_unstated = hook.exactness == Exactness::unstated;
     if (wanted.hooks.empty() ? is_permitted : is_named && (is_permitted || is_unstated))
       hooks.push_back(&hook);

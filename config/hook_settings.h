@@ -20,7 +20,7 @@ struct HookSetting {
 /// Does the hook average, in another way than without one?
 bool may_be_chosen(const HookRow& hook);
 
-/// What `wanted` permits, the most exact ones first; not to use a hook is none of them, and "allreduce" only where it is named. A hook that does not say how exact it is counts
+/// What `wanted` permits, the most exact ones first; not to use a hook is none of them, and "allreduce" and "batched_power_sgd" only where they are named. A hook that does not say how exact it is counts
 /// only where it is named. Of PowerSGD, ranks 4, 2 and 1, each in float32 and within fp16, compressing from its third step on.
 std::vector<HookSetting> settings_for(const AutoHookConfig& wanted, const Catalog& catalog);
 

@@ -70,7 +70,8 @@ struct DdpConfig {
 /// [ddp.auto]: what comm_hook = "auto" may choose.
 struct AutoHookConfig {
   std::string allow = "half";  // lossless, half, low_rank: the most that a hook may change the gradients
-  double max_error = 1;  // ‖g - e‖ / ‖e‖ of a hook's gradients g and their exact average e, in the 2-norm
+  // Of ‖g - e‖ / ‖e‖ of a hook's gradients g and their exact average e, in the 2-norm; unset: any.
+  std::optional<double> max_error = {};
   std::vector<std::string> hooks = {};  // the only ones considered; empty: all that `allow` permits
 };
 

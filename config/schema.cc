@@ -177,17 +177,28 @@ void add_ddp(std::vector<KeyRow>& rows) {
 void add_auto_hook(std::vector<KeyRow>& rows) {
   constexpr auto auto_hook = &RunConfig::auto_hook;
   rows.push_back(key<auto_hook, &AutoHookConfig::allow>(
-      kAutoHookTable, one_of("allow", {"lossless", "half", "low_rank"},
-                             "lossless: exact averages only; half: averages in 16 bits; low_rank: "
-                             "compression by PowerSGD.")));
-  OptionRow max_error = option("max_error", OptionType::number, "",
-                               "Error of a hook's gradients, as a part of the exact average's norm, above "
-                               "which it is given up.");
+      kAutoHookTable,
+      one_of("allow", {"lossless", "half", "low_rank"},
+             "How far a hook may change gradients. lossless: exact averages; half: averages in 16 "
+             "bits; low_rank: PowerSGD.")));
+  OptionRow max_error =
+      option("max_error", OptionType::number, "",
+             "Drop a hook when the relative error of its gradients exceeds this; none: no limit.");
   max_error.at_least = 0;
-  rows.push_back(key<auto_hook, &AutoHookConfig::max_error>(kAutoHookTable, std::move(max_error)));
+  max_error.default_value = std::string(kNone);
+  max_error.or_word = kNone;
+  rows.push_back({kAutoHookTable, std::move(max_error),
+                  [](const RunConfig& config) {
+                    const std::optional<double>& value = config.auto_hook.max_error;
+                    return value ? OptionValue(*value) : OptionValue(std::string(kNone));
+                  },
+                  [](RunConfig& config, const OptionValue& value) {
+                    const auto* number = std::get_if<double>(&value);
+                    config.auto_hook.max_error = number ? std::optional(*number) : std::nullopt;
+                  }});
   rows.push_back(key<auto_hook, &AutoHookConfig::hooks>(
       kAutoHookTable,
-      option("hooks", OptionType::texts, "", "The only hooks considered; empty: all that allow permits.")));
+      option("hooks", OptionType::texts, "", "Consider only these hooks; empty: all that allow permits.")));
 }
 
 void add_fsdp(std::vector<KeyRow>& rows) {

@@ -120,7 +120,7 @@ std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog
     }
     wires.push_back(std::move(wire));
   }
-  if (!chosen && config.ddp.comm_hook != "no")
+  if (!chosen && config.ddp.comm_hook != "no" && config.ddp.comm_hook != kAutoHook)
     wires.push_back({config.ddp.comm_hook, config.ddp.comm_wrapper, std::nullopt, true});
   return wires;
 }

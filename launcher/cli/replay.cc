@@ -134,6 +134,8 @@ int replay(const Arguments& arguments) {
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
+  if (resolution.config.ddp.comm_hook == kAutoHook)
+    throw UsageError("a replay trains nothing that auto could measure: name a hook, with --comm-hook");
   Program program = libexec_rank("replay_rank", "replays on each rank");
 
   std::error_code error;

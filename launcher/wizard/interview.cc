@@ -120,8 +120,16 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
     const std::vector<Shape> shapes = typical_shapes(parameters_);
     for (const HookRow& hook : catalog_.hooks()) {
       const auto bytes = bytes_per_step(hook, default_options(hook), *catalog_.find_wrapper("no"), shapes);
+      // What one machine takes says nothing of a network.
+      const auto seconds =
+          so_far.launch.nnodes == "1" ? here_.hook_seconds.find(hook.name) : here_.hook_seconds.end();
       question.choices.push_back(
-          {hook.name, hook.summary + (bytes ? " " + megabytes(*bytes) + " a step." : "")});
+          {hook.name, hook.summary + (bytes ? " " + megabytes(*bytes) + " a step." : "") +
+                          (seconds != here_.hook_seconds.end()
+                               ? " " + rounded(1e3 * seconds->second, 3) + " ms a step here."
+                               : "")});
+      if (seconds != here_.hook_seconds.end() && hook.name == here_.best_hook)
+        question.default_value = hook.name;
     }
     question.choices.push_back({kAutoHook, "Chosen while the run trains, by measurements: see [ddp.auto]."});
     question.accepts =

@@ -75,6 +75,15 @@ TEST(Replay, WarnsOfAHookThatStartsAfterTheLastStep) {
                         "  start_powerSGD_iter is 1000 and max_steps 1: no step is left to compress\n"));
 }
 
+TEST(Replay, NeedsAHookByName) {
+  const Sandbox sandbox;
+  sandbox.folder.write("in/step0000.rank0.safetensors", "");
+  expect_error(
+      sandbox, {"--input", "in", "--output", "out", "--comm-hook", "auto"},
+      "hookline: error: a replay trains nothing that auto could measure: name a hook, with --comm-hook" +
+          kSee);
+}
+
 TEST(Replay, ChecksTheHookBeforeItStartsAnything) {
   const Sandbox sandbox;
   sandbox.folder.write("in/step0000.rank0.safetensors", "");
@@ -82,7 +91,7 @@ TEST(Replay, ChecksTheHookBeforeItStartsAnything) {
       sandbox, {"--input", "in", "--output", "out", "--comm-hook", "power_sdg"},
       "--comm-hook: error: unknown hook \"power_sdg\"\n"
       "  must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", \"batched_power_sgd\", "
-      "\"noop\"; did you mean \"power_sgd\"?\n");
+      "\"noop\", \"auto\"; did you mean \"power_sgd\"?\n");
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
       "    | ^~~~ it belongs in [training]\n"
       "run.toml:2:1: error: key 'lr' is outside of any table\n"
       "  2 | lr = 1\n"
-      "    | ^~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n"
+      "    | ^~ the tables are [launch], [rendezvous], [ddp], [ddp.auto], [fsdp], [training], [logging]\n"
       "run.toml:4:1: error: unknown key 'max_steps' in [ddp]\n"
       "  4 | max_steps = 4\n"
       "    | ^~~~~~~~~ it belongs in [training]\n"
@@ -72,10 +72,10 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
       "  5 | learning_rate = 0.1\n"
       "    | ^~~~~~~~~~~~~ [ddp] has dim, broadcast_buffers, bucket_cap_mb, find_unused_parameters, "
       "check_reduction, gradient_as_bucket_view, static_graph, shard_optimizer, comm_hook, comm_wrapper, "
-      "comm_scope, plugins, comm_state_option\n"
+      "comm_scope, plugins, comm_state_option, auto\n"
       "run.toml:6:2: error: unknown table [foo]\n"
       "  6 | [foo]\n"
-      "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [fsdp], [training], [logging]\n");
+      "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [ddp.auto], [fsdp], [training], [logging]\n");
 }
 
 TEST_F(Messages, SayWhatFormATextMustHave) {

@@ -157,7 +157,7 @@ TEST_F(Precedence, StillChecksWhatIsOverridden) {
       "run.toml:2:13: error: unknown hook \"nope\"\n"
       "  2 | comm_hook = \"nope\"\n"
       "    |             ^~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", \"power_sgd\", "
-      "\"batched_power_sgd\", \"noop\", or a hook of a shared library in [ddp] plugins\n"
+      "\"batched_power_sgd\", \"noop\", \"auto\", or a hook of a shared library in [ddp] plugins\n"
       "run.toml:4:8: error: bad value -1 for 'seed' in [training]\n"
       "  4 | seed = -1\n"
       "    |        ^~ must be an integer, at least 0, or \"none\"\n"
@@ -197,18 +197,21 @@ TEST_F(Precedence, KeepsToItsOwnVariables) {
 
 TEST_F(Precedence, ReadsEveryKeyFromItsVariableAndItsFlag) {
   for (const KeyRow& row : schema()) {
+    // What is in [ddp.auto] has no effect otherwise.
+    const std::string file = row.table == kAutoHookTable ? "[ddp]\ncomm_hook = \"auto\"\n" : "[ddp]\n";
     std::string variable = "HOOKLINE_" + row.table + "__" + row.option.name;
+    if (const std::size_t dot = variable.find('.'); dot != variable.npos) variable.replace(dot, 1, "__");
     for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     const OptionValue& value = row.option.default_value;
     const auto* word = std::get_if<std::string>(&value);
     const bool is_list =
         row.option.type == OptionType::texts;  // its elements are given with commas between them
     const std::string text = is_list ? "" : word ? *word : to_text(value);
-    const Resolution from_variable = resolve_text("[ddp]\n", {{variable, text}});
+    const Resolution from_variable = resolve_text(file, {{variable, text}});
     EXPECT_EQ(from_variable.report(), "") << variable;
     EXPECT_EQ(row.get(from_variable.config), value) << variable;
     EXPECT_EQ(from_variable.config.origins.at(row.key()).where, variable);
-    const Resolution from_flag = resolve_text("[ddp]\n", {}, {{row.key(), text}});
+    const Resolution from_flag = resolve_text(file, {}, {{row.key(), text}});
     EXPECT_EQ(from_flag.report(), "") << row.key();
     EXPECT_EQ(from_flag.config.origins.at(row.key()).kind, OriginKind::command_line);
   }

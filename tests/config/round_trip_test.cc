@@ -344,7 +344,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "plugins = []                     # default\n"
             "\n[ddp.auto]\n"
             "allow = \"half\"                   # default\n"
-            "max_error = 1.0                  # default\n"
+            "max_error = \"none\"               # default\n"
             "hooks = []                       # default\n"
             "\n"
             "[fsdp]\n"

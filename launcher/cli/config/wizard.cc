@@ -13,6 +13,7 @@
 #include "hooks/log.h"
 #include "hooks/wire_estimate.h"
 #include "launcher/cli/catalog_of.h"
+#include "launcher/cli/config/measured_hooks.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
@@ -26,7 +27,7 @@ namespace {
 struct Flags {
   std::string output = "hookline.toml", answers, program;
   std::int64_t parameters = 10'000'000;
-  bool yes = false, force = false, plain = false;
+  bool yes = false, force = false, plain = false, measure = false;
 };
 
 bool can_move_cursor() {
@@ -79,15 +80,22 @@ int config_wizard(const Arguments& arguments) {
   parser.add_flag("--plain", flags.plain, "Ask in lines, without moving the cursor");
   parser.add_number("--parameters", flags.parameters, "N", "Of your model: for what hooks would send",
                     {1, kMostTypicalParameters});
+  parser.add_flag("--measure", flags.measure,
+                  "Measure first what a step takes with each hook on this machine, as hookline advise does");
   parser.add_program(flags.program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 
-  const Detected here = detect();
-  const Interview interview(catalog_of_named(flags.program).catalog, here, flags.parameters);
+  const Catalog catalog = catalog_of_named(flags.program).catalog;
   std::istringstream file(flags.answers.empty() ? "" : text_of_file(flags.answers));
   const bool is_person = flags.answers.empty() && isatty(STDIN_FILENO);
   if (!may_write(flags, is_person)) return kBadInput;
+  Detected here = detect();
+  if (flags.measure) {
+    std::cout << "Measuring hooks on this machine …\n" << std::flush;
+    measure_hooks(flags.program, flags.parameters, here);
+  }
+  const Interview interview(catalog, here, flags.parameters);
   std::cout << "Here: " << interview.here() << "\n" << std::flush;
 
   ScreenDialog screen(STDIN_FILENO, STDOUT_FILENO);

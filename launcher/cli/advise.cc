@@ -167,7 +167,10 @@ int advise(const Arguments& arguments) {
   if (!is_given(config, "ddp.auto.allow")) config.auto_hook.allow = "low_rank";
   if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
       !has_many_nodes(config.launch))
-    config.launch.processes_per_node = 2;  // one rank alone sends nothing
+    config.launch.processes_per_node = 2;
+  if (ranks_of(config.launch) == 1 && !has_many_nodes(config.launch))
+    throw UsageError(
+        "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
 
   AdviceFolder folder;
   const bool keeps_logs_here = !is_given(config, "logging.dir");

@@ -1,6 +1,7 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts; all if none is named)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts, choice; all if none is named)
+       bench.py BUILD_FOLDER recordings    the table "choice", and tests/prediction/recordings made anew
 
 Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both.
 """
@@ -14,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import choice
+from hosts import Hosts
 
 HERE = pathlib.Path(__file__).parent
 RANKS = 2
@@ -230,72 +234,8 @@ def steps(folder, hookline, step_rank, cases, hidden):
     print()
 
 
-class Hosts:
-    """Two network namespaces joined by a link of LINK_RATE."""
-
-    NAMES = [f"hookline-bench-{os.getpid()}-{host}" for host in range(RANKS)]
-
-    def __enter__(self):
-        self.made = True
-        first, second = self.NAMES
-        commands = [f"ip netns add {name}" for name in self.NAMES]
-        commands.append(f"ip -n {first} link add e0 type veth peer name e0 netns {second}")
-        for host, name in enumerate(self.NAMES):
-            commands += [
-                f"ip -n {name} addr add 10.99.1.{host + 1}/24 dev e0",
-                f"ip -n {name} link set e0 up",
-                f"ip -n {name} link set lo up",
-                f"ip netns exec {name} tc qdisc add dev e0 root tbf rate {LINK_RATE} burst 256kb latency 50ms",
-            ]
-        for command in commands:
-            self.made = self.made and subprocess.run(command.split(), stderr=subprocess.DEVNULL, check=False).returncode == 0
-        return self
-
-    def __exit__(self, *_):
-        for name in self.NAMES:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
-
-    def bytes_per_second(self):
-        """What one plain TCP connection carries over the link."""
-        send = "import socket; s = socket.create_server(('10.99.1.1', 29401)).accept()[0]; s.sendall(bytes(64_000_000))"
-        receive = """if True:
-            import socket, time
-            for _ in range(100):
-                try:
-                    link = socket.create_connection(("10.99.1.1", 29401))
-                    break
-                except OSError:
-                    time.sleep(0.05)
-            start, received = time.perf_counter(), 0
-            while data := link.recv(1 << 20):
-                received += len(data)
-            print(received / (time.perf_counter() - start))"""
-        on = [["ip", "netns", "exec", name, sys.executable, "-c"] for name in self.NAMES]
-        with subprocess.Popen([*on[0], send]):
-            return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
-
-    def run(self, command, folder, variables, ranks_a_host=1):
-        """Rank 0's output."""
-        processes = []
-        for rank in range(ranks_a_host * len(self.NAMES)):
-            name, local = self.NAMES[rank // ranks_a_host], rank % ranks_a_host
-            environment = {**ENVIRONMENT, **variables, "RANK": str(rank), "LOCAL_RANK": str(local)}
-            environment |= {"WORLD_SIZE": str(ranks_a_host * len(self.NAMES))}
-            environment |= {"MASTER_ADDR": "10.99.1.1", "MASTER_PORT": "29400", "GLOO_SOCKET_IFNAME": "e0"}
-            processes.append(
-                subprocess.Popen(
-                    ["ip", "netns", "exec", name, *command], cwd=folder, env=environment, text=True,
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                )
-            )
-        outputs = [process.communicate()[0] for process in processes]
-        if any(process.returncode for process in processes):
-            sys.exit(f"failed: {command}\n{outputs}")
-        return outputs[0]
-
-
 def hosts(folder, step_rank):
-    with Hosts() as pair:
+    with Hosts(RANKS, LINK_RATE, ENVIRONMENT) as pair:
         if not pair.made:
             print("The table of two hosts needs root, ip and tc.\n")
             return
@@ -341,9 +281,9 @@ def hosts_of_two(folder, step_rank, pair):
 
 
 def main():
-    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts"]
+    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts", "choice"]
     tables = sys.argv[2:] or all_tables
-    if len(sys.argv) < 2 or not set(tables) <= set(all_tables):
+    if len(sys.argv) < 2 or not set(tables) <= {*all_tables, "recordings"}:
         sys.exit(__doc__)
     build = str(pathlib.Path(sys.argv[1]).resolve())
     hookline, step_rank = f"{build}/bin/hookline", f"{build}/tests/step_rank"
@@ -368,6 +308,8 @@ def main():
             steps(folder, hookline, step_rank, SHARDED_CASES, WIDE_HIDDEN)
         if "hosts" in tables:
             hosts(folder, step_rank)
+        if "choice" in tables or "recordings" in tables:
+            choice.table(folder, build, ENVIRONMENT, HERE.parent / "prediction" / "recordings" if "recordings" in tables else None)
 
 
 if __name__ == "__main__":

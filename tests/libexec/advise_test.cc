@@ -71,8 +71,7 @@ TEST_F(Advise, PredictsEachSettingAndMeasuresNoHookAndTheBest) {
       EXPECT_GT(each["predicted_seconds"], 0) << each;
     }
   }
-  for (const char* name :
-       {"no hook", "fp16", "bf16", "power_sgd(rank=1)", "batched_power_sgd(rank=4) in fp16"})
+  for (const char* name : {"no hook", "fp16", "bf16", "power_sgd(rank=1)", "power_sgd(rank=4) in fp16"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_THAT(left_in_folder(), IsEmpty());
 }
@@ -116,6 +115,24 @@ TEST_F(Advise, RunsAProgramOfTheUsers) {
   EXPECT_EQ(nlohmann::json::parse(result.out)[0]["ranks"], 2);
 }
 
+TEST_F(Advise, IsAskedByTheWizard) {
+  std::ofstream(folder_.path() / "answers") << "1\n2\n";
+  ProcessOptions options;
+  options.folder = folder_.path();
+  options.environment = {
+      {"OMP_NUM_THREADS", "1"}, {"CUDA_VISIBLE_DEVICES", ""}, {"TMPDIR", folder_.path().string()}};
+  options.limit = std::chrono::minutes(4);
+  options.arguments = {"config", "--measure", "--parameters", "300000", "--answers", "answers", "--yes"};
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  EXPECT_THAT(result.out, HasSubstr("Measuring hooks on this machine …\n"));
+  for (const char* hook : {"1) no ", "3) fp16 ", "5) power_sgd "}) {
+    const std::size_t at = result.out.find(hook);
+    ASSERT_NE(at, std::string::npos) << hook;
+    EXPECT_THAT(result.out.substr(at, result.out.find('\n', at) - at), HasSubstr(" ms a step here.")) << hook;
+  }
+}
+
 TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
   std::ofstream(folder_.path() / "short") << "#!/bin/sh\nexit 0\n";
   std::filesystem::permissions(folder_.path() / "short", std::filesystem::perms::owner_all);
@@ -137,6 +154,9 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       "parameter, or --parameters N");
   expect_refused({"--parameters", "5", "--link", "1gbit,3"},
                  "--link '1gbit,3' has no latency behind the comma: write 1gbit,0.2ms");
+  expect_refused(
+      {"--parameters", "5", "--processes-per-node", "1"},
+      "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
   expect_refused({"--parameters", "5", "--link", "1gbit,61s"},
                  "--link '1gbit,61s': a latency is at most 60s");
 }

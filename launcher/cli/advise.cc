@@ -1,13 +1,10 @@
 // hookline advise: predicts what a step takes with each communication hook, and measures no hook and the best.
 #include <stdlib.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "config/origin_text.h"
@@ -19,6 +16,7 @@
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/libexec.h"
+#include "launcher/cli/log_folder.h"
 #include "launcher/cli/model_shapes.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/overrides.h"
@@ -27,7 +25,6 @@
 #include "launcher/cli/start_ranks.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
-#include "launcher/supervise/machine.h"
 
 namespace hookline {
 namespace {
@@ -89,46 +86,16 @@ Program program_of(const AdviseFlags& flags, const std::vector<std::string>& nam
   return program;
 }
 
-/// For what the ranks find, and for their logs. Throws UsageError.
-fs::path make_folder_for_advice() {
-  const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
-  std::string name = (parent / "hookline-advise-XXXXXX").string();
-  if (!mkdtemp(name.data()))
-    throw UsageError("no folder for the ranks' logs can be made in '" + parent.string() + "' (TMPDIR): " +
-                     std::strerror(errno) + "; choose another with TMPDIR, or --set logging.dir=DIR");
-  return fs::absolute(name);
-}
-
-/// Goes when the command ends, unless it is kept for its logs.
-class AdviceFolder {
- public:
-  AdviceFolder() : path_(make_folder_for_advice()) {}
-  ~AdviceFolder() {
-    std::error_code stays;
-    if (!is_kept_) fs::remove_all(path_, stays);
-  }
-  AdviceFolder(const AdviceFolder&) = delete;
-  AdviceFolder& operator=(const AdviceFolder&) = delete;
-
-  void keep() { is_kept_ = true; }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  bool is_kept_ = false;
-};
-
 }  // namespace
 
 int advise(const Arguments& arguments) {
   AdviseFlags flags;
-  VerbParser parser("hookline advise [flags] program [arguments]",
-                    "Train for some dozens of steps, predict what a step takes with each communication hook, "
-                    "measure it with "
-                    "none and with the best, and say which that is. Instead of a program: a model's file, or "
-                    "the shapes of its "
-                    "parameters. Changes no file.",
-                    "hookline advise --processes-per-node 2 ./train");
+  VerbParser parser(
+      "hookline advise [flags] program [arguments]",
+      "Train for some dozens of steps, predict what a step takes with each communication hook, "
+      "measure it with none and with the best, and say which that is. Instead of a program: a model's "
+      "file, or the shapes of its parameters. Changes no file.",
+      "hookline advise --processes-per-node 2 ./train");
   flags.config.add_file_flag(parser);
   flags.config.add_profile_flag(parser);
   parser.add_text("--processes-per-node", flags.processes_per_node, "N",
@@ -172,23 +139,22 @@ int advise(const Arguments& arguments) {
     throw UsageError(
         "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
 
-  AdviceFolder folder;
+  LogFolder folder("advise", "the ranks'");
   const bool keeps_logs_here = !is_given(config, "logging.dir");
   if (keeps_logs_here) config.logging.dir = folder.path().string();
   const fs::path file = folder.path() / "advice.json";
   ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
   const int code = start_ranks(config, program);
   if (code != kSuccess) {
-    if (code <= 128) folder.keep();  // one that a signal ended has found nothing
+    if (code <= 128 && keeps_logs_here) folder.keep();  // stopped by a signal it has found nothing
     return code;
   }
   if (!fs::exists(file)) {
     if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 tells
-    folder.keep();
+    if (keeps_logs_here) folder.keep();
     log::error(
         "the program ended before a hook was chosen: let it take a hundred steps of a model that it "
-        "prepares, "
-        "with more epochs or more data; its logs are in '" +
+        "prepares, with more epochs or more data; its logs are in '" +
         config.logging.dir + "'");
     return kNoAdvice;
   }

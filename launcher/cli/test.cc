@@ -1,14 +1,9 @@
 // hookline test: tries, on the ranks of a config, everything that a run depends on.
-#include <stdlib.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +16,7 @@
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/exit_code.h"
 #include "launcher/cli/libexec.h"
+#include "launcher/cli/log_folder.h"
 #include "launcher/cli/node_setup.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/cli/plan.h"
@@ -28,7 +24,6 @@
 #include "launcher/cli/start_ranks.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
-#include "launcher/supervise/machine.h"
 
 namespace hookline {
 namespace {
@@ -46,16 +41,6 @@ struct Flags {
   std::vector<std::string> sets;
   bool json = false;
 };
-
-/// For the report, and for the logs of a test, which nobody asks for unless it fails. Throws UsageError.
-fs::path make_temporary_folder() {
-  const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
-  std::string name = (parent / "hookline-test-XXXXXX").string();
-  if (!mkdtemp(name.data()))
-    throw UsageError("no folder for the test's logs can be made in '" + parent.string() + "' (TMPDIR): " +
-                     std::strerror(errno) + "; choose another with TMPDIR, or --set logging.dir=DIR");
-  return fs::absolute(name);
-}
 
 /// A hook that the self-test's program does not have is left out; the others are tried.
 void leave_out_unknown_hook(const Catalog& known, RunConfig& config) {
@@ -158,18 +143,17 @@ int self_test(const Arguments& arguments) {
       !has_many_nodes(config.launch))
     config.launch.processes_per_node = 2;  // one rank alone would try little
 
-  const fs::path folder = make_temporary_folder();
+  LogFolder folder("test", "the test's");
   const bool keeps_logs_here = !is_given(config, "logging.dir");
-  if (keeps_logs_here) config.logging.dir = folder.string();
-  const fs::path report = folder / "report.json";
+  if (keeps_logs_here) config.logging.dir = folder.path().string();
+  const fs::path report = folder.path() / "report.json";
   program.arguments.insert(program.arguments.end(), {std::to_string(flags.time_limit), report.string()});
   if (flags.json) program.arguments.push_back("--silent");
   program.explained_exit = kFailedChecks;
   const int code = start_ranks(config, program);
   conclude(report_in(report), code, flags.json);
-  std::error_code stays;
   // Stopped by a signal it has found nothing.
-  if (code == kSuccess || code > 128 || !keeps_logs_here) fs::remove_all(folder, stays);
+  if (code != kSuccess && code <= 128 && keeps_logs_here) folder.keep();
   return code;
 }
 

@@ -32,4 +32,15 @@ nlohmann::ordered_json to_json(const ChoiceReport& report) {
   return json;
 }
 
+nlohmann::ordered_json brief_json(const ChoiceReport& report) {
+  nlohmann::ordered_json json = {{"chosen", report.chosen}};
+  for (const ChoiceReport::Setting& each : report.settings) {
+    if (each.name != report.chosen) continue;
+    json["predicted_seconds"] = known(each.predicted);
+    json["measured_seconds"] = known(each.measured);
+  }
+  json["no_hook_seconds"] = known(report.settings.at(0).measured);
+  return json;
+}
+
 }  // namespace hookline

@@ -32,5 +32,7 @@ struct ChoiceReport {
 
 /// An object of these fields but `measured`; what is not known is null.
 nlohmann::ordered_json to_json(const ChoiceReport& report);
+/// The setting in use beside no hook: {"chosen", "predicted_seconds", "measured_seconds", "no_hook_seconds"}.
+nlohmann::ordered_json brief_json(const ChoiceReport& report);
 
 }  // namespace hookline

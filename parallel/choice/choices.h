@@ -36,7 +36,7 @@ class Choices {
 /// Among the notes of a hook's part of a checkpoint: the choice that it came from.
 inline constexpr const char* kChoiceNote = "choice";
 
-/// After load_model and before load_hook. A choice that can't be used is made anew, which is told.
+/// After load_model and before load_hook. A choice that can't be used is made anew, and a warning says why.
 void resume_choice(HookChooser& chooser, const SavedPart& saved, Resumption& resumption);
 
 }  // namespace hookline

@@ -1,0 +1,29 @@
+#include "launcher/cli/log_folder.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "launcher/cli/verb_parser.h"
+#include "launcher/supervise/machine.h"
+
+namespace hookline {
+namespace fs = std::filesystem;
+
+LogFolder::LogFolder(const std::string& verb, const std::string& owner) {
+  const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
+  std::string name = (parent / ("hookline-" + verb + "-XXXXXX")).string();
+  if (!mkdtemp(name.data()))
+    throw UsageError("no folder for " + owner + " logs can be made in '" + parent.string() + "' (TMPDIR): " +
+                     std::strerror(errno) + "; choose another with TMPDIR, or --set logging.dir=DIR");
+  path_ = fs::absolute(name);
+}
+
+LogFolder::~LogFolder() {
+  std::error_code stays;
+  if (!is_kept_) fs::remove_all(path_, stays);
+}
+
+}  // namespace hookline

@@ -31,7 +31,10 @@ class Server {
     ProcessOptions options;
     arguments.insert(arguments.end(), {"--host", "127.0.0.1", "--port", std::to_string(port)});
     options.arguments = std::move(arguments);
-    options.environment = {{"MLFLOW_DISABLE_TELEMETRY", "true"}, {"DO_NOT_TRACK", "true"}};
+    // Its job runner would leave a queue in /dev/shm.
+    options.environment = {{"MLFLOW_DISABLE_TELEMETRY", "true"},
+                           {"DO_NOT_TRACK", "true"},
+                           {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false"}};
     options.limit = 2 * kServerPatience;
     process_.emplace(std::string(TRACKERS_BIN) + "/" + program, options);
     const bool is_up = eventually(

@@ -89,8 +89,8 @@ std::vector<Shape> typical_shapes(std::int64_t parameters) {
   const std::int64_t layer = kSide * kSide + kSide;
   for (; parameters >= layer; parameters -= layer) shapes.insert(shapes.end(), {{kSide, kSide}, {kSide}});
   const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(parameters)));
-  shapes.push_back({side, side});
-  shapes.push_back({parameters - side * side});
+  if (side > 0) shapes.push_back({side, side});
+  if (parameters > side * side) shapes.push_back({parameters - side * side});
   return shapes;
 }
 

@@ -63,9 +63,13 @@ TEST(WireEstimate, RefusesMoreThanAnyMachineHolds) {
 }
 
 TEST(WireEstimate, TakesTypicalShapesForANumberOfParameters) {
-  for (const std::int64_t parameters : {1LL, 7LL, 1000LL, 1'049'599LL, 1'049'600LL, 10'000'000LL}) {
+  for (const std::int64_t parameters :
+       {1LL, 7LL, 1000LL, 1'049'599LL, 1'049'600LL, 1'000'000LL, 10'000'000LL}) {
     std::int64_t count = 0;
-    for (const Shape& shape : typical_shapes(parameters)) count += numel_of(shape);
+    for (const Shape& shape : typical_shapes(parameters)) {
+      EXPECT_GT(numel_of(shape), 0) << parameters;
+      count += numel_of(shape);
+    }
     EXPECT_EQ(count, parameters);
   }
 }

@@ -53,7 +53,7 @@ Check judge_shared_memory(std::int64_t available, bool nccl, int ranks) {
   Check check{"shared memory", Verdict::ok, std::to_string(available / 1'000'000) + " MB free in /dev/shm",
               ""};
   if (!nccl || ranks < 2) {
-    check.found += "; these ranks need none";
+    check.found += ", which these ranks do not use";
     return check;
   }
   // NCCL's buffers between two GPUs take up to some 10 MB a channel.

@@ -31,7 +31,7 @@ TEST(Judge, WantsHalfOfTheOpenFilesLeftForTheProgram) {
 TEST(Judge, WantsSharedMemoryForNcclAlone) {
   Check check = judge_shared_memory(64'000'000, false, 8);
   EXPECT_EQ(check.verdict, Verdict::ok);
-  EXPECT_EQ(check.found, "64 MB free in /dev/shm; these ranks need none");
+  EXPECT_EQ(check.found, "64 MB free in /dev/shm, which these ranks do not use");
   EXPECT_EQ(judge_shared_memory(64'000'000, true, 1).verdict, Verdict::ok);
   check = judge_shared_memory(64'000'000, true, 8);
   EXPECT_EQ(check.verdict, Verdict::warning);

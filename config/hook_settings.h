@@ -1,6 +1,7 @@
 // What comm_hook = "auto" chooses from.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace hookline {
 struct HookSetting {
   std::string name;  // for people: "power_sgd(rank=2) in fp16"
   std::string hook, wrapper = "no";
-  OptionMap options = {};  // others have their defaults
+  OptionMap options = {};         // others have their defaults
+  std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config's bucket_cap_mb says
 };
 
 /// Does the hook average, in another way than without one?

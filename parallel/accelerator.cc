@@ -82,7 +82,11 @@ struct Accelerator::State {
     for (const auto& model : models) {
       reports.push_back(model->wire_report());
       reports.back().choice = choices->report_of(*model);
-      if (reports.back().choice) reports.back().pipeline += ", chosen by auto";
+      if (const auto& choice = reports.back().choice; choice && choice->chosen.empty())
+        reports.back().pipeline += ", before auto has chosen";
+      else if (choice)
+        reports.back().pipeline +=
+            choice->exchanges > 0 ? ", chosen by auto, others before" : ", chosen by auto";
     }
     return reports;
   }

@@ -31,4 +31,11 @@ std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<at::Tenso
 std::vector<BucketShapes> expected_buckets(const std::vector<at::Tensor>& parameters,
                                            const BucketLimits& limits);
 
+/// `order`, the parameters in the order in which their gradients come, in the buckets that the Reducer would rebuild of it.
+BucketParameters cut_into_buckets(const std::vector<at::Tensor>& order, const BucketLimits& limits);
+
+/// `tensors`, one a bucket of `from` [numel], undefined for nothing, as they are in buckets `to` of the same parameters.
+std::vector<at::Tensor> in_other_buckets(const std::vector<at::Tensor>& tensors, const BucketParameters& from,
+                                         const BucketParameters& to);
+
 }  // namespace hookline

@@ -194,16 +194,40 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
   reducer_->register_comm_hook(std::move(guarded));
 }
 
-// A Reducer takes one hook, once: there is a new one, with the buckets of the old.
-void Ddp::exchange_hook(const HookMaker& make_hook) {
+/// Throws Error unless `buckets` have each of the model's parameters once.
+std::vector<std::vector<std::string>> Ddp::names_in(const BucketParameters& buckets) const {
+  std::map<const c10::TensorImpl*, std::string> name_of;
+  for (std::size_t i = 0; i < names_.size(); ++i) name_of[parameters_[i].unsafeGetTensorImpl()] = names_[i];
+  std::vector<std::vector<std::string>> names;
+  for (const auto& bucket : buckets) {
+    auto& of_bucket = names.emplace_back();
+    for (const at::Tensor& parameter : bucket) {
+      auto name = name_of.extract(parameter.unsafeGetTensorImpl());
+      if (name.empty()) throw Error("buckets hold a tensor twice, or one that is no parameter of the model");
+      of_bucket.push_back(std::move(name.mapped()));
+    }
+  }
+  if (!name_of.empty()) throw Error("the parameter '" + name_of.begin()->second + "' is in no bucket");
+  return names;
+}
+
+// A Reducer takes one hook, once: there is a new one.
+void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets) {
   if (shares_) throw Error("the communication hook of a sharded optimizer can't be exchanged");
-  const DdpState state = save_state();
+  DdpState state = save_state();
+  if (!other_buckets.empty()) {
+    if (options_.static_graph && state.learnt_graph.times.empty())
+      throw Error("a static graph's buckets can't be cut anew before its first step is over");
+    state.buckets = names_in(other_buckets);
+    state.rebuilt = true;
+  }
   const std::int64_t resumed_steps = resumed_steps_;
   release_gradient_views();  // into the old one's buckets
   std::vector<at::Tensor> held_back;
   if (hook_) {
     recorder_ = hook_->take_recorder();
     held_back = hook_->hook().held_back(buckets());
+    if (!other_buckets.empty()) held_back = in_other_buckets(held_back, buckets(), other_buckets);
     const bool has_any = std::any_of(held_back.begin(), held_back.end(),
                                      [](const at::Tensor& each) { return each.defined(); });
     if (!has_any) held_back.clear();
@@ -401,7 +425,10 @@ std::string_view Ddp::needs_outputs() const {
   return needs ? "find_unused_parameters and static_graph need" : "";
 }
 
-CommHook* Ddp::hook() const { return hook_ ? &hook_->hook() : nullptr; }
+CommHook* Ddp::hook() const {
+  const bool is_any = hook_ && dynamic_cast<NoHook*>(&hook_->hook()) == nullptr;
+  return is_any ? &hook_->hook() : nullptr;
+}
 
 const CommHook* Ddp::hook_to_come() const { return hook_ ? &hook_->hook() : average_to_come_.get(); }
 

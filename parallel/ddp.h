@@ -87,9 +87,9 @@ class Ddp : public Engine {
   using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
   /// Makes another hook communicate the gradients from the next step on: the one that `make_hook` builds when that which there was is
   /// destroyed; none if it is empty or builds none. What that one held back of the gradients (CommHook::held_back) is added to those of
-  /// the next step; what else it kept is lost. A collective call, between two steps. Buckets and the count of steps stay. Throws Error
-  /// with sharded optimizers.
-  void exchange_hook(const HookMaker& make_hook);
+  /// the next step; what else it kept is lost. The count of steps stays, and so do buckets, unless there are `other_buckets`: all
+  /// parameters, each once. A collective call, between two steps. Throws Error with sharded optimizers, and for other parameters.
+  void exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets = {});
   bool shards_optimizer() const { return shares_ != nullptr; }
 
   /// Runs `action` before the first forward with gradients after each backward that communicated: between two steps.
@@ -158,6 +158,7 @@ class Ddp : public Engine {
   /// Each rank gets the averages of its shares of gradients alone.
   bool averages_shares() const { return average_ != nullptr; }
   void rebuild_buckets();
+  std::vector<std::vector<std::string>> names_in(const BucketParameters& buckets) const;
   /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient. The first time it
   /// decides what the pass communicates, from all that the pass goes through.
   void begin_backward();

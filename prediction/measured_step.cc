@@ -13,8 +13,9 @@ namespace {
 
 using StepJson = nlohmann::ordered_json;
 
-// Factor by which a simulation of communication is corrected at most.
+// Factor by which all of a simulation's communication is corrected at most; beyond it, the link is slower than it seemed.
 constexpr double kMostOff = 3;
+constexpr int kHalvings = 60;
 
 double seconds_with(const StepPlan& plan, const std::vector<BucketCost>& costs, const Machine& machine) {
   StepPlan with = plan;
@@ -23,12 +24,43 @@ double seconds_with(const StepPlan& plan, const std::vector<BucketCost>& costs, 
   return simulate(with, machine).seconds;
 }
 
+StepPlan with_buckets(StepPlan plan, const std::vector<double>& ready) {
+  if (ready.empty()) return plan;
+  plan.buckets.clear();
+  for (const double each : ready) plan.buckets.push_back({each, {}});
+  return plan;
+}
+
 /// Of what communication adds to a step: measured, by simulated.
 double correction(const MeasuredStep& step, double alone) {
   const double simulated = seconds_with(step.plan, step.no_hook, step.machine) - alone;
   const double measured = step.seconds - alone;
   if (simulated <= 0 || measured <= 0) return 1;
-  return std::clamp(measured / simulated, 1 / kMostOff, kMostOff);
+  return std::max(measured / simulated, 1 / kMostOff);
+}
+
+CollectiveTimes slowed(const CollectiveTimes& times, double seconds_a_byte) {
+  std::vector<CollectiveTime> slower = times.measured();
+  for (CollectiveTime& each : slower) each.seconds += seconds_a_byte * each.bytes;
+  return slower.empty() ? CollectiveTimes() : CollectiveTimes(std::move(slower));
+}
+
+/// The machine of `step` with each byte so much slower that the step without a hook takes as long as it was measured to. Many a link lets
+/// short messages pass at once, and holds back what follows.
+Machine slowed_to_fit(const MeasuredStep& step) {
+  const auto with = [&](double seconds_a_byte) {
+    return Machine{step.machine.cores, slowed(step.machine.full, seconds_a_byte),
+                   slowed(step.machine.half, seconds_a_byte)};
+  };
+  double bytes = 0;
+  for (const BucketCost& bucket : step.no_hook)
+    for (const Send& send : bucket.sends) bytes += send.bytes;
+  double least = 0, most = step.seconds / bytes;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (least + most) / 2;
+    (seconds_with(step.plan, step.no_hook, with(middle)) < step.seconds ? least : most) = middle;
+  }
+  return with(least);
 }
 
 StepJson json_of(const std::vector<BucketCost>& buckets) {
@@ -84,6 +116,7 @@ CollectiveTimes times_of(const StepJson& json) {
 
 std::vector<double> predicted_seconds(const MeasuredStep& step) {
   const double alone = seconds_alone(step), scale = correction(step, alone);
+  if (scale > kMostOff) return predicted_elsewhere(step, slowed_to_fit(step)).settings;
   std::vector<double> seconds = predicted_elsewhere(step, step.machine).settings;
   for (double& each : seconds) each = alone + scale * (each - alone);
   return seconds;
@@ -95,7 +128,7 @@ Elsewhere predicted_elsewhere(const MeasuredStep& step, const Machine& machine) 
   Elsewhere seconds;
   seconds.no_hook = seconds_with(step.plan, step.no_hook, machine);
   for (const MeasuredStep::Setting& each : step.settings)
-    seconds.settings.push_back(seconds_with(step.plan, each.cost.buckets, machine));
+    seconds.settings.push_back(seconds_with(with_buckets(step.plan, each.ready), each.cost.buckets, machine));
   return seconds;
 }
 
@@ -106,7 +139,8 @@ std::string to_json(const MeasuredStep& step) {
     settings.push_back({{"name", each.name},
                         {"buckets", json_of(each.cost.buckets)},
                         {"margin", each.cost.margin},
-                        {"is_measured", each.cost.how == HookCost::Known::measured}});
+                        {"is_measured", each.cost.how == HookCost::Known::measured},
+                        {"ready", each.ready}});
   const StepJson json = {{"before_backward", step.plan.before_backward},
                          {"backward", step.plan.backward},
                          {"after_backward", step.plan.after_backward},
@@ -137,7 +171,8 @@ MeasuredStep measured_step_from_json(std::string_view text) {
       step.settings.push_back(
           {each.at("name").get<std::string>(),
            {buckets_of(each.at("buckets")), each.at("margin").get<double>(),
-            each.at("is_measured").get<bool>() ? HookCost::Known::measured : HookCost::Known::derived}});
+            each.at("is_measured").get<bool>() ? HookCost::Known::measured : HookCost::Known::derived},
+           each.value("ready", std::vector<double>())});
     return step;
   } catch (const StepJson::exception& error) {
     throw Error(std::string("what was measured of a step can't be read: ") + error.what());

@@ -14,9 +14,10 @@ struct MeasuredStep {
   struct Setting {
     std::string name;  // "power_sgd(rank=2) in fp16"
     HookCost cost;
+    std::vector<double> ready = {};  // as BucketPlan's, of buckets of its own; empty: those of the plan
   };
 
-  StepPlan plan;                    // without costs
+  StepPlan plan;                    // without costs; its buckets are those of the step without a hook
   std::vector<BucketCost> no_hook;  // what is sent without one
   double seconds = 0;               // measured, without a hook
   Machine machine;
@@ -24,7 +25,8 @@ struct MeasuredStep {
 };
 
 /// Seconds of a step with each setting, in their order. What a simulation misses of the step that was measured it is taken to miss of
-/// any, up to a factor of three of what communication adds.
+/// any: a factor of what communication adds. Where that is above three, the link is taken to be slower for each byte than it was
+/// measured to be.
 std::vector<double> predicted_seconds(const MeasuredStep& step);
 
 /// What a step would take if nothing were sent.

@@ -22,6 +22,7 @@ nlohmann::ordered_json to_json(const ChoiceReport& report) {
     nlohmann::ordered_json row = {{"name", each.name},
                                   {"predicted_seconds", known(each.predicted)},
                                   {"measured_seconds", known(each.measured)}};
+    if (each.bucket_bytes > 0) row["bucket_bytes"] = each.bucket_bytes;
     if (each.predicted > 0) {
       row["margin"] = each.margin;
       row["known_by"] = each.how == HookCost::Known::measured ? "measured" : "derived";
@@ -33,7 +34,8 @@ nlohmann::ordered_json to_json(const ChoiceReport& report) {
 }
 
 nlohmann::ordered_json brief_json(const ChoiceReport& report) {
-  nlohmann::ordered_json json = {{"chosen", report.chosen}};
+  nlohmann::ordered_json json = {{"chosen", report.chosen.empty() ? nlohmann::ordered_json(nullptr)
+                                                                  : nlohmann::ordered_json(report.chosen)}};
   for (const ChoiceReport::Setting& each : report.settings) {
     if (each.name != report.chosen) continue;
     json["predicted_seconds"] = known(each.predicted);

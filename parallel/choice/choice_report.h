@@ -16,6 +16,7 @@ namespace hookline {
 struct ChoiceReport {
   struct Setting {
     std::string name;
+    std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config says
     double predicted = 0,
            margin = 0;  // as the last choice was made; the margin is a part of the hook's own work
     HookCost::Known how = HookCost::Known::measured;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,6 +14,30 @@
 #include "parallel/environment.h"
 
 namespace hookline {
+namespace {
+
+constexpr std::int64_t kBucketBytes[] = {25 << 20, 1 << 20, 256 << 10};
+
+/// What is going to be chosen from.
+std::string plan_text(const std::vector<HookSetting>& settings, std::size_t other_sizes) {
+  std::string names;
+  const HookSetting* last = nullptr;
+  for (const HookSetting& each : settings) {
+    if (!last || last->hook != each.hook) names += (names.empty() ? "" : ", ") + each.hook;
+    last = &each;
+  }
+  if (names.empty() && other_sizes == 0)
+    return "[ddp.auto] permits no hook, so that training stays without one";
+  std::string text = "measures steps without a hook first, then chooses ";
+  if (!names.empty())
+    text += "among no hook and " + std::to_string(settings.size()) +
+            (settings.size() == 1 ? " setting of " : " settings of ") + names;
+  if (other_sizes == 0) return text;
+  return text + (names.empty() ? "among " : ", and among ") + std::to_string(1 + other_sizes) +
+         " sizes of buckets";
+}
+
+}  // namespace
 
 Choices::Choices(std::shared_ptr<World> world) : world_(std::move(world)) {
   if (const auto file = environment_text("HOOKLINE_ADVICE_FILE")) advice_ = *file;
@@ -20,21 +45,15 @@ Choices::Choices(std::shared_ptr<World> world) : world_(std::move(world)) {
 
 std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted) {
   std::vector<HookSetting> settings = settings_for(wanted, Registry::instance().catalog());
-  if (world_->rank() == 0) {
-    std::string names;
-    const HookSetting* last = nullptr;
-    for (const HookSetting& each : settings) {
-      if (!last || last->hook != each.hook) names += (names.empty() ? "" : ", ") + each.hook;
-      last = &each;
-    }
-    log::info("comm_hook auto: " +
-              (world_->size() == 1 ? "a single rank sends nothing, so that no hook is needed"
-               : names.empty()     ? "[ddp.auto] permits no hook, so that training stays without one"
-                                   : "measures steps without a hook first, then chooses among no hook and " +
-                                     std::to_string(settings.size()) +
-                                     (settings.size() == 1 ? " setting" : " settings") + " of " + names));
-  }
+  // On a GPU each setting is tried, and sizes of buckets are too many to try.
+  const bool may_cut_buckets =
+      ddp->options().bucket_limits == BucketLimits::from(std::nullopt) && world_->device().is_cpu();
   ChoiceOptions options;
+  if (may_cut_buckets) options.bucket_bytes.assign(std::begin(kBucketBytes), std::end(kBucketBytes));
+  if (world_->rank() == 0)
+    log::info("comm_hook auto: " + (world_->size() == 1
+                                        ? "a single rank sends nothing, so that no hook is needed"
+                                        : plan_text(settings, options.bucket_bytes.size())));
   options.max_error = wanted.max_error.value_or(options.max_error);
   options.predict_all = advice_.has_value();
   const auto chooser = std::make_shared<HookChooser>(world_, *ddp, std::move(settings), options);
@@ -56,7 +75,7 @@ void resume_choice(HookChooser& chooser, const SavedPart& saved, Resumption& res
   const auto choice = saved.notes.find(kChoiceNote);
   if (choice == saved.notes.end()) return;
   const std::string obstacle = chooser.resume(*choice);
-  if (!obstacle.empty()) resumption.resets.push_back("the choice of a hook: " + obstacle);
+  if (!obstacle.empty()) resumption.resets.push_back("the choice of a hook, which is made anew: " + obstacle);
 }
 
 void Choices::end_if_all_have_chosen() const {

@@ -13,6 +13,7 @@
 #include "hooks/log.h"
 #include "hooks/number_text.h"
 #include "hooks/registry.h"
+#include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_costs.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
@@ -29,6 +30,7 @@ constexpr double kLatencies = 3;
 // Factor by which one hook's measured step corrects what is predicted of others at most.
 constexpr double kMostBias = 1.25;
 constexpr int kMostPatience = 8;
+constexpr std::size_t kHooksInOtherBuckets = 2;
 
 double sum(const std::vector<double>& values) {
   double total = 0;
@@ -65,6 +67,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
   if (!world_->device().is_cpu()) options_.try_each = true;
   settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
+  settings_ = in_each_size(settings_, options_.bucket_bytes);
   seconds_.assign(settings_.size(), 0);
   predicted_.assign(settings_.size(), {});
   is_measured_.assign(settings_.size(), false);
@@ -161,19 +164,28 @@ void HookChooser::end_plain() {
   is_measured_.assign(settings_.size(), false);
   seconds_[0] = plain_;
   is_measured_[0] = true;
+  if (layouts_.empty()) layouts_ = layouts_of(ddp_.buckets(), options_.bucket_bytes);
   if (options_.try_each) {
     to_try_ = 1;
     return try_next();
   }
   observed_.emplace();
-  ddp_.exchange_hook([this](const HookContext& context) { return observed_->make_hook(context); });
+  ddp_.exchange_hook([this](const HookContext& context) { return observed_->make_hook(context); },
+                     layouts_[finest_layout()]);
   begin(Phase::deferred);
+}
+
+/// Buckets so small that those of every other size are made of them, or nearly so.
+std::size_t HookChooser::finest_layout() const {
+  const auto finest = std::max_element(layouts_.begin(), layouts_.end(),
+                                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return static_cast<std::size_t>(finest - layouts_.begin());
 }
 
 Machine HookChooser::measured_machine() {
   if (!probe_group_) probe_group_ = world_->make_stage_group("hook-choice");
   std::int64_t largest = 0;
-  for (const auto& bucket : ddp_.buckets()) largest = std::max(largest, bytes_of(bucket));
+  for (const auto& bucket : layouts_[0]) largest = std::max(largest, bytes_of(bucket));
   const LinkCost link =
       measure_link(*world_, *probe_group_, largest, std::max(kLeastLinkBudget, kLinkBudget * plain_),
                    "the choice of a hook");
@@ -192,30 +204,63 @@ void HookChooser::choose_probe() {
   probe_seconds_ = probe_link();
 }
 
-void HookChooser::predict(StepPlan plan) {
-  const BucketParameters buckets = ddp_.buckets();
-  measured_ = MeasuredStep{std::move(plan), cost_without_a_hook(buckets), plain_, measured_machine(), {}};
+/// Each hook in the buckets that there are; then no hook and the fastest ones also in the others. `observed`: of the finest buckets, which
+/// the model has now.
+void HookChooser::predict(const StepPlan& observed) {
+  StepPlan plan = observed;
+  plan.buckets.clear();
+  for (const double ready : ready_times(layouts_[0], ddp_.buckets(), observed))
+    plan.buckets.push_back({ready, {}});
+  measured_ = MeasuredStep{std::move(plan), cost_without_a_hook(layouts_[0]), plain_, measured_machine(), {}};
   const bool may_gain = seconds_alone(*measured_) <= plain_ * (1 - ChoiceRule().least_gain);
   if (!may_gain && !options_.predict_all) return;
-  const std::vector<HookSetting> candidates(settings_.begin() + 1, settings_.end());
-  const double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
-                                             : std::max(kLeastHooksBudget, kHooksBudget * plain_);
+  double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
+                                       : std::max(kLeastHooksBudget, kHooksBudget * plain_);
+  std::vector<std::size_t> hooks;
+  for (std::size_t i = layouts_.size(); i < settings_.size(); i += layouts_.size()) hooks.push_back(i);
+  predict_in(0, hooks, budget, observed);
+  if (!options_.predict_all) hooks = fastest_hooks();
+  for (std::size_t layout = 1; layout < layouts_.size(); ++layout)
+    if (!layouts_[layout].empty()) predict_in(layout, hooks, budget, observed);
+}
+
+/// No hook, but in the buckets that there are, and `hooks`, which `budget` is left in seconds to time.
+void HookChooser::predict_in(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
+                             const StepPlan& observed) {
+  const BucketParameters& buckets = layouts_[layout];
+  std::vector<HookSetting> candidates;
+  for (const std::size_t hook : hooks) candidates.push_back(settings_[hook + layout]);
   HookCosts found = costs_of(*world_, buckets, candidates, budget, plain_);
+  budget -= found.seconds;
   for (const std::string& each : found.left_out) log("not considered: " + each);
   std::vector<std::size_t> which;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!found.costs[i]) continue;
-    measured_->settings.push_back({candidates[i].name, *std::move(found.costs[i])});
-    which.push_back(i + 1);
-  }
+  const auto add = [&](std::size_t setting, HookCost cost) {
+    measured_->settings.push_back(
+        {settings_[setting].name, std::move(cost), ready_times(buckets, ddp_.buckets(), observed)});
+    which.push_back(setting);
+  };
+  if (layout != 0) add(layout, {cost_without_a_hook(buckets), 0, HookCost::Known::derived});
+  for (std::size_t i = 0; i < hooks.size(); ++i)
+    if (found.costs[i]) add(hooks[i] + layout, *std::move(found.costs[i]));
   const std::vector<double> seconds = predicted_seconds(*measured_);
   for (std::size_t k = 0; k < which.size(); ++k) {
-    const std::size_t i = which[k];
-    predicted_[i].predicted = seconds[k];
-    predicted_[i].margin = measured_->settings[k].cost.margin;
-    predicted_[i].how = measured_->settings[k].cost.how;
-    seconds_[i] = is_given_up_[i] ? 0 : seconds[k];
+    const std::size_t i = which[k], row = seconds.size() - which.size() + k;
+    predicted_[i].predicted = seconds[row];
+    predicted_[i].margin = measured_->settings[row].cost.margin;
+    predicted_[i].how = measured_->settings[row].cost.how;
+    seconds_[i] = is_given_up_[i] ? 0 : seconds[row];
   }
+}
+
+/// In the buckets that there are, by what is predicted: as many as are worth timing in others.
+std::vector<std::size_t> HookChooser::fastest_hooks() const {
+  std::vector<std::size_t> hooks;
+  for (std::size_t i = layouts_.size(); i < settings_.size(); i += layouts_.size())
+    if (seconds_[i] > 0 && seconds_[i] < plain_) hooks.push_back(i);
+  std::stable_sort(hooks.begin(), hooks.end(),
+                   [&](std::size_t a, std::size_t b) { return seconds_[a] < seconds_[b]; });
+  hooks.resize(std::min(hooks.size(), kHooksInOtherBuckets));
+  return hooks;
 }
 
 /// Rank 0's. Of those that were measured only the one in use and `instead_of` count, since others beat the rest, unless each was tried.
@@ -244,11 +289,11 @@ void HookChooser::use(std::size_t setting) {
   chosen_at_ = steps_;
   largest_error_.reset();
   if (seconds_[setting] > 0) step_ = seconds_[setting];
-  if (setting == 0) return ddp_.exchange_hook({});
-  ddp_.exchange_hook([&](const HookContext& context) {
-    const HookSetting& chosen = settings_[setting];
+  const HookSetting& chosen = settings_[setting];
+  const Ddp::HookMaker make_hook = [&](const HookContext& context) {
     return Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options, context);
-  });
+  };
+  ddp_.exchange_hook(make_hook, layouts_.empty() ? BucketParameters() : layouts_[layout_of(setting)]);
 }
 
 void HookChooser::decide() {
@@ -271,13 +316,14 @@ void HookChooser::explain(std::size_t choice) const {
     log("no hook, which takes " + ms(plain_) + " a step: [ddp.auto] permits no other");
   } else {
     log("no hook, which takes " + ms(plain_) +
-        " a step: communication takes too little of it for a hook to gain");
+        " a step: communication takes too little of it for another setting to pay");
   }
 }
 
 /// Steps with the next setting that was not given up; behind the last one the choice.
 void HookChooser::try_next() {
-  while (to_try_ < settings_.size() && is_given_up_[to_try_]) ++to_try_;
+  while (to_try_ < settings_.size() && (is_given_up_[to_try_] || layouts_[layout_of(to_try_)].empty()))
+    ++to_try_;
   if (to_try_ < settings_.size()) {
     use(to_try_);
   } else {
@@ -302,12 +348,24 @@ bool HookChooser::gives_up() {
   if (in_use_ == 0) return false;
   const double error = means_over_ranks(*world_, {largest_error_.value_or(0)})[0];
   if (std::isfinite(error) && error <= options_.max_error) return false;
-  is_given_up_[in_use_] = true;
   log(settings_[in_use_].name + " is dropped: the relative error of its gradients was " + rounded(error, 3) +
       (std::isfinite(options_.max_error) ? ", above [ddp.auto] max_error = " + rounded(options_.max_error, 3)
                                          : std::string()));
-  seconds_[in_use_] = 0;
+  give_up_from(in_use_);
   return true;
+}
+
+/// A hook whose error is too large, and its settings that compress as much or more: they come behind it.
+void HookChooser::give_up_from(std::size_t setting) {
+  const auto is_as_exact = [&](const HookSetting& each) {
+    return each.hook == settings_[setting].hook && each.options == settings_[setting].options;
+  };
+  const auto first = std::find_if(settings_.begin(), settings_.end(), is_as_exact);
+  for (auto i = static_cast<std::size_t>(first - settings_.begin()); i < settings_.size(); ++i) {
+    if (settings_[i].hook != settings_[setting].hook) continue;
+    is_given_up_[i] = true;
+    seconds_[i] = 0;
+  }
 }
 
 void HookChooser::prove() {
@@ -334,7 +392,7 @@ void HookChooser::prove() {
       if (!is_measured_[i]) seconds_[i] *= std::clamp(measured / expected, 1 / kMostBias, kMostBias);
   if (!is_given_up) seconds_[in_use_] = watched_step_ = measured;
   is_measured_[in_use_] = true;
-  if (in_use_ != 0)
+  if (in_use_ != 0 && !is_given_up)
     log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
         (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
   const std::size_t choice = agreed_choice(is_given_up ? 0 : in_use_);
@@ -347,8 +405,8 @@ void HookChooser::prove() {
     choose_probe();
     return begin(Phase::watching);
   }
-  log(settings_[choice].name + " instead of " + settings_[in_use_].name + ": it takes " +
-      ms(seconds_[choice]) + " a step");
+  log("switches from " + settings_[in_use_].name + " to " + settings_[choice].name + ", which " +
+      (is_measured_[choice] ? "takes " : "is predicted to take ") + ms(seconds_[choice]) + " a step");
   use(choice);
   begin(Phase::proving);
 }
@@ -391,13 +449,15 @@ void HookChooser::log(const std::string& text) const {
 ChoiceReport HookChooser::report() const {
   ChoiceReport report;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
+    if (layout_of(i) != 0 && predicted_[i].predicted <= 0 && !is_measured_[i]) continue;
     ChoiceReport::Setting row = predicted_[i];
     row.name = settings_[i].name;
+    row.bucket_bytes = settings_[i].bucket_bytes;
     row.is_given_up = is_given_up_[i];
     if (is_measured_[i]) row.measured = seconds_[i];
     report.settings.push_back(std::move(row));
   }
-  if (has_chosen()) report.chosen = settings_[in_use_].name;
+  if (has_chosen() || has_no_choice()) report.chosen = settings_[in_use_].name;
   report.step = chosen_at_;
   report.exchanges = exchanges_;
   report.measuring_seconds = measuring_seconds_;
@@ -406,12 +466,15 @@ ChoiceReport HookChooser::report() const {
 }
 
 nlohmann::json HookChooser::save() const {
-  if (!has_chosen()) return nullptr;
-  nlohmann::json saved = {{"ranks", world_->size()},
-                          {"chosen", settings_[in_use_].name},
-                          {"plain_seconds", plain_},
-                          {"watched_step_seconds", watched_step_},
-                          {"settings", nlohmann::json::array()}};
+  if (has_no_choice()) return nullptr;
+  nlohmann::json saved = {
+      {"ranks", world_->size()},
+      {"chosen", has_chosen() ? nlohmann::json(settings_[in_use_].name) : nlohmann::json()},
+      {"max_error", nlohmann::json()},
+      {"plain_seconds", plain_},
+      {"watched_step_seconds", watched_step_},
+      {"settings", nlohmann::json::array()}};
+  if (std::isfinite(options_.max_error)) saved["max_error"] = options_.max_error;
   for (std::size_t i = 0; i < settings_.size(); ++i)
     saved["settings"].push_back({{"name", settings_[i].name},
                                  {"seconds", seconds_[i]},
@@ -432,15 +495,30 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   bool is_same = settings.size() == settings_.size();
   for (std::size_t i = 0; is_same && i < settings_.size(); ++i)
     is_same = settings[i].at("name") == settings_[i].name;
-  if (!is_same) return "[ddp.auto] permits other hooks now";
+  if (!is_same) return "other hooks or bucket sizes are permitted now";
+  const nlohmann::json& bound = saved.at("max_error");
+  if ((bound.is_null() ? std::numeric_limits<double>::infinity() : bound.get<double>()) != options_.max_error)
+    return "[ddp.auto] max_error is another now";
+  for (std::size_t i = 0; i < settings_.size(); ++i)
+    is_given_up_[i] = settings[i].at("is_given_up").get<bool>();
+  if (saved.at("chosen").is_null()) {
+    log("the checkpoint was saved while steps were measured: they are measured anew");
+    return "";
+  }
   std::size_t chosen = 0;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
     settings[i].at("seconds").get_to(seconds_[i]);
     settings[i].at("predicted_seconds").get_to(predicted_[i].predicted);
     settings[i].at("margin").get_to(predicted_[i].margin);
     is_measured_[i] = settings[i].at("is_measured").get<bool>();
-    is_given_up_[i] = settings[i].at("is_given_up").get<bool>();
     if (settings_[i].name == saved.at("chosen")) chosen = i;
+  }
+  if (layout_of(chosen) != 0) {
+    const BucketParameters buckets = ddp_.buckets();
+    std::vector<BucketParameters> layouts =
+        layouts_of(cut_into_buckets(order_of(buckets), ddp_.options().bucket_limits), options_.bucket_bytes);
+    if (!are_same(buckets, layouts[layout_of(chosen)])) return "its buckets can't be had again";
+    layouts_ = std::move(layouts);
   }
   saved.at("plain_seconds").get_to(plain_);
   saved.at("watched_step_seconds").get_to(watched_step_);

@@ -34,6 +34,8 @@ struct ChoiceSteps {
 struct ChoiceOptions {
   ChoiceSteps steps = {};
   WatchRule watch = {};
+  // Buckets to choose from beside those that there are: bytes at which one is full, the largest first.
+  std::vector<std::int64_t> bucket_bytes = {};
   // ‖g - e‖ / ‖e‖ of a hook's gradients and the exact ones, above which it is given up.
   double max_error = std::numeric_limits<double>::infinity();
   bool try_each = false;     // measure steps with each setting instead of predicting them; always so on a GPU
@@ -48,7 +50,7 @@ struct ChoiceOptions {
 /// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. Not synchronised.
 class HookChooser {
  public:
-  /// `settings`: what may be chosen, the most exact ones first; no hook is added in front. `ddp`, which has no hook yet, outlives this.
+  /// `settings`: what may be chosen, the most exact ones first; no hook is added in front, and each in each size of buckets. `ddp`, which has no hook yet, outlives this.
   /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
               ChoiceOptions options = {});
@@ -86,6 +88,9 @@ class HookChooser {
   int count_of(int most, double seconds) const;
   void end_phase();
   void end_plain();
+  /// The index in layouts_.
+  std::size_t layout_of(std::size_t setting) const { return setting % (1 + options_.bucket_bytes.size()); }
+  std::size_t finest_layout() const;
   void decide();
   void try_next();
   void prove();
@@ -94,8 +99,12 @@ class HookChooser {
   void choose_again(const std::string& why);
   void note_error();
   bool gives_up();
+  void give_up_from(std::size_t setting);
   double agreed_step() const;
-  void predict(StepPlan plan);
+  void predict(const StepPlan& observed);
+  void predict_in(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
+                  const StepPlan& observed);
+  std::vector<std::size_t> fastest_hooks() const;
   Machine measured_machine();
   void choose_probe();
   std::size_t agreed_choice(std::size_t instead_of) const;
@@ -114,6 +123,8 @@ class HookChooser {
   std::optional<Clock::time_point> last_;
   std::vector<double> periods_;  // of this phase's steps
   std::optional<ObservedSteps> observed_;
+  std::vector<BucketParameters>
+      layouts_;             // a size of buckets each; empty where the model's are as in an earlier one
   std::size_t to_try_ = 0;  // the setting that is tried next; all of them: none is
 
   std::size_t in_use_ = 0;

@@ -91,13 +91,12 @@ HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vec
                    double budget_seconds, double hopeless_seconds) {
   HookCosts result;
   result.costs.resize(settings.size());
-  double spent = 0;
   // A wrapper pays where links are slow, and steps take so long that there is time for all.
   for (const bool is_wrapped : {false, true}) {
     for (std::size_t i = 0; i < settings.size(); ++i) {
       const HookSetting& setting = settings[i];
       if ((setting.wrapper != "no") != is_wrapped) continue;
-      if (spent > budget_seconds) {
+      if (result.seconds > budget_seconds) {
         result.left_out.push_back(setting.name + ": timing the others took long enough");
         continue;
       }
@@ -105,7 +104,7 @@ HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vec
       std::string problem;
       result.costs[i] = agreed_cost(world, setting, buckets, hopeless_seconds, problem);
       if (!result.costs[i]) result.left_out.push_back(setting.name + ": " + problem);
-      spent += means_over_ranks(world, {seconds_of(std::chrono::steady_clock::now() - start)})[0];
+      result.seconds += means_over_ranks(world, {seconds_of(std::chrono::steady_clock::now() - start)})[0];
     }
   }
   return result;

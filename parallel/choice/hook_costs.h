@@ -15,6 +15,7 @@ namespace hookline {
 struct HookCosts {
   std::vector<std::optional<HookCost>> costs;  // one a setting; none of one that is left out
   std::vector<std::string> left_out;           // why: "fp16: …"
+  double seconds = 0;                          // that this took
 };
 
 /// Of `settings`, one after the other, those in a wrapper last, until that has taken `budget_seconds`; one that fails on some rank is left

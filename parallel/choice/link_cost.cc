@@ -86,10 +86,13 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
     if (prober.spent() + next > budget_seconds / 2) break;
   }
   // The smallest, and the two that the times of larger ones follow from.
-  for (std::size_t i = 0; i < full.size(); ++i)
-    if (i == 0 || i + 2 >= full.size())
-      half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf,
-                                    full[i].seconds < kShort ? kTimesOfShort : kTimes, kWhich));
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    if (i != 0 && i + 2 < full.size()) continue;
+    half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf,
+                                  full[i].seconds < kShort ? kTimesOfShort : kTimes, kWhich));
+    // As many bytes take as long on the link, and no longer than their sum takes besides; else the network was in the way.
+    half.back().seconds = std::min(half.back().seconds, full[i].seconds + half.back().busy_seconds);
+  }
   return {CollectiveTimes(std::move(full)), CollectiveTimes(std::move(half))};
 }
 

@@ -1,7 +1,9 @@
 // One rank of the benchmark of comm_hook = "auto": lets a hook be chosen, predicts what a step takes with each, and then measures steps with
 // each of them.
 //
-//     choice_rank MODEL [HOOK...]            MODEL: perceptron, charlm or conv; HOOK: measured, else all
+//     choice_rank MODEL [HOOK...]    MODEL: perceptron, charlm or conv; HOOK: measured alone, and in the config's buckets only
+//
+// Else all hooks are measured, and in every size of buckets no hook, what is chosen, and some that often are.
 //
 // Rank 0 prints one JSON object: {"chosen", "measuring_seconds", "no_hook", "measured_step", "settings": [{"name", "predicted",
 // "measured"}]}, in seconds of a step.
@@ -19,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -35,6 +38,8 @@ namespace {
 
 constexpr std::int64_t kBatch = 32;
 constexpr double kSeconds = 2;  // for which each setting is measured, as long as steps are short
+const std::vector<std::int64_t> kBucketBytes = {25 << 20, 1 << 20, 256 << 10};
+const std::vector<std::string> kOftenChosen = {"fp16", "power_sgd(rank=1)", "power_sgd(rank=1) in fp16"};
 
 /// Steps of `model` until `chooser` has measured its choice.
 void settle(Ddp& ddp, HookChooser& chooser, const std::function<void()>& step) {
@@ -43,18 +48,19 @@ void settle(Ddp& ddp, HookChooser& chooser, const std::function<void()>& step) {
   ddp.after_each_step({});
 }
 
-void print(const ChoiceReport& predicted, const ChoiceReport& measured) {
-  nlohmann::ordered_json json = {
-      {"chosen", predicted.chosen},
-      {"measuring_seconds", predicted.measuring_seconds},
-      {"measured_step", nlohmann::ordered_json::parse(to_json(*predicted.measured))},
-      {"settings", nlohmann::ordered_json::array()}};
-  for (const ChoiceReport::Setting& each : predicted.settings) {
-    const auto tried = std::find_if(measured.settings.begin(), measured.settings.end(),
-                                    [&](const auto& other) { return other.name == each.name; });
-    nlohmann::ordered_json row = {{"name", each.name}, {"predicted", each.predicted}, {"measured", nullptr}};
-    if (tried != measured.settings.end()) row["measured"] = tried->measured;
-    json["settings"].push_back(std::move(row));
+using Seconds = std::map<std::string, double>;
+
+void print(const ChoiceReport& chosen, const MeasuredStep& step, const Seconds& predicted,
+           const Seconds& measured) {
+  nlohmann::ordered_json json = {{"chosen", chosen.chosen},
+                                 {"measuring_seconds", chosen.measuring_seconds},
+                                 {"measured_step", nlohmann::ordered_json::parse(to_json(step))},
+                                 {"settings", nlohmann::ordered_json::array()}};
+  for (const auto& [name, seconds] : measured) {
+    const auto prediction = predicted.find(name);
+    json["settings"].push_back({{"name", name},
+                                {"predicted", prediction == predicted.end() ? 0 : prediction->second},
+                                {"measured", seconds}});
   }
   std::printf("%s\n", json.dump().c_str());
 }
@@ -69,38 +75,55 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
     accelerator.backward(loss(model));
     optimizer.step();
   };
-  const std::vector<HookSetting> all = settings_for({"low_rank"}, Registry::instance().catalog());
-  HookChooser choosing(accelerator.world_ptr(), model.ddp(), all);
-  settle(model.ddp(), choosing, step);
-  ChoiceReport chosen = choosing.report();
+  for (int i = 0; i < 2; ++i) step();  // behind the first, buckets take the order of gradients
+  const BucketParameters buckets = model.ddp().buckets();
   const auto without_a_hook = [&, &model = model] {
-    model.ddp().exchange_hook({});
+    model.ddp().exchange_hook({}, buckets);
     for (int i = 0; i < 2; ++i) step();  // the first one sends what the hook has held back
   };
-  const bool has_all = chosen.measured && chosen.measured->settings.size() == all.size();
-  if (!has_all) {  // what has no time to be timed in a run, or can't gain
-    without_a_hook();
-    ChoiceOptions options;
-    options.predict_all = true;
-    HookChooser predicting(accelerator.world_ptr(), model.ddp(), all, options);
-    settle(model.ddp(), predicting, step);
-    const ChoiceReport predicted = predicting.report();
-    chosen.measured = predicted.measured;
-    for (std::size_t i = 0; i < chosen.settings.size(); ++i)
-      chosen.settings[i].predicted = predicted.settings[i].predicted;
-  }
-
-  std::vector<HookSetting> some;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(some), [&](const HookSetting& each) {
-    return hooks.empty() || std::count(hooks.begin(), hooks.end(), each.name) > 0;
-  });
-  without_a_hook();
+  const std::vector<HookSetting> all = settings_for({"low_rank"}, Registry::instance().catalog());
   ChoiceOptions options;
-  options.try_each = true;
-  options.steps.first_window = std::clamp(static_cast<int>(kSeconds / chosen.settings[0].measured), 10, 200);
-  HookChooser trying(accelerator.world_ptr(), model.ddp(), some, options);
-  settle(model.ddp(), trying, step);
-  if (accelerator.is_main_process()) print(chosen, trying.report());
+  options.bucket_bytes = kBucketBytes;
+  HookChooser choosing(accelerator.world_ptr(), model.ddp(), all, options);
+  settle(model.ddp(), choosing, step);
+  const ChoiceReport chosen = choosing.report();
+
+  // What has no time to be timed in a run, or can't gain.
+  without_a_hook();
+  options.predict_all = true;
+  if (!hooks.empty()) options.bucket_bytes.clear();
+  HookChooser predicting(accelerator.world_ptr(), model.ddp(), all, options);
+  settle(model.ddp(), predicting, step);
+  const ChoiceReport predictions = predicting.report();
+  Seconds predicted;
+  for (const ChoiceReport& report : {predictions, chosen})
+    for (const ChoiceReport::Setting& each : report.settings)
+      if (each.predicted > 0) predicted[each.name] = each.predicted;
+
+  std::vector<HookSetting> in_each_size, in_one_size;
+  for (const HookSetting& each : all) {
+    const bool is_often = std::count(kOftenChosen.begin(), kOftenChosen.end(), each.name) > 0;
+    const bool is_chosen = chosen.chosen == each.name || chosen.chosen.starts_with(each.name + ", ");
+    if (hooks.empty() && (is_often || is_chosen))
+      in_each_size.push_back(each);
+    else if (hooks.empty() || std::count(hooks.begin(), hooks.end(), each.name) > 0)
+      in_one_size.push_back(each);
+  }
+  ChoiceOptions trying;
+  trying.try_each = true;
+  trying.steps.first_window = std::clamp(static_cast<int>(kSeconds / chosen.settings[0].measured), 5, 200);
+  Seconds measured;
+  for (const bool each_size : {false, true}) {
+    const std::vector<HookSetting>& settings = each_size ? in_each_size : in_one_size;
+    if (settings.empty()) continue;
+    without_a_hook();
+    if (each_size) trying.bucket_bytes = kBucketBytes;
+    HookChooser trier(accelerator.world_ptr(), model.ddp(), settings, trying);
+    settle(model.ddp(), trier, step);
+    for (const ChoiceReport::Setting& each : trier.report().settings)
+      if (each.measured > 0) measured[each.name] = each.measured;
+  }
+  if (accelerator.is_main_process()) print(chosen, *predictions.measured, predicted, measured);
 }
 
 int run_model(const std::string& name, const std::vector<std::string>& hooks) {

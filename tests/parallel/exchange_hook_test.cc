@@ -104,6 +104,41 @@ TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
   }
 }
 
+/// All parameters in one bucket, in the order in which they are communicated.
+BucketParameters in_one_bucket(const BucketParameters& buckets) {
+  BucketParameters one(1);
+  for (const auto& bucket : buckets) one[0].insert(one[0].end(), bucket.begin(), bucket.end());
+  return one;
+}
+
+TEST_P(ExchangeHook, TrainsOnInOtherBuckets) {
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    const DdpOptions options = options_of(GetParam());
+    const auto net = std::make_shared<ThreeLayersImpl>(), peer_net = std::make_shared<ThreeLayersImpl>();
+    Distributed model(world, net, options);
+    train_steps(*world, model, 0, 4);
+    {
+      const torch::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < net->parameters().size(); ++i)
+        peer_net->parameters()[i].copy_(net->parameters()[i]);
+    }
+    Distributed peer(world, peer_net, options);
+    peer.ddp().load_state(model.ddp().save_state());
+    EXPECT_GT(model.ddp().buckets().size(), 1U);
+    model.ddp().exchange_hook(half, in_one_bucket(model.ddp().buckets()));
+    peer.ddp().exchange_hook(half);
+    EXPECT_EQ(model.ddp().buckets().size(), 1U);
+    train_steps(*world, model, 4, 7);
+    train_steps(*world, peer, 4, 7);
+    EXPECT_EQ(model.ddp().buckets().size(), 1U) << "they are not rebuilt";
+    EXPECT_TRUE(all_equal(*net, *peer_net)) << "a sum of two is the same in any bucket";
+    // A checkpoint keeps them.
+    Distributed resumed(world, std::make_shared<ThreeLayersImpl>(), options);
+    EXPECT_TRUE(resumed.ddp().load_state(model.ddp().save_state()));
+    EXPECT_EQ(resumed.ddp().buckets().size(), 1U);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Options, ExchangeHook, ::testing::Values("plain", "views", "unused", "static"),
                          [](const auto& test) { return test.param; });
 
@@ -171,24 +206,46 @@ TEST_P(HeldBack, IsPartOfTheNextStepWithoutAHook) {
   });
 }
 
-TEST_P(HeldBack, IsHandedToTheNextHook) {
-  run_ranks(2, [](const std::shared_ptr<World>& world) {
-    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of(GetParam()));
-    model.register_comm_hook(hook_of("power_sgd", model.ddp().hook_context()));
-    train_steps(*world, model, 0, 5);
-    const std::vector<at::Tensor> held_back = held_back_of(model);
-    model.ddp().exchange_hook([](const HookContext& context) { return hook_of("allreduce", context); });
-    const at::Tensor x = random_rows(5, 40, 900 + world->rank());
-    const auto expected = averages(*world, model, x, held_back);
-    for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
-    model.forward(x).square().sum().backward();
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      EXPECT_TRUE(model->parameters()[i].grad().allclose(expected[i], 1e-4, 1e-5)) << i;
-  });
+TEST_P(HeldBack, IsHandedToTheNextHookInTheSameBucketsAndInOthers) {
+  for (const bool others : {false, true}) {
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of(GetParam()));
+      model.register_comm_hook(hook_of("power_sgd", model.ddp().hook_context()));
+      train_steps(*world, model, 0, 5);
+      const std::vector<at::Tensor> held_back = held_back_of(model);
+      model.ddp().exchange_hook([](const HookContext& context) { return hook_of("allreduce", context); },
+                                others ? in_one_bucket(model.ddp().buckets()) : BucketParameters());
+      const at::Tensor x = random_rows(5, 40, 900 + world->rank());
+      const auto expected = averages(*world, model, x, held_back);
+      for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+      model.forward(x).square().sum().backward();
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(model->parameters()[i].grad().allclose(expected[i], 1e-4, 1e-5)) << others << i;
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Options, HeldBack, ::testing::Values("plain", "views", "unused", "static"),
                          [](const auto& test) { return test.param; });
+
+TEST(ExchangingAHook, RefusesBucketsThatAreNotTheModels) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
+    train_steps(*world, model, 0, 2);
+    BucketParameters buckets = in_one_bucket(model.ddp().buckets());
+    const at::Tensor first = buckets[0].front();
+    buckets[0].front() = buckets[0].back();
+    EXPECT_EQ(failure_of<Error>([&] { model.ddp().exchange_hook({}, buckets); }),
+              "buckets hold a tensor twice, or one that is no parameter of the model");
+    buckets[0].erase(buckets[0].begin());
+    EXPECT_EQ(failure_of<Error>([&] { model.ddp().exchange_hook({}, buckets); }),
+              "the parameter 'last.bias' is in no bucket");
+    train_steps(*world, model, 2, 3);
+    Distributed fresh(world, std::make_shared<ThreeLayersImpl>(), options_of("static"));
+    EXPECT_EQ(failure_of<Error>([&] { fresh.ddp().exchange_hook({}, fresh.ddp().buckets()); }),
+              "a static graph's buckets can't be cut anew before its first step is over");
+  });
+}
 
 TEST(ExchangingAHook, CountsTheBytesOfBoth) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
@@ -250,6 +307,7 @@ TEST(ExchangingAHook, RecordsGradientsOn) {
     options.record_gradients_steps = 5;
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options);
     train_steps(*world, model, 0, 2);
+    EXPECT_EQ(model.ddp().hook(), nullptr) << "what records is no hook";
     model.ddp().exchange_hook(half);
     train_steps(*world, model, 2, 4);
     model.ddp().exchange_hook({});

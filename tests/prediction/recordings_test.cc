@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,6 +16,7 @@
 #include "prediction/choose.h"
 #include "prediction/measured_step.h"
 #include "prediction/network.h"
+#include "prediction/simulate.h"
 
 namespace hookline {
 namespace {
@@ -93,6 +95,50 @@ TEST(Recordings, AreChosenFromInMilliseconds) {
   }
 }
 
+double simulated(const MeasuredStep& step, const std::vector<BucketCost>& costs) {
+  StepPlan plan = step.plan;
+  for (std::size_t i = 0; i < costs.size(); ++i) plan.buckets[i].cost = costs[i];
+  return simulate(plan, step.machine).seconds;
+}
+
+/// The least that a step takes, by a simulation, if each bucket has a hook of its own: exchanged one by one for as long as that gains,
+/// beginning with any one hook for all.
+double simulated_mixture(const MeasuredStep& step, const std::vector<std::vector<BucketCost>>& hooks) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const auto& first : hooks) {
+    std::vector<BucketCost> mixture = first;
+    double seconds = simulated(step, mixture);
+    for (bool gains = true; gains;) {
+      gains = false;
+      for (std::size_t bucket = 0; bucket < mixture.size(); ++bucket) {
+        for (const auto& hook : hooks) {
+          std::vector<BucketCost> other = mixture;
+          other[bucket] = hook[bucket];
+          if (const double then = simulated(step, other); then < seconds - 1e-6) {
+            mixture = std::move(other);
+            seconds = then;
+            gains = true;
+          }
+        }
+      }
+    }
+    best = std::min(best, seconds);
+  }
+  return best;
+}
+
+// This is why a choice is one hook for all buckets.
+TEST(Recordings, ShowNoGainFromAHookOfItsOwnForEachBucket) {
+  for (const RecordedRun& run : recorded_runs()) {
+    std::vector<std::vector<BucketCost>> hooks{run.step.no_hook};
+    for (const MeasuredStep::Setting& each : run.step.settings)
+      if (each.cost.buckets.size() == run.step.no_hook.size()) hooks.push_back(each.cost.buckets);
+    double uniform = std::numeric_limits<double>::infinity();
+    for (const auto& hook : hooks) uniform = std::min(uniform, simulated(run.step, hook));
+    EXPECT_GT(simulated_mixture(run.step, hooks), 0.97 * uniform) << run.name;
+  }
+}
+
 TEST(MeasuredStep, IsReadAsItWasWritten) {
   for (const RecordedRun& run : recorded_runs()) {
     const std::string text = to_json(run.step);
@@ -136,6 +182,28 @@ TEST(MeasuredStep, IsPredictedOnAnotherNetwork) {
       predicted_elsewhere(step, {1, all_reduces_on(network, inside), all_reduces_on(network, inside)});
   EXPECT_NEAR(there.no_hook, 3.012, 1e-3);
   EXPECT_NEAR(there.settings.at(0), 6 * (0.002 + 0.25e6 / 50e6), 1e-3);
+}
+
+// A link that lets short messages pass at once, and holds back what follows: a step of 100 MB takes longer than any message showed.
+TEST(MeasuredStep, ShowsThatALinkIsSlowerThanItsShortMessages) {
+  MeasuredStep step = step_of_sending();
+  step.seconds = 20;
+  step.settings.push_back(step.settings[0]);
+  step.settings[1].cost.buckets[0].sends[0].bytes = 50e6;
+  const std::vector<double> seconds = predicted_seconds(step);
+  EXPECT_NEAR(seconds[0], 0.2, 0.01);
+  EXPECT_NEAR(seconds[1], 10, 0.1);
+}
+
+TEST(MeasuredStep, IsPredictedInOtherBuckets) {
+  MeasuredStep step = step_of_sending();
+  step.plan.backward = 1;
+  step.plan.buckets[0].ready = 1;
+  step.seconds = 2.001;
+  Send half;
+  half.bytes = 50e6;
+  step.settings = {{"halves", {{{{half}, 0}, {{half}, 0}}, 0, HookCost::Known::derived}, {0.5, 1}}};
+  EXPECT_NEAR(predicted_seconds(step)[0], 1.501, 0.002) << "the first half is sent while backward goes on";
 }
 
 TEST(NetworkOf, FindsWhatAllReducesWereMeasuredOn) {

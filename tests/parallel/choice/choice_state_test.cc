@@ -64,6 +64,36 @@ TEST(HookChoice, GivesUpAHookWhoseErrorIsTooLarge) {
   });
 }
 
+// Less exact than the one whose error is too large: nobody has to try.
+TEST(HookChoice, GivesUpWhatCompressesMore) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.max_error = 0.9;
+    options.bucket_bytes = {64 << 20};
+    testing::TrainerOf<testing::ManyImpl> trainer(world, {"forgetful", "fp16"}, options);
+    trainer.train(kMeasured + 1 + kProved);
+    const ChoiceReport report = trainer.chooser->report();
+    for (const ChoiceReport::Setting& each : report.settings)
+      EXPECT_EQ(each.is_given_up, each.name.starts_with("forgetful")) << each.name;
+    EXPECT_FALSE(trainer.chosen().starts_with("forgetful"));
+  });
+}
+
+TEST(HookChoice, RemembersWhatItGaveUpAcrossACheckpointWhileItMeasures) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.max_error = 0.9;
+    Trainer before(world, {"forgetful"}, options);
+    before.train(kMeasured + 1 + kProved);
+    nlohmann::json saved = before.chooser->save();
+    saved["chosen"] = nullptr;  // as while it measures again
+    Trainer after(world, {"forgetful"}, options);
+    EXPECT_EQ(after.chooser->resume(saved), "");
+    after.train(kMeasured + 1);
+    EXPECT_EQ(after.chosen(), "no hook");
+  });
+}
+
 TEST(HookChoice, KeepsAHookWhoseErrorIsPermitted) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
@@ -116,7 +146,7 @@ TEST(HookChoice, RefusesAHookThatTheProgramRegistersByHand) {
 TEST(HookChoice, GoesOnWhereACheckpointLeftIt) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free", "fp16"});
-    EXPECT_TRUE(before.chooser->save().is_null());
+    EXPECT_TRUE(before.chooser->save().at("chosen").is_null());
     before.train(kMeasured + 1 + kProved);
     const nlohmann::json saved = nlohmann::json::parse(before.chooser->save().dump());
     Trainer after(world, {"free", "fp16"});
@@ -135,8 +165,12 @@ TEST(HookChoice, IsMadeAnewWhereACheckpointsDoesNotFit) {
     before.train(kMeasured + 1 + kProved);
     nlohmann::json saved = before.chooser->save();
     Trainer others(world, {"fp16"});
-    EXPECT_EQ(others.chooser->resume(saved), "[ddp.auto] permits other hooks now");
+    EXPECT_EQ(others.chooser->resume(saved), "other hooks or bucket sizes are permitted now");
     EXPECT_EQ(others.chosen(), "measuring");
+    ChoiceOptions stricter;
+    stricter.max_error = 0.5;
+    Trainer strict(world, {"free"}, stricter);
+    EXPECT_EQ(strict.chooser->resume(saved), "[ddp.auto] max_error is another now");
     saved["ranks"] = 4;
     Trainer fewer(world, {"free"});
     EXPECT_EQ(fewer.chooser->resume(saved), "it was made for 4 ranks, and there are 2");

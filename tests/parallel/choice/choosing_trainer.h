@@ -34,6 +34,20 @@ struct LargeImpl : torch::nn::Module {
   at::Tensor weight;
 };
 
+/// As many gradients in 16 parameters.
+struct ManyImpl : torch::nn::Module {
+  ManyImpl() {
+    for (int i = 0; i < 16; ++i)
+      weights.push_back(register_parameter("weight" + std::to_string(i), torch::zeros({187, 2000})));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor sum = torch::zeros({});
+    for (const at::Tensor& weight : weights) sum = sum + (weight.narrow(0, 0, 1) * x).sum();
+    return sum;
+  }
+  std::vector<at::Tensor> weights;
+};
+
 inline std::atomic<int> fickle_takes = 0;  // milliseconds
 
 /// Sends nothing, and sleeps for as long as `takes` says of its run of that number, counted from 1.
@@ -79,6 +93,7 @@ inline void register_hooks() {
     add("free", [](int) { return 0; });
     add("slow", [](int) { return 400; });
     add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is measured in four runs
+    add("toll", [](int) { return 2; });                           // for each bucket
     add("fickle", [](int) { return fickle_takes.load(); });
     Registry::instance().add(row_of("forgetful"), [](HookContext context, const OptionMap&) {
       return std::make_unique<ForgetfulHook>(std::move(context));
@@ -94,9 +109,10 @@ inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 6, kWindow = 8;
 /// Other programs may make a step of these take several times as long.
 inline constexpr WatchRule kTolerant{8, 0.99, 2};
 
-struct Trainer {
-  Trainer(const std::shared_ptr<World>& its_world, const std::vector<std::string>& hooks,
-          ChoiceOptions options = {})
+template <class Net>
+struct TrainerOf {
+  TrainerOf(const std::shared_ptr<World>& its_world, const std::vector<std::string>& hooks,
+            ChoiceOptions options = {})
       : world(its_world), model(world, net, DdpOptions()) {
     register_hooks();
     std::vector<HookSetting> settings;
@@ -115,7 +131,7 @@ struct Trainer {
   void train(
       int steps, const std::function<void()>& before = [] {}) {
     for (int i = 0; i < steps; ++i, ++step) {
-      net->weight.mutable_grad() = at::Tensor();
+      for (at::Tensor& parameter : net->parameters()) parameter.mutable_grad() = at::Tensor();
       before();
       model.forward(torch::ones({2000})).backward();
     }
@@ -124,10 +140,11 @@ struct Trainer {
   std::string hook() { return model.ddp().hook() ? model.ddp().hook()->describe() : "none"; }
 
   std::shared_ptr<World> world;
-  std::shared_ptr<LargeImpl> net = std::make_shared<LargeImpl>();
-  DistributedModule<LargeImpl> model;
+  std::shared_ptr<Net> net = std::make_shared<Net>();
+  DistributedModule<Net> model;
   std::unique_ptr<HookChooser> chooser;
   int step = 0;
 };
+using Trainer = TrainerOf<LargeImpl>;
 
 }  // namespace hookline::testing

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -149,6 +150,60 @@ TEST(HookChooser, EndsOnEveryRankWhenOneLeavesWhileItMeasures) {
           << steps;
     });
   }
+}
+
+ChoiceOptions in_sizes() {
+  ChoiceOptions options;
+  options.bucket_bytes = {64 << 20, 1 << 20};
+  return options;
+}
+
+// A hook that takes as long for each bucket, however large: one bucket is better than the two that there are, and than 16.
+TEST(HookChooser, ChoosesTheSizeOfBuckets) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    testing::TrainerOf<testing::ManyImpl> trainer(world, {"toll"}, in_sizes());
+    trainer.train(kMeasured - 1);
+    EXPECT_EQ(trainer.model.ddp().buckets().size(), 16U) << "that is how steps are measured";
+    trainer.train(2);
+    EXPECT_EQ(trainer.chosen(), "toll, 64 MiB buckets");
+    EXPECT_EQ(trainer.model.ddp().buckets().size(), 1U);
+    const ChoiceReport report = trainer.chooser->report();
+    ASSERT_EQ(report.settings.size(), 6U);
+    EXPECT_EQ(report.settings[1].name, "no hook, 64 MiB buckets");
+    EXPECT_GT(report.settings[1].predicted, 0);
+    EXPECT_GT(report.settings[5].predicted, report.settings[3].predicted) << "16 tolls instead of 2";
+  });
+}
+
+TEST(HookChooser, ResumesInTheBucketsThatItChose) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    testing::TrainerOf<testing::ManyImpl> before(world, {"toll"}, in_sizes());
+    before.train(kMeasured + 1);
+    const nlohmann::json saved = nlohmann::json::parse(before.chooser->save().dump());
+    EXPECT_EQ(saved.at("chosen"), "toll, 64 MiB buckets");
+    testing::TrainerOf<testing::ManyImpl> after(world, {"toll"}, in_sizes());
+    EXPECT_TRUE(after.model.ddp().load_state(before.model.ddp().save_state()));
+    EXPECT_EQ(after.chooser->resume(saved), "");
+    EXPECT_EQ(after.hook(), "free");
+    EXPECT_EQ(after.model.ddp().buckets().size(), 1U);
+    after.train(2);
+    EXPECT_EQ(after.model.ddp().buckets().size(), 1U);
+    testing::TrainerOf<testing::ManyImpl> other(world, {"toll"}, in_sizes());
+    nlohmann::json of_other_buckets = saved;
+    of_other_buckets["chosen"] = "toll, 1 MiB buckets";
+    EXPECT_EQ(other.chooser->resume(of_other_buckets), "its buckets can't be had again");
+    EXPECT_EQ(other.hook(), "none");
+  });
+}
+
+TEST(HookChooser, ChoosesAmongBucketsAloneWhereNoHookIsPermitted) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    testing::TrainerOf<testing::ManyImpl> trainer(world, {}, in_sizes());
+    trainer.train(kMeasured + 1);
+    EXPECT_THAT(trainer.chosen(), HasSubstr("no hook"));
+    EXPECT_EQ(trainer.hook(), "none");
+    EXPECT_EQ(trainer.chooser->report().settings.size(), 3U);
+  });
 }
 
 TEST(HookChooser, DoesNothingForASingleRank) {

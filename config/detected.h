@@ -14,7 +14,6 @@ struct Detected {
   std::vector<std::string> interfaces;  // "10.0.0.1 (eth0)": other hosts may reach it there
   std::map<std::string, double> hook_seconds =
       {};  // of a step with each hook, as `hookline advise` has found; empty: not measured
-  std::string best_hook = {};  // among them
 };
 
 }  // namespace hookline

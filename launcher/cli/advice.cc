@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -22,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kLargestAdviceBytes = 64 << 20;
-constexpr std::size_t kNameWidth = 34, kTimeWidth = 13;
+constexpr std::size_t kNameWidth = 40, kTimeWidth = 13;
 
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
@@ -38,7 +39,7 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
   const MeasuredStep step = measured_step_from_json(model.at("measured_step").dump());
   const auto ranks = model.at("ranks").get<double>(), hosts = model.at("hosts").get<double>();
   const double wanted = asked.ranks ? static_cast<double>(*asked.ranks) : ranks;
-  if (!asked.link && hosts < 2)
+  if (!asked.link && hosts < 2 && wanted != ranks)
     throw UsageError("--ranks " + std::to_string(*asked.ranks) +
                      " is beyond this host, and nothing is known of the network: say --link 1gbit,0.2ms");
   const double on_each = ranks / hosts;
@@ -80,16 +81,45 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
   return result;
 }
 
+/// Null if there is none.
+const Json* row_named(const Json& model, const Json& name) {
+  for (const Json& row : model["settings"])
+    if (row["name"] == name) return &row;
+  return nullptr;
+}
+
+/// Measured, else predicted.
+double seconds_of(const Json& row) {
+  const Json& measured = row.value("measured_seconds", Json());
+  const Json& seconds = measured.is_null() ? row.value("predicted_seconds", Json()) : measured;
+  return seconds.is_null() ? std::numeric_limits<double>::infinity() : seconds.get<double>();
+}
+
+/// With buckets of another size than the config's a setting is worth a row if it is the best, or much faster than with the config's: the
+/// row `as_configured`.
+bool is_worth_showing(const Json& row, const Json& as_configured, const Json& model, const Json* there) {
+  if (!row.contains("bucket_bytes")) return true;
+  const auto is_faster = [&](const Json* one, const Json* other) {
+    return one && other && seconds_of(*one) < (1 - ChoiceRule().least_gain) * seconds_of(*other);
+  };
+  if (row["name"] == model["chosen"] || is_faster(&row, &as_configured)) return true;
+  return there && ((*there)["best"] == row["name"] ||
+                   is_faster(row_named(*there, row["name"]), row_named(*there, as_configured["name"])));
+}
+
 /// Every setting of `here`; those of another network beside them, if there are any.
 std::string table_of(const Json& model) {
   const Json* const there = model.contains("elsewhere") ? &model["elsewhere"] : nullptr;
   std::string text = "  " + padded("hook", kNameWidth) + padded("predicted", kTimeWidth) +
                      padded("measured", kTimeWidth) + (there ? "predicted there" : "") + "\n";
+  const Json* as_configured = nullptr;
   for (const Json& row : model["settings"]) {
+    if (!row.contains("bucket_bytes")) as_configured = &row;
+    if (!is_worth_showing(row, *as_configured, model, there)) continue;
     std::string predicted_there, mark = model["chosen"] == row["name"] ? "<- best here" : "";
     if (there) {
-      for (const Json& each : (*there)["settings"])
-        if (each["name"] == row["name"]) predicted_there = ms(each["predicted_seconds"]);
+      if (const Json* each = row_named(*there, row["name"]))
+        predicted_there = ms((*each)["predicted_seconds"]);
       if ((*there)["best"] == row["name"]) mark += mark.empty() ? "<- best there" : " and there";
     }
     std::string line = "  " + padded(printable(row["name"].get<std::string>()), kNameWidth) +
@@ -103,8 +133,8 @@ std::string table_of(const Json& model) {
 }
 
 std::string heading_of(const Json& model) {
-  std::string text = count_text(model["parameters"].get<std::uint64_t>(), "gradient") + ", " +
-                     rounded(model["gradient_bytes"].get<double>() / 1e6, 3) + " MB a step · " +
+  std::string text = count_text(model["parameters"].get<std::uint64_t>(), "parameter") + ", " +
+                     rounded(model["gradient_bytes"].get<double>() / 1e6, 3) + " MB of gradients a step · " +
                      count_text(model["ranks"].get<std::uint64_t>(), "rank") + " on " +
                      count_text(model["hosts"].get<std::uint64_t>(), "host") + " over " +
                      printable(model["backend"].get<std::string>()) + "\n";

@@ -11,6 +11,7 @@
 #include "config/resolve.h"
 #include "hooks/error.h"
 #include "hooks/log.h"
+#include "hooks/printable.h"
 #include "launcher/cli/advice.h"
 #include "launcher/cli/catalog_of.h"
 #include "launcher/cli/config_choice.h"
@@ -31,12 +32,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNoAdvice = 1;  // the program ended too soon
+constexpr std::int64_t kUsualRows = 32, kMostParameters = 10'000'000'000;
 
 struct AdviseFlags {
   ConfigChoice config;
   std::string processes_per_node, allow, link, model;
   std::vector<std::string> shapes, sets;
-  std::int64_t parameters = 0, rows = 32, ranks = 0;
+  std::int64_t parameters = 0, rows = 0, ranks = 0;
   bool json = false;
 };
 
@@ -75,9 +77,12 @@ Program program_of(const AdviseFlags& flags, const std::vector<std::string>& nam
     throw UsageError(std::string("say what is to be trained, ") +
                      (given > 1 ? "by one of these alone" : "by one of these") +
                      ": a program, --model FILE, --shape once for each parameter, or --parameters N");
+  if (!named.empty() && flags.rows > 0)
+    throw UsageError("--rows is for a model without a program: '" + printable(named[0]) +
+                     "' has its own batches");
   if (!named.empty()) return find_program(named, search_path());
   Program program = libexec_rank("advise_rank", "trains on each rank");
-  program.arguments.push_back(std::to_string(flags.rows));
+  program.arguments.push_back(std::to_string(flags.rows > 0 ? flags.rows : kUsualRows));
   for (const Shape& shape : shapes_of(flags)) {
     std::string text;
     for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
@@ -92,9 +97,10 @@ int advise(const Arguments& arguments) {
   AdviseFlags flags;
   VerbParser parser(
       "hookline advise [flags] program [arguments]",
-      "Train for some dozens of steps, predict what a step takes with each communication hook, "
-      "measure it with none and with the best, and say which that is. Instead of a program: a model's "
-      "file, or the shapes of its parameters. Changes no file.",
+      "Train for about a hundred steps, predict what a step takes with each communication hook, "
+      "measure it with none and with the best, and say which that is. The config's comm_hook and "
+      "comm_wrapper are not "
+      "used. Instead of a program: a model's file, or the shapes of its parameters. Changes no file.",
       "hookline advise --processes-per-node 2 ./train");
   flags.config.add_file_flag(parser);
   flags.config.add_profile_flag(parser);
@@ -106,7 +112,7 @@ int advise(const Arguments& arguments) {
                   "A safetensors or .pt file, or a checkpoint, instead of a program");
   parser.add_texts("--shape", flags.shapes, "SIZES", "Of a parameter, such as 1024x512; once for each");
   parser.add_number("--parameters", flags.parameters, "N",
-                    "How many there are, in matrices of the usual sizes", {1, kMostTypicalParameters});
+                    "How many there are, in matrices of 1024 x 1024 and a smaller one", {1, kMostParameters});
   parser.add_number("--rows", flags.rows, "N", "Rows of a batch, where no program says it; else 32",
                     {1, 1 << 20});
   parser.add_text("--link", flags.link, "SPEED",
@@ -138,6 +144,11 @@ int advise(const Arguments& arguments) {
   if (ranks_of(config.launch) == 1 && !has_many_nodes(config.launch))
     throw UsageError(
         "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
+
+  if (asked.ranks && !asked.link && !has_many_nodes(config.launch) && *asked.ranks != ranks_of(config.launch))
+    throw UsageError("--ranks " + std::to_string(*asked.ranks) + " where " +
+                     std::to_string(ranks_of(config.launch)) +
+                     " run on this host: nothing is known of a network between more; say --link 1gbit,0.2ms");
 
   LogFolder folder("advise", "the ranks'");
   const bool keeps_logs_here = !is_given(config, "logging.dir");

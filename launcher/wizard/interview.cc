@@ -6,6 +6,7 @@
 #include "hooks/number_text.h"
 #include "hooks/option.h"
 #include "hooks/wire_estimate.h"
+#include "prediction/choose.h"
 
 namespace hookline {
 namespace {
@@ -128,9 +129,10 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
                           (seconds != here_.hook_seconds.end()
                                ? " " + rounded(1e3 * seconds->second, 3) + " ms a step here."
                                : "")});
-      if (seconds != here_.hook_seconds.end() && hook.name == here_.best_hook)
-        question.default_value = hook.name;
     }
+    if (const bool sends = so_far.launch.nnodes == "1" && so_far.launch.processes_per_node.value_or(1) > 1;
+        sends)
+      question.default_value = fastest_by_default();
     question.choices.push_back({kAutoHook, "Chosen while the run trains, by measurements: see [ddp.auto]."});
     question.accepts =
         "a hook's name; bytes are those of a model of " + count_of(parameters_) + " parameters";
@@ -215,6 +217,21 @@ std::string Interview::traffic(const RunConfig& config) const {
   return "in a step, a rank hands " + megabytes(*sent) + " to the network" +
          (*sent == *whole ? "" : ", where " + megabytes(*whole) + " go without a hook") + " (of " +
          count_of(parameters_) + " parameters)";
+}
+
+/// Of the hooks that were measured and change gradients by no more than rounding, if it saves a few per cent of a step; else "no".
+std::string Interview::fastest_by_default() const {
+  const auto no_hook = here_.hook_seconds.find("no");
+  if (no_hook == here_.hook_seconds.end()) return "no";
+  std::vector<std::string> names{"no"};
+  std::vector<double> seconds{no_hook->second};
+  for (const HookRow& hook : catalog_.hooks()) {
+    const auto known = here_.hook_seconds.find(hook.name);
+    if (known == here_.hook_seconds.end() || hook.exactness > Exactness::half) continue;
+    names.push_back(hook.name);
+    seconds.push_back(known->second);
+  }
+  return names[choose(seconds, 0)];
 }
 
 std::string Interview::here() const {

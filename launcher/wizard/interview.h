@@ -58,6 +58,7 @@ class Interview {
 
   /// What was detected, in a line each.
   std::string here() const;
+  std::string fastest_by_default() const;
 
  private:
   Resolution resolve_with(const Answers& answers) const;

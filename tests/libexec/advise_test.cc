@@ -102,10 +102,10 @@ TEST_F(Advise, ShowsATable) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(
       result.out,
-      AllOf(HasSubstr("gradients, 2 MB a step · 2 ranks on 1 host over shared memory\n"),
+      AllOf(HasSubstr("500000 parameters, 2 MB of gradients a step · 2 ranks on 1 host over shared memory\n"),
             HasSubstr("there: 4 ranks on 4 hosts, 1000 Mbit/s, latency 0 ms. Extrapolated from what was "
                       "measured here: no such run was made.\n"),
-            HasSubstr("hook                              predicted    measured     predicted there\n"),
+            HasSubstr("hook                                    predicted    measured     predicted there\n"),
             HasSubstr("\n  fp16"), HasSubstr("<- best")));
 }
 
@@ -162,12 +162,16 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
 }
 
 TEST_F(Advise, RefusesMoreRanksOnANetworkThatNothingIsKnownOf) {
-  const ProcessResult result = advise({"--parameters", "5000", "--ranks", "8"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("hookline: error: --ranks 8 is beyond this host, and nothing is known of the "
-                        "network: say --link 1gbit,0.2ms\n"));
+  expect_refused({"--parameters", "5000", "--ranks", "8"},
+                 "--ranks 8 where 2 run on this host: nothing is known of a network between more; say --link "
+                 "1gbit,0.2ms");
   EXPECT_THAT(left_in_folder(), IsEmpty());
+}
+
+TEST_F(Advise, RefusesRowsForAProgram) {
+  expect_refused(
+      {"--rows", "8", TRAINING_PROGRAM},
+      std::string("--rows is for a model without a program: '") + TRAINING_PROGRAM + "' has its own batches");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr CommandLimits kPatience{std::chrono::seconds(600), std::chrono::minute
 
 /// "power_sgd" for "power_sgd(rank=2) in fp16".
 std::string hook_of(const std::string& setting) {
-  return setting == "no hook" ? "no" : setting.substr(0, setting.find_first_of("( "));
+  return setting.starts_with("no hook") ? "no" : setting.substr(0, setting.find_first_of("( ,"));
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ void measure_hooks(const std::string& program, std::int64_t parameters, Detected
     throw Error("hooks can't be measured here: " +
                 (output.beyond_limit.empty() ? output.text : "hookline advise " + output.beyond_limit));
   const auto& model = advice[0];
-  here.best_hook = hook_of(model.at("chosen"));
   for (const auto& each : model.at("settings")) {
+    if (each.contains("bucket_bytes")) continue;  // the wizard leaves buckets as they are
     const auto& seconds =
         each.at("measured_seconds").is_null() ? each.at("predicted_seconds") : each.at("measured_seconds");
     if (seconds.is_null()) continue;

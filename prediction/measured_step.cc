@@ -13,8 +13,8 @@ namespace {
 
 using StepJson = nlohmann::ordered_json;
 
-// Factor by which all of a simulation's communication is corrected at most; beyond it, the link is slower than it seemed.
-constexpr double kMostOff = 3;
+// Factors by which all of a simulation's communication is corrected. Beyond the larger one the link is slower than it seemed.
+constexpr double kLeastFactor = 1.0 / 3, kMostFactor = 1.5;
 constexpr int kHalvings = 60;
 
 double seconds_with(const StepPlan& plan, const std::vector<BucketCost>& costs, const Machine& machine) {
@@ -36,7 +36,7 @@ double correction(const MeasuredStep& step, double alone) {
   const double simulated = seconds_with(step.plan, step.no_hook, step.machine) - alone;
   const double measured = step.seconds - alone;
   if (simulated <= 0 || measured <= 0) return 1;
-  return std::max(measured / simulated, 1 / kMostOff);
+  return std::max(measured / simulated, kLeastFactor);
 }
 
 CollectiveTimes slowed(const CollectiveTimes& times, double seconds_a_byte) {
@@ -116,7 +116,7 @@ CollectiveTimes times_of(const StepJson& json) {
 
 std::vector<double> predicted_seconds(const MeasuredStep& step) {
   const double alone = seconds_alone(step), scale = correction(step, alone);
-  if (scale > kMostOff) return predicted_elsewhere(step, slowed_to_fit(step)).settings;
+  if (scale > kMostFactor) return predicted_elsewhere(step, slowed_to_fit(step)).settings;
   std::vector<double> seconds = predicted_elsewhere(step, step.machine).settings;
   for (double& each : seconds) each = alone + scale * (each - alone);
   return seconds;

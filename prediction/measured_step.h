@@ -25,7 +25,7 @@ struct MeasuredStep {
 };
 
 /// Seconds of a step with each setting, in their order. What a simulation misses of the step that was measured it is taken to miss of
-/// any: a factor of what communication adds. Where that is above three, the link is taken to be slower for each byte than it was
+/// any: a factor of what communication adds. Where that is above 1.5, the link is taken to be slower for each byte than it was
 /// measured to be.
 std::vector<double> predicted_seconds(const MeasuredStep& step);
 

@@ -39,6 +39,14 @@ HookState BetweenHosts::save_state(const BucketParameters& buckets) const {
   return state;
 }
 
+std::vector<at::Tensor> BetweenHosts::held_back(const BucketParameters& buckets) const {
+  std::vector<at::Tensor> of_host = hook_->held_back(buckets);
+  const double ranks = inside_.world_size();
+  for (at::Tensor& each : of_host)
+    if (each.defined()) each = each / (ranks * scale_);
+  return of_host;
+}
+
 /// What a rank keeps is of its host: it can't be used where ranks of one host were on several.
 void BetweenHosts::load_state(const HookState& saved, const BucketParameters& buckets) {
   HookState state = saved;

@@ -120,17 +120,23 @@ void Ddp::build_comms() {
     return world->make_stage_group(name);
   });
   hook_comm_ = comm_;
+  if (options_.hook_between_hosts && !world_->layout().is_one_host()) hook_comm_ = context_between_hosts().comm;
+}
+
+HookContext Ddp::context_between_hosts() {
+  if (comm_between_hosts_) return {comm_between_hosts_};
   const int hosts = static_cast<int>(world_->layout().hosts.size());
-  if (!options_.hook_between_hosts || hosts == 1) return;
+  if (hosts == 1) throw Error("nothing goes between hosts: this run has one");
   if (world_->uses_nccl() || !world_->uses_shared_memory())
     throw Error(
         "[ddp] comm_scope = \"between_hosts\" needs the ranks of a host to share memory, and this run "
         "communicates over " +
         world_->backend_name() +
         ": set [launch] device = \"cpu\" and backend = \"auto\", or leave comm_scope out");
-  hook_comm_ = std::make_shared<Comm>(world_->rank(), hosts, [world = world_](const std::string& name) {
+  comm_between_hosts_ = std::make_shared<Comm>(world_->rank(), hosts, [world = world_](const std::string& name) {
     return world->make_group(name, SumScope::between_hosts);
   });
+  return {comm_between_hosts_};
 }
 
 void Ddp::build_reducer() {
@@ -237,12 +243,13 @@ void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& othe
   reducer_.reset();
   build_reducer();
   hook_comm_->release_stages();
+  if (comm_between_hosts_ && comm_between_hosts_ != hook_comm_) comm_between_hosts_->release_stages();
   if (make_hook)
     if (auto hook = make_hook(hook_context())) attach(std::move(hook));
   last_hooked_step_.reset();
   if (!hook_ && !held_back.empty()) {
     last_hooked_step_ = state.reduced_steps;
-    attach(std::make_unique<NoHook>(hook_context()));
+    attach(std::make_unique<NoHook>(HookContext{comm_}));
   }
   if (hook_) {
     hook_->carry(std::move(held_back));
@@ -262,7 +269,7 @@ void Ddp::before_forward() {
       if (after_each_step_) after_each_step_();
     }
   if (!hook_ && average_to_come_) attach_average();
-  if (!hook_ && recorder_) attach(std::make_unique<NoHook>(hook_context()));
+  if (!hook_ && recorder_) attach(std::make_unique<NoHook>(HookContext{comm_}));
   if (!forward_begun_ && world_->rank() == 0)
     log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
   forward_begun_ = true;

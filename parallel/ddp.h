@@ -102,6 +102,8 @@ class Ddp : public Engine {
 
   /// For hooks built by hand.
   HookContext hook_context() const { return {hook_comm_}; }
+  /// For one within BetweenHosts. Throws Error unless there are several hosts, whose ranks share memory.
+  HookContext context_between_hosts();
 
   /// Throws Error, on the rank that it happens to, if a parameter was exchanged after the model was prepared.
   void before_forward() override;
@@ -186,6 +188,7 @@ class Ddp : public Engine {
 
   std::shared_ptr<Comm> comm_;       // of the gradients without a hook
   std::shared_ptr<Comm> hook_comm_;  // of a hook: the same, unless it works between hosts
+  std::shared_ptr<Comm> comm_between_hosts_;  // null until it is asked for
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;

@@ -15,6 +15,7 @@
 #include "parallel/same_bits.h"
 #include "tests/support/failure.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -127,6 +128,28 @@ TEST(BetweenHosts, WeighsHostsByTheirRanks) {
   });
 }
 
+// What PowerSGD holds back is not lost when its place is taken: all that is sent adds up to all that there was.
+TEST(BetweenHosts, HandsOnWhatItHasHeldBack) {
+  constexpr int kSteps = 5;
+  run_ranks_on_hosts({0, 0, 1}, [](const std::shared_ptr<World>& world) {
+    const auto net = std::make_shared<NetImpl>(), plain_net = std::make_shared<NetImpl>();
+    DistributedModule<NetImpl> model(world, net, between_hosts()), plain(world, plain_net, {});
+    model.ddp().register_comm_hook(build("power_sgd", model.ddp()));
+    at::Tensor sent, expected;
+    for (const at::Tensor& each : gradients_of(*world, plain, *plain_net, {world->rank()}, kSteps + 1))
+      expected = expected.defined() ? expected + each : each;
+    for (const at::Tensor& each : gradients_of(*world, model, *net, {world->rank()}, kSteps))
+      sent = sent.defined() ? sent + each : each;
+    EXPECT_FALSE(sent.allclose(expected, 0.05, 1e-3));
+    model.ddp().exchange_hook({});
+    net->zero_grad();
+    model.forward(inputs_of(world->rank(), kSteps)).square().mean().backward();
+    std::vector<at::Tensor> last;
+    for (const at::Tensor& parameter : net->parameters()) last.push_back(parameter.grad().flatten());
+    EXPECT_LT((sent + torch::cat(last) - expected).norm().item<double>(), 1e-4 * expected.norm().item<double>());
+  });
+}
+
 TEST(BetweenHosts, StartsAfreshWithWhatAHostKeptThatHadOtherRanks) {
   std::vector<HookState> states(4);
   const auto train = [&](const HostsOfRanks& host_of, bool resumes) {
@@ -154,6 +177,20 @@ TEST(BetweenHosts, StartsAfreshWithWhatAHostKeptThatHadOtherRanks) {
   Messages messages;
   train({0, 1, 0, 1}, true);
   EXPECT_THAT(messages.text(), HasSubstr(warning));
+}
+
+TEST(BetweenHosts, AveragesOverAllRanksWhereGradientsAreRecordedWithoutAHook) {
+  const testing::TemporaryFolder folder;
+  run_ranks_on_hosts({0, 0, 1, 1}, [&](const std::shared_ptr<World>& world) {
+    DdpOptions recording = between_hosts();
+    recording.record_gradients = folder.path();
+    recording.record_gradients_steps = 1;
+    const auto net = std::make_shared<NetImpl>(), plain_net = std::make_shared<NetImpl>();
+    DistributedModule<NetImpl> model(world, net, recording), plain(world, plain_net, {});
+    const auto found = gradients_of(*world, model, *net, {world->rank()}, 1);
+    const auto expected = gradients_of(*world, plain, *plain_net, {world->rank()}, 1);
+    EXPECT_TRUE(torch::allclose(found[0], expected[0], 1e-4, 1e-6));
+  });
 }
 
 TEST(BetweenHosts, HasNothingToDoOnOneHost) {

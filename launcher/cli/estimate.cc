@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "config/hook_settings.h"
 #include "config/node_count.h"
 #include "config/resolve.h"
 #include "config/visible_gpus.h"
@@ -223,6 +224,29 @@ double shared_memory(const Question& question, const RunConfig& config, int othe
 /// Each stage has a process group.
 int stages_of(const std::string& hook) { return hook == "power_sgd" || hook == "batched_power_sgd" ? 2 : 1; }
 
+bool chooses_hook(const RunConfig& config) { return config.ddp.comm_hook == kAutoHook; }
+
+/// The groups of a run's hook, or of any that may be chosen, and the one that measures the link for the choice.
+int groups_of_hooks(const RunConfig& config, const Catalog& catalog) {
+  if (!chooses_hook(config)) return stages_of(config.ddp.comm_hook);
+  int most = stages_of("no");
+  for (const HookSetting& each : settings_for(config.auto_hook, catalog))
+    most = std::max(most, stages_of(each.hook));
+  return most + 1;
+}
+
+/// The most that a hook takes while it is timed for a choice: it runs on a copy of the gradients.
+double memory_of_choosing(const Question& question, const RunConfig& config, const Catalog& catalog) {
+  double most = 0;
+  for (const HookSetting& each : settings_for(config.auto_hook, catalog)) {
+    OptionMap options = default_options(*catalog.find_hook(each.hook));
+    for (const auto& [name, value] : each.options) options[name] = value;
+    most = std::max(most, hook_memory(*catalog.find_hook(each.hook), options,
+                                      *catalog.find_wrapper(each.wrapper), question.shapes, question.count));
+  }
+  return kFloatBytes * question.count + most;
+}
+
 /// With comm_scope = between_hosts the ranks of a host average in a group of their own.
 int groups_inside(const RunConfig& config) {
   return config.ddp.comm_scope == "between_hosts" && most_hosts(config.launch) > 1 ? 1 : 0;
@@ -245,8 +269,10 @@ Memory memory_of(const Question& question, const RunConfig& config, const Catalo
                    config.ddp.gradient_as_bucket_view ? 0 : all,
                    question.buffers * all,
                    0,
-                   shared_memory(question, config, stages_of(config.ddp.comm_hook) + groups_inside(config))};
-  if (const HookRow* const hook = catalog.find_hook(config.ddp.comm_hook)) {
+                   shared_memory(question, config, groups_of_hooks(config, catalog) + groups_inside(config))};
+  if (chooses_hook(config)) {
+    memory.hook = memory_of_choosing(question, config, catalog);
+  } else if (const HookRow* const hook = catalog.find_hook(config.ddp.comm_hook)) {
     memory.hook =
         hook_memory(*hook, config.ddp.comm_state_option, *catalog.find_wrapper(config.ddp.comm_wrapper),
                     question.shapes, question.count);
@@ -292,6 +318,10 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
   }
   text += "sharded: the largest unit has " + std::to_string(static_cast<std::int64_t>(question.unit)) +
           " parameters (" + question.unit_from + ")\n";
+  if (chooses_hook(config))
+    text +=
+        "hook: the most that one takes while it is timed, on a copy of the gradients; hookline advise measures which "
+        "is fastest\n";
   if (question.sharing > 0) {
     text += "shared: a rank's part of the memory through which the " + std::to_string(question.sharing) +
             " ranks of a host communicate; all of it is " +

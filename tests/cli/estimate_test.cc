@@ -63,6 +63,23 @@ TEST(Estimate, CountsMemoryAndBytes) {
             8000);
 }
 
+TEST(Estimate, CountsWhatAChoiceOfAHookTakes) {
+  const Sandbox sandbox;
+  const auto hook_of = [&](const std::string& allow) -> double {
+    return estimated(sandbox, {"--shape", "1024x512", "--set", "ddp.comm_hook=auto", "--set",
+                               "ddp.auto.allow=" + allow})
+        .at("memory_bytes")
+        .at("hook");
+  };
+  const double gradients = 4.0 * 1024 * 512;
+  EXPECT_EQ(hook_of("lossless"), gradients) << "a copy, on which hooks are timed";
+  EXPECT_EQ(hook_of("half"), gradients);
+  EXPECT_GE(hook_of("low_rank"), 2 * gradients + 4.0 * 4 * (1024 + 512)) << "PowerSGD's error, P and Q";
+  const ProcessResult result = sandbox.run({"estimate", "--shape", "1024x512", "--set", "ddp.comm_hook=auto"});
+  EXPECT_THAT(result.out, HasSubstr("hook: the most that one takes while it is timed, on a copy of the gradients; "
+                                    "hookline advise measures which is fastest\n"));
+}
+
 TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
   const Sandbox sandbox;
   const auto shared_of = [&](const std::vector<std::string>& values, const std::string& kind = "memory_bytes",
@@ -79,6 +96,8 @@ TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
   EXPECT_NEAR(shared_of({}), 2 * one, 2 * beside) << "the World's, and that of the gradients";
   EXPECT_GE(shared_of({}), 2 * one);
   EXPECT_NEAR(shared_of({"ddp.comm_hook=power_sgd"}), 3 * one, 3 * beside) << "P and Q";
+  EXPECT_NEAR(shared_of({"ddp.comm_hook=auto", "ddp.auto.allow=low_rank"}), 4 * one, 4 * beside)
+      << "P and Q, and the link that is measured";
   EXPECT_NEAR(shared_of({"training.checkpoint_every_steps=10"}), 3 * one, 3 * beside);
   EXPECT_NEAR(shared_of({}, "sharded_memory_bytes"), 3 * one, 3 * beside) << "gathers and scatters";
   EXPECT_EQ(shared_of({"launch.backend=gloo"}), 0);

@@ -16,6 +16,7 @@ struct HookSetting {
   std::string name;  // for people: "power_sgd(rank=2) in fp16"
   std::string hook, wrapper = "no";
   OptionMap options = {};         // others have their defaults
+  bool between_hosts = false;     // the ranks of a host average exactly
   std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config's bucket_cap_mb says
 };
 

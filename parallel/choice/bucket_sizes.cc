@@ -14,6 +14,16 @@ std::string size_text(std::int64_t bytes) {
   return bytes % kMebi == 0 ? std::to_string(bytes / kMebi) + " MiB" : std::to_string(bytes / kKibi) + " KiB";
 }
 
+std::vector<HookSetting> in_both_scopes(std::vector<HookSetting> settings) {
+  const std::size_t count = settings.size();
+  for (std::size_t i = 1; i < count; ++i) {
+    settings.push_back(settings[i]);
+    settings.back().name += " between hosts";
+    settings.back().between_hosts = true;
+  }
+  return settings;
+}
+
 std::vector<HookSetting> in_each_size(const std::vector<HookSetting>& settings,
                                       const std::vector<std::int64_t>& bucket_bytes) {
   std::vector<HookSetting> all;

@@ -14,6 +14,9 @@ namespace hookline {
 /// "1 MiB", "256 KiB".
 std::string size_text(std::int64_t bytes);
 
+/// `settings`, then each of them but the first, no hook, between hosts alone: "fp16 between hosts".
+std::vector<HookSetting> in_both_scopes(std::vector<HookSetting> settings);
+
 /// Each of `settings` with the buckets of the config first, then with those of each of `bucket_bytes`: "fp16, 1 MiB buckets".
 std::vector<HookSetting> in_each_size(const std::vector<HookSetting>& settings,
                                       const std::vector<std::int64_t>& bucket_bytes);

@@ -13,6 +13,7 @@
 #include "hooks/log.h"
 #include "hooks/number_text.h"
 #include "hooks/registry.h"
+#include "parallel/between_hosts.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_costs.h"
 #include "parallel/choice/link_cost.h"
@@ -67,6 +68,10 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
   if (!world_->device().is_cpu()) options_.try_each = true;
   settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
+  predictable_ = settings_.size() * (1 + options_.bucket_bytes.size());
+  const bool has_scopes = world_->uses_shared_memory() && !world_->uses_nccl() &&
+                          !world_->layout().is_one_host() && world_->layout().most_ranks() > 1;
+  if (has_scopes && !options_.try_each) settings_ = in_both_scopes(std::move(settings_));
   settings_ = in_each_size(settings_, options_.bucket_bytes);
   seconds_.assign(settings_.size(), 0);
   predicted_.assign(settings_.size(), {});
@@ -217,7 +222,7 @@ void HookChooser::predict(const StepPlan& observed) {
   double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
                                        : std::max(kLeastHooksBudget, kHooksBudget * plain_);
   std::vector<std::size_t> hooks;
-  for (std::size_t i = layouts_.size(); i < settings_.size(); i += layouts_.size()) hooks.push_back(i);
+  for (std::size_t i = layouts_.size(); i < predictable_; i += layouts_.size()) hooks.push_back(i);
   predict_in(0, hooks, budget, observed);
   if (!options_.predict_all) hooks = fastest_hooks();
   for (std::size_t layout = 1; layout < layouts_.size(); ++layout)
@@ -255,7 +260,7 @@ void HookChooser::predict_in(std::size_t layout, const std::vector<std::size_t>&
 /// In the buckets that there are, by what is predicted: as many as are worth timing in others.
 std::vector<std::size_t> HookChooser::fastest_hooks() const {
   std::vector<std::size_t> hooks;
-  for (std::size_t i = layouts_.size(); i < settings_.size(); i += layouts_.size())
+  for (std::size_t i = layouts_.size(); i < predictable_; i += layouts_.size())
     if (seconds_[i] > 0 && seconds_[i] < plain_) hooks.push_back(i);
   std::stable_sort(hooks.begin(), hooks.end(),
                    [&](std::size_t a, std::size_t b) { return seconds_[a] < seconds_[b]; });
@@ -268,7 +273,7 @@ std::size_t HookChooser::agreed_choice(std::size_t instead_of) const {
   std::vector<double> seconds = seconds_;
   if (!options_.try_each)
     for (std::size_t i = 1; i < seconds.size(); ++i)
-      if (is_measured_[i] && i != in_use_) seconds[i] = 0;
+      if (is_measured_[i] && i != in_use_ && i != rival_) seconds[i] = 0;
   const at::Tensor choice =
       at::tensor({static_cast<std::int64_t>(choose(seconds, instead_of))}, at::kLong).to(world_->device());
   world_->broadcast({choice});
@@ -291,7 +296,11 @@ void HookChooser::use(std::size_t setting) {
   if (seconds_[setting] > 0) step_ = seconds_[setting];
   const HookSetting& chosen = settings_[setting];
   const Ddp::HookMaker make_hook = [&](const HookContext& context) {
-    return Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options, context);
+    auto hook =
+        Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options,
+                                   chosen.between_hosts ? ddp_.context_between_hosts() : context);
+    if (chosen.between_hosts) hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
+    return hook;
   };
   ddp_.exchange_hook(make_hook, layouts_.empty() ? BucketParameters() : layouts_[layout_of(setting)]);
 }
@@ -396,6 +405,13 @@ void HookChooser::prove() {
     log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
         (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
   const std::size_t choice = agreed_choice(is_given_up ? 0 : in_use_);
+  rival_.reset();
+  if (const std::size_t other = untried_scope(); choice == in_use_ && other != in_use_) {
+    log("tries " + settings_[other].name);
+    rival_ = in_use_;
+    use(other);
+    return begin(Phase::proving);
+  }
   if (choice == in_use_) {
     patience_ = before_alarm_ == in_use_ ? std::min(2 * patience_, kMostPatience) : 1;
     before_alarm_.reset();
@@ -409,6 +425,14 @@ void HookChooser::prove() {
       (is_measured_[choice] ? "takes " : "is predicted to take ") + ms(seconds_[choice]) + " a step");
   use(choice);
   begin(Phase::proving);
+}
+
+/// The hook in use, but between hosts alone, unless it was tried; else the setting in use.
+std::size_t HookChooser::untried_scope() const {
+  const bool has_another = predictable_ < settings_.size() && in_use_ >= layouts_.size() && in_use_ < predictable_;
+  if (!has_another || options_.try_each) return in_use_;
+  const std::size_t other = predictable_ + in_use_ - layouts_.size();
+  return is_measured_[other] || is_given_up_[other] ? in_use_ : other;
 }
 
 double HookChooser::probe_link() const {
@@ -449,7 +473,7 @@ void HookChooser::log(const std::string& text) const {
 ChoiceReport HookChooser::report() const {
   ChoiceReport report;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
-    if (layout_of(i) != 0 && predicted_[i].predicted <= 0 && !is_measured_[i]) continue;
+    if ((layout_of(i) != 0 || i >= predictable_) && predicted_[i].predicted <= 0 && !is_measured_[i]) continue;
     ChoiceReport::Setting row = predicted_[i];
     row.name = settings_[i].name;
     row.bucket_bytes = settings_[i].bucket_bytes;
@@ -495,7 +519,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   bool is_same = settings.size() == settings_.size();
   for (std::size_t i = 0; is_same && i < settings_.size(); ++i)
     is_same = settings[i].at("name") == settings_[i].name;
-  if (!is_same) return "other hooks or bucket sizes are permitted now";
+  if (!is_same) return "other settings may be chosen now";
   const nlohmann::json& bound = saved.at("max_error");
   if ((bound.is_null() ? std::numeric_limits<double>::infinity() : bound.get<double>()) != options_.max_error)
     return "[ddp.auto] max_error is another now";

@@ -101,6 +101,7 @@ class HookChooser {
   bool gives_up();
   void give_up_from(std::size_t setting);
   double agreed_step() const;
+  std::size_t untried_scope() const;
   void predict(const StepPlan& observed);
   void predict_in(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
                   const StepPlan& observed);
@@ -117,6 +118,7 @@ class HookChooser {
   Ddp& ddp_;
   std::vector<HookSetting> settings_;
   ChoiceOptions options_;
+  std::size_t predictable_ = 0;  // of settings_, the first; the others are those between hosts
   Phase phase_ = Phase::settling;
   int left_ = 0;     // steps of the phase that are not over
   int counted_ = 0;  // of its steps, the last ones, in what is measured
@@ -125,7 +127,8 @@ class HookChooser {
   std::optional<ObservedSteps> observed_;
   std::vector<BucketParameters>
       layouts_;             // a size of buckets each; empty where the model's are as in an earlier one
-  std::size_t to_try_ = 0;  // the setting that is tried next; all of them: none is
+  std::optional<std::size_t> rival_;  // the same hook among all ranks, while it is tried between hosts
+  std::size_t to_try_ = 0;            // the setting that is tried next; all of them: none is
 
   std::size_t in_use_ = 0;
   int exchanges_ = 0;

@@ -22,7 +22,7 @@
 namespace hookline {
 namespace {
 
-/// Every number of `cost` that ranks may differ in, in one order.
+/// Every number of `cost` that ranks may differ in, in one order: seconds, and last the margin.
 template <class Action>
 void for_each_number(HookCost& cost, const Action& action) {
   for (BucketCost& bucket : cost.buckets) {
@@ -53,8 +53,12 @@ std::optional<HookCost> agreed_cost(World& world, const HookSetting& setting, co
     return std::nullopt;
   }
   std::vector<double> numbers;
-  for_each_number(cost, [&](double& number) { numbers.push_back(number); });
-  numbers = means_over_ranks(world, numbers);
+  double seconds = -cost.margin;  // which is the last number, and none of seconds
+  for_each_number(cost, [&](double& number) {
+    numbers.push_back(number);
+    seconds += number;
+  });
+  numbers = of_slowest_rank(world, numbers, seconds);
   auto next = numbers.begin();
   for_each_number(cost, [&](double& number) { number = *next++; });
   return cost;

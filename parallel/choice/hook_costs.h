@@ -19,8 +19,7 @@ struct HookCosts {
 };
 
 /// Of `settings`, one after the other, those in a wrapper last, until that has taken `budget_seconds`; one that fails on some rank is left
-/// out. The same on every
-/// rank, the means over the ranks; a collective call. `hopeless_seconds`: see cost_of_hook.
+/// out. The same on every rank, of the slowest one; a collective call. `hopeless_seconds`: see cost_of_hook.
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds);
 

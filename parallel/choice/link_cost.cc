@@ -72,6 +72,18 @@ std::vector<double> means_over_ranks(World& world, const std::vector<double>& va
   return {first, first + all.numel()};
 }
 
+std::vector<double> of_slowest_rank(World& world, const std::vector<double>& values, double seconds) {
+  std::vector<double> own = values;
+  own.push_back(seconds);
+  std::vector<double> slowest;
+  for (const at::Tensor& each : world.all_gather(at::tensor(own, at::kDouble))) {
+    const double* const first = each.const_data_ptr<double>();
+    if (slowest.empty() || first[values.size()] > slowest.back()) slowest.assign(first, first + each.numel());
+  }
+  slowest.pop_back();
+  return slowest;
+}
+
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name) {
   Prober prober(world, group, name);

@@ -13,6 +13,9 @@ namespace hookline {
 /// The mean of each value over all ranks, the same on all of them. A collective call.
 std::vector<double> means_over_ranks(World& world, const std::vector<double>& values);
 
+/// `values` of the rank whose `seconds` are the most, on all of them: the others wait for it in each step. A collective call.
+std::vector<double> of_slowest_rank(World& world, const std::vector<double>& values, double seconds);
+
 struct LinkCost {
   CollectiveTimes full, half;  // of float32, of float16
 };

@@ -29,7 +29,7 @@ StepPlan ObservedSteps::agreed_plan(World& world) const {
   add([](const Step& step) { return step.after; });
   for (std::size_t bucket = 0; bucket < steps_.back().ready.size(); ++bucket)
     add([&](const Step& step) { return step.ready.at(bucket); });
-  numbers = means_over_ranks(world, numbers);
+  numbers = of_slowest_rank(world, numbers, numbers[0] + numbers[1] + numbers.back());
   StepPlan plan;
   plan.before_backward = numbers[0];
   plan.after_backward = numbers[1];

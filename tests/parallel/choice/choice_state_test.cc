@@ -165,7 +165,7 @@ TEST(HookChoice, IsMadeAnewWhereACheckpointsDoesNotFit) {
     before.train(kMeasured + 1 + kProved);
     nlohmann::json saved = before.chooser->save();
     Trainer others(world, {"fp16"});
-    EXPECT_EQ(others.chooser->resume(saved), "other hooks or bucket sizes are permitted now");
+    EXPECT_EQ(others.chooser->resume(saved), "other settings may be chosen now");
     EXPECT_EQ(others.chosen(), "measuring");
     ChoiceOptions stricter;
     stricter.max_error = 0.5;

@@ -40,6 +40,17 @@ std::string obstacle_of(const std::string& hook, const Catalog& catalog, const A
          ": leave it out, or set allow = " + to_text(OptionValue(to_text(row->exactness)));
 }
 
+void warn_of_too_few_steps(const Collected& collected, const RunConfig& config,
+                           std::vector<Diagnostic>& diagnostics) {
+  const auto steps = config.training.max_steps;
+  if (!steps || *steps > kStepsBeforeAChoice) return;
+  diagnostics.push_back(
+      diagnostic_at(collected.keys.at("training.max_steps").back().place, Severity::warning,
+                    "max_steps " + std::to_string(*steps) + " may end the run before a hook is chosen",
+                    "comm_hook \"auto\" measures " + std::to_string(kStepsBeforeAChoice) +
+                        " steps first, fewer if they are long: take more, or name a hook"));
+}
+
 }  // namespace
 
 void check_auto_hook(const Collected& collected, const Catalog& catalog, bool all_hooks_known,
@@ -55,11 +66,12 @@ void check_auto_hook(const Collected& collected, const Catalog& catalog, bool al
           "hook " + to_text(OptionValue(hook)) + " in 'hooks' of [ddp.auto] can't be chosen", obstacle));
     }
   }
+  warn_of_too_few_steps(collected, config, diagnostics);
   if (config.ddp.comm_scope == DdpConfig().comm_scope) return;
   diagnostics.push_back(diagnostic_at(
       collected.keys.at("ddp.comm_scope").back().place, Severity::error,
       "comm_scope " + to_text(OptionValue(config.ddp.comm_scope)) + " does not work with comm_hook \"auto\"",
-      "auto chooses what all ranks average by: leave comm_scope out, or name a hook"));
+      "auto tries its hook between hosts by itself: leave comm_scope out, or name a hook"));
 }
 
 }  // namespace hookline

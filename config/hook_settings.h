@@ -20,6 +20,9 @@ struct HookSetting {
   std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config's bucket_cap_mb says
 };
 
+/// Of which the first choice is made, at most: of long steps it takes fewer.
+inline constexpr int kStepsBeforeAChoice = 36;
+
 /// Does the hook average, in another way than without one?
 bool may_be_chosen(const HookRow& hook);
 

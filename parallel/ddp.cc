@@ -120,7 +120,8 @@ void Ddp::build_comms() {
     return world->make_stage_group(name);
   });
   hook_comm_ = comm_;
-  if (options_.hook_between_hosts && !world_->layout().is_one_host()) hook_comm_ = context_between_hosts().comm;
+  if (options_.hook_between_hosts && !world_->layout().is_one_host())
+    hook_comm_ = context_between_hosts().comm;
 }
 
 HookContext Ddp::context_between_hosts() {
@@ -133,9 +134,9 @@ HookContext Ddp::context_between_hosts() {
         "communicates over " +
         world_->backend_name() +
         ": set [launch] device = \"cpu\" and backend = \"auto\", or leave comm_scope out");
-  comm_between_hosts_ = std::make_shared<Comm>(world_->rank(), hosts, [world = world_](const std::string& name) {
-    return world->make_group(name, SumScope::between_hosts);
-  });
+  comm_between_hosts_ = std::make_shared<Comm>(
+      world_->rank(), hosts,
+      [world = world_](const std::string& name) { return world->make_group(name, SumScope::between_hosts); });
   return {comm_between_hosts_};
 }
 

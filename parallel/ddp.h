@@ -186,8 +186,8 @@ class Ddp : public Engine {
   std::vector<at::Tensor> parameters_;  // those that require a gradient
   const Comm& comm_of_gradients() const;
 
-  std::shared_ptr<Comm> comm_;       // of the gradients without a hook
-  std::shared_ptr<Comm> hook_comm_;  // of a hook: the same, unless it works between hosts
+  std::shared_ptr<Comm> comm_;                // of the gradients without a hook
+  std::shared_ptr<Comm> hook_comm_;           // of a hook: the same, unless it works between hosts
   std::shared_ptr<Comm> comm_between_hosts_;  // null until it is asked for
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;

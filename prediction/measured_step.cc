@@ -13,8 +13,8 @@ namespace {
 
 using StepJson = nlohmann::ordered_json;
 
-// Factors by which all of a simulation's communication is corrected. Beyond the larger one the link is slower than it seemed.
-constexpr double kLeastFactor = 1.0 / 3, kMostFactor = 1.5;
+// Factor by which a simulation's communication is shortened at most.
+constexpr double kLeastFactor = 1.0 / 3;
 constexpr int kHalvings = 60;
 
 double seconds_with(const StepPlan& plan, const std::vector<BucketCost>& costs, const Machine& machine) {
@@ -116,7 +116,7 @@ CollectiveTimes times_of(const StepJson& json) {
 
 std::vector<double> predicted_seconds(const MeasuredStep& step) {
   const double alone = seconds_alone(step), scale = correction(step, alone);
-  if (scale > kMostFactor) return predicted_elsewhere(step, slowed_to_fit(step)).settings;
+  if (scale > 1) return predicted_elsewhere(step, slowed_to_fit(step)).settings;
   std::vector<double> seconds = predicted_elsewhere(step, step.machine).settings;
   for (double& each : seconds) each = alone + scale * (each - alone);
   return seconds;
@@ -172,7 +172,7 @@ MeasuredStep measured_step_from_json(std::string_view text) {
           {each.at("name").get<std::string>(),
            {buckets_of(each.at("buckets")), each.at("margin").get<double>(),
             each.at("is_measured").get<bool>() ? HookCost::Known::measured : HookCost::Known::derived},
-           each.value("ready", std::vector<double>())});
+           each.at("ready").get<std::vector<double>>()});
     return step;
   } catch (const StepJson::exception& error) {
     throw Error(std::string("what was measured of a step can't be read: ") + error.what());

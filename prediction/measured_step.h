@@ -24,9 +24,8 @@ struct MeasuredStep {
   std::vector<Setting> settings;
 };
 
-/// Seconds of a step with each setting, in their order. What a simulation misses of the step that was measured it is taken to miss of
-/// any: a factor of what communication adds. Where that is above 1.5, the link is taken to be slower for each byte than it was
-/// measured to be.
+/// Seconds of a step with each setting, in their order. Where the step that was measured took longer than a simulation of it, the link is
+/// taken to be slower for each byte than it was measured to be; where it took less, what communication adds is shortened by as much.
 std::vector<double> predicted_seconds(const MeasuredStep& step);
 
 /// What a step would take if nothing were sent.

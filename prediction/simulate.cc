@@ -181,11 +181,12 @@ class Backward {
     const Send& each = sends(place.bucket)[place.send];
     const CollectiveTimes& times = each.is_half ? machine_.half : machine_.full;
     const CollectiveTime time = times.of(each.bytes);
-    const double latency = std::min(times.latency(), time.seconds);
     expect_time(time.seconds);
-    const double on_link = time.seconds - latency;
+    // Latency passes beside everything else, but for what a core does in it: most of it, for a short message.
+    const double on_link =
+        std::max(time.seconds - times.latency(), std::min(time.busy_seconds, time.seconds));
     const double busy = on_link > 0 ? std::min(1.0, time.busy_seconds / on_link) : 0;
-    link_.push_back({place, on_link, busy, latency});
+    link_.push_back({place, on_link, busy, time.seconds - on_link});
   }
 
   /// A send of the bucket with all that is computed for it, or what the backward's thread computes, is over.

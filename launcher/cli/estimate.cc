@@ -320,7 +320,8 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
           " parameters (" + question.unit_from + ")\n";
   if (chooses_hook(config))
     text +=
-        "hook: the most that one takes while it is timed, on a copy of the gradients; hookline advise measures which "
+        "hook: the most that one takes while it is timed, on a copy of the gradients; hookline advise "
+        "measures which "
         "is fastest\n";
   if (question.sharing > 0) {
     text += "shared: a rank's part of the memory through which the " + std::to_string(question.sharing) +

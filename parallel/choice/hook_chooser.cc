@@ -32,6 +32,12 @@ constexpr double kLatencies = 3;
 constexpr double kMostBias = 1.25;
 constexpr int kMostPatience = 8;
 constexpr std::size_t kHooksInOtherBuckets = 2;
+// Part of a step by which sizes of buckets may differ and count as equally fast: each message takes a little more than is predicted.
+constexpr double kTieOfSizes = 0.03;
+
+// The first step has no time, and the first deferred one does not count.
+static_assert(kStepsBeforeAChoice ==
+              1 + ChoiceSteps().settling + ChoiceSteps().plain + 1 + ChoiceSteps().deferred);
 
 double sum(const std::vector<double>& values) {
   double total = 0;
@@ -54,7 +60,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     : world_(std::move(world)), ddp_(ddp), settings_(std::move(settings)), options_(std::move(options)) {
   if (ddp.options().hook_between_hosts)
     throw Error(
-        "[ddp] comm_hook = \"auto\" does not choose what goes between hosts: leave comm_scope out, or name a "
+        "[ddp] comm_hook = \"auto\" tries its hook between hosts by itself: leave comm_scope out, or name a "
         "hook");
   if (ddp.hook())
     throw Error("[ddp] comm_hook = \"auto\": the model has the hook '" + ddp.hook()->describe() +
@@ -274,10 +280,22 @@ std::size_t HookChooser::agreed_choice(std::size_t instead_of) const {
   if (!options_.try_each)
     for (std::size_t i = 1; i < seconds.size(); ++i)
       if (is_measured_[i] && i != in_use_ && i != rival_) seconds[i] = 0;
-  const at::Tensor choice =
-      at::tensor({static_cast<std::int64_t>(choose(seconds, instead_of))}, at::kLong).to(world_->device());
+  std::size_t own = choose(seconds, instead_of);
+  if (own != instead_of && !options_.try_each) own = in_fewest_buckets(own, seconds);
+  const at::Tensor choice = at::tensor({static_cast<std::int64_t>(own)}, at::kLong).to(world_->device());
   world_->broadcast({choice});
   return static_cast<std::size_t>(choice.item<std::int64_t>());
+}
+
+/// `setting`, or the same in fewer buckets if that is about as fast.
+std::size_t HookChooser::in_fewest_buckets(std::size_t setting, const std::vector<double>& seconds) const {
+  std::size_t fewest = setting;
+  const std::size_t first = setting - layout_of(setting);
+  for (std::size_t i = first; i < first + layouts_.size(); ++i)
+    if (seconds[i] > 0 && seconds[i] <= seconds[setting] * (1 + kTieOfSizes) &&
+        layouts_[layout_of(i)].size() < layouts_[layout_of(fewest)].size())
+      fewest = i;
+  return fewest;
 }
 
 std::size_t HookChooser::fastest_other() const {
@@ -296,9 +314,8 @@ void HookChooser::use(std::size_t setting) {
   if (seconds_[setting] > 0) step_ = seconds_[setting];
   const HookSetting& chosen = settings_[setting];
   const Ddp::HookMaker make_hook = [&](const HookContext& context) {
-    auto hook =
-        Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options,
-                                   chosen.between_hosts ? ddp_.context_between_hosts() : context);
+    auto hook = Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options,
+                                           chosen.between_hosts ? ddp_.context_between_hosts() : context);
     if (chosen.between_hosts) hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
     return hook;
   };
@@ -429,7 +446,8 @@ void HookChooser::prove() {
 
 /// The hook in use, but between hosts alone, unless it was tried; else the setting in use.
 std::size_t HookChooser::untried_scope() const {
-  const bool has_another = predictable_ < settings_.size() && in_use_ >= layouts_.size() && in_use_ < predictable_;
+  const bool has_another =
+      predictable_ < settings_.size() && in_use_ >= layouts_.size() && in_use_ < predictable_;
   if (!has_another || options_.try_each) return in_use_;
   const std::size_t other = predictable_ + in_use_ - layouts_.size();
   return is_measured_[other] || is_given_up_[other] ? in_use_ : other;
@@ -473,7 +491,8 @@ void HookChooser::log(const std::string& text) const {
 ChoiceReport HookChooser::report() const {
   ChoiceReport report;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
-    if ((layout_of(i) != 0 || i >= predictable_) && predicted_[i].predicted <= 0 && !is_measured_[i]) continue;
+    if ((layout_of(i) != 0 || i >= predictable_) && predicted_[i].predicted <= 0 && !is_measured_[i])
+      continue;
     ChoiceReport::Setting row = predicted_[i];
     row.name = settings_[i].name;
     row.bucket_bytes = settings_[i].bucket_bytes;

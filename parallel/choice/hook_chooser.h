@@ -111,6 +111,7 @@ class HookChooser {
   std::size_t agreed_choice(std::size_t instead_of) const;
   void explain(std::size_t choice) const;
   double probe_link() const;
+  std::size_t in_fewest_buckets(std::size_t setting, const std::vector<double>& seconds) const;
   std::size_t fastest_other() const;
   void log(const std::string& text) const;
 
@@ -126,7 +127,7 @@ class HookChooser {
   std::vector<double> periods_;  // of this phase's steps
   std::optional<ObservedSteps> observed_;
   std::vector<BucketParameters>
-      layouts_;             // a size of buckets each; empty where the model's are as in an earlier one
+      layouts_;  // a size of buckets each; empty where the model's are as in an earlier one
   std::optional<std::size_t> rival_;  // the same hook among all ranks, while it is tried between hosts
   std::size_t to_try_ = 0;            // the setting that is tried next; all of them: none is
 

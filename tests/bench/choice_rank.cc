@@ -142,7 +142,8 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
                           chosen.chosen == each.name || chosen.chosen.starts_with(each.name + ", ");
     const std::vector<HookSetting> in_sizes = in_each_size({each}, options.bucket_bytes);
     for (std::size_t layout = 0; layout < layouts.size(); ++layout)
-      if (!layouts[layout].empty() && (is_named || each.hook == "no")) sweep.push_back({in_sizes[layout], layout});
+      if (!layouts[layout].empty() && (is_named || each.hook == "no"))
+        sweep.push_back({in_sizes[layout], layout});
   }
   std::map<std::string, std::vector<double>> times;
   const auto measure = [&](const Candidate& candidate) {

@@ -75,9 +75,11 @@ TEST(Estimate, CountsWhatAChoiceOfAHookTakes) {
   EXPECT_EQ(hook_of("lossless"), gradients) << "a copy, on which hooks are timed";
   EXPECT_EQ(hook_of("half"), gradients);
   EXPECT_GE(hook_of("low_rank"), 2 * gradients + 4.0 * 4 * (1024 + 512)) << "PowerSGD's error, P and Q";
-  const ProcessResult result = sandbox.run({"estimate", "--shape", "1024x512", "--set", "ddp.comm_hook=auto"});
-  EXPECT_THAT(result.out, HasSubstr("hook: the most that one takes while it is timed, on a copy of the gradients; "
-                                    "hookline advise measures which is fastest\n"));
+  const ProcessResult result =
+      sandbox.run({"estimate", "--shape", "1024x512", "--set", "ddp.comm_hook=auto"});
+  EXPECT_THAT(result.out,
+              HasSubstr("hook: the most that one takes while it is timed, on a copy of the gradients; "
+                        "hookline advise measures which is fastest\n"));
 }
 
 TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {

@@ -51,12 +51,22 @@ TEST_F(AutoHook, RefusesAWrapper) {
 }
 
 TEST_F(AutoHook, RefusesAScope) {
-  EXPECT_EQ(
-      report_of(kChosen + "comm_scope = \"between_hosts\"\n"),
-      "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with comm_hook \"auto\"\n"
-      "  3 | comm_scope = \"between_hosts\"\n"
-      "    |              ^~~~~~~~~~~~~~~ auto chooses what all ranks average by: leave comm_scope out, or "
-      "name a hook\n");
+  EXPECT_EQ(report_of(kChosen + "comm_scope = \"between_hosts\"\n"),
+            "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with comm_hook \"auto\"\n"
+            "  3 | comm_scope = \"between_hosts\"\n"
+            "    |              ^~~~~~~~~~~~~~~ auto tries its hook between hosts by itself: leave "
+            "comm_scope out, or "
+            "name a hook\n");
+}
+
+TEST_F(AutoHook, WarnsOfARunThatMayEndBeforeTheChoice) {
+  EXPECT_EQ(report_of(kChosen + "[training]\nmax_steps = 36\n"),
+            "run.toml:4:13: warning: max_steps 36 may end the run before a hook is chosen\n"
+            "  4 | max_steps = 36\n"
+            "    |             ^~ comm_hook \"auto\" measures 36 steps first, fewer if they are long: take "
+            "more, or "
+            "name a hook\n");
+  EXPECT_EQ(report_of(kChosen + "[training]\nmax_steps = 37\n"), "");
 }
 
 TEST_F(AutoHook, RefusesAShardedOptimizer) {

@@ -146,7 +146,8 @@ TEST(BetweenHosts, HandsOnWhatItHasHeldBack) {
     model.forward(inputs_of(world->rank(), kSteps)).square().mean().backward();
     std::vector<at::Tensor> last;
     for (const at::Tensor& parameter : net->parameters()) last.push_back(parameter.grad().flatten());
-    EXPECT_LT((sent + torch::cat(last) - expected).norm().item<double>(), 1e-4 * expected.norm().item<double>());
+    EXPECT_LT((sent + torch::cat(last) - expected).norm().item<double>(),
+              1e-4 * expected.norm().item<double>());
   });
 }
 

@@ -132,10 +132,10 @@ int replay(const Arguments& arguments) {
   sources.allow_program_hooks = false;
   sources.program_build = hooks.build;
   const Resolution resolution = resolve(sources, hooks.catalog);
+  if (resolution.ok() && resolution.config.ddp.comm_hook == kAutoHook)
+    throw UsageError("a replay trains nothing that auto could measure: name a hook, with --comm-hook");
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
-  if (resolution.config.ddp.comm_hook == kAutoHook)
-    throw UsageError("a replay trains nothing that auto could measure: name a hook, with --comm-hook");
   Program program = libexec_rank("replay_rank", "replays on each rank");
 
   std::error_code error;

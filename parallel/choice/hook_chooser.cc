@@ -446,10 +446,10 @@ void HookChooser::prove() {
 
 /// The hook in use, but between hosts alone, unless it was tried; else the setting in use.
 std::size_t HookChooser::untried_scope() const {
-  const bool has_another =
-      predictable_ < settings_.size() && in_use_ >= layouts_.size() && in_use_ < predictable_;
+  const std::size_t sizes = 1 + options_.bucket_bytes.size();  // of no hook, which has no scope
+  const bool has_another = predictable_ < settings_.size() && in_use_ >= sizes && in_use_ < predictable_;
   if (!has_another || options_.try_each) return in_use_;
-  const std::size_t other = predictable_ + in_use_ - layouts_.size();
+  const std::size_t other = predictable_ + in_use_ - sizes;
   return is_measured_[other] || is_given_up_[other] ? in_use_ : other;
 }
 

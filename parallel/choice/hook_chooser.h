@@ -50,7 +50,8 @@ struct ChoiceOptions {
 /// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. Not synchronised.
 class HookChooser {
  public:
-  /// `settings`: what may be chosen, the most exact ones first; no hook is added in front, and each in each size of buckets. `ddp`, which has no hook yet, outlives this.
+  /// `settings`: what may be chosen, the most exact ones first; no hook is added in front, and each in each size of buckets. `ddp`, which
+  /// has no hook yet, outlives this.
   /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
               ChoiceOptions options = {});

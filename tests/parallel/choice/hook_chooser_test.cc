@@ -227,6 +227,20 @@ TEST(HookChooser, TriesAHookBetweenHostsAndKeepsWhatIsFaster) {
   });
 }
 
+TEST(HookChooser, HasNothingToTryBetweenHostsWhereItResumesWithoutAHook) {
+  testing::run_ranks_on_hosts({0, 0, 1, 1}, [](const std::shared_ptr<World>& world) {
+    Trainer before(world, {"slow"});
+    before.train(kMeasured + 1 + kProved);
+    const nlohmann::json saved = before.chooser->save();
+    EXPECT_EQ(saved.at("chosen"), "no hook");
+    Trainer after(world, {"slow"});
+    EXPECT_EQ(after.chooser->resume(saved), "");
+    after.train(kProved + kWindow);
+    EXPECT_EQ(after.chosen(), "no hook");
+    EXPECT_EQ(after.chooser->exchanges(), 0);
+  });
+}
+
 TEST(HookChooser, DoesNothingForASingleRank) {
   run_ranks_over_gloo(1, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free"});

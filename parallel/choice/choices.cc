@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,12 +10,11 @@
 #include "hooks/log.h"
 #include "hooks/registry.h"
 #include "hooks/regular_file.h"
+#include "parallel/choice/bucket_sizes.h"
 #include "parallel/environment.h"
 
 namespace hookline {
 namespace {
-
-constexpr std::int64_t kBucketBytes[] = {25 << 20, 1 << 20, 256 << 10};
 
 /// What is going to be chosen from.
 std::string plan_text(const std::vector<HookSetting>& settings, std::size_t other_sizes) {
@@ -49,7 +47,7 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
   const bool may_cut_buckets =
       ddp->options().bucket_limits == BucketLimits::from(std::nullopt) && world_->device().is_cpu();
   ChoiceOptions options;
-  if (may_cut_buckets) options.bucket_bytes.assign(std::begin(kBucketBytes), std::end(kBucketBytes));
+  if (may_cut_buckets) options.bucket_bytes = kBucketBytes;
   if (world_->rank() == 0)
     log::info("comm_hook auto: " + (world_->size() == 1
                                         ? "a single rank sends nothing, so that no hook is needed"

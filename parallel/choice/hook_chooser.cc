@@ -74,7 +74,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
   if (!world_->device().is_cpu()) options_.try_each = true;
   settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
-  predictable_ = settings_.size() * (1 + options_.bucket_bytes.size());
+  predictable_ = settings_.size() * sizes();
   const bool has_scopes = world_->uses_shared_memory() && !world_->uses_nccl() &&
                           !world_->layout().is_one_host() && world_->layout().most_ranks() > 1;
   if (has_scopes && !options_.try_each) settings_ = in_both_scopes(std::move(settings_));
@@ -228,50 +228,54 @@ void HookChooser::predict(const StepPlan& observed) {
   double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
                                        : std::max(kLeastHooksBudget, kHooksBudget * plain_);
   std::vector<std::size_t> hooks;
-  for (std::size_t i = layouts_.size(); i < predictable_; i += layouts_.size()) hooks.push_back(i);
-  predict_in(0, hooks, budget, observed);
-  if (!options_.predict_all) hooks = fastest_hooks();
+  for (std::size_t i = sizes(); i < predictable_; i += sizes()) hooks.push_back(i);
+  std::vector<std::size_t> rows;
+  add_costs(0, hooks, budget, observed, rows);
+  take_predictions(rows);
+  if (!options_.predict_all) keep_fastest(hooks);
   for (std::size_t layout = 1; layout < layouts_.size(); ++layout)
-    if (!layouts_[layout].empty()) predict_in(layout, hooks, budget, observed);
+    if (!layouts_[layout].empty()) add_costs(layout, hooks, budget, observed, rows);
+  take_predictions(rows);
 }
 
-/// No hook, but in the buckets that there are, and `hooks`, which `budget` is left in seconds to time.
-void HookChooser::predict_in(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
-                             const StepPlan& observed) {
+/// Of no hook, but in the buckets that there are, and of `hooks`, which `budget` is left in seconds to time. `rows`: the setting of each of
+/// measured_->settings.
+void HookChooser::add_costs(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
+                            const StepPlan& observed, std::vector<std::size_t>& rows) {
   const BucketParameters& buckets = layouts_[layout];
   std::vector<HookSetting> candidates;
   for (const std::size_t hook : hooks) candidates.push_back(settings_[hook + layout]);
   HookCosts found = costs_of(*world_, buckets, candidates, budget, plain_);
   budget -= found.seconds;
   for (const std::string& each : found.left_out) log("not considered: " + each);
-  std::vector<std::size_t> which;
+  const std::vector<double> ready = ready_times(buckets, ddp_.buckets(), observed);
   const auto add = [&](std::size_t setting, HookCost cost) {
-    measured_->settings.push_back(
-        {settings_[setting].name, std::move(cost), ready_times(buckets, ddp_.buckets(), observed)});
-    which.push_back(setting);
+    measured_->settings.push_back({settings_[setting].name, std::move(cost), ready});
+    rows.push_back(setting);
   };
   if (layout != 0) add(layout, {cost_without_a_hook(buckets), 0, HookCost::Known::derived});
   for (std::size_t i = 0; i < hooks.size(); ++i)
     if (found.costs[i]) add(hooks[i] + layout, *std::move(found.costs[i]));
+}
+
+void HookChooser::take_predictions(const std::vector<std::size_t>& rows) {
   const std::vector<double> seconds = predicted_seconds(*measured_);
-  for (std::size_t k = 0; k < which.size(); ++k) {
-    const std::size_t i = which[k], row = seconds.size() - which.size() + k;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::size_t i = rows[row];
+    const HookCost& cost = measured_->settings[row].cost;
     predicted_[i].predicted = seconds[row];
-    predicted_[i].margin = measured_->settings[row].cost.margin;
-    predicted_[i].how = measured_->settings[row].cost.how;
+    predicted_[i].margin = cost.margin;
+    predicted_[i].how = cost.how;
     seconds_[i] = is_given_up_[i] ? 0 : seconds[row];
   }
 }
 
-/// In the buckets that there are, by what is predicted: as many as are worth timing in others.
-std::vector<std::size_t> HookChooser::fastest_hooks() const {
-  std::vector<std::size_t> hooks;
-  for (std::size_t i = layouts_.size(); i < predictable_; i += layouts_.size())
-    if (seconds_[i] > 0 && seconds_[i] < plain_) hooks.push_back(i);
+/// Of `hooks` by what is predicted: as many as are worth timing in other buckets.
+void HookChooser::keep_fastest(std::vector<std::size_t>& hooks) const {
+  std::erase_if(hooks, [&](std::size_t i) { return seconds_[i] <= 0 || seconds_[i] >= plain_; });
   std::stable_sort(hooks.begin(), hooks.end(),
                    [&](std::size_t a, std::size_t b) { return seconds_[a] < seconds_[b]; });
   hooks.resize(std::min(hooks.size(), kHooksInOtherBuckets));
-  return hooks;
 }
 
 /// Rank 0's. Of those that were measured only the one in use and `instead_of` count, since others beat the rest, unless each was tried.
@@ -446,10 +450,10 @@ void HookChooser::prove() {
 
 /// The hook in use, but between hosts alone, unless it was tried; else the setting in use.
 std::size_t HookChooser::untried_scope() const {
-  const std::size_t sizes = 1 + options_.bucket_bytes.size();  // of no hook, which has no scope
-  const bool has_another = predictable_ < settings_.size() && in_use_ >= sizes && in_use_ < predictable_;
+  // No hook comes first, in each size, and has no scope.
+  const bool has_another = predictable_ < settings_.size() && in_use_ >= sizes() && in_use_ < predictable_;
   if (!has_another || options_.try_each) return in_use_;
-  const std::size_t other = predictable_ + in_use_ - sizes;
+  const std::size_t other = predictable_ + in_use_ - sizes();
   return is_measured_[other] || is_given_up_[other] ? in_use_ : other;
 }
 

@@ -90,7 +90,9 @@ class HookChooser {
   void end_phase();
   void end_plain();
   /// The index in layouts_.
-  std::size_t layout_of(std::size_t setting) const { return setting % (1 + options_.bucket_bytes.size()); }
+  std::size_t layout_of(std::size_t setting) const { return setting % sizes(); }
+  /// Of buckets: each hook has so many settings_ in a row.
+  std::size_t sizes() const { return 1 + options_.bucket_bytes.size(); }
   std::size_t finest_layout() const;
   void decide();
   void try_next();
@@ -104,9 +106,10 @@ class HookChooser {
   double agreed_step() const;
   std::size_t untried_scope() const;
   void predict(const StepPlan& observed);
-  void predict_in(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
-                  const StepPlan& observed);
-  std::vector<std::size_t> fastest_hooks() const;
+  void add_costs(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
+                 const StepPlan& observed, std::vector<std::size_t>& rows);
+  void take_predictions(const std::vector<std::size_t>& rows);
+  void keep_fastest(std::vector<std::size_t>& hooks) const;
   Machine measured_machine();
   void choose_probe();
   std::size_t agreed_choice(std::size_t instead_of) const;

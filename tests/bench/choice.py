@@ -55,7 +55,7 @@ def row_of(place, model, found):
     predicted = {row["name"]: row["predicted"] for row in found["settings"]}
     best = min(measured, key=measured.get)
     none, chosen = measured["no hook"], found["chosen"]
-    took = measured.get(chosen, found["measured_step"]["seconds"])
+    took = measured[chosen]
     errors = [abs(predicted[name] / measured[name] - 1) for name in measured if name != "no hook" and predicted[name]]
     cost, cost_beside_none = (found["measuring_seconds"] / (STEPS * seconds) for seconds in (took, none))
     print(

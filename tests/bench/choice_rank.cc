@@ -40,7 +40,6 @@ namespace {
 
 constexpr std::int64_t kBatch = 32;
 constexpr double kSeconds = 1;  // for which each setting is measured, as long as steps are short
-const std::vector<std::int64_t> kBucketBytes = {25 << 20, 1 << 20, 256 << 10};
 constexpr int kRounds = 4;
 
 /// Steps of `model` until `chooser` has measured its choice.

@@ -11,6 +11,7 @@
 
 #include "hooks/error.h"
 #include "hooks/registry.h"
+#include "parallel/choice/bucket_sizes.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/failure.h"
 #include "tests/support/random_rows.h"
@@ -104,12 +105,7 @@ TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
   }
 }
 
-/// All parameters in one bucket, in the order in which they are communicated.
-BucketParameters in_one_bucket(const BucketParameters& buckets) {
-  BucketParameters one(1);
-  for (const auto& bucket : buckets) one[0].insert(one[0].end(), bucket.begin(), bucket.end());
-  return one;
-}
+BucketParameters in_one_bucket(const BucketParameters& buckets) { return {order_of(buckets)}; }
 
 TEST_P(ExchangeHook, TrainsOnInOtherBuckets) {
   run_ranks(2, [&](const std::shared_ptr<World>& world) {

@@ -34,7 +34,8 @@ bool ChoiceWatch::sees_change(const Window& window) {
   const bool link_changed = window.link > 0 && window.link_before > 0 &&
                             link_off > rule_.step * window.step &&
                             link_off > rule_.link * std::max(window.link, window.link_before);
-  in_a_row_ = step_changed || link_changed ? in_a_row_ + 1 : 0;
+  const bool loses = window.step_without > 0 && window.step > window.step_without * (1 + rule_.loss);
+  in_a_row_ = step_changed || link_changed || loses ? in_a_row_ + 1 : 0;
   return in_a_row_ >= rule_.windows;
 }
 

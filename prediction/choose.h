@@ -22,6 +22,7 @@ std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const
 struct Window {
   double step = 0, step_before = 0;
   double link = 0, link_before = 0;  // what the link takes for a step without a hook; 0: not measured
+  double step_without = 0;           // a step without a hook, before the choice; 0: no hook is in use
 };
 
 /// Beyond which a run is not what it was when its hook was chosen.
@@ -29,7 +30,8 @@ struct WatchRule {
   double step = 0.25;  // part by which a step may differ
   // Part of the longer of its two times by which the link may differ; what is less than `step` of a step is no difference.
   double link = 0.67;
-  int windows = 2;  // in a row that must show it: noise is not a change
+  int windows = 2;     // in a row that must show it: noise is not a change
+  double loss = 0.03;  // part by which a step with a hook may exceed one without
 };
 
 /// Watches one choice. A value; not synchronised.

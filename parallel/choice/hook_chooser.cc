@@ -468,13 +468,15 @@ void HookChooser::look() {
       probe_bytes_ > 0 ? static_cast<double>(bytes_of(ddp_.parameters())) / static_cast<double>(probe_bytes_)
                        : 0;
   step_ = agreed_step();
-  const Window window{step_, watched_step_, probes * probed, probes * probe_seconds_};
+  const Window window{step_, watched_step_, probes * probed, probes * probe_seconds_,
+                      in_use_ == 0 ? 0 : plain_};
   if (gives_up()) {
     use(0);
     return begin(Phase::plain);
   }
   if (!watch_.sees_change(window)) return begin(Phase::watching);
   choose_again("a step takes " + ms(window.step) + " instead of " + ms(window.step_before) +
+               (in_use_ == 0 ? "" : ", no hook took " + ms(plain_)) +
                (probed > 0 ? ", an all-reduce of " + std::to_string(probe_bytes_) + " bytes " + ms(probed) +
                                  " instead of " + ms(probe_seconds_)
                            : ""));

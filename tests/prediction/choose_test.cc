@@ -87,6 +87,18 @@ TEST(ChoiceWatch, SeesALinkThatHasChangedThoughStepsHaveNot) {
     EXPECT_FALSE(watch.sees_change({0.050, 0.050, 0.1, 0})) << "not measured before";
 }
 
+// Another program may have come, so that no hook is slower now, too: only measuring anew tells.
+TEST(ChoiceWatch, SeesAHookThatHasBecomeSlowerThanNone) {
+  const auto sees = [](double step, double without) {
+    ChoiceWatch watch;
+    const Window window{step, 0.050, 0, 0, without};
+    return watch.sees_change(window) || watch.sees_change(window);
+  };
+  EXPECT_TRUE(sees(0.055, 0.053));
+  EXPECT_FALSE(sees(0.054, 0.053)) << "by less than 3 %";
+  EXPECT_FALSE(sees(0.055, 0)) << "no hook is in use";
+}
+
 TEST(ChoiceWatch, PassesOverALinkThatIsNothingBesideAStep) {
   ChoiceWatch watch;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(watch.sees_change({0.050, 0.050, 0.001, 0.010}));

@@ -107,7 +107,7 @@ inline void register_hooks() {
 inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 6, kWindow = 8;
 
 /// Other programs may make a step of these take several times as long.
-inline constexpr WatchRule kTolerant{8, 0.99, 2};
+inline constexpr WatchRule kTolerant{8, 0.99, 2, 8};
 
 template <class Net>
 struct TrainerOf {

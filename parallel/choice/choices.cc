@@ -16,23 +16,24 @@
 namespace hookline {
 namespace {
 
-/// What is going to be chosen from.
+/// What is going to be chosen from: "no hook, fp16 and power_sgd in 6 settings".
 std::string plan_text(const std::vector<HookSetting>& settings, std::size_t other_sizes) {
-  std::string names;
-  const HookSetting* last = nullptr;
-  for (const HookSetting& each : settings) {
-    if (!last || last->hook != each.hook) names += (names.empty() ? "" : ", ") + each.hook;
-    last = &each;
-  }
-  if (names.empty() && other_sizes == 0)
+  if (settings.empty() && other_sizes == 0)
     return "[ddp.auto] permits no hook, so that training stays without one";
+  std::vector<std::string> names = {"no hook"};
+  for (auto first = settings.begin(); first != settings.end();) {
+    const auto next = std::find_if(first, settings.end(),
+                                   [&](const HookSetting& each) { return each.hook != first->hook; });
+    const auto count = next - first;
+    names.push_back(first->hook + (count == 1 ? "" : " in " + std::to_string(count) + " settings"));
+    first = next;
+  }
   std::string text = "measures steps without a hook first, then chooses ";
-  if (!names.empty())
-    text += "among no hook and " + std::to_string(settings.size()) +
-            (settings.size() == 1 ? " setting of " : " settings of ") + names;
+  for (std::size_t i = 0; names.size() > 1 && i < names.size(); ++i)
+    text += (i == 0 ? "among " : i + 1 < names.size() ? ", " : " and ") + names[i];
   if (other_sizes == 0) return text;
-  return text + (names.empty() ? "among " : ", and among ") + std::to_string(1 + other_sizes) +
-         " sizes of buckets";
+  return text + (names.size() > 1 ? ", in buckets of " : "among buckets of ") +
+         std::to_string(1 + other_sizes) + " sizes";
 }
 
 }  // namespace

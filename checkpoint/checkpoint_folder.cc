@@ -11,7 +11,7 @@
 #include <optional>
 #include <system_error>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

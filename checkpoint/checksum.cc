@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
+#include "base/error.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
+#include "base/error.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 

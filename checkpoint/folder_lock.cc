@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "hooks/error.h"
-#include "hooks/folder_access.h"
-#include "hooks/regular_file.h"
+#include "base/error.h"
+#include "base/folder_access.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 namespace fs = std::filesystem;

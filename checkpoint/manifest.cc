@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hooks/bounded_json.h"
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
+#include "base/bounded_json.h"
+#include "base/error.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 namespace {

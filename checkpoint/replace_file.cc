@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/error.h"
+#include "base/regular_file.h"
 #include "checkpoint/durable_file.h"
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace fs = std::filesystem;

@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "base/suggest.h"
 #include "config/hook_settings.h"
 #include "config/schema.h"
-#include "hooks/suggest.h"
 
 namespace hookline {
 namespace {

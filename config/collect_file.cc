@@ -1,8 +1,8 @@
+#include "base/suggest.h"
 #include "config/collect.h"
 #include "config/file_keys.h"
 #include "config/migrate.h"
 #include "config/schema.h"
-#include "hooks/suggest.h"
 
 namespace hookline {
 namespace {

@@ -3,12 +3,12 @@
 #include <memory>
 #include <set>
 
+#include "base/folder_access.h"
+#include "base/regular_file.h"
+#include "base/suggest.h"
 #include "config/collect.h"
 #include "config/file_keys.h"
 #include "config/schema.h"
-#include "hooks/folder_access.h"
-#include "hooks/regular_file.h"
-#include "hooks/suggest.h"
 
 namespace hookline {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <variant>
 
+#include "base/suggest.h"
 #include "config/collect.h"
 #include "config/schema.h"
-#include "hooks/suggest.h"
 
 namespace hookline {
 namespace {

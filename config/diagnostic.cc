@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "hooks/printable.h"
+#include "base/printable.h"
 
 namespace hookline {
 namespace {

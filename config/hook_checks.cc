@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/suggest.h"
 #include "config/schema.h"
 #include "hooks/option_rules.h"
-#include "hooks/suggest.h"
 
 namespace hookline {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <limits>
 
-#include "hooks/printable.h"
+#include "base/printable.h"
 
 namespace hookline {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "config/edit.h"
 #include "config/origin_text.h"
 #include "config/schema.h"
-#include "hooks/printable.h"
 
 namespace hookline {
 namespace {

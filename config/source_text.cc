@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "hooks/folder_access.h"
-#include "hooks/printable.h"
-#include "hooks/regular_file.h"
+#include "base/folder_access.h"
+#include "base/printable.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cuda/tensors.h"
 #include "hooks/build_stamp.h"
-#include "parallel/cuda_module.h"
+#include "parallel/world/cuda_module.h"
 
 namespace hookline {
 namespace {

@@ -2,7 +2,7 @@
 // it.
 #include <nlohmann/json.hpp>
 
-#include "hooks/bounded_json.h"
+#include "base/bounded_json.h"
 #include "hooks/catalog.h"
 
 namespace hookline {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "hooks/comm.h"
-#include "hooks/error.h"
 #include "hooks/future.h"
 #include "hooks/grad_bucket.h"
 #include "hooks/hook_cost.h"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/regular_file.h"
 #include "hooks/catalog.h"
-#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/folder_access.h"
 #include "hooks/elf_section.h"
-#include "hooks/folder_access.h"
 
 namespace hookline {
 namespace {

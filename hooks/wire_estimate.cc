@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {
@@ -12,13 +12,13 @@ namespace {
 constexpr double kFloatBytes = 4, kHalfBytes = 2;
 
 template <class T>
-T option(const OptionMap& options, const char* name) {
+T value_of(const OptionMap& options, const char* name) {
   return std::get<T>(options.at(name));
 }
 
 double elements_of_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
-  const auto rank = option<std::int64_t>(options, "matrix_approximation_rank");
-  const auto rate = option<double>(options, "min_compression_rate");
+  const auto rank = value_of<std::int64_t>(options, "matrix_approximation_rank");
+  const auto rate = value_of<double>(options, "min_compression_rate");
   double elements = 0;
   for (const Shape& shape : shapes) {
     const std::int64_t count = numel_of(shape);
@@ -36,7 +36,7 @@ double elements_of_batched_power_sgd(const OptionMap& options, const std::vector
   const auto count = static_cast<double>(numel_of(shapes));
   const double side = std::ceil(std::sqrt(count));
   return 2 * side *
-         std::min(side, static_cast<double>(option<std::int64_t>(options, "matrix_approximation_rank")));
+         std::min(side, static_cast<double>(value_of<std::int64_t>(options, "matrix_approximation_rank")));
 }
 
 }  // namespace

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "config/run_config.h"
-#include "parallel/checkpointed.h"
-#include "parallel/data_loader.h"
+#include "parallel/data/data_loader.h"
 #include "parallel/distributed_module.h"
-#include "parallel/prepared_optimizer.h"
+#include "parallel/model/prepared_optimizer.h"
+#include "parallel/resume/checkpointed.h"
 #include "tracking/tracker.h"
 
 namespace hookline {

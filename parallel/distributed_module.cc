@@ -1,6 +1,6 @@
 #include "parallel/distributed_module.h"
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline::detail {
 

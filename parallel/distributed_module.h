@@ -10,9 +10,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "hooks/function_hook.h"
-#include "parallel/around_forward.h"
-#include "parallel/ddp.h"
-#include "parallel/engine.h"
+#include "parallel/ddp/ddp.h"
+#include "parallel/model/around_forward.h"
+#include "parallel/model/engine.h"
 
 namespace hookline {
 

@@ -3,5 +3,5 @@
 
 #include "hooks/register.h"
 #include "parallel/accelerator.h"
-#include "parallel/data_loader.h"
-#include "parallel/fsdp_unit.h"
+#include "parallel/data/data_loader.h"
+#include "parallel/fsdp/fsdp_unit.h"

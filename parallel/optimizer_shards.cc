@@ -10,13 +10,13 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "hooks/ddp/scatter_average.h"
-#include "hooks/error.h"
-#include "hooks/log.h"
-#include "parallel/gradient_shares.h"
-#include "parallel/optimizer_state.h"
-#include "parallel/shard_channels.h"
-#include "parallel/wire_table.h"
+#include "parallel/model/wire_table.h"
+#include "parallel/resume/optimizer_state.h"
+#include "parallel/shards/gradient_shares.h"
+#include "parallel/shards/shard_channels.h"
 
 namespace hookline {
 namespace {

@@ -11,9 +11,9 @@
 #include "config/run_config.h"
 #include "hooks/fsdp/buffer_pool.h"
 #include "hooks/fsdp/shard_channel.h"
-#include "parallel/ddp.h"
-#include "parallel/process_group.h"
-#include "parallel/sharded_parameters.h"
+#include "parallel/ddp/ddp.h"
+#include "parallel/shards/sharded_parameters.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline {
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "hooks/log.h"
-#include "hooks/regular_file.h"
+#include "base/log.h"
+#include "base/regular_file.h"
 #include "parallel/choice/choice_report.h"
 
 namespace hookline {

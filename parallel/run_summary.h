@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/engine.h"
-#include "parallel/step_clock.h"
+#include "parallel/model/engine.h"
+#include "parallel/rank/step_clock.h"
 
 namespace hookline {
 

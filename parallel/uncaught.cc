@@ -9,11 +9,11 @@
 #include <string>
 #include <typeinfo>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "config/resolve.h"
-#include "hooks/error.h"
-#include "hooks/log.h"
-#include "parallel/failure_watch.h"
-#include "parallel/rank_status.h"
+#include "parallel/rank/rank_status.h"
+#include "parallel/world/failure_watch.h"
 #include "tracking/trackers.h"
 
 namespace hookline {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "prediction/simulate.h"
 
 namespace hookline {

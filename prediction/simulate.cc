@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

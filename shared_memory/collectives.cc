@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "shared_memory/chunks.h"
 #include "shared_memory/seats.h"
 

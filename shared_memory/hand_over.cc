@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

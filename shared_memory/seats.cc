@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

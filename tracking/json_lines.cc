@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounded_json.h"
+#include "base/regular_file.h"
 #include "config/run_files.h"
-#include "hooks/bounded_json.h"
-#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {

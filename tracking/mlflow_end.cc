@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "tracking/mlflow_note.h"
 #include "tracking/mlflow_server.h"
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
+#include "base/log.h"
+#include "base/regular_file.h"
 #include "config/run_files.h"
-#include "hooks/bounded_json.h"
-#include "hooks/log.h"
-#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {

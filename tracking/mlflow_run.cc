@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/log.h"
 #include "config/run_files.h"
-#include "hooks/log.h"
 #include "tracking/mlflow_name.h"
 #include "tracking/mlflow_note.h"
 

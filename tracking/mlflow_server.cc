@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "hooks/bounded_json.h"
-#include "hooks/error.h"
+#include "base/bounded_json.h"
+#include "base/error.h"
 #include "tracking/tracker.h"
 
 namespace hookline {

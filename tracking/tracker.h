@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "config/run_files.h"
-#include "hooks/log.h"
 
 namespace hookline {
 

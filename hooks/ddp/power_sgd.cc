@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "hooks/log.h"
+#include "base/log.h"
 #include "hooks/numerics/finite_check.h"
 #include "hooks/numerics/low_rank.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/even_share.h"
+#include "base/even_share.h"
 #include "hooks/numerics/half_cast.h"
 #include "hooks/numerics/rank_sum.h"
 

@@ -1,6 +1,6 @@
 #include "hooks/numerics/cuda_kernels.h"
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "hooks/bounded_json.h"
-#include "hooks/error.h"
-#include "hooks/number_text.h"
-#include "hooks/printable.h"
-#include "hooks/regular_file.h"
-#include "launcher/cli/count_text.h"
+#include "base/bounded_json.h"
+#include "base/count_text.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "base/regular_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "prediction/choose.h"
 #include "prediction/measured_step.h"

@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
+#include "base/folder_access.h"
+#include "base/regular_file.h"
+#include "base/suggest.h"
 #include "config/schema.h"
-#include "hooks/folder_access.h"
-#include "hooks/regular_file.h"
-#include "hooks/suggest.h"
 
 namespace hookline {
 namespace {

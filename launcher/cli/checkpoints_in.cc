@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdio>
 
+#include "base/folder_access.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "hooks/folder_access.h"
 #include "launcher/cli/arguments.h"
 
 namespace hookline {

@@ -7,14 +7,14 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/folder_access.h"
+#include "base/log.h"
 #include "hooks/catalog.h"
-#include "hooks/folder_access.h"
-#include "hooks/log.h"
 #include "launcher/cli/arguments.h"
-#include "launcher/cli/exit_code.h"
 #include "launcher/cli/terminal_text.h"
 #include "launcher/cli/verb_table.h"
-#include "launcher/supervise/program.h"
+#include "launcher/process/exit_code.h"
+#include "launcher/rank/program.h"
 
 namespace hookline {
 namespace {

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/printable.h"
 #include "config/find_config.h"
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "hooks/catalog.h"
-#include "hooks/printable.h"
-#include "launcher/cli/exit_code.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verb_table.h"
+#include "launcher/process/exit_code.h"
 
 namespace hookline {
 namespace {

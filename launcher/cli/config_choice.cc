@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 
+#include "base/folder_access.h"
+#include "base/log.h"
 #include "config/find_config.h"
-#include "hooks/folder_access.h"
-#include "hooks/log.h"
 
 namespace hookline {
 

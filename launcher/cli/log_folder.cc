@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "launcher/cli/verb_parser.h"
-#include "launcher/supervise/machine.h"
+#include "launcher/process/machine.h"
 
 namespace hookline {
 namespace fs = std::filesystem;

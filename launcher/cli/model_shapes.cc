@@ -8,16 +8,16 @@
 #include <optional>
 #include <string_view>
 
+#include "base/bounded_json.h"
+#include "base/error.h"
+#include "base/folder_access.h"
+#include "base/regular_file.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
-#include "hooks/bounded_json.h"
-#include "hooks/error.h"
-#include "hooks/folder_access.h"
-#include "hooks/regular_file.h"
 #include "launcher/cli/arguments.h"
-#include "launcher/cli/libexec.h"
-#include "launcher/supervise/limited_command.h"
-#include "launcher/supervise/outcome.h"
+#include "launcher/launch/libexec.h"
+#include "launcher/process/limited_command.h"
+#include "launcher/process/outcome.h"
 
 namespace hookline {
 namespace {

@@ -6,9 +6,9 @@
 #include "config/print.h"
 #include "config/starting_file.h"
 #include "config/visible_gpus.h"
-#include "launcher/cli/node_setup.h"
-#include "launcher/cli/plan.h"
-#include "launcher/cli/unread_config.h"
+#include "launcher/launch/launch_plan.h"
+#include "launcher/launch/node_setup.h"
+#include "launcher/launch/unread_config.h"
 
 namespace hookline {
 namespace fs = std::filesystem;

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "config/resolve.h"
-#include "launcher/cli/catalog_of.h"
+#include "launcher/launch/catalog_of.h"
 #include "launcher/schedulers/sbatch_lines.h"
-#include "launcher/sweep/plan.h"
+#include "launcher/sweep/grid_points.h"
 
 namespace hookline {
 

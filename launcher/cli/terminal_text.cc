@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "hooks/printable.h"
+#include "base/printable.h"
 
 namespace hookline {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "launcher/facts/facts.h"
+#include "launcher/process/machine.h"
 #include "launcher/schedulers/surroundings.h"
-#include "launcher/supervise/machine.h"
 
 extern char** environ;
 

@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "launcher/containment/pid_namespace.h"
+#include "launcher/containment/run_cgroup.h"
 #include "launcher/facts/facts.h"
-#include "launcher/supervise/pid_namespace.h"
-#include "launcher/supervise/run_cgroup.h"
 
 namespace hookline {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "hooks/printable.h"
+#include "base/printable.h"
 #include "launcher/facts/facts.h"
 
 namespace hookline {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <set>
 
-#include "hooks/folder_access.h"
-#include "hooks/regular_file.h"
+#include "base/folder_access.h"
+#include "base/regular_file.h"
 #include "launcher/import/accelerate_config.h"
 #include "launcher/import/launchers.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "config/resolve.h"
-#include "hooks/error.h"
 
 namespace hookline {
 

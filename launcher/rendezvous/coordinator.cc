@@ -4,7 +4,7 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/supervise/duration_text.h"
+#include "base/duration_text.h"
 
 namespace hookline {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "hooks/bounded_json.h"
+#include "base/bounded_json.h"
 
 namespace hookline {
 namespace {

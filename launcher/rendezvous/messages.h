@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/supervise/outcome.h"
+#include "launcher/process/outcome.h"
 
 namespace hookline {
 

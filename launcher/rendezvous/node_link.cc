@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/supervise/child.h"
-#include "launcher/supervise/environment.h"
+#include "launcher/process/child.h"
+#include "launcher/process/own_environment.h"
 
 namespace hookline {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "launcher/supervise/file_descriptor.h"
-#include "launcher/supervise/signals.h"
+#include "base/file_descriptor.h"
+#include "launcher/process/signals.h"
 
 namespace hookline {
 

@@ -6,11 +6,11 @@
 #include <chrono>
 #include <utility>
 
-#include "hooks/log.h"
-#include "hooks/printable.h"
-#include "launcher/supervise/outcome.h"
-#include "launcher/supervise/rank_sockets.h"
-#include "launcher/supervise/report.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "launcher/process/outcome.h"
+#include "launcher/rank/rank_sockets.h"
+#include "launcher/supervise/failure_report.h"
 
 namespace hookline {
 namespace {

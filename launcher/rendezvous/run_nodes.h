@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
+#include "launcher/process/signals.h"
+#include "launcher/rank/rank_environment.h"
+#include "launcher/rank/rank_sockets.h"
 #include "launcher/rendezvous/coordinator.h"
 #include "launcher/rendezvous/node_link.h"
-#include "launcher/supervise/environment.h"
-#include "launcher/supervise/rank_sockets.h"
-#include "launcher/supervise/signals.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {

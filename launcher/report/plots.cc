@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
-#include "launcher/supervise/file_url.h"
-#include "launcher/supervise/program.h"
-#include "launcher/supervise/shell.h"
+#include "base/error.h"
+#include "base/regular_file.h"
+#include "launcher/process/file_url.h"
+#include "launcher/process/shell.h"
+#include "launcher/rank/program.h"
 
 namespace hookline {
 namespace {

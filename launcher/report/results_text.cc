@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "hooks/bounded_json.h"
+#include "base/bounded_json.h"
 
 namespace hookline {
 namespace {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_lines.h"
+#include "base/regular_file.h"
 #include "config/run_files.h"
-#include "hooks/bounded_lines.h"
-#include "hooks/regular_file.h"
 #include "launcher/sweep/metrics_file.h"
 
 namespace hookline {

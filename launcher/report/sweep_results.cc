@@ -5,13 +5,13 @@
 #include <set>
 #include <utility>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/regular_file.h"
 #include "checkpoint/folder_lock.h"
 #include "config/run_files.h"
-#include "hooks/error.h"
-#include "hooks/log.h"
-#include "hooks/regular_file.h"
-#include "launcher/supervise/run_folder.h"
-#include "launcher/supervise/tail.h"
+#include "launcher/process/tail.h"
+#include "launcher/rank/run_folder.h"
 #include "launcher/sweep/array_job.h"
 #include "launcher/sweep/metrics_file.h"
 

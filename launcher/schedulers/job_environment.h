@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/supervise/environment.h"
+#include "launcher/rank/rank_environment.h"
 
 namespace hookline {
 

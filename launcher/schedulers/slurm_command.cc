@@ -8,11 +8,11 @@
 #include <csignal>
 #include <optional>
 
-#include "launcher/supervise/child.h"
-#include "launcher/supervise/duration_text.h"
-#include "launcher/supervise/environment.h"
-#include "launcher/supervise/outcome.h"
-#include "launcher/supervise/running_command.h"
+#include "base/duration_text.h"
+#include "launcher/process/child.h"
+#include "launcher/process/outcome.h"
+#include "launcher/process/own_environment.h"
+#include "launcher/process/running_command.h"
 
 namespace hookline {
 namespace {

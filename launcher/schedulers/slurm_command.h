@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/supervise/shell.h"
-#include "launcher/supervise/signals.h"
+#include "launcher/process/shell.h"
+#include "launcher/process/signals.h"
 
 namespace hookline {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "hooks/regular_file.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 namespace {

@@ -3,10 +3,10 @@
 #include <charconv>
 #include <utility>
 
+#include "base/regular_file.h"
 #include "config/node_count.h"
-#include "hooks/regular_file.h"
+#include "launcher/process/machine.h"
 #include "launcher/schedulers/surroundings_parts.h"
-#include "launcher/supervise/machine.h"
 
 namespace hookline {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/log.h"
-#include "launcher/supervise/duration_text.h"
-#include "launcher/supervise/report.h"
+#include "base/duration_text.h"
+#include "base/log.h"
+#include "launcher/supervise/failure_report.h"
 
 namespace hookline {
 namespace {

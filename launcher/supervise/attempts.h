@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "launcher/process/signals.h"
 #include "launcher/supervise/restart.h"
-#include "launcher/supervise/signals.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <variant>
 
-#include "launcher/supervise/outcome.h"
+#include "launcher/process/outcome.h"
 
 namespace hookline {
 

@@ -15,14 +15,14 @@
 #include <cstring>
 #include <utility>
 
-#include "hooks/log.h"
-#include "hooks/printable.h"
-#include "launcher/supervise/child.h"
-#include "launcher/supervise/duration_text.h"
-#include "launcher/supervise/error_file.h"
-#include "launcher/supervise/machine.h"
-#include "launcher/supervise/process_tree.h"
-#include "launcher/supervise/sentinel.h"
+#include "base/duration_text.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "launcher/containment/process_tree.h"
+#include "launcher/containment/sentinel.h"
+#include "launcher/process/child.h"
+#include "launcher/process/machine.h"
+#include "launcher/rank/error_file.h"
 
 namespace hookline {
 namespace {

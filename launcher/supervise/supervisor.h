@@ -13,17 +13,17 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervise/binding.h"
+#include "base/file_descriptor.h"
+#include "launcher/containment/run_bounds.h"
+#include "launcher/output/output_queue.h"
+#include "launcher/output/progress.h"
+#include "launcher/output/rank_stream.h"
+#include "launcher/output/status_line.h"
+#include "launcher/process/signals.h"
+#include "launcher/rank/binding.h"
+#include "launcher/rank/stacks.h"
 #include "launcher/supervise/decide.h"
-#include "launcher/supervise/file_descriptor.h"
-#include "launcher/supervise/output_queue.h"
-#include "launcher/supervise/progress.h"
-#include "launcher/supervise/rank_stream.h"
-#include "launcher/supervise/report.h"
-#include "launcher/supervise/run_bounds.h"
-#include "launcher/supervise/signals.h"
-#include "launcher/supervise/stacks.h"
-#include "launcher/supervise/status_line.h"
+#include "launcher/supervise/failure_report.h"
 
 namespace hookline {
 

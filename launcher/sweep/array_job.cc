@@ -9,15 +9,15 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/regular_file.h"
 #include "checkpoint/replace_file.h"
-#include "hooks/bounded_json.h"
-#include "hooks/error.h"
-#include "hooks/log.h"
-#include "hooks/regular_file.h"
+#include "launcher/process/shell.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/slurm_array.h"
 #include "launcher/schedulers/slurm_job.h"
-#include "launcher/supervise/shell.h"
 
 namespace hookline {
 namespace {

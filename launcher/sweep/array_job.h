@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/process/signals.h"
 #include "launcher/schedulers/sbatch_lines.h"
-#include "launcher/supervise/signals.h"
 
 namespace hookline {
 

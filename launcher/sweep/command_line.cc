@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "launcher/sweep/trial_files.h"
 
 namespace hookline {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/sweep/judge.h"
 #include "launcher/sweep/state.h"
+#include "launcher/sweep/trial_result.h"
 
 namespace hookline {
 

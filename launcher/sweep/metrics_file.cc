@@ -10,11 +10,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/bounded_json.h"
+#include "base/folder_access.h"
+#include "base/regular_file.h"
 #include "config/run_files.h"
-#include "hooks/bounded_json.h"
-#include "hooks/folder_access.h"
-#include "hooks/regular_file.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/rank/run_folder.h"
 
 namespace hookline {
 namespace {

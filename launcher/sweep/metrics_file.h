@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/bounded_lines.h"
-#include "hooks/regular_file.h"
+#include "base/bounded_lines.h"
+#include "base/regular_file.h"
 
 namespace hookline {
 

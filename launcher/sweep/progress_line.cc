@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "hooks/log.h"
-#include "hooks/printable.h"
-#include "launcher/supervise/status_line.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "launcher/output/status_line.h"
 
 namespace hookline {
 

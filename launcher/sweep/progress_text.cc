@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstddef>
 
-#include "hooks/number_text.h"
-#include "launcher/supervise/duration_text.h"
-#include "launcher/supervise/status_line.h"
+#include "base/duration_text.h"
+#include "base/number_text.h"
+#include "launcher/output/status_line.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/table.h"
 

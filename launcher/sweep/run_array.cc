@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "launcher/schedulers/slurm_array.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/progress_line.h"
 #include "launcher/sweep/progress_text.h"
 #include "launcher/sweep/table.h"
-#include "launcher/sweep/trial.h"
 #include "launcher/sweep/trial_files.h"
+#include "launcher/sweep/trial_process.h"
 
 namespace hookline {
 namespace {

@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/log.h"
-#include "launcher/supervise/duration_text.h"
+#include "base/duration_text.h"
+#include "base/log.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/progress_line.h"
 #include "launcher/sweep/progress_text.h"
 #include "launcher/sweep/stopping.h"
 #include "launcher/sweep/table.h"
-#include "launcher/sweep/trial.h"
 #include "launcher/sweep/trial_files.h"
+#include "launcher/sweep/trial_process.h"
 
 namespace hookline {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervise/signals.h"
+#include "launcher/process/signals.h"
 #include "launcher/sweep/state.h"
-#include "launcher/sweep/trial.h"
+#include "launcher/sweep/trial_process.h"
 
 namespace hookline {
 

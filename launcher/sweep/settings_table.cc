@@ -4,10 +4,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/folder_access.h"
+#include "base/suggest.h"
 #include "config/collect.h"
 #include "config/run_files.h"
-#include "hooks/folder_access.h"
-#include "hooks/suggest.h"
 #include "launcher/sweep/command_line.h"
 
 namespace hookline {

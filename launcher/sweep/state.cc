@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "hooks/error.h"
-#include "launcher/supervise/file_url.h"
+#include "base/error.h"
+#include "launcher/process/file_url.h"
 #include "launcher/sweep/database/check.h"
 #include "launcher/sweep/database/salvage.h"
 #include "launcher/sweep/database/seal.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/folder_lock.h"
-#include "launcher/sweep/plan.h"
+#include "launcher/sweep/grid_points.h"
 
 namespace hookline {
 

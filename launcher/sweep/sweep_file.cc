@@ -4,10 +4,10 @@
 #include <set>
 #include <utility>
 
+#include "base/suggest.h"
 #include "config/schema.h"
 #include "config/source_text.h"
 #include "config/toml_tree.h"
-#include "hooks/suggest.h"
 #include "launcher/sweep/command_line.h"
 #include "launcher/sweep/settings_table.h"
 #include "launcher/sweep/sweep_ranges.h"

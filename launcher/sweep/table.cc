@@ -6,11 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "hooks/bounded_json.h"
-#include "hooks/number_text.h"
-#include "hooks/printable.h"
-#include "launcher/supervise/duration_text.h"
-#include "launcher/supervise/status_line.h"
+#include "base/bounded_json.h"
+#include "base/duration_text.h"
+#include "base/number_text.h"
+#include "base/printable.h"
+#include "launcher/output/status_line.h"
 
 namespace hookline {
 namespace {

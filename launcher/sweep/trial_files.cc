@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
+#include "base/error.h"
+#include "base/regular_file.h"
 #include "checkpoint/folder_lock.h"
 #include "checkpoint/replace_file.h"
 #include "config/source_text.h"
-#include "hooks/bounded_json.h"
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
 
 namespace hookline {
 namespace {

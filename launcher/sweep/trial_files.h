@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "hooks/error.h"
-#include "launcher/sweep/trial.h"
+#include "base/error.h"
+#include "launcher/sweep/trial_process.h"
 
 namespace hookline {
 

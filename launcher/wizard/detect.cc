@@ -1,9 +1,9 @@
 #include "launcher/wizard/detect.h"
 
 #include "config/visible_gpus.h"
+#include "launcher/process/machine.h"
 #include "launcher/rendezvous/own_address.h"
 #include "launcher/schedulers/surroundings.h"
-#include "launcher/supervise/machine.h"
 
 namespace hookline {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hooks/number_text.h"
+#include "base/number_text.h"
 #include "hooks/option.h"
 #include "hooks/wire_estimate.h"
 #include "prediction/choose.h"

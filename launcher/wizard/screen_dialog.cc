@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/printable.h"
+#include "base/printable.h"
 #include "launcher/wizard/dialog.h"
 
 namespace hookline {

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "parallel/hookline.h"
 
 namespace hookline {

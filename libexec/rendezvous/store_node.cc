@@ -27,8 +27,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
-#include "hooks/bounded_json.h"
-#include "hooks/regular_file.h"
+#include "base/bounded_json.h"
+#include "base/regular_file.h"
 #include "launcher/rendezvous/messages.h"
 
 namespace {

@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "config/recording.h"
-#include "hooks/error.h"
-#include "hooks/printable.h"
 #include "hooks/registry.h"
-#include "parallel/given_gradients.h"
+#include "parallel/ddp/given_gradients.h"
 #include "parallel/hookline.h"
-#include "parallel/safetensors.h"
-#include "parallel/same_bits.h"
+#include "parallel/tensors/safetensors.h"
+#include "parallel/world/same_bits.h"
 
 namespace hookline {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

@@ -10,12 +10,12 @@
 #include <cstdio>
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/registry.h"
 #include "hooks/wire_estimate.h"
+#include "parallel/ddp/given_gradients.h"
 #include "parallel/distributed_module.h"
-#include "parallel/given_gradients.h"
-#include "parallel/same_bits.h"
+#include "parallel/world/same_bits.h"
 
 namespace hookline {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "hooks/catalog.h"
 #include "hooks/option.h"
-#include "libexec/self_test/report.h"
-#include "parallel/process_group.h"
+#include "libexec/self_test/checks.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline {
 

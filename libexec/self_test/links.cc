@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "libexec/self_test/check_limits.h"
 #include "libexec/self_test/collectives.h"
-#include "libexec/self_test/judge.h"
 
 namespace hookline {
 namespace {

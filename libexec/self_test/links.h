@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "libexec/self_test/report.h"
-#include "parallel/process_group.h"
+#include "libexec/self_test/checks.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline {
 

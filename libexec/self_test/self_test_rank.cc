@@ -25,22 +25,22 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "hooks/build_stamp.h"
-#include "hooks/error.h"
-#include "hooks/log.h"
-#include "hooks/printable.h"
+#include "libexec/self_test/check_limits.h"
+#include "libexec/self_test/checks.h"
 #include "libexec/self_test/collectives.h"
 #include "libexec/self_test/hooks.h"
-#include "libexec/self_test/judge.h"
 #include "libexec/self_test/links.h"
-#include "libexec/self_test/report.h"
 #include "libexec/self_test/sharding.h"
 #include "libexec/self_test/versions.h"
 #include "libexec/self_test/whereabouts.h"
-#include "parallel/environment.h"
 #include "parallel/hookline.h"
-#include "parallel/text_exchange.h"
-#include "parallel/wire_table.h"
+#include "parallel/model/wire_table.h"
+#include "parallel/rank/environment.h"
+#include "parallel/world/text_exchange.h"
 
 namespace hookline {
 namespace {

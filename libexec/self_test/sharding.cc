@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/accelerator.h"
-#include "parallel/fsdp_unit.h"
-#include "parallel/same_bits.h"
+#include "parallel/fsdp/fsdp_unit.h"
+#include "parallel/world/same_bits.h"
 
 namespace hookline {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/run_config.h"
-#include "parallel/process_group.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline {
 

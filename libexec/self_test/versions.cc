@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hooks/build_stamp.h"
-#include "parallel/cuda_module.h"
+#include "parallel/world/cuda_module.h"
 
 namespace hookline {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/process_group.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline {
 

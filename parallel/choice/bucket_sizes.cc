@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "parallel/bucketing.h"
+#include "parallel/ddp/bucketing.h"
 
 namespace hookline {
 

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/regular_file.h"
 #include "hooks/registry.h"
-#include "hooks/regular_file.h"
 #include "parallel/choice/bucket_sizes.h"
-#include "parallel/environment.h"
+#include "parallel/rank/environment.h"
 
 namespace hookline {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "config/run_config.h"
 #include "parallel/choice/hook_chooser.h"
-#include "parallel/ddp.h"
-#include "parallel/saved_part.h"
+#include "parallel/ddp/ddp.h"
+#include "parallel/resume/saved_part.h"
 
 namespace hookline {
 

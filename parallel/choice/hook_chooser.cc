@@ -9,15 +9,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
-#include "hooks/number_text.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/number_text.h"
 #include "hooks/registry.h"
-#include "parallel/between_hosts.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_costs.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
+#include "parallel/ddp/between_hosts.h"
 
 namespace hookline {
 namespace {

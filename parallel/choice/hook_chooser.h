@@ -14,7 +14,7 @@
 #include "config/hook_settings.h"
 #include "parallel/choice/choice_report.h"
 #include "parallel/choice/observed_steps.h"
-#include "parallel/ddp.h"
+#include "parallel/ddp/ddp.h"
 #include "prediction/choose.h"
 
 namespace hookline {

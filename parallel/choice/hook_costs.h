@@ -8,7 +8,7 @@
 #include "config/hook_settings.h"
 #include "hooks/hook_cost.h"
 #include "hooks/hook_state.h"
-#include "parallel/process_group.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/future.h"
-#include "parallel/future_work.h"
+#include "parallel/world/future_work.h"
 
 namespace hookline {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/choice/deferred_average.h"
-#include "parallel/process_group.h"
+#include "parallel/world/process_group.h"
 #include "prediction/step_plan.h"
 
 namespace hookline {

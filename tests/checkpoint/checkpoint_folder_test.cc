@@ -6,8 +6,8 @@
 
 #include <csignal>
 
+#include "base/error.h"
 #include "checkpoint/durable_file.h"
-#include "hooks/error.h"
 #include "support/failure.h"
 #include "support/process.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <thread>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "support/failure.h"
 #include "support/process.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "support/failure.h"
 #include "support/process.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "support/process.h"
 
 namespace hookline::testing {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "support/failure.h"
 #include "support/process.h"
 

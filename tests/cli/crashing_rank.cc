@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "parallel/rank_status.h"
+#include "parallel/rank/rank_status.h"
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/process/file_url.h"
 #include "launcher/report/plots.h"
 #include "launcher/report/series.h"
-#include "launcher/supervise/file_url.h"
 #include "launcher/sweep/state.h"
 #include "run_hookline.h"
 

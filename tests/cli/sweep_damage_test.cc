@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "launcher/sweep/database/seal.h"
 #include "launcher/sweep/database/tables.h"
 #include "launcher/sweep/state.h"

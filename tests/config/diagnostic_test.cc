@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hooks/suggest.h"
+#include "base/suggest.h"
 
 namespace hookline {
 namespace {

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "config/visible_gpus.h"
-#include "hooks/error.h"
 #include "hooks/numerics/low_rank.h"
 #include "hooks/registry.h"
 #include "parallel/hookline.h"
-#include "parallel/placement.h"
+#include "parallel/world/placement.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/support/failure.h"
 #include "tests/support/one_matrix.h"

@@ -13,7 +13,7 @@
 #include "cuda/tensors.h"
 #include "hooks/numerics/cuda_kernels.h"
 #include "hooks/numerics/low_rank.h"
-#include "parallel/placement.h"
+#include "parallel/world/placement.h"
 #include "tests/support/failure.h"
 
 namespace hookline {

@@ -11,17 +11,17 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor_file.h"
 #include "config/print.h"
 #include "config/resolve.h"
 #include "hooks/catalog.h"
-#include "hooks/error.h"
 #include "launcher/import/imported.h"
+#include "launcher/rank/error_file.h"
 #include "launcher/rendezvous/coordinator.h"
 #include "launcher/rendezvous/messages.h"
 #include "launcher/report/series.h"
-#include "launcher/supervise/error_file.h"
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/sweep_file.h"
 #include "launcher/sweep/trial_files.h"

@@ -1,4 +1,4 @@
-#include "hooks/bounded_json.h"
+#include "base/bounded_json.h"
 
 #include <gtest/gtest.h>
 

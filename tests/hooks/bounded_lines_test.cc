@@ -1,4 +1,4 @@
-#include "hooks/bounded_lines.h"
+#include "base/bounded_lines.h"
 
 #include <gtest/gtest.h>
 

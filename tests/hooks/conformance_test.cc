@@ -12,7 +12,7 @@
 #include "config/visible_gpus.h"
 #include "hooks/register.h"
 #include "parallel/distributed_module.h"
-#include "parallel/placement.h"
+#include "parallel/world/placement.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/hooks/lagging_hook.h"
 #include "tests/support/run_ranks.h"

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/ddp/given_gradients.h"
 #include "parallel/distributed_module.h"
-#include "parallel/given_gradients.h"
-#include "parallel/process_group.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline::testing {
 

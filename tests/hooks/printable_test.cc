@@ -1,8 +1,8 @@
-#include "hooks/printable.h"
+#include "base/printable.h"
 
 #include <gtest/gtest.h>
 
-#include "hooks/log.h"
+#include "base/log.h"
 
 namespace hookline {
 namespace {

@@ -1,11 +1,11 @@
-#include "hooks/regular_file.h"
+#include "base/regular_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "support/process.h"
 
 namespace hookline {

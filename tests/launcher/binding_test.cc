@@ -1,4 +1,4 @@
-#include "launcher/supervise/binding.h"
+#include "launcher/rank/binding.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,10 +1,10 @@
-#include "launcher/supervise/limited_command.h"
+#include "launcher/process/limited_command.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "launcher/supervise/child.h"
+#include "launcher/process/child.h"
 
 namespace hookline {
 namespace {

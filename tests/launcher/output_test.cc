@@ -10,11 +10,11 @@
 #include <limits>
 #include <string>
 
-#include "launcher/supervise/line_prefixer.h"
-#include "launcher/supervise/output_queue.h"
-#include "launcher/supervise/rank_stream.h"
-#include "launcher/supervise/report.h"
-#include "launcher/supervise/tail.h"
+#include "launcher/output/line_prefixer.h"
+#include "launcher/output/output_queue.h"
+#include "launcher/output/rank_stream.h"
+#include "launcher/process/tail.h"
+#include "launcher/supervise/failure_report.h"
 #include "support/process.h"
 
 namespace hookline {

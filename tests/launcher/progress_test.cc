@@ -1,9 +1,9 @@
-#include "launcher/supervise/progress.h"
+#include "launcher/output/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/supervise/status_line.h"
+#include "launcher/output/status_line.h"
 
 namespace hookline {
 namespace {

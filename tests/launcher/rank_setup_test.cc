@@ -9,10 +9,10 @@
 #include <filesystem>
 
 #include "config/visible_gpus.h"
-#include "launcher/supervise/environment.h"
-#include "launcher/supervise/program.h"
-#include "launcher/supervise/rank_sockets.h"
-#include "launcher/supervise/run_folder.h"
+#include "launcher/rank/program.h"
+#include "launcher/rank/rank_environment.h"
+#include "launcher/rank/rank_sockets.h"
+#include "launcher/rank/run_folder.h"
 #include "support/process.h"
 
 namespace hookline {

@@ -16,8 +16,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "tests/support/failure.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"

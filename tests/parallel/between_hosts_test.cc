@@ -1,5 +1,5 @@
 // comm_scope = "between_hosts": exact inside each host, and the hook between hosts.
-#include "parallel/between_hosts.h"
+#include "parallel/ddp/between_hosts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "hooks/registry.h"
-#include "parallel/ddp.h"
+#include "parallel/ddp/ddp.h"
 #include "parallel/distributed_module.h"
-#include "parallel/same_bits.h"
+#include "parallel/world/same_bits.h"
 #include "tests/support/failure.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
-#include "hooks/error.h"
-#include "hooks/log.h"
 #include "parallel/accelerator.h"
-#include "parallel/safetensors.h"
+#include "parallel/tensors/safetensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"

@@ -1,4 +1,4 @@
-#include "parallel/data_loader.h"
+#include "parallel/data/data_loader.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "tests/support/failure.h"
 
 namespace hookline {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
-#include "parallel/ddp.h"
+#include "base/error.h"
+#include "parallel/ddp/ddp.h"
 #include "parallel/distributed_module.h"
-#include "parallel/sharded.h"
+#include "parallel/fsdp/sharded.h"
 #include "tests/support/checkpointed.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
@@ -563,12 +563,13 @@ TEST(DdpBackward, RefusesABackwardOfWhichItIsNotKnownWhoseItIs) {
     model.module()->zero_grad();
     const Hidden first = model.forward(input(world->rank())), second = model.forward(input(world->rank(), 1));
     first.values.sum().backward();
-    EXPECT_EQ(failure_of([&] { second.values.sum().backward(); }),
-              "a backward reaches the model's parameters, and it is not known of which forward it is: the "
-              "gradients of "
-              "the latest forward have been averaged already, and what forward returns is of a type that "
-              "hookline can't "
-              "look into; return tensors, or give the type a visit_tensors (parallel/module_outputs.h)");
+    EXPECT_EQ(
+        failure_of([&] { second.values.sum().backward(); }),
+        "a backward reaches the model's parameters, and it is not known of which forward it is: the "
+        "gradients of "
+        "the latest forward have been averaged already, and what forward returns is of a type that "
+        "hookline can't "
+        "look into; return tensors, or give the type a visit_tensors (parallel/model/module_outputs.h)");
   });
 }
 

@@ -1,4 +1,4 @@
-#include "parallel/ddp.h"
+#include "parallel/ddp/ddp.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/registry.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/failure.h"
@@ -357,8 +357,9 @@ TEST(Ddp, SaysHowToShowItTheTensorsOfAnUnknownStruct) {
     DistributedModule<ReturnsImpl<Opaque>> searching(world, net, {.find_unused_parameters = true});
     static_assert(!KnownOutput<std::tuple<Opaque, int>> && !KnownOutput<std::vector<Opaque>>);
     static_assert(KnownOutput<std::map<std::string, std::vector<std::tuple<at::Tensor, int, Scores>>>>);
-    EXPECT_THAT(failure_of([&] { searching.forward(of_rank(*world)); }),
-                HasSubstr("define visit_tensors(Output&, visit) for it, as parallel/module_outputs.h shows"));
+    EXPECT_THAT(
+        failure_of([&] { searching.forward(of_rank(*world)); }),
+        HasSubstr("define visit_tensors(Output&, visit) for it, as parallel/model/module_outputs.h shows"));
   });
 }
 

@@ -1,4 +1,4 @@
-#include "parallel/distributed_sampler.h"
+#include "parallel/data/distributed_sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "tests/support/failure.h"
 
 namespace hookline {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/registry.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/distributed_module.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/hookline.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/hookline.h"
 
 namespace {

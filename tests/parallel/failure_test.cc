@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "hooks/registry.h"
+#include "parallel/ddp/watched_group.h"
 #include "parallel/distributed_module.h"
-#include "parallel/watched_group.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"

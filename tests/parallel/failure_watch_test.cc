@@ -1,5 +1,5 @@
 // How many reads of the store the watch of many ranks takes, and that it still finds each death: ranks as threads.
-#include "parallel/failure_watch.h"
+#include "parallel/world/failure_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/future.h"
-#include "parallel/long_waits.h"
+#include "parallel/rank/long_waits.h"
 #include "tests/support/messages.h"
 
 namespace hookline {

@@ -16,10 +16,10 @@
 #include <string>
 #include <thread>
 
+#include "base/error.h"
 #include "config/resolve.h"
-#include "hooks/error.h"
 #include "parallel/accelerator.h"
-#include "parallel/rank_status.h"
+#include "parallel/rank/rank_status.h"
 #include "parallel/uncaught.h"
 #include "tests/support/failure.h"
 

@@ -1,5 +1,5 @@
 // Optimizers stepped in one pass: torch's numbers, wherever an element lies, with the state where the optimizer keeps it.
-#include "parallel/fused_step.h"
+#include "parallel/model/fused_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
-#include "parallel/gloo_group.h"
-#include "parallel/process_group.h"
+#include "base/error.h"
+#include "parallel/world/gloo_group.h"
+#include "parallel/world/process_group.h"
 #include "tests/support/failure.h"
 #include "tests/support/host_layouts.h"
 #include "tests/support/run_ranks.h"

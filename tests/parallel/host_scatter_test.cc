@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/numerics/rank_sum.h"
-#include "parallel/gloo_group.h"
-#include "parallel/process_group.h"
+#include "parallel/world/gloo_group.h"
+#include "parallel/world/process_group.h"
 #include "tests/support/failure.h"
 #include "tests/support/host_layouts.h"
 #include "tests/support/run_ranks.h"

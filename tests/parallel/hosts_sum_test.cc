@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
-#include "parallel/process_group.h"
+#include "base/error.h"
+#include "parallel/world/process_group.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {

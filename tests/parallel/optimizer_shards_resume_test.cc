@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/hookline.h"
-#include "parallel/safetensors.h"
+#include "parallel/tensors/safetensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/hookline.h"
 #include "tests/support/failure.h"
 #include "tests/support/messages.h"

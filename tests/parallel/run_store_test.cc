@@ -9,8 +9,8 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
-#include "hooks/error.h"
-#include "parallel/run_store.h"
+#include "base/error.h"
+#include "parallel/world/run_store.h"
 
 namespace hookline {
 namespace {

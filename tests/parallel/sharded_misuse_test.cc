@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "parallel/hookline.h"
-#include "parallel/rank_position.h"
+#include "parallel/rank/rank_position.h"
 #include "tests/support/failure.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
-#include "hooks/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "parallel/hookline.h"
-#include "parallel/safetensors.h"
+#include "parallel/tensors/safetensors.h"
 #include "tests/support/failure.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"

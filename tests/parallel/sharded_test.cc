@@ -1,5 +1,5 @@
 // A sharded model trains as one that every rank holds whole.
-#include "parallel/sharded.h"
+#include "parallel/fsdp/sharded.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/hookline.h"
 #include "tests/support/checkpointed.h"
 #include "tests/support/failure.h"

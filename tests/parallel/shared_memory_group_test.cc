@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/process_group.h"
-#include "parallel/shared_memory_group.h"
+#include "parallel/world/process_group.h"
+#include "parallel/world/shared_memory_group.h"
 #include "support/hosts.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"

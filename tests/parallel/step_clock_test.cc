@@ -1,4 +1,4 @@
-#include "parallel/step_clock.h"
+#include "parallel/rank/step_clock.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/accelerator.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"

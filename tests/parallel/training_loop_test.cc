@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/log.h"
+#include "base/log.h"
 #include "parallel/accelerator.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "parallel/preemption.h"
+#include "parallel/resume/preemption.h"
 #include "tests/parallel/training_program.h"
 
 namespace hookline {

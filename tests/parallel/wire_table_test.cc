@@ -1,4 +1,4 @@
-#include "parallel/wire_table.h"
+#include "parallel/model/wire_table.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <iostream>
 
-#include "parallel/distributed_sampler.h"
+#include "parallel/data/distributed_sampler.h"
 
 int main() {
   std::int64_t size = 0;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "tests/support/failure.h"
 
 namespace hookline {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "prediction/choose.h"
 #include "prediction/measured_step.h"
 #include "prediction/network.h"

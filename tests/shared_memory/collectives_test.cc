@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "support/process.h"
 #include "tests/shared_memory/ranks.h"
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline {
 namespace {

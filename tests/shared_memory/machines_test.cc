@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "shared_memory/collectives.h"
 
 namespace hookline {

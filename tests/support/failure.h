@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 
 namespace hookline::testing {
 

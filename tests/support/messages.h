@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "hooks/log.h"
+#include "base/log.h"
 
 namespace hookline::testing {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/placement.h"
-#include "parallel/process_group.h"
+#include "parallel/world/placement.h"
+#include "parallel/world/process_group.h"
 
 namespace hookline::testing {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cli/end_tracked_run.h"
+#include "launcher/launch/end_tracked_run.h"
 #include "support/process.h"
 #include "support/tracking_servers.h"
 

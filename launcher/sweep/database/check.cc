@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "hooks/regular_file.h"
+#include "base/regular_file.h"
 #include "launcher/sweep/database/log_frames.h"
 #include "launcher/sweep/database/seal.h"
 #include "launcher/sweep/database/tables.h"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/regular_file.h"
 #include "checkpoint/durable_file.h"
-#include "hooks/error.h"
-#include "hooks/regular_file.h"
 #include "launcher/sweep/database/check.h"
 #include "launcher/sweep/database/log_frames.h"
 #include "launcher/sweep/database/seal.h"

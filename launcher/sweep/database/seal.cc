@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/checksum.h"
-#include "hooks/error.h"
 
 namespace hookline {
 namespace {

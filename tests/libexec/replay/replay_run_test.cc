@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/gradient_recorder.h"
-#include "parallel/safetensors.h"
+#include "parallel/ddp/gradient_recorder.h"
+#include "parallel/tensors/safetensors.h"
 #include "support/process.h"
 
 namespace hookline {

@@ -1,4 +1,4 @@
-#include "parallel/safetensors.h"
+#include "parallel/tensors/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

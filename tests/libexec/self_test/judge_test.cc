@@ -1,4 +1,4 @@
-#include "libexec/self_test/judge.h"
+#include "libexec/self_test/check_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "libexec/self_test/report.h"
+#include "libexec/self_test/checks.h"
 
 #include <gtest/gtest.h>
 

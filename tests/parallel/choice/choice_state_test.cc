@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "parallel/accelerator.h"
 #include "tests/parallel/choice/choosing_trainer.h"
 #include "tests/support/failure.h"

@@ -17,7 +17,7 @@
 
 #include "parallel/choice/hook_chooser.h"
 #include "parallel/hookline.h"
-#include "parallel/same_bits.h"
+#include "parallel/world/same_bits.h"
 #include "tests/support/random_rows.h"
 
 int main(int argc, char** argv) {

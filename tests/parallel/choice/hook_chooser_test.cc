@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/registry.h"
 #include "parallel/distributed_module.h"
 #include "tests/parallel/choice/choosing_trainer.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/error.h"
+#include "base/error.h"
 #include "hooks/registry.h"
 #include "parallel/choice/deferred_average.h"
 #include "parallel/choice/hook_timing.h"

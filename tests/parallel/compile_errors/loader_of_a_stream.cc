@@ -1,5 +1,5 @@
 // Must not compile: a stream dataset has no indices to split.
-#include "parallel/data_loader.h"
+#include "parallel/data/data_loader.h"
 
 struct Stream : torch::data::datasets::StreamDataset<Stream> {
   std::vector<torch::data::Example<>> get_batch(std::size_t) override { return {}; }

@@ -2,7 +2,7 @@
 #include <torch/data/dataloader.h>
 #include <torch/data/datasets/tensor.h>
 
-#include "parallel/data_loader.h"
+#include "parallel/data/data_loader.h"
 
 int main() {
   hookline::data_loader(

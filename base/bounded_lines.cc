@@ -1,0 +1,68 @@
+#include "base/bounded_lines.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/regular_file.h"
+
+namespace hookline {
+
+void BoundedLines::feed(std::string_view bytes, const Take& take) {
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\n');
+    add(bytes.substr(0, end));
+    if (end == bytes.npos) return;
+    ++next_;
+    end_line(take);
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+void BoundedLines::finish(const Take& take) {
+  if (next_ != begin_) end_line(take);
+}
+
+void BoundedLines::add(std::string_view part) {
+  next_ += part.size();
+  is_too_long_ = is_too_long_ || part.size() > most_bytes_ - line_.size();
+  if (is_too_long_)
+    line_ = std::string();  // with its memory
+  else
+    line_ += part;
+}
+
+void BoundedLines::end_line(const Take& take) {
+  ++lines_;
+  const std::uint64_t begin = std::exchange(begin_, next_);
+  if (std::exchange(is_too_long_, false)) {
+    if (skipped_.count++ == 0) skipped_.first = lines_;
+    return;
+  }
+  take(line_, begin);
+  line_.clear();
+}
+
+std::string BoundedLines::skipped_text(const std::filesystem::path& file) const {
+  if (skipped_.count == 0) return "";
+  const std::uint64_t others = skipped_.count - 1;
+  return "line " + std::to_string(skipped_.first) +
+         (others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others")) +
+         " of '" + file.string() + (others == 0 ? "' is longer than " : "' are longer than ") +
+         file_size_text(most_bytes_) + (others == 0 ? "" : " each");
+}
+
+bool read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take,
+                std::uint64_t most_bytes) {
+  std::array<char, 1 << 16> block;
+  for (std::uint64_t left = most_bytes; left > 0; left -= static_cast<std::uint64_t>(stream.gcount())) {
+    stream.read(block.data(), static_cast<std::streamsize>(std::min<std::uint64_t>(left, block.size())));
+    if (stream.gcount() == 0) break;
+    lines.feed({block.data(), static_cast<std::size_t>(stream.gcount())}, take);
+  }
+  const bool is_whole = !stream || stream.peek() == std::istream::traits_type::eof();
+  if (is_whole) lines.finish(take);
+  return is_whole;
+}
+
+}  // namespace hookline

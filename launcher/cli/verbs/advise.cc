@@ -1,0 +1,177 @@
+// hookline advise: predicts what a step takes with each communication hook, and measures no hook and the best.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "config/origin_text.h"
+#include "config/resolve.h"
+#include "launcher/cli/advice.h"
+#include "launcher/cli/config_choice.h"
+#include "launcher/cli/log_folder.h"
+#include "launcher/cli/model_shapes.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/launch/catalog_of.h"
+#include "launcher/launch/launch_plan.h"
+#include "launcher/launch/libexec.h"
+#include "launcher/launch/node_setup.h"
+#include "launcher/launch/scheduled.h"
+#include "launcher/launch/start_ranks.h"
+#include "launcher/process/exit_code.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kNoAdvice = 1;  // the program ended too soon
+constexpr std::int64_t kUsualRows = 32, kMostParameters = 10'000'000'000;
+
+struct AdviseFlags {
+  ConfigChoice config;
+  std::string processes_per_node, allow, link, model;
+  std::vector<std::string> shapes, sets;
+  std::int64_t parameters = 0, rows = 0, ranks = 0;
+  bool json = false;
+};
+
+std::vector<Override> overrides_of(const AdviseFlags& flags) {
+  std::vector<Override> overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    overrides.push_back({key, value, "hookline advise"});
+  };
+  add("ddp.comm_hook", kAutoHook);
+  add("ddp.comm_wrapper", "no");
+  add("launch.max_restarts", "0");
+  add("training.checkpoint_every_steps", "none");
+  add("training.resume", "no");
+  add("logging.show", "none");
+  add("logging.status", "off");
+  if (!flags.allow.empty()) overrides.push_back({"ddp.auto.allow", flags.allow, "--allow"});
+  if (!flags.processes_per_node.empty())
+    overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
+  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
+  expect_each_key_once(overrides);
+  return overrides;
+}
+
+std::vector<Shape> shapes_of(const AdviseFlags& flags) {
+  std::vector<Shape> shapes;
+  if (!flags.model.empty()) shapes = shapes_in(flags.model);
+  if (flags.parameters > 0) shapes = typical_shapes(flags.parameters);
+  for (const std::string& text : flags.shapes) shapes.push_back(shape_of(text));
+  return shapes;
+}
+
+/// The program that is named, or one that trains a model of the shapes that are.
+Program program_of(const AdviseFlags& flags, const std::vector<std::string>& named) {
+  const int given = !named.empty() + !flags.model.empty() + (flags.parameters > 0) + !flags.shapes.empty();
+  if (given != 1)
+    throw UsageError(std::string("say what is to be trained, ") +
+                     (given > 1 ? "by one of these alone" : "by one of these") +
+                     ": a program, --model FILE, --shape once for each parameter, or --parameters N");
+  if (!named.empty() && flags.rows > 0)
+    throw UsageError("--rows is for a model without a program: '" + printable(named[0]) +
+                     "' has its own batches");
+  if (!named.empty()) return find_program(named, search_path());
+  Program program = libexec_rank("advise_rank", "trains on each rank");
+  program.arguments.push_back(std::to_string(flags.rows > 0 ? flags.rows : kUsualRows));
+  for (const Shape& shape : shapes_of(flags)) {
+    std::string text;
+    for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+    program.arguments.push_back(text.empty() ? "1" : text);
+  }
+  return program;
+}
+
+}  // namespace
+
+int advise(const Arguments& arguments) {
+  AdviseFlags flags;
+  VerbParser parser(
+      "hookline advise [flags] program [arguments]",
+      "Train for about a hundred steps, predict what a step takes with each communication hook, "
+      "measure it with none and with the best, and say which that is. The config's comm_hook and "
+      "comm_wrapper are not "
+      "used. Instead of a program: a model's file, or the shapes of its parameters. Changes no file.",
+      "hookline advise --processes-per-node 2 ./train");
+  flags.config.add_file_flag(parser);
+  flags.config.add_profile_flag(parser);
+  parser.add_text("--processes-per-node", flags.processes_per_node, "N",
+                  "Number of ranks; where nothing says it and there is no GPU, 2");
+  parser.add_text("--allow", flags.allow, "WHAT",
+                  "lossless, half or low_rank; else the config's, or low_rank");
+  parser.add_text("--model", flags.model, "FILE",
+                  "A safetensors or .pt file, or a checkpoint, instead of a program");
+  parser.add_texts("--shape", flags.shapes, "SIZES", "Of a parameter, such as 1024x512; once for each");
+  parser.add_number("--parameters", flags.parameters, "N",
+                    "How many there are, in matrices of 1024 x 1024 and a smaller one", {1, kMostParameters});
+  parser.add_number("--rows", flags.rows, "N", "Rows of a batch, where no program says it; else 32",
+                    {1, 1 << 20});
+  parser.add_text("--link", flags.link, "SPEED",
+                  "Predict for another network, too: 1gbit, or 1gbit,0.2ms with its latency");
+  parser.add_number("--ranks", flags.ranks, "N", "Predict for so many ranks, too", {2, 1 << 20});
+  parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+  parser.add_flag("--json", flags.json, "Print JSON");
+  if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
+  AskedFor asked;
+  if (!flags.link.empty()) asked.link = link_of(flags.link);
+  if (flags.ranks > 0) asked.ranks = flags.ranks;
+
+  Program program = program_of(flags, parser.plain());
+  const CatalogOf hooks = catalog_of(program.file);
+  Sources sources = flags.config.sources();
+  sources.overrides = overrides_of(flags);
+  hooks.apply_to(sources);
+  const Resolution resolution = resolve(sources, hooks.catalog);
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  RunConfig config = resolution.config;
+  log::set_level(config.logging.level);
+  tell_found_config(flags.config, sources);
+  if (!complete_by_scheduler(config)) return kBadInput;
+  if (!is_given(config, "ddp.auto.allow")) config.auto_hook.allow = "low_rank";
+  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
+      !has_many_nodes(config.launch))
+    config.launch.processes_per_node = 2;
+  if (ranks_of(config.launch) == 1 && !has_many_nodes(config.launch))
+    throw UsageError(
+        "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
+
+  if (asked.ranks && !asked.link && !has_many_nodes(config.launch) && *asked.ranks != ranks_of(config.launch))
+    throw UsageError("--ranks " + std::to_string(*asked.ranks) + " where " +
+                     std::to_string(ranks_of(config.launch)) +
+                     " run on this host: nothing is known of a network between more; say --link 1gbit,0.2ms");
+
+  LogFolder folder("advise", "the ranks'");
+  const bool keeps_logs_here = !is_given(config, "logging.dir");
+  if (keeps_logs_here) config.logging.dir = folder.path().string();
+  const fs::path file = folder.path() / "advice.json";
+  ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
+  const int code = start_ranks(config, program);
+  if (code != kSuccess) {
+    if (code <= 128 && keeps_logs_here) folder.keep();  // stopped by a signal it has found nothing
+    return code;
+  }
+  if (!fs::exists(file)) {
+    if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 tells
+    if (keeps_logs_here) folder.keep();
+    log::error(
+        "the program ended before a hook was chosen: let it take a hundred steps of a model that it "
+        "prepares, with more epochs or more data; its logs are in '" +
+        config.logging.dir + "'");
+    return kNoAdvice;
+  }
+  const nlohmann::ordered_json advice = advice_in(file, asked);
+  std::cout << (flags.json ? advice.dump(2) + "\n" : advice_text(advice)) << std::flush;
+  return kSuccess;
+}
+
+}  // namespace hookline

@@ -1,0 +1,148 @@
+// hookline report: what a sweep has found, as a page, tables and pictures.
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/folder_access.h"
+#include "base/log.h"
+#include "checkpoint/replace_file.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/process/exit_code.h"
+#include "launcher/report/page.h"
+#include "launcher/report/plots.h"
+#include "launcher/report/results_text.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostSweeps = 100;
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  char text[64] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %Z", localtime_r(&now, &local));
+  return text;
+}
+
+/// To a file, or, for "-", to standard output.
+void write(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  if (file != "-")
+    replace_file(file, text);
+  else
+    std::cout << text << std::flush;
+}
+
+/// An output, by the flag that names it.
+using Output = std::pair<const char*, std::string>;
+
+/// Throws UsageError if one would be written over another, or between its lines.
+void expect_apart(const std::vector<Output>& outputs) {
+  std::map<std::string, const char*> flag_of;
+  for (const auto& [flag, file] : outputs) {
+    if (file.empty()) continue;
+    std::error_code error;
+    const fs::path target = fs::weakly_canonical(fs::absolute(file), error);
+    const auto [other, is_first] = flag_of.emplace(file == "-" || error ? file : target.string(), flag);
+    if (!is_first)
+      throw UsageError(
+          std::string(other->second) + " and " + flag + " both write " +
+          (file == "-" ? "to standard output: name a file" : "'" + file + "': name another file") +
+          " for one of them");
+  }
+}
+
+}  // namespace
+
+int report(const Arguments& arguments) {
+  std::string output, csv, json_lines, plots, format, browser;
+  VerbParser parser(
+      "hookline report DIR... [flags]",
+      "Make a page of what a sweep has found: curves, Pareto fronts, a table, every trial's config and "
+      "the end of its log. The page is one file that needs no network. A sweep may still be running. Several "
+      "sweeps, such as one on another network, come together on one page.",
+      "hookline report hookline-sweeps/hooks");
+  parser.add_text("--output", output, "FILE",
+                  "The page, of one sweep else report.html in its folder; - is standard output");
+  parser.add_text("--csv", csv, "FILE", "Write every trial as a line with commas too; - is standard output");
+  parser.add_text("--jsonl", json_lines, "FILE",
+                  "Write every trial as a line of JSON too; - is standard output");
+  parser.add_text("--plots", plots, "DIR",
+                  "Write each chart as a picture too, which takes Chromium or Chrome");
+  parser.add_text("--format", format, "png|svg", "Of the pictures; else svg");
+  parser.add_text("--browser", browser, "PROGRAM", "That draws them; else the first of that kind on PATH");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("folder of a sweep", 1, kMostSweeps);
+  if (plots.empty() && (!format.empty() || !browser.empty()))
+    throw UsageError(std::string(format.empty() ? "--browser" : "--format") +
+                     " is of the pictures: say where they go with --plots DIR");
+  if (format.empty()) format = "svg";
+  if (format != "png" && format != "svg")
+    throw UsageError("--format '" + format + "' is none: it is png or svg");
+  for (const auto& [flag, file] : {std::pair("--output", output), {"--csv", csv}, {"--jsonl", json_lines}}) {
+    expect_access(file);
+    if (fs::is_directory(file))
+      throw UsageError(std::string(flag) + " '" + file + "' is a folder: name a file in it");
+  }
+  const std::vector<fs::path> folders(parser.plain().begin(), parser.plain().end());
+  const auto is_file = [](const fs::path& path) {
+    std::error_code none;
+    return fs::exists(path, none) && !fs::is_directory(path, none);
+  };
+  for (const fs::path& folder : folders) {
+    expect_access(folder);
+    if (is_file(folder))
+      throw UsageError("'" + folder.string() +
+                       "' is a file: name the folder of a sweep's results, such as hookline-sweeps/" +
+                       folder.stem().string());
+  }
+  expect_access(plots);
+  if (!plots.empty() && is_file(plots)) throw UsageError("--plots '" + plots + "' is a file: name a folder");
+  if (folders.size() > 1 && output.empty())
+    throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");
+  if (output.empty()) output = folders[0] / "report.html";
+  expect_apart({{"--output", output}, {"--csv", csv}, {"--jsonl", json_lines}});
+  if (output == "-" && !plots.empty())
+    throw UsageError("--plots draws the page from its file: say where that is with --output FILE");
+  SweepResults results;
+  try {
+    results = read_sweep_results(folders);
+  } catch (const Error& error) {
+    log::error(error.what());
+    return kBadInput;
+  }
+  if (!plots.empty() && browser.empty()) browser = find_browser();
+  if (!plots.empty() && browser.empty()) {
+    log::error(
+        "--plots takes a browser of Chromium's kind, and none is on PATH: install chromium, or name one with "
+        "--browser");
+    return kBadInput;
+  }
+  try {
+    write(output, report_page(results, now_text()));
+    if (output != "-") log::info("the report is " + output);
+    write(csv, trials_as_csv(results));
+    write(json_lines, trials_as_json_lines(results));
+    if (plots.empty()) return kSuccess;
+    fs::create_directories(plots);
+    for (const auto& [name, picture] : draw_plots(output, format, browser)) {
+      const fs::path file = fs::path(plots) / (name + "." + format);
+      replace_file(file, picture);
+      log::info("a chart is " + file.string());
+    }
+    return kSuccess;
+  } catch (const std::exception& error) {  // Error, and those of the file system
+    log::error(error.what());
+    return kFailure;
+  }
+}
+
+}  // namespace hookline

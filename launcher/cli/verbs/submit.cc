@@ -1,0 +1,383 @@
+// hookline submit: writes a job for a scheduler, and hands it over.
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <ctime>
+#include <iostream>
+
+#include "base/log.h"
+#include "base/regular_file.h"
+#include "config/node_count.h"
+#include "config/origin_text.h"
+#include "config/print.h"
+#include "config/resolve.h"
+#include "config/source_text.h"
+#include "config/visible_gpus.h"
+#include "launcher/cli/config_choice.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/scheduler_flags.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/launch/catalog_of.h"
+#include "launcher/launch/launch_plan.h"
+#include "launcher/launch/unread_config.h"
+#include "launcher/process/exit_code.h"
+#include "launcher/process/shell.h"
+#include "launcher/rank/program.h"
+#include "launcher/schedulers/job_environment.h"
+#include "launcher/schedulers/job_text.h"
+#include "launcher/schedulers/kubernetes_job.h"
+#include "launcher/schedulers/sbatch_lines.h"
+#include "launcher/schedulers/slurm_job.h"
+
+namespace hookline {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Request {
+  std::string scheduler, name, image, template_file;
+  ConfigChoice config;
+  std::int64_t nodes = 0;  // 0: as the config says
+  bool nodes_are_given = false;
+  std::int64_t warning_seconds = 90;
+  std::vector<std::string> sets, scheduler_arguments;
+  bool print = false, no_follow = false;
+  Variables variables;  // that the job gets from this shell
+};
+
+/// What becomes of the job when it is preempted, if that is not what one would hope for.
+void tell_of_preemption(const Request& request, const RunConfig& config) {
+  const TrainingConfig& training = config.training;
+  if (!training.checkpoint_every_steps) {
+    log::warning(
+        "the run keeps no checkpoints: after a preemption it begins again ([training] "
+        "checkpoint_every_steps)");
+    return;
+  }
+  if (is_given(config, "training.resume") && training.resume != "auto")
+    log::warning("resume is " + to_text(training.resume) + " (" +
+                 origin_text(config.origins.at("training.resume")) +
+                 "): a job that comes back does not go on from its own checkpoints; \"auto\" does");
+  if (request.scheduler == "kubernetes")
+    log::warning("checkpoint_dir '" + training.checkpoint_dir +
+                 "' must be on a volume that all pods share, and the manifest mounts none: add yours, in a "
+                 "--template of "
+                 "your own");
+}
+
+/// Throws UsageError for what makes no job of this scheduler.
+void check_for_scheduler(const Request& request, const RunConfig& config) {
+  const bool for_kubernetes = request.scheduler == "kubernetes";
+  if (!request.image.empty() && !for_kubernetes) throw UsageError("--image is for kubernetes");
+  if (!request.template_file.empty() && request.scheduler == "mpirun")
+    throw UsageError("--template is for slurm and kubernetes");
+  if (!request.scheduler_arguments.empty() && for_kubernetes)
+    throw UsageError("--scheduler-arg is for slurm and mpirun");
+  if (request.scheduler == "mpirun") {
+    expect_words(request.scheduler_arguments);
+    expect_no_process_count(request.scheduler_arguments);
+  } else
+    expect_options(request.scheduler_arguments);
+  if (request.scheduler == "slurm") {
+    expect_own_log(request.scheduler_arguments);
+    for (const LayoutOption& option : layout_options(request.scheduler_arguments)) {
+      if (option.is_of_nodes)
+        throw UsageError(
+            "--scheduler-arg '" + option.word +
+            "' asks for nodes beside hookline's own --nodes: write --nodes N before the program");
+      if (option.word != "--ntasks-per-node=1")
+        throw UsageError(
+            "--scheduler-arg '" + option.word +
+            "' asks for tasks, and a launch is one task on each node, which starts the ranks there: write "
+            "--set launch.processes_per_node=N");
+    }
+  }
+  if (config.launch.node_rank)
+    throw UsageError("node_rank is given (" + origin_text(config.origins.at("launch.node_rank")) +
+                     "), and all nodes of a job run the same command: leave it out");
+  const bool is_plain = std::all_of(request.name.begin(), request.name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+  if (!is_plain)
+    throw UsageError("'" + request.name +
+                     "' is no name for a job, which has letters, digits, '-', '_' and '.': --name");
+}
+
+/// What each node runs. `program`: with its arguments.
+std::vector<std::string> launch_command(const Request& request, const RunConfig& config,
+                                        const std::string& hookline, const std::string& config_file,
+                                        const std::string& profile, const std::vector<std::string>& program) {
+  std::vector<std::string> command = {hookline, "launch"};
+  if (!config_file.empty()) command.insert(command.end(), {"--config", config_file});
+  if (!profile.empty()) command.insert(command.end(), {"--profile", profile});
+  for (const std::string& set : request.sets) command.insert(command.end(), {"--set", set});
+  if (request.nodes_are_given && is_given(config, "launch.nnodes"))
+    command.insert(command.end(), {"--set", "launch.nnodes=" + std::to_string(request.nodes)});
+  // A job that comes back, after a preemption or a failed node, goes on from where it was.
+  if (config.training.checkpoint_every_steps && !is_given(config, "training.resume"))
+    command.insert(command.end(), {"--set", "training.resume=auto"});
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
+std::string own_program() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? "hookline" : self.string();
+}
+
+/// The host that submits may have none where the job's have some.
+void tell_of_gpus(const LaunchConfig& launch, const NodeResources& needed) {
+  if (launch.device == "auto" && needed.gpus == 0)
+    log::info(
+        "device is \"auto\", and this host has no GPU, so the job asks for none; for ranks that are to "
+        "use GPUs: --set launch.device=cuda");
+  if (needed.gpus > 0 && !launch.processes_per_node && visible_gpus() == 0)
+    log::info(
+        "processes_per_node is \"auto\", and this host has no GPUs to count, so the job asks for one GPU on "
+        "each node; for more: --set launch.processes_per_node=N");
+}
+
+/// What of this shell's variables the job gets.
+Variables variables_of_job(const Request& request, const Variables& here) {
+  if (request.scheduler == "mpirun") return passed_by_mpirun(here, request.scheduler_arguments);
+  if (request.scheduler == "slurm") return exported_by_sbatch(here, request.scheduler_arguments);
+  return {};
+}
+
+void warn_of_lost_variables(const Request& request, const Variables& here) {
+  for (const std::string& name : lost_variables(here, request.variables)) {
+    std::string why = "Kubernetes passes on no variables of this shell: use --set instead";
+    if (request.scheduler == "slurm")
+      why = "--export or SBATCH_EXPORT keeps it back: use --set instead, or name it there";
+    if (request.scheduler == "mpirun")
+      why =
+          "mpirun passes on only the variables that it is given: use --set instead, or --scheduler-arg=-x "
+          "--scheduler-arg=" +
+          name;
+    log::warning(name + " is set here, but the job does not get it: " + why);
+  }
+}
+
+std::string slurm_script(const Request& request, const RunConfig& config,
+                         const std::vector<std::string>& command, const fs::path& log) {
+  const NodeResources needed = resources_of(config, value_of(request.variables, "OMP_NUM_THREADS"));
+  const SbatchLines lines = sbatch_lines(needed, request.scheduler_arguments);
+  if (!lines.warning.empty()) log::warning(lines.warning);
+  const std::string script = fill(template_text(request.template_file, "slurm.sbatch"),
+                                  {{"name", request.name},
+                                   {"nodes", std::to_string(request.nodes)},
+                                   {"log", log.string()},
+                                   {"warning_seconds", std::to_string(request.warning_seconds)},
+                                   {"cpus", std::to_string(needed.cpus)},
+                                   {"cpus_line", lines.cpus},
+                                   {"gpus", lines.gpus},
+                                   {"scheduler_arguments", lines.arguments},
+                                   {"command", shell_line(command)}});
+  if (!lines.user_asks_for_gpus) tell_of_gpus(config.launch, needed);
+  return script;
+}
+
+/// The config for a container, which has none of the files here.
+std::string config_text(const Resolution& resolution) {
+  if (resolution.files.empty()) return "# all defaults\n";
+  if (resolution.files.size() == 1 && resolution.profiles.empty()) return text_of_file(resolution.files[0]);
+  return chosen_to_toml(resolution.config);
+}
+
+/// `command`: what each pod runs.
+std::string manifest_of(const Request& request, const RunConfig& config, const std::string& config_text,
+                        const std::vector<std::string>& command) {
+  for (const std::string& word : command)
+    if (first_invalid_byte(word))
+      throw UsageError("the argument '" + word +
+                       "' is not valid UTF-8, which a Kubernetes manifest must be: change it, or rename the "
+                       "file that it names");
+  KubernetesJob job;
+  job.name = request.name, job.image = request.image;
+  job.nodes = request.nodes;
+  job.nnodes = request.nodes_are_given ? std::to_string(request.nodes) : config.launch.nnodes;
+  job.warning_seconds = request.warning_seconds;
+  job.needed = resources_of(config, std::nullopt);
+  job.config = config_text, job.command = command;
+  std::string manifest = kubernetes_manifest(template_text(request.template_file, "kubernetes.yaml"), job);
+  tell_of_gpus(config.launch, job.needed);
+  return manifest;
+}
+
+/// The job's number. Throws as submit_job does.
+std::string submit_to_slurm(const fs::path& script, Signals& signals) {
+  try {
+    return submit_job(script, signals);
+  } catch (const Interrupted&) {
+    log::warning("sbatch was interrupted, and Slurm may have taken '" + script.string() +
+                 "': squeue shows whether it did");
+    throw;
+  }
+}
+
+int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {
+  const fs::path folder = "hookline-runs";
+  const fs::path log = folder / "slurm-%j.log";
+  const std::string script = slurm_script(request, config, command, log);
+  tell_of_preemption(request, config);
+  if (request.print) {
+    std::cout << script << std::flush;
+    log::info("its log goes to " + folder.string() + "/ in the folder of the job, which must be there");
+    return kSuccess;
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    log::error("can't make the folder '" + folder.string() +
+               "', where jobs and their logs go: " + error.message());
+    return kBadInput;
+  }
+  const fs::path file = folder / (request.name + "-" + std::to_string(std::time(nullptr)) + ".sbatch");
+  if (const std::string why = write_regular_file(file, script); !why.empty()) {
+    log::error("can't write '" + file.string() + "': " + why);
+    return kBadInput;
+  }
+  Signals signals;
+  const std::string job = submit_to_slurm(file, signals);
+  const fs::path job_log = folder / ("slurm-" + job + ".log");
+  log::info("job " + job + ", written to " + file.string() + "; its log is " + job_log.string());
+  if (request.no_follow) return kSuccess;
+  try {
+    return follow_job(job, job_log, signals);
+  } catch (const Interrupted&) {
+    log::info("job " + job + " still runs, or waits to run; 'scancel " + job + "' cancels it");
+    throw;
+  }
+}
+
+}  // namespace
+
+int submit(const Arguments& arguments) {
+  Request request;
+  VerbParser parser(
+      "hookline submit --scheduler S [flags] program [arguments]",
+      "Write a job that launches a program on several nodes, and hand it to a scheduler. A job that is "
+      "preempted saves its state, is queued again, and goes on.",
+      "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
+  parser.add_text("--scheduler", request.scheduler, "S", "slurm, kubernetes or mpirun");
+  request.config.add_file_flag(parser);
+  request.config.add_profile_flag(parser);
+  parser.add_number("--nodes", request.nodes, "N", "How many nodes; else [launch] nnodes",
+                    {1, NodeCount::kMost});
+  parser.add_text("--name", request.name, "NAME", "The job's name; else the program's");
+  parser.add_text("--image", request.image, "IMAGE",
+                  "Of the container, for Kubernetes: holds hookline and the program");
+  parser.add_number("--warning-seconds", request.warning_seconds, "N",
+                    "Between the warning and the end of a job's time", {1, 86400});
+  parser.add_text("--template", request.template_file, "FILE",
+                  "Another template, in place of the built-in one");
+  parser.add_texts("--set", request.sets, "KEY=VALUE",
+                   "Any value of the config, such as training.max_steps=1000; once for each");
+  parser.add_texts(
+      "--scheduler-arg", request.scheduler_arguments, "ARG",
+      "An argument of sbatch or mpirun, such as --time=02:00:00; once for each word of mpirun's");
+  parser.add_flag("--print", request.print, "Print the job, and hand it to nobody");
+  parser.add_flag("--no-follow", request.no_follow,
+                  "Return when the job is queued, instead of showing its log");
+  if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
+  const auto& schedulers = {"slurm", "kubernetes", "mpirun"};
+  if (std::find(schedulers.begin(), schedulers.end(), request.scheduler) == schedulers.end())
+    throw UsageError(request.scheduler.empty() ? "--scheduler is missing: slurm, kubernetes or mpirun"
+                                               : "there is no scheduler '" + request.scheduler +
+                                                     "': it is slurm, kubernetes or mpirun");
+  std::vector<std::string> program = parser.plain();
+  if (!program.empty() && program[0].ends_with(".toml") && request.config.file.empty()) {
+    request.config.file = program[0];
+    program.erase(program.begin());
+  }
+  if (program.empty())
+    throw UsageError(
+        "the program to launch is missing; for example: hookline submit --scheduler slurm --config run.toml "
+        "./train");
+  const bool for_kubernetes = request.scheduler == "kubernetes";
+
+  // The program may be in the container only; elsewhere its hooks are looked at, as launch does.
+  std::optional<Program> here;
+  if (!for_kubernetes) here = find_program(program, search_path());
+  const CatalogOf hooks = catalog_of(here ? std::optional(here->file) : std::nullopt);
+  Sources sources = request.config.sources();
+  const Variables variables_here = variables_for_jobs();
+  request.variables = variables_of_job(request, variables_here);
+  sources.environment = request.variables;
+  // A profile goes on as a flag, as the config that HOOKLINE_CONFIG names does.
+  std::string profile = request.config.profile;
+  if (const auto variable = value_of(variables_here, "HOOKLINE_PROFILE"); profile.empty() && variable) {
+    profile = *variable;
+    if (!value_of(request.variables, "HOOKLINE_PROFILE"))
+      sources.environment.emplace_back("HOOKLINE_PROFILE", profile);
+  }
+  const std::string config_file = sources.file ? sources.file->string() : "";
+  sources.overrides = overrides_from_sets(request.sets);
+  expect_each_key_once(sources.overrides);
+  hooks.apply_to(sources);
+  sources.allow_program_hooks = sources.allow_program_hooks || for_kubernetes;
+  const Resolution resolution = resolve(sources, hooks.catalog);
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  warn_of_lost_variables(request, variables_here);
+  warn_of_config_for_ranks(request.config);
+  request.nodes_are_given = request.nodes != 0;
+  if (request.nodes_are_given &&
+      resolution.config.origins.at("launch.nnodes").kind == OriginKind::command_line)
+    throw UsageError("--nodes and --set launch.nnodes both say how many nodes: give one of them");
+  if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->most;
+  if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
+  check_for_scheduler(request, resolution.config);
+  if (here) warn_of_script(resolution.config, *here);
+
+  try {
+    if (request.scheduler == "mpirun") {
+      const auto command =
+          launch_command(request, resolution.config, own_program(), config_file, profile, program);
+      std::vector<std::string> line = {
+          "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
+      line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
+      line.insert(line.end(), command.begin(), command.end());
+      if (!request.print) throw UsageError("mpirun is run by yourself: --print shows the line");
+      std::cout << shell_line(line) << "\n" << std::flush;
+      return kSuccess;
+    }
+    if (for_kubernetes) {
+      if (request.image.empty())
+        throw UsageError("--image is missing: the container that holds hookline and the program");
+      if (request.image.find_first_not_of(
+              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-") != request.image.npos)
+        throw UsageError(
+            "--image '" + request.image +
+            "' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' only");
+      if (!is_kubernetes_name(request.name))
+        throw UsageError(
+            "'" + request.name +
+            "' is no name for Kubernetes, which takes up to 52 lower-case letters, digits and '-': name the "
+            "job with --name");
+      if (!request.print)
+        throw UsageError(
+            "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
+      const std::string manifest = manifest_of(
+          request, resolution.config, config_text(resolution),
+          launch_command(request, resolution.config, "hookline", "/etc/hookline/run.toml", "", program));
+      tell_of_preemption(request, resolution.config);
+      std::cout << manifest << std::flush;
+      return kSuccess;
+    }
+    return hand_to_slurm(
+        request, resolution.config,
+        launch_command(request, resolution.config, own_program(), config_file, profile, program));
+  } catch (const TemplateError& error) {
+    throw UsageError("the template '" + request.template_file + "', " + error.what());
+  } catch (const SlurmError& error) {
+    log::error(error.what());
+    return kFailure;
+  } catch (const Interrupted& by) {
+    return 128 + by.signal;
+  }
+}
+
+}  // namespace hookline

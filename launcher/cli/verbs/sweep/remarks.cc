@@ -1,0 +1,168 @@
+#include "launcher/cli/verbs/sweep/remarks.h"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "base/count_text.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "launcher/launch/unread_config.h"
+#include "launcher/rank/program.h"
+#include "launcher/sweep/table.h"
+#include "launcher/sweep/trial_files.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string listed(const std::set<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "" : ", ") + key;
+  return text;
+}
+
+}  // namespace
+
+/// `most` of them.
+void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, std::size_t most) {
+  if (plan.invalid.empty()) return;
+  log::warning(count_text(plan.invalid.size(), "combination") + " can't run" +
+               (refuses                    ? " (invalid = \"refuse\")"
+                : plan.invalid.size() == 1 ? ", and is left out"
+                                           : ", and are left out"));
+  for (std::size_t i = 0; i < plan.invalid.size() && i < most; ++i) {
+    std::cerr << "  " << printable(label_of(plan.invalid[i].values, same)) << "\n";
+    std::istringstream lines(plan.invalid[i].problems);
+    for (std::string line; std::getline(lines, line);) std::cerr << "    " << printable(line) << "\n";
+  }
+  if (plan.invalid.size() > most)
+    std::cerr << "  and " << plan.invalid.size() - most << " more, which --dry-run lists\n";
+  std::cerr << std::flush;
+}
+
+/// A hook that compresses at no step makes a row that looks like an uncompressed one.
+void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most) {
+  const std::vector<InvalidCell>& cells = plan.never_starting;
+  if (cells.empty()) return;
+  log::warning(count_text(cells.size(), "combination") + (cells.size() == 1 ? " has" : " have") +
+               " a hook that would compress nothing before its trials end");
+  for (std::size_t i = 0; i < cells.size() && i < most; ++i)
+    std::cerr << "  " << printable(label_of(cells[i].values, same)) << "\n    "
+              << printable_lines(cells[i].problems) << "\n";
+  if (cells.size() > most) std::cerr << "  and " << cells.size() - most << " more, which --dry-run lists\n";
+  std::cerr << std::flush;
+}
+
+/// Before anything runs: nobody may act on what is tried.
+void warn_of_script(const std::string& program, const std::set<std::string>& keys) {
+  const std::string kind = keys.empty() ? "" : script_kind(find_program({program}, search_path()));
+  if (kind.empty()) return;
+  log::warning("'" + program + "' is " + kind + ", and only a program that is built with hookline acts on " +
+               listed(keys) +
+               ": unless it starts one, these settings have no effect, and rows differ by chance");
+}
+
+/// After trials have run: nobody has acted on what was tried.
+void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& folder,
+                            const std::set<std::string>& keys) {
+  if (keys.empty()) return;
+  std::size_t done = 0;
+  for (const Trial& trial : trials) {
+    if (trial.result.status != TrialStatus::done) continue;
+    if (was_config_read(run_of(folder_of_trial(folder, trial.planned.id)))) return;
+    ++done;
+  }
+  if (done > 0)
+    log::warning(
+        "no rank of any trial has read its config, so these settings had no effect, and rows differ by "
+        "chance (a program that is built with hookline reads it in Accelerator::from_env): " +
+        listed(keys));
+}
+
+void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same) {
+  std::map<std::string, std::int64_t> starts;  // by trial
+  for (const PlannedTrial& each : plan.trials)
+    if (each.cell.compresses_from && each.cell.never_starts.empty())
+      starts.emplace(each.id, *each.cell.compresses_from);
+  std::map<Assignments, std::int64_t> idle;
+  std::set<Assignments> active;
+  for (const Trial& trial : trials) {
+    const auto start = starts.find(trial.planned.id);
+    if (start == starts.end() || trial.result.status != TrialStatus::done) continue;
+    const Measures measures(trial.result);
+    const auto sent = measures["bytes_per_step"], whole = measures["uncompressed_bytes_per_step"];
+    if (!sent || !whole) continue;
+    const Assignments values = without_seed(trial.planned.values);
+    if (*sent < *whole) active.insert(values);
+    idle.emplace(values, start->second);
+  }
+  std::erase_if(idle, [&](const auto& each) { return active.contains(each.first); });
+  if (idle.empty()) return;
+  log::warning(
+      count_text(idle.size(), "combination") + (idle.size() == 1 ? " has" : " have") +
+      " a hook that has compressed nothing, since its trials ended before it began: what sets it apart from "
+      "no hook is chance");
+  for (const auto& [values, start] : idle)
+    std::cerr << "  " << printable(label_of(values, same)) << "\n    start_powerSGD_iter is " << start
+              << ": make it smaller, or the trials longer\n";
+  std::cerr << std::flush;
+}
+
+void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
+  for (const PlannedTrial& trial : plan.trials) {
+    if (json) {
+      std::cout << Json{{"id", trial.id},
+                        {"values", trial.values},
+                        {"program", trial.program},
+                        {"repeat", trial.repeat},
+                        {"baseline", trial.is_baseline}}
+                       .dump()
+                << "\n";
+      continue;
+    }
+    const std::string label = printable(label_of(trial.values, same));
+    std::cout << trial.id << "  " << (label.empty() ? "(as the config has it)" : label)
+              << (trial.is_baseline ? "  (baseline)" : "") << "\n";
+  }
+  if (!json) {
+    std::cout << count_text(plan.trials.size(), "trial") << "\n";
+    if (plan.repeats_baseline)
+      std::cout << "The baseline runs again as the third trial: the first trial alone, on a cold machine, "
+                   "would make "
+                   "the others look faster than they are.\n";
+  }
+  std::cout << std::flush;
+}
+
+/// Where to look, and what to do about them.
+void tell_of_failures(const std::vector<Trial>& trials, const SweepRun& run) {
+  std::vector<std::string> ids;
+  for (const Trial& trial : trials)
+    if (trial.result.status == TrialStatus::failed) ids.push_back(trial.planned.id);
+  if (ids.empty()) return;
+  std::string listed;
+  for (std::size_t i = 0; i < ids.size() && i < kMostShown; ++i) listed += (i ? ", " : "") + ids[i];
+  if (ids.size() > kMostShown) listed += ", …";
+  log::info(count_text(ids.size(), "trial") + " failed: " + listed + "; what each said is in " +
+            (run.folder / "trials" / "ID" / "output.log").string() + ", and --retry-failed runs " +
+            (ids.size() == 1 ? "it" : "them") + " again");
+}
+
+/// Says if trials that run at once have to share cores or GPUs.
+void check_places(const SweepRun& run, std::size_t trials) {
+  const std::int64_t places = std::min(places_of(run), static_cast<std::int64_t>(trials));
+  const auto has = static_cast<std::int64_t>(run.uses_gpus ? static_cast<std::size_t>(run.machine.gpus)
+                                                           : run.machine.cores.size());
+  if (places > 1 && places * run.most_ranks > has)
+    log::warning("max_parallel = " + std::to_string(places) + " trials of up to " +
+                 std::to_string(run.most_ranks) + (run.most_ranks == 1 ? " rank" : " ranks") + " share the " +
+                 std::to_string(has) + (run.uses_gpus ? " GPUs" : " cores") +
+                 " here, and slow each other down");
+}
+
+}  // namespace hookline

@@ -1,0 +1,63 @@
+#include "launcher/cli/verbs/sweep/winners.h"
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+
+#include "base/printable.h"
+#include "checkpoint/replace_file.h"
+#include "launcher/process/shell.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+/// A row's best trial as a config file; the command to run it.
+std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path& file, const char* what) {
+  const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
+                                 [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
+  replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
+                         shown_shell_line(best->program) + "\n" + best->cell.config);
+  std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
+  for (const auto& [key, name] :
+       best->cell.own_folders)  // another run may have left something in the config's
+    command.insert(command.end(), {"--set", key + "=" + name + "-" + best->id});
+  command.insert(command.end(), best->program.begin(), best->program.end());
+  return shown_shell_line(command);
+}
+
+}  // namespace
+
+void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
+  const fs::path best = run.folder / "best.toml", fastest = run.folder / "fastest.toml";
+  std::error_code none;  // of a sweep that knew less
+  if (rows.empty() || rows.front().best_id.empty()) {
+    fs::remove(best, none);
+    fs::remove(fastest, none);
+    return;
+  }
+  const auto result_of = [&](const ResultRow& row) {
+    return row.metric ? printable(run.settings.metric) + " " + text_with_spread(*row.metric, row.done)
+                      : "no metric";
+  };
+  std::string text = "\nThe best, with " + result_of(rows.front()) + ", is " + printable(best.string()) +
+                     ":\n  " + printable(keep_row(rows.front(), plan, best, "The best")) + "\n";
+  const auto row =
+      std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
+  if (row == rows.end()) {
+    fs::remove(fastest, none);
+  } else {
+    const std::string command = keep_row(*row, plan, fastest, "The fastest that does as well as the best");
+    std::string speed = row->is_baseline ? ", the baseline" : "";
+    if (row->speedup)
+      speed = ", " + text_with_spread(*row->speedup, row->done) + " times the baseline's speed";
+    text += "As good, within the best's spread, and the fastest (" +
+            printable(label_of(row->values, run.same)) + ": " + result_of(*row) + speed + ") is " +
+            printable(fastest.string()) + ":\n  " + printable(command) + "\n";
+  }
+  if (json) return;
+  std::cout << text << "A page of all that was found:\n  "
+            << printable(shown_shell_line({"hookline", "report", run.folder.string()})) << "\n";
+}
+
+}  // namespace hookline

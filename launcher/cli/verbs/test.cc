@@ -1,0 +1,160 @@
+// hookline test: tries, on the ranks of a config, everything that a run depends on.
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bounded_json.h"
+#include "base/log.h"
+#include "base/regular_file.h"
+#include "config/origin_text.h"
+#include "config/resolve.h"
+#include "launcher/cli/config_choice.h"
+#include "launcher/cli/log_folder.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/cli/verb_parser.h"
+#include "launcher/cli/verbs.h"
+#include "launcher/launch/catalog_of.h"
+#include "launcher/launch/launch_plan.h"
+#include "launcher/launch/libexec.h"
+#include "launcher/launch/node_setup.h"
+#include "launcher/launch/scheduled.h"
+#include "launcher/launch/start_ranks.h"
+#include "launcher/process/exit_code.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kLargestReportBytes = 16 << 20;
+
+constexpr int kFailedChecks = 1;  // what rank 0 ends with, having said which
+
+struct Flags {
+  ConfigChoice config;
+  std::string processes_per_node, program;
+  double time_limit = 120;  // seconds
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+/// A hook that the self-test's program does not have is left out; the others are tried.
+void leave_out_unknown_hook(const Catalog& known, RunConfig& config) {
+  if (known.find_hook(config.ddp.comm_hook)) return;
+  log::warning("comm_hook '" + config.ddp.comm_hook +
+               "' is the program's own, and is not tried: the others are");
+  config.ddp.comm_hook = config.ddp.comm_wrapper = "no";
+  config.ddp.comm_state_option.clear();
+}
+
+std::vector<Override> overrides_of(const Flags& flags) {
+  std::vector<Override> overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    overrides.push_back({key, value, "hookline test"});
+  };
+  add("launch.max_restarts", "0");
+  add("launch.stall_timeout_seconds", "0");  // the test has a limit of its own
+  add("training.checkpoint_every_steps", "none");
+  add("training.resume", "no");
+  add("logging.prefix_template", "");
+  add("logging.show", "all");
+  add("logging.status", "off");
+  if (!flags.processes_per_node.empty())
+    overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
+  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
+  expect_each_key_once(overrides);
+  return overrides;
+}
+
+/// What rank 0 has found, as far as it came; nothing if it is on another node, or did not come far enough to begin.
+std::optional<Json> report_in(const fs::path& file) {
+  InputFile in(file, kLargestReportBytes);
+  Json report = json_or_discarded<Json>(in.read_all());
+  return report.is_object() ? std::optional(std::move(report)) : std::nullopt;
+}
+
+/// Says what rank 0 could not say itself. `code`: what the ranks ended with.
+void conclude(std::optional<Json> report, int code, bool json) {
+  const bool is_whole = report && report->at("verdict") != "unfinished";
+  if (!is_whole && !json && report) {
+    const std::size_t tried = report->at("checks").size();
+    std::cout << "\n"
+              << tried << (tried == 1 ? " check" : " checks") << ", and the ranks ended before the other "
+              << report->at("not_tried") << " were tried\n";
+  }
+  if (json && !is_whole && code != kSuccess) {
+    if (!report) report = Json{{"verdict", ""}, {"checks", Json::array()}};
+    report->at("verdict") = "failed";
+    report->at("checks").push_back(
+        {{"name", "run"},
+         {"verdict", "failed"},
+         {"found", "the test ended with exit code " + std::to_string(code) + " before all was tried"},
+         {"advice", "standard error says why"}});
+  }
+  if (json && report) std::cout << report->dump(2) << "\n";
+  std::cout << std::flush;
+}
+
+}  // namespace
+
+int self_test(const Arguments& arguments) {
+  Flags flags;
+  VerbParser parser(
+      "hookline test [flags]",
+      "Try what a run depends on: that the ranks reach each other and how fast, every collective, every "
+      "hook, and the limits of the hosts. With several nodes, start it on each, as a launch.",
+      "hookline test --processes-per-node 2");
+  flags.config.add_file_flag(parser);
+  flags.config.add_profile_flag(parser);
+  parser.add_text("--processes-per-node", flags.processes_per_node, "N",
+                  "Number of ranks; where nothing says it and there is no GPU, 2");
+  parser.add_number("--time-limit", flags.time_limit, "SECONDS",
+                    "Seconds after which it ends, whatever it waits for; else 120", {1, 86400});
+  parser.add_program(flags.program);
+  parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+  parser.add_flag("--json", flags.json, "Print one JSON object at the end");
+  if (!parser.parse(arguments)) return kSuccess;
+  parser.expect_plain("", 0, 0);
+
+  Sources sources = flags.config.sources();
+  sources.overrides = overrides_of(flags);
+  const CatalogOf known = catalog_of_libexec("self_test_rank");
+  // With --program the names of its hooks are known, so that its config can be read.
+  const CatalogOf hooks = flags.program.empty() ? known : catalog_of_named(flags.program);
+  hooks.apply_to(sources);
+  sources.allow_program_hooks = true;
+  const Resolution resolution = resolve(sources, hooks.catalog);
+  std::cerr << resolution.report() << std::flush;
+  if (!resolution.ok()) return kBadInput;
+  Program program = libexec_rank("self_test_rank", "tries everything on each rank");
+  RunConfig config = resolution.config;
+  log::set_level(config.logging.level);
+  tell_found_config(flags.config, sources);
+  if (!complete_by_scheduler(config)) return kBadInput;
+  if (config.ddp.comm_hook == kAutoHook) config.ddp.comm_hook = "no";  // every hook is tried
+  if (config.ddp.plugins.empty()) leave_out_unknown_hook(known.catalog, config);
+  if (!is_given(config, "launch.join_timeout_seconds"))
+    config.launch.join_timeout_seconds = flags.time_limit / 2;
+  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
+      !has_many_nodes(config.launch))
+    config.launch.processes_per_node = 2;  // one rank alone would try little
+
+  LogFolder folder("test", "the test's");
+  const bool keeps_logs_here = !is_given(config, "logging.dir");
+  if (keeps_logs_here) config.logging.dir = folder.path().string();
+  const fs::path report = folder.path() / "report.json";
+  program.arguments.insert(program.arguments.end(), {std::to_string(flags.time_limit), report.string()});
+  if (flags.json) program.arguments.push_back("--silent");
+  program.explained_exit = kFailedChecks;
+  const int code = start_ranks(config, program);
+  conclude(report_in(report), code, flags.json);
+  // Stopped by a signal it has found nothing.
+  if (code != kSuccess && code <= 128 && keeps_logs_here) folder.keep();
+  return code;
+}
+
+}  // namespace hookline

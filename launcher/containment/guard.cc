@@ -1,0 +1,205 @@
+#include "launcher/containment/guard.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "base/log.h"
+#include "launcher/containment/process_tree.h"
+#include "launcher/containment/sentinel.h"
+#include "launcher/process/outcome.h"
+
+namespace hookline {
+namespace {
+
+constexpr const char* kKeeperName = "hl-keeper";
+constexpr std::chrono::seconds kPatienceWithSentinel{
+    2};  // beyond its own patience with processes that do not end
+constexpr std::chrono::seconds kPatienceWithKeeper{10};  // once asked to end; it has its own
+constexpr int kStillRunning = 1;                         // the exit code then, of ranks that succeeded
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void refuse(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
+
+void pass_on(int signal, int to) {
+  const auto byte = static_cast<unsigned char>(signal);
+  // Nobody asks faster than the keeper reads; if it has gone, its end is the next thing to be noticed.
+  [[maybe_unused]] const ssize_t sent = send(to, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/// Stops this process once the keeper has stopped the ranks and waits, and has it go on afterwards.
+void suspend(int requests) {
+  pass_on(SIGTSTP, requests);
+  unsigned char ready = 0;
+  ssize_t count;
+  do {
+    count = recv(requests, &ready, 1, 0);
+  } while (count < 0 && errno == EINTR);
+  if (count != 1) return;  // it has ended meanwhile
+  kill(getpid(), SIGSTOP);
+  pass_on(SIGCONT, requests);
+}
+
+struct RunEnd {
+  std::optional<int> keeper_status;  // of waitpid(); none: it has not ended, or nobody knows how
+  int told = 0;                      // by the keeper before: its exit code
+  std::chrono::seconds patience = kPatienceAfterKill;  // that is left for what does not end
+  bool sentinel_was_killed = false;                    // while the keeper ran
+};
+
+/// What the keeper says, and that it has closed its files, which is among the last things that a process does.
+class FromKeeper {
+ public:
+  explicit FromKeeper(int requests) : requests_(requests) {}
+  /// Waits until there is something to be done, for `time` at most if the keeper has closed its files.
+  void wait(const Signals& signals, int time_ms) {
+    pollfd descriptors[] = {{signals.descriptors()[0], POLLIN, 0}, {is_closed_ ? -1 : requests_, POLLIN, 0}};
+    poll(descriptors, 2, time_ms);
+    if (descriptors[1].revents == 0) return;
+    unsigned char code = 0;
+    if (recv(requests_, &code, 1, MSG_DONTWAIT) == 1)
+      told_ = code;
+    else
+      is_closed_ = true;
+  }
+  int told() const { return told_; }
+  bool is_closed() const { return is_closed_; }
+
+ private:
+  int requests_;
+  int told_ = 0;
+  bool is_closed_ = false;
+};
+
+constexpr int kLookAgainMs = 10;
+
+void pass_signals_on(Signals& signals, int requests) {
+  while (const auto signal = signals.next()) {
+    if (signal->number == SIGTSTP) {
+      suspend(requests);
+    } else if (signal->number != SIGCHLD) {
+      pass_on(signal->number, requests);
+    }
+  }
+}
+
+/// After the sentinel was killed: the keeper is this process's child now. It is asked to end and not killed, since whoever
+/// kills the sentinel may kill this process at the same instant, and it is then the keeper that ends the ranks.
+void end_without_sentinel(RunEnd& end, pid_t keeper, int requests, FromKeeper& from_keeper,
+                          Signals& signals) {
+  int status = SIGKILL;
+  const auto has_ended = [&] { return waitpid(keeper, &status, WNOHANG) != 0; };
+  if (keeper == 0 || !has_ended()) {
+    end.sentinel_was_killed = true;
+    log::error("the launcher's sentinel was killed; killing the ranks");
+    if (keeper == 0) return;  // it has started no rank yet
+    pass_on(SIGKILL, requests);
+    const auto deadline = Clock::now() + kPatienceWithKeeper;
+    while (!has_ended()) {
+      if (Clock::now() >= deadline) return;
+      from_keeper.wait(signals, kLookAgainMs);
+      pass_signals_on(signals, requests);
+    }
+  }
+  end.keeper_status = status;
+}
+
+RunEnd wait_for(const Sentinel& sentinel, int requests, Signals& signals) {
+  RunEnd end;
+  FromKeeper from_keeper(requests);
+  std::optional<Clock::time_point> deadline;  // once the keeper has closed its files
+  int status = 0;
+  while (waitpid(sentinel.pid(), &status, WNOHANG) != sentinel.pid()) {
+    from_keeper.wait(signals, deadline ? kLookAgainMs : -1);
+    pass_signals_on(signals, requests);
+    if (!from_keeper.is_closed()) continue;
+    // Never killed: if somebody kills this process now, after the keeper, the sentinel ends the ranks.
+    sentinel.wake();
+    if (!deadline) deadline = Clock::now() + kPatienceAfterKill + kPatienceWithSentinel;
+    if (Clock::now() < *deadline) continue;
+    end.told = from_keeper.told();
+    return end;
+  }
+  sentinel.expect_keeper();
+  end.keeper_status = sentinel.keeper_status();
+  if (end.keeper_status) {
+    if (sentinel.has_given_up()) end.patience = std::chrono::seconds(0);  // it had its own
+  } else {
+    end_without_sentinel(end, sentinel.keeper(), requests, from_keeper, signals);
+  }
+  end.told = from_keeper.told();
+  return end;
+}
+
+std::string pids_of(const std::vector<SeenProcess>& processes) {
+  std::string text;
+  for (const SeenProcess& process : processes)
+    text += (text.empty() ? "" : ", ") + std::to_string(process.pid);
+  return text.empty() ? "none that /proc shows" : text;
+}
+
+std::vector<SeenProcess> others_than(const std::set<pid_t>& pids, std::vector<SeenProcess> processes) {
+  std::erase_if(processes, [&](const SeenProcess& process) { return pids.contains(process.pid); });
+  return processes;
+}
+
+}  // namespace
+
+int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>& keep) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse("socketpair");
+  FileDescriptor ours(ends[0]), keepers(ends[1]);
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) refuse("prctl");
+  Sentinel sentinel;
+  if (sentinel.fork_keeper(bounds)) {
+    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, spares the keeper.
+    setpgid(0, 0);
+    ours.reset();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    call_oneself(kKeeperName);
+    signals.take_from(std::move(keepers));
+    const int code = keep();
+    bounds.remove();  // for the case that the others are gone; else they look again
+    // The kernel holds the first process of a namespace up until all others have ended.
+    signals.tell_guard(static_cast<unsigned char>(code));
+    std::exit(code);  // what follows a run is its caller's, which this is a copy of
+  }
+  keepers.reset();
+  const RunEnd end = wait_for(sentinel, ours.get(), signals);
+  const bool has_ended = end.keeper_status || end.sentinel_was_killed;
+  const bool was_killed = end.keeper_status && WIFSIGNALED(*end.keeper_status);
+  const bool is_clean = has_ended && kill_descendants(end.patience, bounds) && bounds.remove();
+  const int code = end.keeper_status         ? exit_code(outcome_of(*end.keeper_status))
+                   : end.sentinel_was_killed ? exit_code(Signalled{SIGKILL})
+                                             : end.told;
+  if (!is_clean && !was_killed) {
+    log::error("processes that the ranks started are still running, and SIGKILL does not end them: " +
+               pids_of(others_than({sentinel.pid(), sentinel.keeper()}, descendants())) +
+               "; look at them with: ps -o pid,stat,wchan,args -p PID");
+    // Whatever is left, the kernel ends it with the namespace, and nobody should wait for standard error until then.
+    if (!has_ended && bounds.are_isolating()) kill(sentinel.pid(), SIGKILL);
+    return code == 0 ? kStillRunning : code;
+  }
+  if (was_killed) {
+    log::error("the launcher's keeper, which supervises the ranks, " +
+               describe(outcome_of(*end.keeper_status)) + "; " +
+               (is_clean ? "all ranks were killed" : "ranks were killed, and some do not end"));
+  }
+  return code;
+}
+
+}  // namespace hookline

@@ -1,0 +1,43 @@
+// What holds all processes of a run, however they detach themselves, so that all of them can be ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "launcher/containment/run_cgroup.h"
+
+namespace hookline {
+
+/// A PID namespace, if the run is isolated; else a control group, where this user may make one; else nothing, and the run is
+/// what descends from its keeper.
+class RunBounds {
+ public:
+  RunBounds() = default;  // nothing
+  explicit RunBounds(bool is_isolated);
+  ~RunBounds() { remove(); }
+  RunBounds(const RunBounds&) = delete;
+  RunBounds& operator=(const RunBounds&) = delete;
+
+  /// As fork(), of the keeper. Throws NamespaceRefused if the run can't be isolated.
+  pid_t fork_keeper();
+
+  bool are_isolating() const { return is_isolated_; }
+  /// What a process that looks after the run keeps open.
+  std::vector<int> descriptors() const { return cgroup_.descriptors(); }
+
+  /// The folder of the control group that ranks are to be in; -1 if there is none.
+  int cgroup() const { return cgroup_.folder(); }
+  /// Sends SIGKILL to all that are inside, the keeper apart, at once: no process can be started out of its reach.
+  void kill_all() const;
+  bool hold_any() const { return cgroup_.holds_any(); }
+  /// From the system, after the run. False if some are still inside.
+  bool remove() { return cgroup_.remove(); }
+
+ private:
+  bool is_isolated_ = false;
+  bool is_first_in_namespace_ = false;
+  RunCgroup cgroup_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,103 @@
+#include "launcher/launch/end_tracked_run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+#include <system_error>
+
+#include "base/duration_text.h"
+#include "base/log.h"
+#include "config/run_files.h"
+#include "launcher/launch/libexec.h"
+#include "launcher/process/child.h"
+#include "launcher/process/exit_code.h"
+#include "launcher/process/outcome.h"
+#include "launcher/process/own_environment.h"
+#include "launcher/process/running_command.h"
+
+namespace hookline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{10};
+
+/// A signal by which a defect of the program's own ends it.
+bool is_of_a_crash(int signal) {
+  switch (signal) {
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGSEGV:
+    case SIGSYS:
+    case SIGTRAP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// As the ranks had it: the address in the config comes before the variable.
+std::vector<std::string> environment_for(const LoggingConfig& logging) {
+  constexpr const char* kVariable = "MLFLOW_TRACKING_URI";
+  if (logging.mlflow_tracking_uri.empty()) return own_environment();
+  std::vector<std::string> environment = own_environment_without(kVariable);
+  environment.push_back(std::string(kVariable) + "=" + logging.mlflow_tracking_uri);
+  return environment;
+}
+
+/// What went wrong; empty if nothing did.
+std::string run_to_its_end(const ChildSpec& child, Signals& signals) {
+  const auto end = Clock::now() + kPatience;
+  RunningCommand running(child, signals);
+  std::string said;
+  while (true) {
+    if (const std::optional<int> status = running.look(said)) {
+      if (succeeded(outcome_of(*status))) return said;
+      return "'" + child.program + "' " + describe(outcome_of(*status)) + (said.empty() ? "" : ": " + said);
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (left.count() <= 0) return "it has not answered within " + seconds_text(kPatience);
+    const auto signal = signals.wait(left, running.descriptors());
+    // SIGTERM and SIGHUP may come more than once to what they ended.
+    if (signal == SIGINT || signal == SIGQUIT) return signal_name(*signal) + " came while it was asked";
+  }
+}
+
+}  // namespace
+
+std::string mlflow_status(int exit_code, bool keeps_checkpoints) {
+  if (exit_code == kSuccess) return "FINISHED";
+  if (exit_code == kSavedForLater && keeps_checkpoints) return "KILLED";
+  const int signal = exit_code - 128;
+  const bool is_signal = signal > 0 && signal < NSIG;
+  return is_signal && !is_of_a_crash(signal) ? "KILLED" : "FAILED";
+}
+
+void end_tracked_run(const RunConfig& config, const std::filesystem::path& run_folder, int exit_code,
+                     Signals& signals) {
+  const auto& trackers = config.logging.trackers;
+  if (std::find(trackers.begin(), trackers.end(), "mlflow") == trackers.end()) return;
+  std::error_code error;
+  if (!std::filesystem::exists(run_folder / kMlflowNote, error)) return;
+  const std::string status = mlflow_status(exit_code, config.training.checkpoint_every_steps.has_value());
+  ChildSpec child;
+  child.program = libexec_program("end_mlflow_run").string();
+  child.arguments = {child.program, run_folder.string(), status};
+  child.environment = environment_for(config.logging);
+  std::string problem;
+  try {
+    problem = run_to_its_end(child, signals);
+  } catch (const std::exception& failure) {
+    problem = failure.what();
+  }
+  if (problem.empty()) return;
+  const bool is_whole = problem.starts_with("MLflow at ");  // which run, which server, and what to do
+  log::warning(is_whole ? problem
+                        : "MLflow was not told that the run is " + status + ": " + problem +
+                              "; it may show the run as RUNNING for ever. Which run it is: '" +
+                              (run_folder / kMlflowNote).string() + "'");
+}
+
+}  // namespace hookline

@@ -1,0 +1,115 @@
+#include "launcher/launch/node_setup.h"
+
+#include <unistd.h>
+
+#include <exception>
+#include <random>
+
+#include "base/log.h"
+#include "config/node_count.h"
+#include "config/origin_text.h"
+#include "config/schema.h"
+#include "config/visible_gpus.h"
+#include "launcher/process/machine.h"
+#include "launcher/rendezvous/own_address.h"
+
+namespace hookline {
+namespace {
+
+NodeCount nodes_of(const LaunchConfig& config) { return *NodeCount::parse(config.nnodes); }
+
+/// Must be equal on all nodes: what goes over the wire, and when.
+std::map<std::string, std::string> common_config(const RunConfig& config, int ranks) {
+  std::map<std::string, std::string> common;
+  // What "auto" becomes on this host.
+  const int gpus = config.launch.device == "cpu" ? 0 : visible_gpus();
+  common["launch.device"] = gpus > 0 ? "cuda" : "cpu";
+  common["launch.backend"] = config.launch.backend != "auto" ? config.launch.backend
+                             : gpus >= ranks                 ? "nccl"
+                                                             : "gloo";
+  for (const KeyRow& row : schema()) {
+    const std::string& name = row.option.name;
+    const bool is_common =
+        (row.table == "ddp" && name != "plugins") ||
+        (row.table == "launch" && (name == "nnodes" || name == "max_restarts" || name == "restart")) ||
+        (row.table == "training" &&
+         (name == "max_steps" || name == "gradient_accumulation_steps" || name == "seed" ||
+          name == "resume" || name == "checkpoint_dir" || name == "checkpoint_every_steps"));
+    if (is_common) common[row.key()] = to_text(row.get(config));
+  }
+  for (const auto& [name, value] : config.ddp.comm_state_option)
+    common[std::string(kHookOptionTable) + "." + name] = to_text(value);
+  return common;
+}
+
+/// Of this start of the launcher, unlike any other's.
+std::string new_id() {
+  std::random_device random;
+  char id[40];
+  std::snprintf(id, sizeof id, "%08x%08x-%d", random(), random(), static_cast<int>(getpid()));
+  return id;
+}
+
+}  // namespace
+
+bool has_many_nodes(const LaunchConfig& config) { return nodes_of(config).most > 1; }
+
+bool node_rank_fits(const RunConfig& config) {
+  const LaunchConfig& launch = config.launch;
+  if (!launch.node_rank || *launch.node_rank < nodes_of(launch).most) return true;
+  log::error("node_rank is " + std::to_string(*launch.node_rank) + " (" +
+             origin_text(config.origins.at("launch.node_rank")) + "), and nnodes is " + launch.nnodes +
+             ": nodes are counted from 0");
+  return false;
+}
+
+RestartPolicy restart_policy(const RunConfig& config) {
+  const LaunchConfig& launch = config.launch;
+  return {launch.max_restarts, launch.restart == "always",
+          std::chrono::duration<double>(launch.restart_delay_seconds),
+          config.training.checkpoint_every_steps.has_value()};
+}
+
+std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
+  const NodeCount nodes = nodes_of(config.launch);
+  const RendezvousConfig& meeting = config.rendezvous;
+  const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
+  if (meeting.main_address.empty()) {
+    log::error("nnodes is " + config.launch.nnodes + origin("launch.nnodes") +
+               ", and it is not said where the nodes meet\n  set [rendezvous] main_address to the name or "
+               "address of the "
+               "host of rank 0");
+    return std::nullopt;
+  }
+  NodeSetup setup;
+  bool is_here = false;
+  try {
+    is_here = is_own_address(meeting.main_address);
+  } catch (const std::exception& error) {
+    log::error(error.what() + origin("rendezvous.main_address"));
+    return std::nullopt;
+  }
+  if (config.launch.node_rank == 0 && !is_here) {
+    log::error("main_address '" + meeting.main_address + "'" + origin("rendezvous.main_address") +
+               " is not this host's, and node_rank is 0\n  addresses of this host: " + own_addresses());
+    return std::nullopt;
+  }
+  using Seconds = std::chrono::duration<double>;
+  setup.store.serves = config.launch.node_rank ? *config.launch.node_rank == 0 : is_here;
+  setup.store.may_join = !config.launch.node_rank;
+  setup.store.address = meeting.main_address;
+  setup.store.port = static_cast<int>(meeting.main_port);
+  setup.store.run_id = meeting.run_id;
+  setup.store.node = new_id();
+  setup.store.join_timeout = Seconds(config.launch.join_timeout_seconds);
+  setup.store.node_timeout = Seconds(meeting.node_timeout_seconds);
+  setup.hello.host = host_name();
+  setup.hello.ranks = ranks;
+  if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
+  setup.hello.config = common_config(config, ranks);
+  setup.limits = {nodes.least, nodes.most, setup.store.join_timeout, Seconds(meeting.last_call_seconds)};
+  setup.policy = restart_policy(config);
+  return setup;
+}
+
+}  // namespace hookline

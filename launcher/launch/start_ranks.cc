@@ -1,0 +1,218 @@
+#include "launcher/launch/start_ranks.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <iostream>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/folder_access.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "config/log_display.h"
+#include "config/origin_text.h"
+#include "config/print.h"
+#include "config/visible_gpus.h"
+#include "launcher/containment/guard.h"
+#include "launcher/containment/pid_namespace.h"
+#include "launcher/containment/run_bounds.h"
+#include "launcher/launch/end_tracked_run.h"
+#include "launcher/launch/launch_plan.h"
+#include "launcher/launch/libexec.h"
+#include "launcher/launch/node_setup.h"
+#include "launcher/launch/unread_config.h"
+#include "launcher/process/child.h"
+#include "launcher/process/exit_code.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/own_environment.h"
+#include "launcher/rank/rank_environment.h"
+#include "launcher/rank/rank_sockets.h"
+#include "launcher/rank/run_folder.h"
+#include "launcher/supervise/attempts.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace hookline {
+namespace {
+
+/// Says what is wrong, and returns false, if the run asks by name for GPUs that this machine does not have.
+bool has_the_gpus(const RunConfig& config) {
+  const int ranks = ranks_of(config.launch);
+  const int gpus = visible_gpus();
+  const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
+  const bool wants_nccl = config.launch.backend == "nccl";
+  if (gpus == 0 && (config.launch.device == "cuda" || wants_nccl)) {
+    log::error((wants_nccl ? "backend = \"nccl\"" + origin("launch.backend") + " connects GPUs"
+                           : "device = \"cuda\"" + origin("launch.device")) +
+               ", and " + why_no_gpu() + "\n  set " +
+               (wants_nccl ? "backend = \"gloo\"" : "device = \"cpu\"") +
+               ", or \"auto\" to use GPUs where there are any");
+    return false;
+  }
+  if (wants_nccl && gpus < ranks) {
+    log::error("backend = \"nccl\"" + origin("launch.backend") + too_few_gpus(gpus, ranks));
+    return false;
+  }
+  return true;
+}
+
+/// Says what is wrong, and returns false, if the run asks for an isolation that this system does not give it.
+bool has_the_isolation(const RunConfig& config) {
+  if (config.launch.isolation != "pid") return true;
+  const auto refusal = pid_namespace_refusal();
+  if (!refusal) return true;
+  log::error("isolation = \"pid\" (" + origin_text(config.origins.at("launch.isolation")) +
+             ") needs a PID namespace, which can't be made here: " + refusal->why + "\n  " + refusal->remedy +
+             "; or set isolation = \"none\"");
+  return false;
+}
+
+/// Says what is wrong, and returns false, if ranks can't be started here as the config has it. `nodes`: of a run of several.
+bool can_start(const RunConfig& config, std::optional<NodeSetup>& nodes) {
+  if (!has_the_gpus(config) || !node_rank_fits(config) || !has_the_isolation(config)) return false;
+  if (!has_many_nodes(config.launch)) return true;
+  nodes = node_setup(config, ranks_of(config.launch));
+  return nodes.has_value();
+}
+
+std::optional<RunFolder> make_run_folder(const RunConfig& config) {
+  std::string reason;
+  try {
+    return RunFolder(config.logging.dir, to_toml(config));
+  } catch (const std::system_error& error) {
+    reason = access_problem(config.logging.dir);
+    if (reason.empty()) reason = error.code().message();
+  }
+  log::error("can't make a run folder in '" + config.logging.dir + "': " + reason +
+             "\n  choose another with: --set logging.dir=DIR");
+  return std::nullopt;
+}
+
+int report_spawn_error(const SpawnError& error) {
+  std::string hint;
+  if (error.in_exec() && error.error_number() == ENOEXEC)
+    hint = "\n  a script needs a first line that names its interpreter, such as #!/bin/sh";
+  if (error.in_exec() && error.error_number() == ENOENT)
+    hint = "\n  the file is there: the interpreter that it names is not";
+  log::error(error.what() + hint);
+  return error.in_exec() ? kNotExecutable : kFailure;
+}
+
+StatusLine::Form status_form(const LoggingConfig& config) {
+  if (config.status == "off" || config.level == "warning" || config.level == "error")
+    return StatusLine::Form::none;
+  if (config.status == "auto")
+    return isatty(STDERR_FILENO) ? StatusLine::Form::live : StatusLine::Form::plain;
+  return config.status == "live" ? StatusLine::Form::live : StatusLine::Form::plain;
+}
+
+/// Of each line that is shown of a rank; none if nothing is.
+std::optional<std::string> prefix_of(const LoggingConfig& config, int rank, int local_rank) {
+  if (config.show == "none" || !RankSet::parse(config.show_ranks)->holds(rank)) return std::nullopt;
+  return expand_prefix(config.prefix_template, {{"rank", std::to_string(rank)},
+                                                {"local_rank", std::to_string(local_rank)},
+                                                {"role_name", "default"},
+                                                {"host", host_name()}});
+}
+
+JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder& folder,
+               const RunBounds& bounds, const NodePlace& node, std::int64_t attempt, StoreSocket store) {
+  RunPlace place = place_of(config, folder.path(), attempt);
+  place.node = node;
+  folder.make_attempt(attempt, place.ranks, node.first_rank);
+  place.store_port = store.port;
+  if (store.descriptor.is_open()) place.store_descriptor = store.descriptor.get();
+  StatusSockets status = make_status_sockets();
+  place.status_descriptor = status.of_ranks.get();
+  JobSpec job;
+  job.program = program.executable;
+  job.arguments = program.arguments;
+  job.explained_exit = program.explained_exit;
+  job.bounds = &bounds;
+  const LoggingConfig& logging = config.logging;
+  const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
+  const std::vector<std::string> base = own_environment();
+  for (int local = 0; local < place.ranks; ++local) {
+    const int rank = node.first_rank + local;
+    const auto prefix = prefix_of(logging, rank, local);
+    job.ranks.push_back(
+        {rank_environment(base, place, local), logging.show == "stderr" ? std::nullopt : prefix,
+         logging.show == "stdout" ? std::nullopt : prefix, binding[static_cast<std::size_t>(local)],
+         std::filesystem::path(place.log_folder) / std::to_string(rank)});
+  }
+  job.store = std::move(store.descriptor);
+  job.status = std::move(status.ours);
+  job.status_of_ranks = std::move(status.of_ranks);
+  using Seconds = std::chrono::duration<double>;
+  job.grace_period = Seconds(config.launch.grace_period_seconds);
+  job.early_exit = Seconds(config.launch.early_exit_seconds);
+  job.stall_timeout = Seconds(config.launch.stall_timeout_seconds);
+  job.stall_stacks = config.launch.stall_stacks;
+  job.holds_warnings = config.training.checkpoint_every_steps.has_value();
+  job.status_form = status_form(config.logging);
+  job.status_interval = Seconds(config.logging.status_interval_seconds);
+  return job;
+}
+
+/// What the keeper does; `link` to the other nodes, if there are any.
+int keep(const RunConfig& config, const Program& program, const RunFolder& folder, const RunBounds& bounds,
+         Signals& signals, const std::optional<NodeSetup>& nodes, NodeLink* link) {
+  const int ranks = ranks_of(config.launch);
+  log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") +
+            printable(program.file.string()) + "'; logs in " + printable(folder.path().string()));
+  // Of several nodes, which all run the same, the first speaks for all.
+  bool has_begun = false, speaks = false;
+  const auto job = [&](const NodePlace& place, std::int64_t attempt, StoreSocket store) {
+    speaks = place.node == 0;
+    if (speaks && !std::exchange(has_begun, true)) warn_of_script(config, program);
+    return job_of(config, program, folder, bounds, place, attempt, std::move(store));
+  };
+  try {
+    const int code = link ? run_nodes(*nodes, *link, signals, job)
+                          : run_attempts(restart_policy(config), signals, [&](std::int64_t attempt) {
+                              return job({}, attempt, bind_store_socket());
+                            });
+    if (speaks) warn_of_unread_config(config, program, folder.path(), code);
+    return code;
+  } catch (const SpawnError& error) {
+    return report_spawn_error(error);
+  }
+}
+
+}  // namespace
+
+int show_plan(const RunConfig& config, const Program& program) {
+  std::optional<NodeSetup> nodes;
+  if (!can_start(config, nodes)) return kBadInput;
+  warn_of_script(config, program);
+  std::cout << plan_text(config, program) << std::flush;
+  return kSuccess;
+}
+
+int start_ranks(const RunConfig& config, const Program& program) {
+  std::optional<NodeSetup> nodes;
+  if (!can_start(config, nodes)) return kBadInput;
+  const std::optional<RunFolder> folder = make_run_folder(config);
+  if (!folder) return kBadInput;
+  // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
+  Signals signals;
+  std::optional<NodeLink> link;
+  try {
+    // Beside the keeper, which ends with all that is below it.
+    if (nodes) link.emplace(libexec_program("store_node"), nodes->store, signals);
+  } catch (const SpawnError& error) {
+    log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());
+    return kFailure;
+  }
+  RunBounds bounds(config.launch.isolation == "pid");
+  const int run_code = run_guarded(signals, bounds, [&] {
+    const int code = keep(config, program, *folder, bounds, signals, nodes, link ? &*link : nullptr);
+    if (signals.is_guard_gone()) end_tracked_run(config, folder->path(), code, signals);
+    return code;
+  });
+  end_tracked_run(config, folder->path(), run_code, signals);
+  return run_code;
+}
+
+}  // namespace hookline

@@ -1,0 +1,16 @@
+// Starts the ranks of a checked run and sees them to their end.
+#pragma once
+
+#include "config/run_config.h"
+#include "launcher/rank/program.h"
+
+namespace hookline {
+
+/// Makes the run folder, starts `program` on as many ranks as `config` says, and returns the exit code of the run.
+/// Says by itself what goes wrong. Returns once, in the process that called it.
+int start_ranks(const RunConfig& config, const Program& program);
+
+/// Prints what start_ranks would do, having checked what can be checked without starting anything; an exit code.
+int show_plan(const RunConfig& config, const Program& program);
+
+}  // namespace hookline

@@ -1,0 +1,99 @@
+#include "launcher/launch/unread_config.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+#include "base/folder_access.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/regular_file.h"
+#include "config/origin_text.h"
+#include "config/print.h"
+#include "config/run_files.h"
+#include "hooks/hook_rows.h"
+#include "launcher/process/exit_code.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+bool is_for_ranks(const ShownValue& value) {
+  if (value.table == "logging") return value.name == "trackers" || value.name.starts_with("mlflow_");
+  return value.table == "ddp" || value.table == "fsdp" || value.table == "training";
+}
+
+std::string listed(const std::vector<RankSetting>& settings) {
+  std::string text;
+  for (const RankSetting& each : settings) text += "\n  " + each.text;
+  return text;
+}
+
+/// "python3.11" is python.
+bool is_interpreter(const fs::path& file) {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  std::string name = (error ? file : real).filename().string();
+  while (!name.empty() && std::string_view("0123456789.-").find(name.back()) != std::string_view::npos)
+    name.pop_back();
+  static constexpr std::array<std::string_view, 16> kNames = {
+      "python", "pypy", "ipython", "sh",   "bash",  "dash",    "zsh",  "ksh",
+      "fish",   "perl", "ruby",    "node", "julia", "Rscript", "java", "lua"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+}  // namespace
+
+std::vector<RankSetting> rank_settings(const RunConfig& config) {
+  std::map<std::string, std::string> defaults;
+  for (const ShownValue& value : shown_values(RunConfig()))
+    defaults.emplace(value.key(), to_text(value.value));
+  std::vector<RankSetting> settings;
+  for (const ShownValue& value : shown_values(config)) {
+    const std::string text = to_text(value.value);
+    const auto by_default = defaults.find(value.key());  // an option of a hook goes with its comm_hook
+    if (!is_for_ranks(value) || by_default == defaults.end() || by_default->second == text) continue;
+    settings.push_back({value.key(), value.key() + " = " + text + " (" + origin_text(value.origin) + ")"});
+  }
+  return settings;
+}
+
+std::string script_kind(const Program& program) {
+  if (program.file == program.executable && is_interpreter(program.file)) return "an interpreter";
+  char start[2] = {};
+  InputFile(program.file).read(start, sizeof start);
+  const bool is_script = (start[0] == '#' && start[1] == '!') || program.file != program.executable ||
+                         is_interpreter(program.executable);
+  return is_script ? "a script" : "";
+}
+
+void warn_of_script(const RunConfig& config, const Program& program) {
+  const std::vector<RankSetting> settings = rank_settings(config);
+  const std::string kind = settings.empty() ? "" : script_kind(program);
+  if (kind.empty()) return;
+  log::warning("'" + printable(program.file.string()) + "' is " + kind +
+               ", and only a program that is built with hookline acts on these settings, which "
+               "have no effect unless it starts one:" +
+               listed(settings));
+}
+
+bool was_config_read(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / kConfigReadFile, error);
+}
+
+void warn_of_unread_config(const RunConfig& config, const Program& program, const fs::path& folder,
+                           int exit_code) {
+  const std::vector<RankSetting> settings = rank_settings(config);
+  if (settings.empty() || was_config_read(folder)) return;
+  const bool may_be_of_hookline = may_not_read(program.file) || !read_build(program.file).empty();
+  if (exit_code != kSuccess && may_be_of_hookline) return;
+  log::warning(
+      "no rank has read the config, so these settings had no effect (a program that is built with hookline "
+      "reads it in Accelerator::from_env):" +
+      listed(settings));
+}
+
+}  // namespace hookline

@@ -1,0 +1,60 @@
+// One output stream of one rank: from its pipe into its log file and, line by line, to the launcher's own
+// output.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/file_descriptor.h"
+#include "launcher/output/line_prefixer.h"
+#include "launcher/output/output_queue.h"
+#include "launcher/process/tail.h"
+
+namespace hookline {
+
+/// Opens a log for writing. Throws std::system_error naming it.
+FileDescriptor open_log(const std::filesystem::path& file);
+
+/// `out` must outlive it.
+class RankStream {
+ public:
+  /// Called once, when the log can't be written any more: the run goes on without it.
+  using OnLogFailure = std::function<void(const std::filesystem::path& log, int error_number)>;
+
+  /// `prefix` comes before each line that is shown; without one nothing is.
+  RankStream(std::filesystem::path log, const std::optional<std::string>& prefix, OutputQueue& out,
+             OnLogFailure on_log_failure);
+
+  /// Makes the pipe and returns the end that the rank is to write to. Throws std::system_error.
+  FileDescriptor open_pipe();
+
+  /// Takes what the pipe holds, at most `most_bytes`; never waits. False if there was nothing.
+  bool take(std::size_t most_bytes);
+
+  /// Hands out what is held back of an unfinished line, and closes both ends.
+  void finish();
+
+  int descriptor() const { return pipe_.get(); }
+  bool is_open() const { return pipe_.is_open(); }
+  /// Has the launcher's output more to write than its reader takes?
+  bool is_held_up() const { return is_shown_ && out_->is_congested(); }
+  const Tail& tail() const { return tail_; }
+
+ private:
+  void write_log(std::string_view bytes);
+
+  std::filesystem::path log_file_;
+  FileDescriptor log_;
+  FileDescriptor pipe_;
+  bool is_shown_;
+  LinePrefixer prefixer_;
+  std::chrono::steady_clock::time_point shown_overwritten_ = std::chrono::steady_clock::now();
+  Tail tail_;
+  OutputQueue* out_;
+  OnLogFailure on_log_failure_;
+};
+
+}  // namespace hookline

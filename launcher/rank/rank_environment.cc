@@ -1,0 +1,96 @@
+#include "launcher/rank/rank_environment.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "launcher/rank/error_file.h"
+
+namespace hookline {
+namespace {
+
+constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
+constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
+
+// A step frees and takes the same large tensors as the one before. glibc gives those above 32 MB back to the system each
+// time, and is handed fresh, empty pages; with these it keeps them.
+constexpr const char* kMallocVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"};
+constexpr const char* kNoThreshold = "1000000000000";
+
+bool is_variable(const std::string& entry, std::string_view name) {
+  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
+}
+
+}  // namespace
+
+Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank) {
+  const std::filesystem::path folder = place.run_folder;
+  const NodePlace& node = place.node;
+  const std::string index = std::to_string(node.first_rank + rank);
+  const std::string count = std::to_string(node.world_size ? node.world_size : place.ranks);
+  Variables ours = {
+      {"RANK", index},
+      {"LOCAL_RANK", std::to_string(rank)},
+      {"WORLD_SIZE", count},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.ranks)},
+      {"GROUP_RANK", std::to_string(node.node)},
+      {"GROUP_WORLD_SIZE", std::to_string(node.nodes)},
+      {"ROLE_RANK", index},
+      {"ROLE_WORLD_SIZE", count},
+      {"ROLE_NAME", "default"},
+      {"MASTER_ADDR", node.main_address},
+      {"MASTER_PORT", std::to_string(place.store_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(place.restarts)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(place.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", node.run_id.empty() ? folder.filename().string() : node.run_id},
+      {"TORCHELASTIC_ERROR_FILE", std::filesystem::path(place.log_folder) / index / kErrorFile},
+      {"OMP_NUM_THREADS", place.omp_num_threads},
+      {"HOOKLINE_CONFIG", folder / "resolved.toml"},
+      {"HOOKLINE_RUN_DIR", folder},
+  };
+  const bool malloc_is_set_up = std::any_of(base.begin(), base.end(), [](const std::string& entry) {
+    return is_variable(entry, kMallocVariables[0]) || is_variable(entry, kMallocVariables[1]) ||
+           is_variable(entry, "GLIBC_TUNABLES");
+  });
+  if (!malloc_is_set_up) {
+    for (const char* name : kMallocVariables) ours.emplace_back(name, kNoThreshold);
+  }
+  if (rank == 0 && place.store_descriptor >= 0)
+    ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
+
+  if (place.status_descriptor >= 0)
+    ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
+
+  return ours;
+}
+
+std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
+                                          int rank) {
+  const Variables ours = rank_variables(base, place, rank);
+  // Left over from a launcher around this one: the store is rank 0's, not an agent's, and the descriptors
+  // another run's.
+  const auto is_stale = [](const std::string& entry) {
+    return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
+           is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
+  };
+  std::vector<std::string> result;
+  for (const std::string& entry : base)
+    if (!is_stale(entry) && std::none_of(ours.begin(), ours.end(), [&entry](const auto& variable) {
+          return is_variable(entry, variable.first);
+        }))
+      result.push_back(entry);
+  for (const auto& [name, value] : ours) result.push_back(name + "=" + value);
+  return result;
+}
+
+std::string omp_num_threads(const RunConfig& config, const std::optional<std::string>& variable, int cores,
+                            int ranks) {
+  const auto origin = config.origins.find("launch.omp_num_threads");
+  const bool outranks = origin != config.origins.end() && origin->second.kind >= OriginKind::environment;
+  if (variable && !variable->empty() && !outranks) return *variable;
+  if (config.launch.omp_num_threads) return std::to_string(*config.launch.omp_num_threads);
+  return std::to_string(std::max(1, cores / std::max(1, ranks)));
+}
+
+}  // namespace hookline

@@ -1,0 +1,282 @@
+#include "launcher/sweep/grid_points.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "checkpoint/checksum.h"
+#include "launcher/sweep/command_line.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::size_t kIdDigits = 12;
+constexpr int kMostMisses = 1000;  // draws that were there before, after which a search ends
+
+/// 1 and 1.0 are one value.
+bool is_same(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto number = [](const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  };
+  const auto first = number(a), second = number(b);
+  return first && second && *first == *second;
+}
+
+bool meets(const Exclusion& exclusion, const Assignments& cell) {
+  const auto has = [&](const Dimension& each) {
+    const auto value = cell.find(each.key);
+    return value != cell.end() &&
+           std::any_of(each.values.begin(), each.values.end(),
+                       [&](const std::string& other) { return is_same(other, value->second); });
+  };
+  return !exclusion.empty() && std::all_of(exclusion.begin(), exclusion.end(), has);
+}
+
+/// Calls `take` with every combination, the last dimension's value changing first.
+void combine(const Grid& grid, std::size_t next, Assignments& cell,
+             const std::function<void(const Assignments&)>& take) {
+  if (next < grid.dimensions.size()) {
+    const Dimension& dimension = grid.dimensions[next];
+    for (const std::string& value : dimension.values) {
+      cell[dimension.key] = value;
+      combine(grid, next + 1, cell, take);
+    }
+    return;
+  }
+  if (grid.zip.empty()) return take(cell);
+  for (std::size_t i = 0; i < grid.zip.front().values.size(); ++i) {
+    for (const Dimension& dimension : grid.zip) cell[dimension.key] = dimension.values[i];
+    take(cell);
+  }
+}
+
+/// The same on every machine, which the distributions of the standard library are not.
+class Random {
+ public:
+  explicit Random(std::int64_t seed) : engine_(static_cast<std::uint64_t>(seed)) {}
+
+  /// In [0, 1).
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Six digits, or as many as a narrow range takes.
+std::string text_of(double value, double from, double to) {
+  constexpr double kFine = 1e-6;  // of the range
+  constexpr int kAllDigits = 17;
+  char text[32];
+  for (int digits = 6;; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    const double read = std::strtod(text, nullptr);
+    if (digits == kAllDigits || (read >= from && read <= to && std::abs(read - value) <= kFine * (to - from)))
+      return text;
+  }
+}
+
+std::string drawn(const Draw& draw, Random& random) {
+  const double part = random.uniform();
+  if (!draw.choices.empty())
+    return draw.choices[static_cast<std::size_t>(part * static_cast<double>(draw.choices.size()))];
+  const double most = draw.whole ? draw.to + 1 : draw.to;  // each whole number is as likely
+  const double value =
+      draw.log ? draw.from * std::pow(most / draw.from, part) : draw.from + (most - draw.from) * part;
+  if (draw.whole) return std::to_string(static_cast<std::int64_t>(std::min(std::floor(value), draw.to)));
+  return text_of(std::clamp(value, draw.from, draw.to), draw.from, draw.to);
+}
+
+std::string id_of(const std::string& config, const std::vector<std::string>& program, std::int64_t repeat) {
+  std::string all = config;
+  for (const std::string& word : program) all += "\nword " + word;
+  all += "\nrepeat " + std::to_string(repeat);
+  return checksum_of(all.data(), all.size()).substr(0, kIdDigits);
+}
+
+/// The cells of a sweep, as they come, and what its exclusions leave of them.
+class Cells {
+ public:
+  explicit Cells(const SweepFile& sweep)
+      : exclusions_(sweep.exclusions), is_used_(exclusions_.size(), false) {
+    for (const Grid& grid : sweep.grids) {
+      Assignments cell = sweep.fixed;
+      combine(grid, 0, cell, [this](const Assignments& each) { add(each); });
+    }
+    for (const RandomSearch& search : sweep.searches) {
+      const std::int64_t found = draw(search, sweep.fixed);
+      if (found < search.samples)
+        remarks_.push_back("a random search for " + std::to_string(search.samples) + " samples has found " +
+                           std::to_string(found) + " that were not there yet: there are hardly more");
+    }
+    for (std::size_t i = 0; i < exclusions_.size(); ++i) {
+      if (is_used_[i]) continue;
+      Assignments first;
+      for (const Dimension& each : exclusions_[i])
+        if (!each.values.empty()) first[each.key] = each.values.front();
+      remarks_.push_back("an exclusion meets no combination: " + label_of(first, {}));
+    }
+  }
+
+  std::vector<Assignments> take() { return std::move(cells_); }
+
+  /// Of what in the file had no effect.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
+ private:
+  /// How many it has found.
+  std::int64_t draw(const RandomSearch& search, const Assignments& fixed) {
+    Random random(search.seed);
+    int misses = 0;  // in a row: there may be no more different cells
+    std::int64_t found = 0;
+    while (found < search.samples && misses < kMostMisses) {
+      Assignments cell = fixed;
+      for (const Draw& draw : search.draws) cell[draw.key] = drawn(draw, random);
+      const bool is_new = add(cell);
+      found += is_new;
+      misses = is_new ? 0 : misses + 1;
+    }
+    return found;
+  }
+
+  /// False if it is there already, or excluded.
+  bool add(const Assignments& cell) {
+    bool is_out = false;
+    for (std::size_t i = 0; i < exclusions_.size(); ++i) {
+      if (!meets(exclusions_[i], cell)) continue;
+      is_out = is_used_[i] = true;
+    }
+    if (is_out || !seen_.insert(cell).second) return false;
+    if (cells_.size() == kMostCells)
+      throw Error("the sweep has more than " + std::to_string(kMostCells) + " cells: try fewer values");
+    cells_.push_back(cell);
+    return true;
+  }
+
+  const std::vector<Exclusion>& exclusions_;
+  std::vector<bool> is_used_;
+  std::vector<Assignments> cells_;
+  std::set<Assignments> seen_;
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace
+
+std::vector<Assignments> cells_of(const SweepFile& sweep) { return Cells(sweep).take(); }
+
+std::string label_of(const Assignments& values, const Assignments& same) {
+  const auto name_of = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  std::map<std::string, int> uses;  // of a name, by how many keys
+  for (const auto& [key, value] : values) ++uses[name_of(key)];
+  std::string label, arguments;
+  for (const auto& [key, value] : values) {
+    const auto alike = same.find(key);
+    if (alike != same.end() && alike->second == value) continue;
+    const std::string name = name_of(key);
+    std::string& text = key.starts_with(kArgumentPrefix) ? arguments : label;
+    text += " " + (uses[name] > 1 ? key : name) + "=";
+    for (const char c : value) text += static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  }
+  label += arguments;
+  return label.empty() ? label : label.substr(1);
+}
+
+SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve) {
+  const SweepSettings& settings = sweep.settings;
+  SweepPlan plan;
+
+  struct Row {
+    Assignments values;
+    ResolvedCell cell;
+    std::vector<std::string> program;
+    std::string same;  // what it comes to
+  };
+  std::set<std::string> known;
+  std::set<Assignments> invalid, never_starting;  // told once, whatever the seed
+  const auto row_of = [&](Assignments values, const std::optional<std::int64_t>& seed) -> std::optional<Row> {
+    const Assignments cell = values;
+    if (seed) values[kSeedKey] = std::to_string(*seed);
+    ResolvedCell resolved = resolve(values);
+    std::vector<std::string> program;
+    try {
+      program = command_of(settings.program, values);
+    } catch (const Error& error) {
+      if (resolved.problems.empty()) resolved.problems = std::string(error.what()) + "\n";
+    }
+    if (!resolved.problems.empty()) {
+      if (invalid.insert(cell).second) plan.invalid.push_back({cell, resolved.problems});
+      return std::nullopt;
+    }
+    if (!resolved.never_starts.empty() && never_starting.insert(cell).second)
+      plan.never_starting.push_back({cell, resolved.never_starts});
+    const std::string same = id_of(resolved.identity, program, 0);
+    return Row{values, std::move(resolved), std::move(program), same};
+  };
+
+  std::vector<std::optional<std::int64_t>> seeds(settings.seeds.begin(), settings.seeds.end());
+  if (seeds.empty()) seeds.push_back(std::nullopt);
+  std::map<std::string, std::int64_t> repeats;  // of what a row comes to, so far
+  const auto add = [&](const Row& row, bool is_baseline) {
+    if (plan.trials.size() == kMostCells)
+      throw Error("the sweep has more than " + std::to_string(kMostCells) +
+                  " trials: try fewer values, seeds or repeats");
+    const std::int64_t repeat = repeats[row.same]++;
+    plan.trials.push_back({id_of(row.cell.identity, row.program, repeat), row.values, row.program, repeat,
+                           is_baseline, row.cell});
+  };
+
+  std::optional<Row> first_baseline;
+  Cells all(sweep);
+  plan.remarks = all.remarks();
+  const std::vector<Assignments> cells = all.take();
+  for (const auto& seed : seeds) {
+    std::optional<Row> baseline;
+    if (sweep.baseline) {
+      Assignments values = sweep.fixed;
+      for (const auto& [key, value] : *sweep.baseline) values[key] = value;
+      baseline = row_of(values, seed);
+      if (!baseline) {
+        const std::string& why = plan.invalid.back().problems;
+        throw Error("the baseline can't run, and everything is compared with it: " +
+                    why.substr(0, why.find_last_not_of('\n') + 1));
+      }
+      known.insert(baseline->same);
+      if (!first_baseline) first_baseline = baseline;
+    }
+    std::vector<Row> rows;
+    for (const Assignments& cell : cells)
+      if (auto row = row_of(cell, seed); row && known.insert(row->same).second)
+        rows.push_back(std::move(*row));
+    for (std::int64_t round = 0; round < settings.repeats; ++round) {
+      if (baseline) add(*baseline, true);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const bool is_due = i > 0 && i % static_cast<std::size_t>(settings.baseline_every) == 0;
+        if (baseline && is_due) add(*baseline, true);
+        add(rows[i], false);
+      }
+    }
+  }
+  if (!first_baseline || plan.trials.size() < 2) return plan;
+  const auto second_baseline = [&plan] {
+    return std::find_if(plan.trials.begin() + 1, plan.trials.end(),
+                        [](const PlannedTrial& trial) { return trial.is_baseline; });
+  };
+  plan.repeats_baseline = second_baseline() == plan.trials.end();
+  if (plan.repeats_baseline) add(*first_baseline, true);
+  // Right after the first other trial, so that a sweep that ends early has it too.
+  if (const auto second = second_baseline(); second > plan.trials.begin() + 2)
+    std::rotate(plan.trials.begin() + 2, second, second + 1);
+  return plan;
+}
+
+}  // namespace hookline

@@ -1,0 +1,114 @@
+// One trial as a process: what it runs with, while it runs, and what became of it.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "checkpoint/folder_lock.h"
+#include "launcher/process/signals.h"
+#include "launcher/sweep/state.h"
+#include "launcher/sweep/trial_result.h"
+
+namespace hookline {
+
+/// What a trial runs with, wherever it does.
+struct TrialSpec {
+  PlannedTrial planned;
+  Yardstick by;
+  std::optional<double> limit_seconds;
+};
+
+/// What is its own on the machine that it runs on.
+struct TrialPlace {
+  std::filesystem::path hookline;           // the launcher
+  std::vector<int> cores;                   // empty: those of this process
+  std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES; none: as it is here
+};
+
+/// The folder of a trial, which one process has at a time.
+class TrialFolder {
+ public:
+  /// Makes it. Throws Error, naming it, if that fails, or if another process has it.
+  explicit TrialFolder(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// What a trial that was interrupted has left goes, but for its plan if that is to be kept. Throws Error.
+  void clear(bool keeps_plan) const;
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<FolderLock> lock_;
+};
+
+/// Where the launch of a trial in `folder` has its files.
+std::filesystem::path run_of(const std::filesystem::path& folder);
+std::filesystem::path metrics_of(const std::filesystem::path& folder);
+
+/// For how long trials are waited for that are to stop.
+inline constexpr std::chrono::seconds kSuspendPatience{2};
+
+/// A trial that runs, as a launch of its own; it is killed when this goes.
+class TrialRun {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Starts it in a folder that is clear. `signals` is used in the call only. Throws Error.
+  TrialRun(TrialFolder folder, TrialSpec spec, const TrialPlace& place, const Signals& signals);
+  ~TrialRun();
+  TrialRun(const TrialRun&) = delete;
+  TrialRun& operator=(const TrialRun&) = delete;
+
+  /// Readable once it has ended.
+  int end_descriptor() const { return end_.get(); }
+  Clock::time_point start() const { return start_; }
+  const MetricsFile& metrics() const { return metrics_; }
+
+  /// To be called again and again: has it ended? Reads what it has logged, and sees to it that it keeps to its time.
+  bool look();
+
+  /// Ends it, since it has failed or is hopeless, as `judged_by` says; that is its result then.
+  void tell_to_end(TrialStatus as, const std::string& reason, const std::string& judged_by);
+  bool is_told_to_end() const { return ended_as_.has_value(); }
+
+  /// Ends it for what is no fault of its own.
+  void interrupt(int signal);
+  /// At once.
+  void kill_now();
+
+  /// Stops all its processes, until it is resumed; what it was suspended for does not count as its time.
+  void suspend();
+  /// Before which it can't be resumed; for no longer than until `patience`.
+  void wait_until_suspended(Clock::time_point patience) const;
+  void resume(Clock::duration suspended);
+
+  /// Of one that has ended: by a signal, or as after one, and not because it was told to?
+  bool was_signalled() const;
+  /// Of one that has ended: nothing if it was interrupted before it was done.
+  std::optional<TrialResult> result_if_done();
+  /// Of one that has ended, whatever ended it.
+  TrialResult result();
+  /// What could not be read for its result.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  void end_within_grace(int signal);
+
+  TrialFolder folder_;
+  TrialSpec spec_;
+  MetricsFile metrics_;
+  pid_t pid_ = 0;
+  FileDescriptor end_;
+  Clock::time_point start_;
+  std::optional<TrialStatus> ended_as_;
+  std::string reason_, judged_by_;
+  std::optional<Clock::time_point> killed_at_;
+  std::optional<int> wait_status_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace hookline

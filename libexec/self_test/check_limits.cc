@@ -1,0 +1,149 @@
+#include "libexec/self_test/check_limits.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace hookline {
+namespace {
+
+constexpr const char* kMoreFiles =
+    "raise the limit where ranks are started: ulimit -n 65536, LimitNOFILE= of a systemd unit, "
+    "or /etc/security/limits.conf";
+
+double median_rate(std::vector<Link> links) {
+  const auto middle = links.begin() + static_cast<std::ptrdiff_t>(links.size() / 2);
+  std::nth_element(links.begin(), middle, links.end(),
+                   [](const Link& a, const Link& b) { return a.bytes_per_second < b.bytes_per_second; });
+  return middle->bytes_per_second;
+}
+
+std::vector<Link> of_kind(const std::vector<Link>& links, bool same_node) {
+  std::vector<Link> kind;
+  std::copy_if(links.begin(), links.end(), std::back_inserter(kind),
+               [&](const Link& link) { return link.same_node == same_node; });
+  return kind;
+}
+
+}  // namespace
+
+std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ranks) {
+  // Two ranks take 31 beside those that are open before; each more takes a socket in each of a hook's groups, three at
+  // the most.
+  const std::int64_t needed = open + 25 + 3 * static_cast<std::int64_t>(ranks);
+  if (limit >= needed) return "";
+  return "Too many open files would be needed: a rank may have " + std::to_string(limit) + ", and " +
+         std::to_string(ranks) + " ranks take about " + std::to_string(needed) + " in each";
+}
+
+Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {
+  Check check{"open files", Verdict::ok,
+              std::to_string(used) + " of " + std::to_string(limit) + " at most, with " +
+                  std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"),
+              ""};
+  // The program has files of its own: workers of its data loader, datasets.
+  if (used > limit / 2) {
+    check.verdict = Verdict::warning;
+    check.advice = kMoreFiles;
+  }
+  return check;
+}
+
+Check judge_shared_memory(std::int64_t available, bool nccl, int ranks) {
+  Check check{"shared memory", Verdict::ok, std::to_string(available / 1'000'000) + " MB free in /dev/shm",
+              ""};
+  if (!nccl || ranks < 2) {
+    check.found += ", which these ranks do not use";
+    return check;
+  }
+  // NCCL's buffers between two GPUs take up to some 10 MB a channel.
+  constexpr std::int64_t kNeededByARank = 64'000'000;
+  if (available < kNeededByARank * ranks) {
+    check.verdict = Verdict::warning;
+    check.found += ", and NCCL may want " + std::to_string(kNeededByARank * ranks / 1'000'000) + " MB";
+    check.advice =
+        "give a container more (docker run --shm-size=1g, an emptyDir with medium: Memory at /dev/shm), "
+        "or set NCCL_SHM_DISABLE=1";
+  }
+  return check;
+}
+
+Check judge_builds(const std::vector<std::string>& builds) {
+  for (std::size_t rank = 1; rank < builds.size(); ++rank) {
+    if (builds[rank] != builds[0]) {
+      return {"versions", Verdict::failed,
+              "rank 0 has " + builds[0] + ", and rank " + std::to_string(rank) + " has " + builds[rank],
+              "install the same hookline and libtorch on every host"};
+    }
+  }
+  return {"versions", Verdict::ok, builds.empty() ? "" : builds[0] + (builds.size() > 1 ? " everywhere" : ""),
+          ""};
+}
+
+std::vector<std::pair<int, int>> pairs_to_measure(int ranks) {
+  constexpr int kFew = 8, kMostPairs = 64;
+  std::vector<std::pair<int, int>> pairs;
+  if (ranks <= kFew) {
+    for (int from = 0; from < ranks; ++from)
+      for (int to = from + 1; to < ranks; ++to) pairs.emplace_back(from, to);
+    return pairs;
+  }
+  const int count = std::min(ranks, kMostPairs);
+  for (int i = 0; i < count; ++i) {
+    const auto from = static_cast<int>(static_cast<std::int64_t>(i) * ranks / count);
+    const int to = (from + 1) % ranks;
+    pairs.emplace_back(std::min(from, to), std::max(from, to));
+  }
+  return pairs;
+}
+
+std::vector<std::size_t> far_below(const std::vector<Link>& links) {
+  constexpr double kFarBelow = 0.4;  // of the median; less varies from run to run
+  std::vector<std::size_t> slow;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    if (links[i].bytes_per_second < kFarBelow * median_rate(of_kind(links, links[i].same_node)))
+      slow.push_back(i);
+  return slow;
+}
+
+Check judge_links(const std::vector<Link>& links) {
+  Check check{"links", Verdict::ok, "", ""};
+  const std::vector<std::size_t> slow = far_below(links);
+  for (const bool same_node : {true, false}) {
+    const std::vector<Link> kind = of_kind(links, same_node);
+    if (kind.empty()) continue;
+    check.found += std::string(check.found.empty() ? "median " : ", ") + rate_of(median_rate(kind)) +
+                   (same_node ? " on one host" : " between hosts");
+    const Link* worst = nullptr;
+    for (const std::size_t i : slow)
+      if (links[i].same_node == same_node && (!worst || links[i].bytes_per_second < worst->bytes_per_second))
+        worst = &links[i];
+    if (!worst) continue;
+    check.verdict = Verdict::warning;
+    check.advice +=
+        (check.advice.empty() ? "" : "\n") + std::string("rank ") + std::to_string(worst->from) + " - " +
+        std::to_string(worst->to) + " reaches " + rate_of(worst->bytes_per_second) +
+        ", and the others wait for it at every step: " +
+        (same_node ? "look for another process on its cores"
+                   : "look at its cable, its switch port and its link speed (ethtool), or for other traffic");
+  }
+  return check;
+}
+
+std::string advice_for(const std::string& error) {
+  static constexpr std::pair<std::string_view, const char*> kKnown[] = {
+      {"Too many open files", kMoreFiles},
+      {"No space left on device", "make room on the disk, or in /dev/shm, that the message names"},
+      {"out of memory", "free memory on that host or GPU, or start fewer ranks on it"},
+      {"Cannot allocate memory", "free memory on that host, or start fewer ranks on it"},
+      {"left the run while", "see that rank's logs: it ended first"},
+      {"exited while", "see that rank's logs: it ended first"},
+      {"no sign of life", "see whether that host is up, and whether the others can still reach it (ping)"},
+  };
+  for (const auto& [part, advice] : kKnown) {
+    if (error.find(part) != error.npos) return advice;
+  }
+  return "";
+}
+
+}  // namespace hookline

@@ -1,0 +1,250 @@
+// What a data loader knows whatever its dataset: its options, its shard, and how far it has come.
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "parallel/data/batch_watch.h"
+#include "parallel/data/distributed_sampler.h"
+#include "parallel/tensors/random_position.h"
+
+namespace hookline {
+
+/// How hookline::data_loader makes batches.
+struct DataLoaderOptions {
+  std::int64_t batch_size = 32;  // samples in a batch of one rank
+  bool shuffle = true;           // a new order each epoch; the same seed gives the same orders
+  bool drop_last = false;        // drop samples that don't divide by the ranks, instead of repeating some
+  bool drop_last_batch = false;  // drop each epoch's last batch if it is smaller than batch_size
+  std::optional<std::uint64_t> seed = {};  // of the shuffling; unset: the run's seed, or 0
+};
+
+namespace detail {
+
+/// Where a loader is in its epochs.
+struct EpochPosition {
+  std::int64_t epoch = 0;    // as the program counts them
+  std::int64_t batches = 0;  // of that epoch, already handed out
+  std::int64_t samples_consumed = 0;
+  std::int64_t passes = 0;  // loops over the loader that are done
+  std::int64_t offset = 0;  // epochs that the loader was looped over before the program began to count
+  bool asks = false;        // the program asks for the epoch before it trains, and begins its loop there
+  std::int64_t looks = 0;   // passes on which nothing is trained, between two on which something is
+  bool cycled = false;      // EpochPlan::is_cycled
+  bool nested = false;      // loops over it are in the body of a loop over another loader
+  bool leaves = false;      // the program leaves each loop before its end, which is then done
+  std::int64_t trained_passes = 0;  // of those that are done, the ones on which something was trained
+  bool led = false;                 // it was the training's loader at the last step
+};
+
+/// One loop over a loader: the rank's indices in its epoch, and the first that is due.
+struct EpochPass {
+  std::int64_t number = 0;  // tells it from the loader's other passes; 0: skipped, and without a batch
+  std::vector<std::size_t> indices;
+  std::size_t first = 0;
+};
+
+/// What an Accelerator wants to know of a loader.
+struct LoaderWatch {
+  std::function<void()> before_batch;  // each time, before the batch is loaded
+  /// The program begins its first loop after a resume, behind `passes` loops that are done, without having asked for the
+  /// epoch. True: the loops that are done yield no batch when they come again. `trained`: those on which something was trained.
+  std::function<bool(std::int64_t passes, std::int64_t trained)> skips_done_passes;
+  std::function<void()>
+      taken_back;  // a pass on which nothing was trained: what comes next begins where it began
+  std::function<bool()>
+      is_nested;  // the pass ends in the middle of a loop over another loader that is trained on
+  std::function<bool()> stops;  // the run has taken its steps, for which the program leaves its loop
+};
+
+/// The order of a loader's samples, epoch by epoch, and the pass that is under way: it begins with start_epoch, and ends with
+/// end_epoch or, if the program leaves its loop, with leave. Holds at least one batch an epoch. Not synchronised.
+///
+/// Passes of the training's loader on which nothing is trained don't move it, so that a program that resumes finds its epochs:
+/// one that looks at a batch (`*loader.begin()`) or measures the accuracy on the training's samples is taken back when it ends,
+/// and the next pass begins where it began; inside of a training loop's body it leaves that loop where it was. Before anything
+/// was trained the loader is not known to be the training's: then epochs count from where the program first asks for epoch().
+class EpochPlan {
+ public:
+  EpochPlan(std::optional<std::size_t> dataset_size, const DataLoaderOptions& options);
+
+  void shard(std::int64_t rank, std::int64_t world_size);
+  void set_seed(std::uint64_t seed);
+  void set_epoch(std::int64_t epoch);
+
+  /// Goes to the epoch that is due, or resumes the one that resume_at named.
+  EpochPass start_epoch();
+  /// The program takes a batch from a pass that was skipped, so it draws from an iterator instead of looping: goes to the epoch
+  /// that is due. If nothing is trained on the batch, it was a look, and the loops that are done are skipped all the same.
+  EpochPass start_instead_of_skipping();
+  /// Counts a batch that was handed out.
+  void consumed(std::int64_t pass, std::size_t samples, BatchWatch batch = {});
+  /// The pass has come to its end.
+  void end_epoch(std::int64_t pass);
+  /// The last iterator of the pass is gone: called for every pass, once.
+  void leave(std::int64_t pass);
+
+  /// Where a loop resumes in another process. A batch that was loaded, and not trained on so far, comes again. Of a loop that the program has left, that is the next epoch's start, or the
+  /// middle for a loader that trains: it was left because training was to stop.
+  EpochPosition position() const;
+  /// The next loop resumes there, unless set_epoch names another epoch; a position behind the epoch's end is the next one's
+  /// start. `drives`: see is_driver. `trains`: is_trained_on. `by_hand`: by load_state, in a program that knows of it.
+  void resume_at(EpochPosition position, bool drives, bool trains, bool by_hand);
+
+  void watch(LoaderWatch watch) { watch_ = std::move(watch); }
+  /// The pass is about to load a batch.
+  void before_batch(std::int64_t pass);
+
+  /// The batch that begins at indices[next]; empty at the end. A view into `indices`.
+  c10::ArrayRef<std::size_t> batch_at(const std::vector<std::size_t>& indices, std::size_t next) const;
+
+  std::int64_t batches() const;
+  /// What DataLoader::epoch() returns.
+  std::int64_t epoch() const;
+  /// By the program, which then knows where to begin its loop.
+  void asked_for_epoch();
+  std::int64_t samples_consumed() const { return samples_consumed_; }
+  /// Between a pass's beginning and its end.
+  bool is_under_way() const { return now_.loop == Loop::under_way; }
+  /// The last batch of the pass that is under way was loaded with gradients enabled.
+  bool loaded_with_gradients() const { return now_.with_gradients; }
+  /// Nothing has been trained on the pass that is under way, and it may end so, or follow `it = loader.begin()`: an older one has
+  /// an iterator, or the last time other passes like it came before one that was trained on.
+  bool may_be_look() const;
+  /// Between its first step and its last batch.
+  bool is_amid_training() const { return is_under_way() && now_.trained && !all_handed_out(); }
+  bool at_last_batch() const { return is_under_way() && all_handed_out(); }
+  /// The pass that is under way has loaded no batch so far.
+  bool begins_pass() const { return is_under_way() && now_.batches == now_.first; }
+  /// The program leaves each loop before its end.
+  bool leaves() const { return leaves_; }
+  bool is_resumed_in_the_middle() const { return resumed_in_the_middle_; }
+  /// The program has trained when the pass was over and its last batch neither trained on nor kept.
+  bool trains_late() const { return trains_late_; }
+  /// A run that resumes here loads a batch again that the program has, and has not trained on.
+  bool loads_again() const { return is_in_the_middle() && trains_ && now_.in_hand > 0; }
+  /// Loading batches has drawn from torch's random numbers.
+  bool draws_random_numbers() const { return draws_random_numbers_; }
+  const DataLoaderOptions& options() const { return options_; }
+
+  /// Samples of the last batch in hand, and how many of all ranks' last batches are there a second time, to give each rank as
+  /// many.
+  std::int64_t last_batch_size() const;
+  std::int64_t repeated_samples() const;
+  /// A pass with repeated samples has come to its end without being trained on, and nothing was trained since.
+  bool has_ended_with_repeats() const { return has_ended_with_repeats_; }
+  bool is_pass_trained_on() const { return now_.trained; }
+
+  /// The program trains, on this or another loader's batch: a pass in the body of a loop that has not trained so far is over.
+  void program_trains();
+  /// The batch in hand is trained on.
+  void gives_gradients();
+  /// An optimizer steps with gradients of its batches. `drives`: its epochs are the training's, whose loops a program counts; false
+  /// takes that back.
+  void drives(bool drives);
+  bool is_driver() const { return drives_ && !is_cycled_ && !is_nested_; }
+  /// Its loops that were done are skipped after a resume, so they need not be restored.
+  bool may_skip() const { return trains_ && !is_cycled_ && !is_nested_; }
+  /// Whether it was the training's loader at the last step, of all that are trained on.
+  void leads(bool leads) { leads_ = leads; }
+  /// It was when the checkpoint was saved that the run resumes from.
+  bool led_when_saved() const { return led_when_saved_; }
+  bool is_trained_on() const { return trains_; }
+  /// The program draws from an iterator again and again, and begins anew with `it = loader.begin()`.
+  bool is_cycled() const { return is_cycled_; }
+  /// The program asked for the epoch before it trained when the checkpoint was saved, but has not since.
+  bool asks_no_longer() const { return asks_ && !is_asked_; }
+  /// It asks for the epoch before it trains, and has done so since the resume.
+  bool asks_now() const { return asks_ && is_asked_; }
+  /// It has asked for the epoch, since the resume.
+  bool is_asked() const { return is_asked_; }
+  /// Passes that were skipped since the resume.
+  std::int64_t skipped_passes() const { return skipped_passes_; }
+
+ private:
+  enum class Loop { none, under_way, finished, left };
+
+  struct Before;
+  struct Pass {
+    std::int64_t number = 0;
+    std::int64_t epoch = 0;        // whose order it has
+    std::int64_t first = 0;        // batch of the epoch
+    std::int64_t batches = 0;      // of the epoch, handed out, by other processes too
+    std::int64_t passes_done = 0;  // when it began
+    Loop loop = Loop::none;
+    bool is_iterated = false;  // has an iterator
+    bool trained = false;
+    bool with_gradients = false;  // loaded its last batch
+    std::int64_t in_hand = 0;     // samples of the last batch, if it was not trained on since it was loaded
+    BatchWatch last;              // the last batch
+    std::int64_t ahead = 0;       // batches before it that the program keeps, to train on them later
+    bool trained_ahead = false;   // on one of them, since the last batch was loaded
+    bool trains_late = false;     // it may train on what was made of the batch before the last
+    bool stopped = false;         // left when the run had taken its steps
+    bool passed_over = false;     // the program has trained meanwhile, on something else
+    std::shared_ptr<const Before> before;
+
+    bool is_at_first_batch() const { return !trained && batches <= first + 1; }
+  };
+  /// What a pass found when it began.
+  struct Before {
+    Pass pass;
+    std::optional<std::int64_t> next_epoch;
+    std::int64_t batches_to_skip = 0;
+    bool is_resumed = false;
+  };
+
+  void check_not_without_batches(const ShardOptions& shard) const;
+  bool all_handed_out() const { return now_.batches == batches(); }
+  bool skips_this_pass();
+  std::int64_t due_epoch() const;
+  void take_back();
+  void undo_if_untrained();
+  void go_back_to(std::int64_t older);
+  bool is_in_the_middle() const;
+  void has_ended();
+  /// The number of the newest of the older passes that is under way; 0 if there is none.
+  std::int64_t outer(bool trained) const;
+  /// The one in whose body a pass was that is over, or goes on unused; 0 if there is none.
+  std::int64_t loop_to_return_to() const;
+
+  DataLoaderOptions options_;
+  ShardOptions shard_;
+  std::int64_t dataset_size_ = 0;
+  std::int64_t samples_consumed_ = 0;
+  Pass now_;                                // the newest, or the one whose body it began in
+  std::vector<Pass> others_;                // older ones that have an iterator
+  std::int64_t batches_to_skip_ = 0;        // of the next one
+  std::int64_t passes_ = 0;                 // begun, those of earlier processes included
+  std::int64_t newest_ = 0;                 // pass
+  std::optional<std::int64_t> next_epoch_;  // given by set_epoch or resume_at since the last pass began
+  std::int64_t first_asked_epoch_ = 0;      // what epoch() said first, or set_epoch since
+  std::int64_t first_asked_in_pass_ = 0;    // 0: between two
+  std::int64_t trained_passes_ = 0;
+  std::int64_t offset_ = 0;  // of epochs from the program's count of them
+  std::int64_t looks_ = 0, looks_since_training_ = 0;
+  std::int64_t passes_to_skip_ = 0, skipped_passes_ = 0;
+  std::optional<std::int64_t>
+      passes_to_skip_after_look_;  // if the pass that is under way turns out to be one
+  bool started_ = false, trains_ = false, drives_ = false, is_cycled_ = false;
+  bool has_ended_with_repeats_ = false;
+  bool leads_ = false, led_when_saved_ = false;
+  bool has_driven_ = false, leaves_ = false, is_nested_ = false;
+  bool resumed_in_the_middle_ = false, trains_late_ = false;
+  bool draws_random_numbers_ = false;
+  RandomPosition random_before_batch_;
+  bool asks_ = false;        // EpochPosition::asks
+  bool is_asked_ = false;    // by the program, for the epoch, since the resume
+  bool is_resumed_ = false;  // and no pass has begun since
+  LoaderWatch watch_;
+};
+
+}  // namespace detail
+}  // namespace hookline

@@ -1,0 +1,53 @@
+#include "parallel/ddp/compression_error.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <utility>
+
+namespace hookline {
+namespace {
+
+at::Tensor part_of(const at::Tensor& whole, std::int64_t stride) {
+  return whole.slice(0, 0, whole.numel(), stride);
+}
+
+}  // namespace
+
+CompressionError::CompressionError(std::shared_ptr<World> world)
+    : world_(std::move(world)),
+      comm_(world_->rank(), world_->size(), [world = world_](const std::string& name) {
+        return world->make_stage_group("compression-error-" + name);
+      }) {}
+
+std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first) {
+  if (is_first) samples_.clear();
+  auto sample = std::make_shared<Sample>();
+  // Odd, lest it be a multiple of the width of a matrix, most of which are even: that would be one column's.
+  sample->stride = ((bucket.numel() + kMostElements - 1) / kMostElements) | 1;
+  sample->exact = comm_.all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(world_->size()));
+  samples_.push_back(sample);
+  return sample;
+}
+
+FuturePtr CompressionError::taken(const FuturePtr& result, std::shared_ptr<Sample> sample) {
+  return then(result, [sample = std::move(sample)](const at::Tensor& averaged) {
+    sample->averaged = part_of(averaged.view(-1), sample->stride).clone();
+    return averaged;
+  });
+}
+
+std::optional<double> CompressionError::take() {
+  double difference = 0, whole = 0;
+  for (const std::shared_ptr<Sample>& sample : std::exchange(samples_, {})) {
+    const FuturePtr exact = world_->watch().guard(sample->exact, "the exact average of gradients");
+    exact->waitAndThrow();
+    if (!sample->averaged.defined()) continue;  // the hook failed
+    const at::Tensor right = tensor_of(*exact).to(at::kDouble);
+    difference += (sample->averaged.to(at::kDouble) - right).square().sum().item<double>();
+    whole += right.square().sum().item<double>();
+  }
+  return whole > 0 ? std::optional(std::sqrt(difference / whole)) : std::nullopt;
+}
+
+}  // namespace hookline

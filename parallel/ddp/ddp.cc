@@ -1,0 +1,563 @@
+#include "parallel/ddp/ddp.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hooks/ddp/scatter_average.h"
+#include "parallel/ddp/between_hosts.h"
+#include "parallel/ddp/bucketing.h"
+#include "parallel/ddp/guarded_hook.h"
+#include "parallel/ddp/reducer_factory.h"
+#include "parallel/ddp/resumable_reducer.h"
+#include "parallel/ddp/watched_group.h"
+#include "parallel/model/backward_sink.h"
+#include "parallel/model/wire_table.h"
+#include "parallel/shards/gradient_shares.h"
+#include "parallel/tensors/sparse_gradients.h"
+#include "parallel/world/model_signature.h"
+
+namespace hookline {
+namespace {
+
+class BeforeGradient : public torch::autograd::FunctionPreHook {
+ public:
+  explicit BeforeGradient(std::function<void(const at::Tensor& gradient)> action)
+      : action_(std::move(action)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    action_(gradients.at(0));
+    return gradients;
+  }
+
+ private:
+  std::function<void(const at::Tensor& gradient)> action_;
+};
+
+void release(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (gradient.defined() && gradient.is_view()) gradient = gradient.variable_data();
+  }
+}
+
+/// Runs `action` when the backward pass that calls this is over, and with it the Reducer, which ends its work in such
+/// a callback too: one that the engine is given while it runs the callbacks comes after all that it has.
+void at_end_of_backward(std::function<void()> action) {
+  auto& engine = torch::autograd::Engine::get_default_engine();
+  engine.queue_callback(
+      [&engine, action = std::move(action)]() mutable { engine.queue_callback(std::move(action)); });
+}
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+std::int64_t elements_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  return elements;
+}
+
+}  // namespace
+
+Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
+    : Engine(world->step_clock()),
+      world_(std::move(world)),
+      module_(std::move(module)),
+      prepared_(module_),
+      options_(options),
+      sinks_(std::make_shared<BackwardSinks>()) {
+  for (const auto& parameter : module_->named_parameters()) {
+    if (!parameter.value().requires_grad()) continue;
+    names_.push_back(parameter.key());
+    parameters_.push_back(parameter.value());
+  }
+  agree_on_signature(*world_, model_signature(*module_));
+  refuse_sparse_gradients(*module_);
+  if (parameters_.empty()) {
+    throw Error("the model '" + module_->name() +
+                "' has no parameter that requires a gradient: there is nothing to "
+                "average between ranks; use it without preparing it");
+  }
+  std::vector<at::Tensor> state = module_->parameters();
+  for (const at::Tensor& buffer : module_->buffers()) state.push_back(buffer);
+  broadcast(state);
+  build_comms();
+  group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements_of(parameters_));
+  if (!options_.record_gradients.empty())
+    recorder_ = std::make_unique<GradientRecorder>(options_.record_gradients, options_.record_gradients_steps,
+                                                   world_->rank(), names_, parameters_);
+  build_reducer();
+  begin_with_accumulators();
+}
+
+Ddp::~Ddp() = default;
+
+void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> defined;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined()) defined.push_back(tensor);
+  }
+  world_->broadcast(defined);
+}
+
+void Ddp::build_comms() {
+  comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
+    return world->make_stage_group(name);
+  });
+  hook_comm_ = comm_;
+  if (options_.hook_between_hosts && !world_->layout().is_one_host())
+    hook_comm_ = context_between_hosts().comm;
+}
+
+HookContext Ddp::context_between_hosts() {
+  if (comm_between_hosts_) return {comm_between_hosts_};
+  const int hosts = static_cast<int>(world_->layout().hosts.size());
+  if (hosts == 1) throw Error("nothing goes between hosts: this run has one");
+  if (world_->uses_nccl() || !world_->uses_shared_memory())
+    throw Error(
+        "[ddp] comm_scope = \"between_hosts\" needs the ranks of a host to share memory, and this run "
+        "communicates over " +
+        world_->backend_name() +
+        ": set [launch] device = \"cpu\" and backend = \"auto\", or leave comm_scope out");
+  comm_between_hosts_ = std::make_shared<Comm>(
+      world_->rank(), hosts,
+      [world = world_](const std::string& name) { return world->make_group(name, SumScope::between_hosts); });
+  return {comm_between_hosts_};
+}
+
+void Ddp::build_reducer() {
+  reducer_ = make_reducer(group_, parameters_, names_, options_);
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
+  logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers, false,
+                                         options_.static_graph);
+  if (options_.static_graph) {
+    reducer_->set_static_graph();
+    logger_->set_static_graph();
+  }
+}
+
+void Ddp::register_comm_hook(std::unique_ptr<CommHook> hook) {
+  if (hook_) {
+    throw Error(
+        "the model has a communication hook already, '" + hook_->hook().describe() +
+        "': a second can't be registered; name one hook in [ddp] comm_hook, or register one by hand with "
+        "comm_hook = \"no\"");
+  }
+  if (forward_begun_) throw Error("a communication hook must be registered before the model's first forward");
+  if (!hook->context().comm) {
+    throw Error("the communication hook '" + hook->describe() +
+                "' was built without a context: build it with the model's ddp().hook_context()");
+  }
+  if (options_.hook_between_hosts) {
+    if (world_->layout().is_one_host()) {
+      if (world_->rank() == 0)
+        log::warning("the hook '" + hook->describe() +
+                     "' is not used: [ddp] comm_scope = \"between_hosts\" leaves it only what goes from host "
+                     "to host, and this run has one host");
+      return;
+    }
+    hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
+  }
+  attach(std::move(hook));
+}
+
+void Ddp::shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
+                          bool is_default) {
+  shares_ = std::move(gradients);
+  average_to_come_ = std::move(average);
+  if (average_to_come_ && !is_default) attach_average();
+}
+
+void Ddp::attach_average() {
+  average_ = average_to_come_.get();
+  attach(std::move(average_to_come_));
+}
+
+void Ddp::attach(std::unique_ptr<CommHook> hook) {
+  std::unique_ptr<CompressionError> error;
+  const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
+                                                 parameters_[0].scalar_type());
+  if (sent < bytes_of(parameters_) && !averages_shares()) error = std::make_unique<CompressionError>(world_);
+  auto guarded =
+      std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder_), std::move(error));
+  hook_ = guarded.get();
+  hook_->start_at(group_->steps());  // of a run that goes on
+  reducer_->register_comm_hook(std::move(guarded));
+}
+
+/// Throws Error unless `buckets` have each of the model's parameters once.
+std::vector<std::vector<std::string>> Ddp::names_in(const BucketParameters& buckets) const {
+  std::map<const c10::TensorImpl*, std::string> name_of;
+  for (std::size_t i = 0; i < names_.size(); ++i) name_of[parameters_[i].unsafeGetTensorImpl()] = names_[i];
+  std::vector<std::vector<std::string>> names;
+  for (const auto& bucket : buckets) {
+    auto& of_bucket = names.emplace_back();
+    for (const at::Tensor& parameter : bucket) {
+      auto name = name_of.extract(parameter.unsafeGetTensorImpl());
+      if (name.empty()) throw Error("buckets hold a tensor twice, or one that is no parameter of the model");
+      of_bucket.push_back(std::move(name.mapped()));
+    }
+  }
+  if (!name_of.empty()) throw Error("the parameter '" + name_of.begin()->second + "' is in no bucket");
+  return names;
+}
+
+// A Reducer takes one hook, once: there is a new one.
+void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets) {
+  if (shares_) throw Error("the communication hook of a sharded optimizer can't be exchanged");
+  DdpState state = save_state();
+  if (!other_buckets.empty()) {
+    if (options_.static_graph && state.learnt_graph.times.empty())
+      throw Error("a static graph's buckets can't be cut anew before its first step is over");
+    state.buckets = names_in(other_buckets);
+    state.rebuilt = true;
+  }
+  const std::int64_t resumed_steps = resumed_steps_;
+  release_gradient_views();  // into the old one's buckets
+  std::vector<at::Tensor> held_back;
+  if (hook_) {
+    recorder_ = hook_->take_recorder();
+    held_back = hook_->hook().held_back(buckets());
+    if (!other_buckets.empty()) held_back = in_other_buckets(held_back, buckets(), other_buckets);
+    const bool has_any = std::any_of(held_back.begin(), held_back.end(),
+                                     [](const at::Tensor& each) { return each.defined(); });
+    if (!has_any) held_back.clear();
+  }
+  hook_ = nullptr;
+  logger_.reset();  // which holds the Reducer
+  reducer_.reset();
+  build_reducer();
+  hook_comm_->release_stages();
+  if (comm_between_hosts_ && comm_between_hosts_ != hook_comm_) comm_between_hosts_->release_stages();
+  if (make_hook)
+    if (auto hook = make_hook(hook_context())) attach(std::move(hook));
+  last_hooked_step_.reset();
+  if (!hook_ && !held_back.empty()) {
+    last_hooked_step_ = state.reduced_steps;
+    attach(std::make_unique<NoHook>(HookContext{comm_}));
+  }
+  if (hook_) {
+    hook_->carry(std::move(held_back));
+    hook_->came_at(state.reduced_steps);
+  }
+  load_state(state);
+  resumed_steps_ = resumed_steps;
+}
+
+void Ddp::before_forward() {
+  if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+  prepared_.expect_unchanged();
+  // Of an evaluation the next training step's forward is yet to come.
+  if (at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled())
+    if (const std::int64_t steps = reduced_steps(); std::exchange(steps_that_ended_, steps) < steps) {
+      if (last_hooked_step_ && *last_hooked_step_ < steps) exchange_hook({});
+      if (after_each_step_) after_each_step_();
+    }
+  if (!hook_ && average_to_come_) attach_average();
+  if (!hook_ && recorder_) attach(std::make_unique<NoHook>(HookContext{comm_}));
+  if (!forward_begun_ && world_->rank() == 0)
+    log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
+  forward_begun_ = true;
+  {
+    const std::lock_guard lock(begin_mutex_);
+    awaits_inner_pass_ = {};  // of a backward that threw
+  }
+  run_what_waits_for_the_first_forward();
+  const bool recording = at::GradMode::is_enabled();
+  if (recording && sync()) {
+    logger_->set_runtime_stats_and_log();
+    reducer_->prepare_for_forward();
+  }
+  if (recording) explain_unused_parameters([&] { rebuild_buckets(); });
+  if (options_.broadcast_buffers && buffers_may_differ_) {
+    broadcast(module_->buffers());
+  }
+}
+
+void Ddp::rebuild_buckets() {
+  if (reducer_->rebuild_buckets()) release_gradient_views();
+}
+
+/// The Reducer's own text speaks of Python, and of parameters by number.
+void Ddp::explain_unused_parameters(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const std::string mark = "did not receive grad for rank " + std::to_string(world_->rank()) + ": ";
+    if (text.find("Expected to have finished reduction") == std::string::npos) throw;
+    std::string unused;
+    if (const auto at = text.find(mark); at != std::string::npos) {
+      std::istringstream numbers(text.substr(at + mark.size()));
+      for (std::size_t index = 0; numbers >> index;) {
+        if (index < names_.size()) unused += (unused.empty() ? "" : ", ") + ("'" + names_[index] + "'");
+      }
+    }
+    throw Error("the backward before did not reach " +
+                (unused.empty() ? "all parameters of the model" : "the parameters " + unused) + " on rank " +
+                std::to_string(world_->rank()) +
+                ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
+                "find_unused_parameters = true");
+  }
+}
+
+void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
+  if (!at::GradMode::is_enabled()) {
+    buffers_may_differ_ = false;
+    return;
+  }
+  const bool communicates = sync();
+  buffers_may_differ_ = communicates;
+  const bool joint = options_.find_unused_parameters && !options_.static_graph;
+  outputs_are_known_ =
+      put_behind_sink(outputs, joint, sinks_, communicates, [this, alive = std::weak_ptr(alive_)] {
+        if (!alive.expired()) begin_backward();
+      });
+  if (!needs_outputs().empty()) return;
+  // A module may keep to itself what the loss is made of: the next gradients are averaged even if no output shows them.
+  if (communicates)
+    reducer_->prepare_for_backward({});
+  else if (!outputs_are_known_)
+    reducer_->begin_local_backward();
+}
+
+/// A loss may use parameters after the forward, behind its outputs: their gradients come before the pass reaches an output.
+void Ddp::begin_with_accumulators() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    torch::autograd::impl::grad_accumulator(parameters_[i])
+        ->add_pre_hook(std::make_unique<BeforeGradient>(
+            [this, i, alive = std::weak_ptr(alive_)](const at::Tensor& gradient) {
+              if (alive.expired()) return;
+              refuse_sparse_gradient(gradient, names_[i]);
+              begin_backward();
+              if (averages_shares()) shares_->before_gradient(i);
+            }));
+}
+
+void Ddp::begin_backward() {
+  const int pass = torch::autograd::get_current_graph_task_id();
+  const std::lock_guard lock(begin_mutex_);
+  if (begun_passes_.contains(pass)) return;
+  if (begun_passes_.empty()) backward_began_at_ = std::chrono::steady_clock::now();
+  const BackwardSinks::Found found = sinks_->in_this_pass();
+  if (found == BackwardSinks::Found::communicating) {
+    const auto communication = std::make_shared<Communication>();
+    end_with(communication);
+    begin(*communication);
+    // A checkpoint recomputes a part of the model, and reaches its parameters in a pass of its own inside of this one.
+    if (!communication->is_begun) awaits_inner_pass_ = {pass, communication};
+  } else if (found == BackwardSinks::Found::local) {
+    reducer_->begin_local_backward();
+  } else if (awaits_inner_pass_.pass >= 0) {
+    begin(*awaits_inner_pass_.communication);
+    if (awaits_inner_pass_.communication->is_begun) awaits_inner_pass_ = {};
+  } else if (!outputs_are_known_ && sync() && !reducer_->expects_gradients() && reducer_->is_reached()) {
+    throw Error(
+        "a backward reaches the model's parameters, and it is not known of which forward it is: the "
+        "gradients of "
+        "the latest forward have been averaged already, and what forward returns is of a type that hookline "
+        "can't "
+        "look into; return tensors, or give the type a visit_tensors (parallel/model/module_outputs.h)");
+  }
+  if (averages_shares()) {
+    // Also of a pass that goes through no output, which the Reducer may communicate all the same.
+    at_end_of_backward([this, alive = std::weak_ptr(alive_), sent = average_->bytes_sent()] {
+      if (!alive.expired() && average_->bytes_sent() > sent) shares_->after_average();
+    });
+  }
+  at_end_of_backward([this, pass, alive = std::weak_ptr(alive_)] {
+    if (alive.expired()) return;
+    const std::lock_guard at_end(begin_mutex_);
+    begun_passes_.erase(pass);
+    if (awaits_inner_pass_.pass == pass) awaits_inner_pass_ = {};
+  });
+  begun_passes_.insert(pass);
+}
+
+void Ddp::begin(Communication& communication) {
+  explain_unused_parameters([&] { communication.is_begun = reducer_->begin_backward(); });
+  if (!communication.is_begun) return;
+  communication.learns = reducer_->learns();
+  if (averages_shares()) shares_->before_average();
+}
+
+void Ddp::end_with(const std::shared_ptr<const Communication>& communication) {
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [communication, reducer = reducer_, hook = hook_] {
+        if (!communication->learns) return;
+        const std::int64_t steps = hook ? hook->steps() : 0;
+        reducer->delay_all_reduce();
+        if (hook) hook->start_at(steps + 1);  // of several buckets none is the last one then
+      });
+  if (options_.gradient_as_bucket_view)
+    at_end_of_backward([communication, parameters = parameters_] {
+      if (communication->is_begun) release(parameters);
+    });
+}
+
+void Ddp::drop_gradients() {
+  if (shares_) shares_->drop();
+}
+
+at::Tensor Ddp::own_gradient(std::size_t index) const {
+  return averages_shares() ? shares_->own_gradient(index) : parameters_[index].grad();
+}
+
+void Ddp::set_own_gradients(const std::vector<at::Tensor>& gradients) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
+  if (shares_) shares_->forget();
+}
+
+void Ddp::release_gradient_views() {
+  if (options_.gradient_as_bucket_view) release(parameters_);
+}
+
+std::string_view Ddp::needs_outputs() const {
+  const bool needs = options_.find_unused_parameters || options_.static_graph;
+  return needs ? "find_unused_parameters and static_graph need" : "";
+}
+
+CommHook* Ddp::hook() const {
+  const bool is_any = hook_ && dynamic_cast<NoHook*>(&hook_->hook()) == nullptr;
+  return is_any ? &hook_->hook() : nullptr;
+}
+
+const CommHook* Ddp::hook_to_come() const { return hook_ ? &hook_->hook() : average_to_come_.get(); }
+
+DdpState Ddp::save_state() {
+  explain_unused_parameters([&] { rebuild_buckets(); });
+  DdpState state;
+  state.rebuilt = reducer_->has_rebuilt();
+  for (const auto& bucket : reducer_->layout()) {
+    auto& names = state.buckets.emplace_back();
+    for (const std::size_t index : bucket) names.push_back(names_[index]);
+  }
+  state.learnt_graph = reducer_->learnt_graph();
+  state.bucket_limits = options_.bucket_limits;
+  state.buffers_may_differ = buffers_may_differ_;
+  state.reduced_steps = reduced_steps();
+  return state;
+}
+
+bool Ddp::load_state(const DdpState& state) {
+  buffers_may_differ_ = state.buffers_may_differ;
+  (hook_ ? hook_->start_at(state.reduced_steps) : group_->start_at(state.reduced_steps));
+  resumed_steps_ = state.reduced_steps;
+  std::map<std::string, std::size_t> index_of;
+  for (std::size_t i = 0; i < names_.size(); ++i) index_of[names_[i]] = i;
+  std::vector<std::vector<std::size_t>> buckets;
+  std::size_t found = 0;
+  for (const auto& names : state.buckets) {
+    auto& bucket = buckets.emplace_back();
+    for (const std::string& name : names) {
+      const auto index = index_of.find(name);
+      if (index == index_of.end()) return false;
+      bucket.push_back(index->second);
+      ++found;
+    }
+  }
+  if (found != names_.size() || state.bucket_limits != options_.bucket_limits) return false;
+  if (reducer_->has_rebuilt()) return state.rebuilt && buckets == reducer_->layout();
+  const bool learnt = state.learnt_graph.times.size() == parameters_.size();
+  if (options_.static_graph && state.rebuilt && !learnt) return false;
+  if (options_.static_graph && learnt) {
+    reducer_->restore_learnt_graph(state.learnt_graph);
+  }
+  if (state.rebuilt) reducer_->restore_rebuilt(std::move(buckets));
+  return true;
+}
+
+void Ddp::run_what_waits_for_the_first_forward() {
+  for (const auto& action : std::exchange(before_first_forward_, {})) action();
+}
+
+void Ddp::before_first_forward(std::function<void()> action) {
+  if (forward_begun_) return action();
+  before_first_forward_.push_back(std::move(action));
+}
+
+BucketParameters Ddp::buckets() const {
+  BucketParameters buckets;
+  for (const auto& indices : reducer_->layout()) {
+    auto& bucket = buckets.emplace_back();
+    for (const std::size_t index : indices) bucket.push_back(parameters_[index]);
+  }
+  return buckets;
+}
+
+at::Tensor Ddp::used_parameters() const {
+  return options_.find_unused_parameters ? reducer_->used_parameters() : at::Tensor();
+}
+
+/// Since its last bucket was on its way: what a hook computes until it has started a collective is no waiting.
+std::optional<StepClock::Moment> Ddp::only_waited_since(const StepClock::Moment& start) const {
+  const StepClock::Moment& last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
+  return last.is_after(start) ? std::optional(last) : std::nullopt;
+}
+
+std::int64_t Ddp::reduced_steps() const { return hook_ ? hook_->steps() : group_->steps(); }
+
+std::optional<double> Ddp::take_compression_error() {
+  return hook_ ? hook_->take_compression_error() : std::nullopt;
+}
+
+std::optional<double> Ddp::latest_compression_error() const {
+  return hook_ ? hook_->latest_compression_error() : std::nullopt;
+}
+
+const Comm& Ddp::comm_of_gradients() const { return hook_ ? *hook_->hook().context().comm : *comm_; }
+
+std::int64_t Ddp::bytes_sent() const {
+  std::int64_t bytes = comm_of_gradients().bytes_sent();
+  if (average_) bytes += average_->bytes_sent();
+  if (shares_) bytes += shares_->gathered_bytes;
+  return bytes;
+}
+
+WireReport Ddp::wire_report() const {
+  WireReport report;
+  report.parameters = elements_of(parameters_);
+  report.gradient_bytes = bytes_of(parameters_);
+  report.steps = reduced_steps() - resumed_steps_;
+  report.bytes_sent = bytes_sent();
+  report.stages = comm_of_gradients().bytes_by_stage();
+  if (average_) report.stages.at(0).bytes += average_->bytes_sent();
+  if (const CommHook* const hook = hook_to_come()) {
+    report.pipeline = hook->describe();
+    report.bytes_per_step = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
+                                                 parameters_[0].scalar_type());
+    report.first_full_step = hook->first_full_step();
+  } else {
+    report.pipeline = "no hook";
+    report.bytes_per_step = report.gradient_bytes;
+  }
+  if (const ScatterAverage* const average = hook_ ? average_ : average_to_come_.get()) {
+    report.bytes_per_step = 0;  // each parameter's by its own dtype
+    for (const at::Tensor& parameter : parameters_)
+      report.bytes_per_step += average->bytes_of(parameter.numel(), parameter.scalar_type());
+  }
+  if (shares_) {
+    report.pipeline += ", sharded optimizer";
+    report.bytes_per_step += report.gradient_bytes / 2;
+    report.stages.push_back({"parameters", shares_->gathered_bytes});
+  }
+  return report;
+}
+
+}  // namespace hookline

@@ -1,0 +1,220 @@
+// Distributed data parallel: the engine behind a wrapped module, over c10d::Reducer.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooks/comm_hook.h"
+#include "parallel/ddp/bucketing.h"
+#include "parallel/model/engine.h"
+#include "parallel/model/prepared_parameters.h"
+#include "parallel/world/process_group.h"
+
+namespace c10d {
+class Logger;
+}  // namespace c10d
+
+namespace hookline {
+
+class BackwardSinks;
+class GradientRecorder;
+class GradientShares;
+class GuardedHook;
+class ResumableReducer;
+class ScatterAverage;
+class WatchedGroup;
+
+/// As DistributedDataParallel names and means them.
+struct DdpOptions {
+  bool broadcast_buffers = true;  // rank 0's buffers go to all before each forward
+  BucketLimits bucket_limits = BucketLimits::from(std::nullopt);
+  bool find_unused_parameters = false;   // some parameters take no part in some steps
+  bool gradient_as_bucket_view = false;  // gradients share the buckets' memory
+  std::filesystem::path record_gradients =
+      {};  // folder for this rank's gradients of the first steps; empty: none
+  std::int64_t record_gradients_steps = 0;
+  bool static_graph = false;        // every step uses the same parameters the same number of times
+  bool hook_between_hosts = false;  // the ranks of a host average exactly, and the hook works between hosts
+};
+
+/// What a static graph's first step taught, for each parameter; empty before it, and without static_graph.
+struct LearntGraph {
+  std::vector<int> times;  // that its gradient comes in a step of this rank
+  std::vector<int> used;   // ranks on which it takes part
+};
+
+/// What of a Ddp's own a checkpoint keeps, beside the module's and the hook's state.
+struct DdpState {
+  bool rebuilt = false;                           // have buckets taken the order in which gradients came?
+  std::vector<std::vector<std::string>> buckets;  // names of parameters
+  LearntGraph learnt_graph;
+  BucketLimits bucket_limits{};
+  bool buffers_may_differ = true;
+  std::int64_t reduced_steps = 0;  // backward passes that communicated
+};
+
+/// Keeps the replicas of a module equal: broadcasts rank 0's parameters, and averages gradients during backward.
+///
+/// The calls around each forward are made by DistributedModule. Every rank makes the same calls in the same order.
+/// Keeps the module and the World alive. Not synchronised.
+/// Source: torch.nn.parallel.DistributedDataParallel of torch 2.11.
+class Ddp : public Engine {
+ public:
+  /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
+  /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and the rank,
+  /// if no parameter requires a gradient, or if an embedding has sparse gradients.
+  Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options);
+  ~Ddp() override;
+  Ddp(const Ddp&) = delete;
+  Ddp& operator=(const Ddp&) = delete;
+
+  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. With hook_between_hosts a run on
+  /// one host has nothing for it to do: gradients are averaged exactly, and a warning says so.
+  /// Throws Error for a second hook, and for one that was built without a context.
+  void register_comm_hook(std::unique_ptr<CommHook> hook);
+
+  using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
+  /// Makes another hook communicate the gradients from the next step on: the one that `make_hook` builds when that which there was is
+  /// destroyed; none if it is empty or builds none. What that one held back of the gradients (CommHook::held_back) is added to those of
+  /// the next step; what else it kept is lost. The count of steps stays, and so do buckets, unless there are `other_buckets`: all
+  /// parameters, each once. A collective call, between two steps. Throws Error with sharded optimizers, and for other parameters.
+  void exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets = {});
+  bool shards_optimizer() const { return shares_ != nullptr; }
+
+  /// Runs `action` before the first forward with gradients after each backward that communicated: between two steps.
+  void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
+
+  /// For optimizers of which each rank steps its share: `average` averages this rank's shares of gradients alone; null: whatever
+  /// hook there is averages whole ones. If `is_default`, another hook that is registered takes its place.
+  void shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
+                       bool is_default);
+
+  /// For hooks built by hand.
+  HookContext hook_context() const { return {hook_comm_}; }
+  /// For one within BetweenHosts. Throws Error unless there are several hosts, whose ranks share memory.
+  HookContext context_between_hosts();
+
+  /// Throws Error, on the rank that it happens to, if a parameter was exchanged after the model was prepared.
+  void before_forward() override;
+  /// Replaces `outputs` by aliases that show when a backward pass of this forward begins (parallel/model/backward_sink.h).
+  void after_forward(const std::vector<at::Tensor*>& outputs) override;
+  std::string_view needs_outputs() const override;
+
+  /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet can be
+  /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by itself at the end
+  /// of a backward that begins at an output which after_forward was given.
+  void release_gradient_views() override;
+  void drop_gradients() override;
+
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::vector<std::string>& parameter_names() const { return names_; }
+  torch::nn::Module& module() const { return *module_; }
+  /// Null if there is none, or if it is the plain average.
+  CommHook* hook() const;
+  const DdpOptions& options() const { return options_; }
+
+  /// A collective call: buckets that the next forward would rebuild are rebuilt first.
+  DdpState save_state();
+  /// False, with buckets as they were, if `state` has other parameters or bucket limits, or the Reducer has other rebuilt
+  /// buckets already.
+  bool load_state(const DdpState& state);
+  /// Runs `action` before the first forward, when whatever hook there will be has been registered; now, if that is over.
+  void before_first_forward(std::function<void()> action);
+  void run_what_waits_for_the_first_forward();
+  /// The parameters of each bucket, as communicated.
+  BucketParameters buckets() const;
+  /// The gradient of parameter `index` as this rank would have it had nothing been averaged since gradients were dropped, of an
+  /// optimizer that is sharded; else as it is.
+  at::Tensor own_gradient(std::size_t index) const;
+  /// Gradients come from a checkpoint.
+  void set_own_gradients(const std::vector<at::Tensor>& gradients);
+  /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
+  at::Tensor used_parameters() const;
+  WireReport wire_report() const override;
+  std::int64_t bytes_sent() const override;
+  /// When the latest backward pass began.
+  std::chrono::steady_clock::time_point backward_began_at() const { return backward_began_at_; }
+  std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& start) const override;
+  std::optional<double> take_compression_error() override;
+  /// What was taken last of the hook that there is; none before.
+  std::optional<double> latest_compression_error() const;
+
+ private:
+  void build_comms();
+  void build_reducer();
+  void attach(std::unique_ptr<CommHook> hook);
+  void attach_average();
+  /// The hook that there is, or that the first forward attaches; null: none.
+  const CommHook* hook_to_come() const;
+  /// Each rank gets the averages of its shares of gradients alone.
+  bool averages_shares() const { return average_ != nullptr; }
+  void rebuild_buckets();
+  std::vector<std::vector<std::string>> names_in(const BucketParameters& buckets) const;
+  /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient. The first time it
+  /// decides what the pass communicates, from all that the pass goes through.
+  void begin_backward();
+  /// What a backward pass that communicates has begun.
+  struct Communication {
+    bool is_begun = false;
+    bool learns = false;  // how often each parameter's gradient comes, of a static graph
+  };
+  /// If the pass, or the inner one that runs, reaches parameters.
+  void begin(Communication& communication);
+  /// At the end of the pass that runs.
+  void end_with(const std::shared_ptr<const Communication>& communication);
+  void begin_with_accumulators();
+  std::int64_t reduced_steps() const;
+  void explain_unused_parameters(const std::function<void()>& call);
+  void broadcast(const std::vector<at::Tensor>& tensors);
+
+  std::shared_ptr<World> world_;
+  std::shared_ptr<torch::nn::Module> module_;
+  PreparedParameters prepared_;
+  DdpOptions options_;
+  std::vector<std::string> names_;      // of parameters_
+  std::vector<at::Tensor> parameters_;  // those that require a gradient
+  const Comm& comm_of_gradients() const;
+
+  std::shared_ptr<Comm> comm_;                // of the gradients without a hook
+  std::shared_ptr<Comm> hook_comm_;           // of a hook: the same, unless it works between hosts
+  std::shared_ptr<Comm> comm_between_hosts_;  // null until it is asked for
+  c10::intrusive_ptr<WatchedGroup> group_;
+  std::shared_ptr<ResumableReducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;
+  GuardedHook* hook_ = nullptr;             // owned by the Reducer, if there is one
+  std::shared_ptr<GradientShares> shares_;  // of a sharded optimizer
+  std::unique_ptr<ScatterAverage> average_to_come_;
+  ScatterAverage* average_ = nullptr;  // once it is the hook
+  bool forward_begun_ = false;
+  std::vector<std::function<void()>> before_first_forward_;
+  bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
+  std::shared_ptr<BackwardSinks> sinks_;
+  bool outputs_are_known_ = true;  // of the latest forward
+  std::mutex begin_mutex_;         // the engine has a thread for each device; guards the next two
+  std::set<int> begun_passes_;     // by the engine's number; passes may be nested, and one that throws stays
+  struct {
+    int pass = -1;
+    std::shared_ptr<Communication> communication;
+  } awaits_inner_pass_;  // through an output, that reaches no parameter by itself
+  std::function<void()> after_each_step_;
+  // The step for which alone there is a hook, which averages what another hook has held back as well.
+  std::optional<std::int64_t> last_hooked_step_;
+  std::int64_t steps_that_ended_ = 0;  // and were told of
+  std::chrono::steady_clock::time_point backward_began_at_{};
+  std::unique_ptr<GradientRecorder> recorder_;              // until a hook has it
+  std::int64_t resumed_steps_ = 0;                          // reduced steps of the run that this one resumes
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // a graph may be kept longer than this
+};
+
+}  // namespace hookline

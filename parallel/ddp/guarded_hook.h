@@ -1,0 +1,69 @@
+// A hook as the Reducer sees it: one whose waiting ends when any rank fails.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooks/comm_hook.h"
+#include "parallel/ddp/compression_error.h"
+#include "parallel/ddp/gradient_recorder.h"
+#include "parallel/rank/step_clock.h"
+#include "parallel/world/process_group.h"
+
+namespace hookline {
+
+/// Runs `hook`, and hands the Reducer futures that the World's FailureWatch completes. An error names step, hook and
+/// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …". Steps count from 0.
+class GuardedHook : public c10d::CommHookInterface {
+ public:
+  /// `recorder`, if there is one, gets each bucket before the hook does; so does `error`, if there is one.
+  GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
+              std::unique_ptr<GradientRecorder> recorder, std::unique_ptr<CompressionError> error);
+
+  FuturePtr runHook(c10d::GradBucket& bucket) override;
+  at::Tensor parseHookResult(const c10::IValue& result) override;
+
+  CommHook& hook() { return *hook_; }
+  /// Adds to each bucket of the next step, before the hook gets it, what another hook has held back of its gradients.
+  void carry(std::vector<at::Tensor> held_back) { carried_ = std::move(held_back); }
+  /// For the hook that takes this one's place.
+  std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
+  std::int64_t steps() const { return step_; }
+  void start_at(std::int64_t step) { step_ = step; }
+  /// The step at which this hook took another one's place, from which on those are counted in which its error is measured.
+  void came_at(std::int64_t step) { first_ = step; }
+  const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
+  std::optional<double> take_compression_error();
+  /// What was taken last; none before.
+  std::optional<double> latest_compression_error() const { return latest_error_; }
+
+ private:
+  std::shared_ptr<World> world_;
+  std::unique_ptr<CommHook> hook_;
+  std::unique_ptr<GradientRecorder> recorder_;
+  std::unique_ptr<CompressionError> error_;
+  std::vector<at::Tensor> carried_;
+  StepClock::Moment last_bucket_at_;
+  std::string name_;  // as the hook describes itself
+  std::int64_t step_ = 0, first_ = 0;
+  std::optional<double> latest_error_;
+};
+
+/// What the Reducer does without a hook, in a pass of its own: scales by 1 / world size, then sums. For gradients that are
+/// recorded, which have to be taken before they are scaled.
+/// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
+/// Result  the bucket's buffer, in place   State   none
+/// Errors  none at step time               Parity  DistributedDataParallel without a hook, bit for bit
+/// Source  none
+class NoHook : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override;
+  std::string describe() const override { return "no hook"; }
+};
+
+}  // namespace hookline

@@ -1,0 +1,44 @@
+// The process group that a Reducer is given: its waiting ends when any rank fails.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/comm.h"
+#include "parallel/rank/step_clock.h"
+#include "parallel/world/process_group.h"
+
+namespace hookline {
+
+/// The two collectives that a c10d::Reducer starts by itself, each completed by the World's FailureWatch. Buckets of a
+/// model without a hook are all-reduced where a hook's would be, and counted with them: the Reducer has scaled them while
+/// it filled them, as no hook can. An error reads "step 12 of no hook failed on rank 1: …"; steps count from 0.
+class WatchedGroup : public c10d::ProcessGroup {
+ public:
+  /// `elements`: of the gradients of one step, all buckets together.
+  WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm, std::int64_t elements);
+
+  std::int64_t steps() const { return elements_reduced_ / elements_; }
+  void start_at(std::int64_t step) { elements_reduced_ = step * elements_; }
+  const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
+
+  /// One tensor: a bucket, or the map of used parameters (integers).
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override;
+  /// The order and the sizes of rebuilt buckets.
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override;
+
+ private:
+  std::shared_ptr<World> world_;
+  std::shared_ptr<Comm> comm_;
+  std::int64_t elements_;
+  std::int64_t elements_reduced_ = 0;
+  StepClock::Moment last_bucket_at_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,41 @@
+// Which parameters of a model belong to which of its units.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/nn/module.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/fsdp/fsdp_unit.h"
+#include "parallel/shards/flat_parameter.h"
+#include "parallel/world/process_group.h"
+
+namespace hookline {
+
+struct FoundUnit {
+  std::string name;
+  detail::UnitModule* module = nullptr;  // null: the root
+  std::vector<std::pair<std::string, at::Tensor>> parameters = {};
+};
+
+/// The root first, with what is in no FsdpUnit and what several have; of units in units each parameter is the innermost one's.
+std::vector<FoundUnit> find_units(torch::nn::Module& model);
+
+/// Throws Error if two parameters are different tensors in the same memory.
+void refuse_shared_memory(const torch::nn::Module& model);
+
+/// What puts gradients in their places, by variable: to be made while the parameters are whole, whose sizes it expects of
+/// gradients, and to be kept.
+using Accumulators = std::map<const void*, std::shared_ptr<torch::autograd::Node>>;
+Accumulators accumulators_of(const FoundUnit& unit);
+
+/// Gives the parameters rank 0's values and cuts them: one FlatParameter for each dtype, and apart for those that get no gradient.
+/// A collective call.
+std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, World& world,
+                                                    const std::shared_ptr<BufferPool>& pool);
+
+}  // namespace hookline

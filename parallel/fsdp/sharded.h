@@ -1,0 +1,139 @@
+// Fully sharded data parallel: the engine behind a model of which each rank holds a part.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "hooks/fsdp/gradient_scatter.h"
+#include "parallel/model/engine.h"
+#include "parallel/model/prepared_parameters.h"
+#include "parallel/shards/flat_parameter.h"
+#include "parallel/world/process_group.h"
+
+namespace hookline {
+
+struct FoundUnit;
+
+struct ShardedOptions {
+  /// FSDP's FULL_SHARD: a unit's parameters are given back after its forward and gathered again for its backward.
+  /// If not, SHARD_GRAD_OP: they stay whole in between; gradients and the optimizer's state are sharded all the same.
+  bool reshard_after_forward = true;
+  std::optional<at::ScalarType> wire = {};  // what gradients are cast to while they travel: float16, bfloat16
+};
+
+/// Keeps 1/W of parameters, gradients and optimizer state on each of W ranks, and gathers one unit's parameters at a time.
+///
+/// Units are the model's FsdpUnit modules, and one of whatever is in none of them. Before a unit's forward and backward its
+/// parameters are all-gathered, while the unit before still computes if the order is as in the first step; after its backward
+/// its gradients are reduce-scattered, in the reverse of the order in which first forwards began, on all ranks alike. An
+/// optimizer keeps the module's variables, and steps this rank's pieces of them.
+///
+/// Throws RunFailed, on every rank, where ranks run different units; Error, on the rank that it happens to, if a parameter was
+/// exchanged or given other memory (torch::load, set_data), if a forward returns a view of one, or if one is used while it is not
+/// gathered, also by a view that was kept: outside of forward and Accelerator::backward that is c10::Error with the same text.
+///
+/// Keeps the World alive. Not synchronised.
+/// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.
+class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
+ public:
+  /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; takes rank 0's, and keeps this rank's part.
+  /// Throws Error, on every rank, if the models or their units differ, if no parameter requires a gradient, or if the model is of a
+  /// sharded one already.
+  static std::shared_ptr<Sharded> make(std::shared_ptr<World> world,
+                                       std::shared_ptr<torch::nn::Module> module,
+                                       const ShardedOptions& options);
+  ~Sharded() override;
+
+  void before_forward() override;
+  void after_forward(const std::vector<at::Tensor*>& outputs) override;
+  void after_failed_forward() noexcept override;
+  void explain_failure() const override;
+  std::string_view needs_outputs() const override { return "a sharded model needs"; }
+
+  void settle() override;
+  void drop_gradients() override;
+  void summon_full_parameters(const std::function<void()>& body) override;
+  WireReport wire_report() const override;
+  std::int64_t bytes_sent() const override { return gathered_bytes_ + scattered_bytes_; }
+
+  World& world() const { return *world_; }
+  torch::nn::Module& module() const { return *module_; }
+  std::vector<std::shared_ptr<const FlatParameter>> flat_parameters() const;
+
+  /// Of parameters that take part in it, by name: what no_sync's backward passes have added up on this rank, whole.
+  std::map<std::string, at::Tensor> waiting_gradients() const;
+  void set_waiting_gradients(const std::map<std::string, at::Tensor>& gradients);
+
+ private:
+  class Unit;
+  struct Reduction;
+  struct Owner {
+    const Unit* unit;
+    std::string parameter;
+  };
+
+  Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
+          const ShardedOptions& options);
+  void make_units();
+  void make_channels(const std::vector<FoundUnit>& units);
+  void expect_no_failure() const;
+  void settle_after_failure() noexcept;
+
+  void begin_forward(Unit& unit);
+  void end_forward(Unit& unit);
+  using Gather = ShardOperation::Kind;
+  void start_gather(Unit& unit, Gather kind);
+  void gather(Unit& unit, Gather kind);
+
+  bool is_in_backward() const { return in_backward_; }
+  /// Which backward inside of the one under way this is called from; -1 if from none.
+  int inner_backward() const;
+  void begin_backward();
+  /// Of the units that take part, in the reverse of the order in which forwards ended: also of one that this rank's backward
+  /// passes over, and another rank's may not. False if all have been started.
+  bool start_next_gather();
+  /// With those before it; and one ahead.
+  void gather_for_backward(Unit& unit);
+  void start_reductions();
+  void start_reduction(Unit& unit, std::vector<at::Tensor> gradients);
+  bool is_soon_over(const Reduction& reduction);
+  void finish_oldest_reduction();
+  void wait_for(const Reduction& reduction);
+  void end_backward();
+  void forget_backward();
+  std::string what(const std::string& doing, const Unit& unit) const;
+
+  std::shared_ptr<World> world_;
+  std::shared_ptr<torch::nn::Module> module_;
+  PreparedParameters prepared_;
+  ShardedOptions options_;
+  std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
+  std::shared_ptr<ShardChannel> gathers_;  // over Gloo apart from scatters, which start in another order
+  std::unique_ptr<GradientScatter> scatter_;
+  std::vector<std::shared_ptr<Unit>> units_;        // the first is the root
+  std::vector<Unit*> in_order_, in_order_of_ends_;  // of the first forwards: as they began, as they ended
+  std::unordered_map<const void*, Owner> owners_;   // of the memory of whole parameters
+  std::deque<Reduction> reductions_;
+  bool in_step_ = false;  // parameters are wholes, even where they are not gathered
+  bool in_backward_ = false, had_backward_ = false;  // had: since the last forward
+  bool was_waited_in_vain_ = false;                  // for a reduction, in this backward
+  std::weak_ptr<bool> backward_;                     // expired if the backward under way threw
+  int backward_task_ = -1;                           // autograd's number of it
+  std::int64_t next_in_backward_ = -1;               // in in_order_of_ends_, whose gather is next
+  bool was_told_ = false;
+  int number_ = 0;  // among the World's sharded models, for errors
+  std::int64_t steps_ = 0;
+  std::int64_t gathered_bytes_ = 0, scattered_bytes_ = 0;  // sent
+};
+
+}  // namespace hookline

@@ -1,0 +1,78 @@
+// What a unit's module calls, and autograd: the unit of a sharded model in forwards and backwards.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "parallel/fsdp/find_units.h"
+#include "parallel/fsdp/fsdp_unit.h"
+#include "parallel/fsdp/sharded.h"
+#include "parallel/fsdp/sharded_unit.h"
+
+namespace hookline {
+
+/// A backward may run others inside of it, as checkpointing does that computes a part of the forward again ("reentrant"). A unit
+/// of which that is done may be needed again in the same backward: its gradients are sent in rounds then, the first of them as
+/// soon as it is over, all others together at the end.
+class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_this<Unit> {
+ public:
+  Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit);
+
+  void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) override;
+  void before_forward() override;
+  void after_forward(const std::vector<at::Tensor*>& outputs) override { end_forward(outputs); }
+  /// True if a backward may come of it.
+  bool end_forward(const std::vector<at::Tensor*>& outputs);
+  void after_failed_forward() noexcept override;
+  void explain_failure() const override;
+  std::string_view needs_outputs() const override { return "a unit of a sharded model needs"; }
+
+  /// Acts before and after each parameter's gradient is put in its place.
+  void watch_gradients(const Accumulators& accumulators);
+
+  void before_backward();
+  /// No more gradients come of this round.
+  void finish_gradients(Sharded& engine);
+  /// Ready for the next backward of the same forward.
+  void end_backward(World& world);
+  /// For a forward after that backward.
+  void forget_forward();
+
+  ShardedUnit parameters;
+  const std::size_t position;  // in units_
+  const bool is_root;
+  std::int64_t begun = -1, ended = -1;      // in the orders in which first forwards began and ended
+  bool takes_part = false;                  // in the backward of the last forward
+  bool is_done = false;                     // with a round of gradients, in the backward under way
+  std::vector<at::Tensor> gradients;        // to be averaged
+  std::vector<at::Tensor> later_gradients;  // of further rounds
+  bool is_late = false;                     // its averages last took longer than this rank waits
+  int waits_in_vain = 0;
+
+ private:
+  enum class Outer { not_begun, open, over };
+
+  std::shared_ptr<Sharded> live_engine() const;
+  void expect_no_parameter_among(const std::vector<at::Tensor*>& outputs, const Sharded& engine) const;
+  void watch(const at::Tensor& output);
+  void gradient_came(std::size_t flat, std::size_t index);
+  void end_inner_backward(int task);
+  void finish_round_if_over(Sharded& engine);
+  void input_has_gradient();
+  void release_if_over(Sharded& engine);
+
+  std::weak_ptr<Sharded> engine_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  Outer outer_ = Outer::not_begun;     // its part in the backward under way itself
+  std::size_t missing_gradients_ = 0;  // of that part
+  std::vector<int> inner_;             // backwards inside of it, that it has a part in
+  bool was_whole_before_ = false;      // the forward under way, which a backward runs
+  std::int64_t inputs_ = 0, missing_inputs_ = 0;
+  bool inputs_are_known_ = true;  // and have hooks
+};
+
+}  // namespace hookline

@@ -1,0 +1,92 @@
+// What stands behind a distributed model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hooks/comm.h"
+#include "parallel/rank/step_clock.h"
+
+namespace hookline {
+
+struct ChoiceReport;
+
+/// What a model has sent so far. Bytes count as an all-reduce of them does: a reduce-scatter or an all-gather, each half of
+/// one, counts half of the tensor that it is of.
+struct WireReport {
+  std::string pipeline;                                  // "power_sgd(rank=2, start=10) in fp16"
+  std::int64_t parameters = 0;                           // elements that get a gradient
+  std::int64_t gradient_bytes = 0;                       // of one step, uncompressed
+  std::int64_t steps = 0;                                // backward passes that communicated
+  std::int64_t bytes_sent = 0;                           // that this rank handed to collectives
+  std::vector<StageBytes> stages;                        // the same, by what they were for
+  std::int64_t bytes_per_step = 0;                       // expected once the hook compresses
+  std::int64_t first_full_step = 0;                      // the step, from 0, at which it begins to
+  std::shared_ptr<const ChoiceReport> choice = nullptr;  // of a model that chooses its hook
+};
+
+/// What goes on before and after the forward of a module.
+class AroundForward {
+ public:
+  virtual ~AroundForward() = default;
+
+  virtual void before_forward() = 0;
+  /// `outputs`: the tensors that forward returned, which may be replaced. Undefined ones are passed over.
+  virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
+  /// Instead of after_forward, if the forward threw.
+  virtual void after_failed_forward() noexcept {}
+  /// While an exception is handled that a forward or a backward threw: throws an Error in its place, or does nothing.
+  virtual void explain_failure() const {}
+  /// What makes use of the outputs, for an error: "a sharded model needs"; empty if nothing does.
+  virtual std::string_view needs_outputs() const = 0;
+};
+
+/// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same order.
+class Engine : public AroundForward {
+ public:
+  explicit Engine(std::shared_ptr<StepClock> clock) : step_clock_(std::move(clock)) {}
+
+  /// While false, backward adds up local gradients and communicates none.
+  void set_sync(bool sync) { sync_ = sync; }
+  bool sync() const { return sync_; }
+
+  /// See Ddp.
+  virtual void release_gradient_views() {}
+
+  /// Before anybody changes or reads parameters between forwards: what is whole for a backward that may come is given back.
+  virtual void settle() {}
+  /// Drops the gradients that are kept elsewhere than in the parameters.
+  virtual void drop_gradients() {}
+
+  /// Runs `body` with every parameter whole, on every rank; what each rank does to its part of them stays. A collective call.
+  virtual void summon_full_parameters(const std::function<void()>& body) { body(); }
+
+  virtual WireReport wire_report() const = 0;
+  /// As the report has it, at the cost of a look.
+  virtual std::int64_t bytes_sent() const = 0;
+
+  /// The rank's, which counts what it waits for others, too.
+  StepClock& step_clock() const { return *step_clock_; }
+  /// From when on this rank had nothing to do but to wait, in a backward that began at `start` and is over; none if it did not
+  /// wait, or has counted that itself.
+  virtual std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& /*start*/) const {
+    return std::nullopt;
+  }
+
+  /// How far from the exact average the gradients of the last step were, if that was measured; each once.
+  virtual std::optional<double> take_compression_error() { return std::nullopt; }
+
+ private:
+  bool sync_ = true;
+  std::shared_ptr<StepClock> step_clock_;
+};
+
+}  // namespace hookline

@@ -1,0 +1,93 @@
+// An optimizer as prepare() hands it out.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "parallel/rank/step_clock.h"
+
+namespace hookline {
+
+namespace detail {
+/// What an Accelerator and the things that it prepared share.
+struct TrainingProgress {
+  bool sync_gradients = true;      // false inside accumulate(), but for the last of its steps
+  std::int64_t steps = 0;          // optimizer steps taken
+  std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
+  std::function<bool()> averages;  // has any backward between ranks been prepared for?
+  std::int64_t optimizers = 0;     // prepared so far
+  std::int64_t backwards = 0;      // that accelerator.backward() has run
+  std::vector<std::int64_t> backwards_at_step;  // of each optimizer, at its last step
+  std::shared_ptr<StepClock> step_clock = std::make_shared<StepClock>(c10::kCPU);
+  std::function<void()> before_step, after_zero_grad;
+  std::function<void(std::int64_t optimizer)> after_step;  // from 1, in the order of their preparation
+};
+
+/// How the user's optimizer is stepped; each may be empty.
+struct OptimizerStep {
+  std::function<bool()> fused;  // faster, or returns false
+  /// Runs `own`, the step of prepared optimizer number `optimizer`, from 1.
+  std::function<void(std::int64_t optimizer, const std::function<void()>& own)> around;
+};
+
+/// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
+void check_first_step(const TrainingProgress& progress);
+}  // namespace detail
+
+/// Steps and clears the user's optimizer; while gradients accumulate, both calls wait for the last of them.
+/// The user's own optimizer stays usable, and must outlive this one.
+template <class Optimizer>
+class PreparedOptimizer {
+ public:
+  PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress,
+                    detail::OptimizerStep step = {})
+      : optimizer_(&optimizer),
+        progress_(std::move(progress)),
+        step_(std::move(step)),
+        number_(++progress_->optimizers) {
+    progress_->backwards_at_step.push_back(0);
+  }
+
+  void step() {
+    if (!progress_->sync_gradients) return;
+    if (progress_->steps == 0) detail::check_first_step(*progress_);
+    if (progress_->before_step) progress_->before_step();
+    {
+      const TimedPhase timed(*progress_->step_clock, &PhaseSeconds::optimizer);
+      const auto own = [this] {
+        if (!step_.fused || !step_.fused()) optimizer_->step();
+      };
+      step_.around ? step_.around(number_, own) : own();
+    }
+    ++progress_->steps;
+    progress_->backwards_at_step[static_cast<std::size_t>(number_ - 1)] = progress_->backwards;
+    if (progress_->after_step) progress_->after_step(number_);
+  }
+
+  /// Drops gradients (they are undefined afterwards); also right with gradient_as_bucket_view.
+  void zero_grad() {
+    if (!progress_->sync_gradients) return;
+    for (auto& group : optimizer_->param_groups()) {
+      for (at::Tensor& parameter : group.params()) parameter.mutable_grad().reset();
+    }
+    if (progress_->after_zero_grad) progress_->after_zero_grad();
+  }
+
+  auto& param_groups() { return optimizer_->param_groups(); }
+  Optimizer& optimizer() { return *optimizer_; }
+  PreparedOptimizer* operator->() { return this; }
+
+ private:
+  Optimizer* optimizer_;
+  std::shared_ptr<detail::TrainingProgress> progress_;
+  detail::OptimizerStep step_;
+  std::int64_t number_;
+};
+
+}  // namespace hookline

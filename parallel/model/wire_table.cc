@@ -1,0 +1,57 @@
+#include "parallel/model/wire_table.h"
+
+#include <cstdio>
+
+namespace hookline {
+namespace {
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  const int length = std::snprintf(nullptr, 0, pattern, args...);
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), pattern, args...);
+  text.pop_back();
+  return text;
+}
+
+std::string count(std::int64_t elements) {
+  if (elements >= 100'000) return format("%.1f M", static_cast<double>(elements) / 1e6);
+  return std::to_string(elements);
+}
+
+}  // namespace
+
+std::string bytes_text(std::int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  if (bytes < 10'000) return format("%.1f kB", size / 1e3);
+  return format(bytes >= 1'000'000 ? "%.1f MB" : "%.2f MB", size / 1e6);
+}
+
+std::string pipeline_line(const WireReport& report) {
+  std::string line = report.pipeline + " · " + count(report.parameters) + " gradients · " +
+                     bytes_text(report.gradient_bytes) + " -> " + bytes_text(report.bytes_per_step) +
+                     " a step";
+  if (report.first_full_step > 0) line += " after step " + std::to_string(report.first_full_step);
+  return line;
+}
+
+std::string wire_table(const std::vector<WireReport>& reports) {
+  if (reports.empty()) return "";
+  std::string table =
+      format("%-44s %8s %14s %14s %8s\n", "hook", "steps", "uncompressed", "sent by a rank", "ratio");
+  for (const WireReport& report : reports) {
+    const std::int64_t plain = report.gradient_bytes * report.steps;
+    const std::string ratio =
+        report.bytes_sent > 0
+            ? format("%.1f", static_cast<double>(plain) / static_cast<double>(report.bytes_sent))
+            : "-";
+    table +=
+        format("%-44s %8lld %14s %14s %8s\n", report.pipeline.c_str(), static_cast<long long>(report.steps),
+               bytes_text(plain).c_str(), bytes_text(report.bytes_sent).c_str(), ratio.c_str());
+  }
+  table.pop_back();
+  return table;
+}
+
+}  // namespace hookline

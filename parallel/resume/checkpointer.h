@@ -1,0 +1,133 @@
+// When a run saves its state, and what it goes on from.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/folder_lock.h"
+#include "config/run_config.h"
+#include "parallel/model/prepared_optimizer.h"
+#include "parallel/resume/checkpoint_saver.h"
+#include "parallel/resume/checkpointed.h"
+#include "parallel/resume/exit_reminder.h"
+#include "parallel/resume/open_checkpoint.h"
+#include "parallel/resume/save_point.h"
+#include "parallel/resume/saved_part.h"
+#include "parallel/resume/training_place.h"
+
+namespace hookline {
+
+/// The parts of a run, as they are prepared; each is restored when it is added, if the run goes on from a checkpoint.
+/// Not synchronised; what saves and loads is called by every rank alike.
+class Checkpointer {
+ public:
+  /// Looks for the checkpoint to go on from, as [training] resume says; `restarted`: after a failure of the run, which goes
+  /// on from its newest whatever `resume` says. A collective call then. Throws Error: no checkpoint where one is named,
+  /// or checkpoints of another run in the folder that this one would save to.
+  Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
+               std::shared_ptr<detail::TrainingProgress> progress, std::shared_ptr<TrainingPlace> place);
+
+  void add(CheckpointPart part);
+  void add(std::shared_ptr<detail::EpochPlan> loader);
+  /// A second part of one `kind` is "KIND_1".
+  std::string next_name(const std::string& kind) const;
+
+  /// `counts`: the program may count its epochs in it. Throws Error for a name that can't be one, or is taken.
+  void add_object(const std::string& name, detail::TensorAccess access, bool counts);
+
+  /// After prepare(): what was restored can't be told from what random numbers it took to build it.
+  void prepared();
+  /// `loader` is about to load a batch.
+  void before_batch(const detail::EpochPlan* loader);
+  /// See detail::LoaderWatch.
+  bool skips_done_passes(std::int64_t passes, std::int64_t trained);
+  void pass_taken_back(const detail::EpochPlan* loader);
+  /// An optimizer has made a step.
+  void step_done();
+  /// accelerator.backward() has run.
+  void backward_done();
+  /// The program has asked how many steps are done, or whether to stop.
+  void asked_for_steps() { knows_steps_ = knows_steps_ || !has_stepped_; }
+
+  bool save_state(const std::filesystem::path& folder);
+  void load_state(const std::filesystem::path& folder);
+  /// Saves the end of a run that keeps checkpoints, and waits for it.
+  void finish();
+  /// The run ends, by std::exit, too: reminds, on rank 0, of a checkpoint that was due or that there is none, and says why.
+  void remind() noexcept;
+
+ private:
+  CheckpointSaver& saver();
+  CheckpointContent content() const;
+  bool is_due() const;
+  void save_due();
+  void save_without_loader(const detail::EpochPlan* waited_for);
+  void warn_of_inexact_saves();
+  void warn_of_place(const detail::EpochPlan* loader);
+  void look_for_preemption();
+  [[noreturn]] void end_for_later();
+  void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
+  void restore(const CheckpointPart& part);
+  void restore_random();
+  void restore_before_first_batch(const detail::EpochPlan* loader);
+  void restore_again(bool bodies_ran);
+  bool has_skipped_passes() const;
+  void has_trained();
+  void warn_of_uncounted_steps();
+  void warn(const std::string& message) const;
+  void warn_once(bool& told, const std::string& message) const;
+  void warn_of_left_loops();
+  void warn_of_save_in_round(bool before_batch);
+  void tell_of_save_in_round(std::int64_t step, bool before_batch);
+  void warn_of_random_batches();
+  std::string reason_for_none() const;
+
+  std::shared_ptr<World> world_;
+  TrainingConfig config_;
+  std::shared_ptr<detail::TrainingProgress> progress_;
+  std::vector<CheckpointPart> parts_;
+  std::optional<FolderLock> lock_;  // rank 0's, on the folder that checkpoints are made in
+  std::unique_ptr<CheckpointSaver> saver_;
+  std::unique_ptr<OpenCheckpoint> from_;  // until the program trains
+  Resumption resumption_;
+  std::shared_ptr<TrainingPlace> place_;
+  SavePoint save_point_;
+  std::map<std::string, std::shared_ptr<detail::EpochPlan>> loaders_;  // by the name of their part
+  std::vector<std::pair<std::string, detail::TensorAccess>> counts_;   // objects that may count epochs
+  bool first_batch_is_due_ = false;  // before which random numbers are restored
+  bool random_was_told_ = false;     // what of it is not restored
+  bool by_hand_ = false;             // load_state restores
+  bool has_ended_ = false;           // the program has called end_training, though it was not to stop
+  std::int64_t first_step_ = 0;      // of this process
+  std::int64_t last_saved_step_ = 0;
+  std::int64_t backwards_ = 0;  // before the first step
+  std::int64_t tries_ = 0;      // to save
+  std::shared_ptr<std::atomic<std::int64_t>> saves_ = std::make_shared<std::atomic<std::int64_t>>(0);
+  std::int64_t next_look_ = 0, last_look_ = 0;  // steps at which ranks look for a preemption
+  std::chrono::steady_clock::time_point last_look_at_ = std::chrono::steady_clock::now();
+  bool is_to_stop_ = false;  // all ranks save at this step and end
+  const detail::EpochPlan* waits_for_ =
+      nullptr;  // to load its next batch, which is when what is due is saved
+  const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since
+  bool told_of_mid_batch_ = false, told_of_other_epoch_ = false, told_of_left_loops_ = false;
+  bool told_of_saved_behind_ = false, told_of_saved_in_round_ = false;
+  bool told_of_late_training_ = false, told_of_order_ = false, told_of_skips_ = false;
+  bool told_of_random_batches_ = false;
+  const detail::EpochPlan* saved_behind_ = nullptr;  // whose loop was over, in the rest of a body
+  std::int64_t saved_behind_step_ = 0, saved_in_round_step_ = 0;
+  bool saved_in_round_before_batch_ = false;
+  ExitReminder at_exit_{[this] { remind(); }};
+  bool ends_when_it_trains_ = false;  // all is saved, and the program may still be behind its epoch
+  bool has_stepped_ = false, knows_steps_ = false;  // in this process; before its first step
+  bool told_of_uncounted_steps_ = false;
+};
+
+}  // namespace hookline

@@ -1,0 +1,41 @@
+// A checkpoint that all ranks have found good, to be read from.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "checkpoint/manifest.h"
+#include "parallel/resume/saved_part.h"
+#include "parallel/world/process_group.h"
+
+namespace hookline {
+
+/// Each rank checks and reads what the ranks share and what is its own. Not synchronised.
+class OpenCheckpoint {
+ public:
+  /// Collective calls. The checkpoint in `folder`; throws Error, on every rank, which names the file that is wrong.
+  static std::unique_ptr<OpenCheckpoint> open(World& world, const std::filesystem::path& folder);
+  /// The newest good one of a run's `folder`; null if there is none. Those that are not good are told, on rank 0.
+  static std::unique_ptr<OpenCheckpoint> newest(World& world, const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const Manifest& manifest() const { return manifest_; }
+
+  bool holds(const std::string& part) const { return notes_.contains(part); }
+  /// What this rank gets of a part. Of a run with another number of ranks only what the ranks share; of the random streams
+  /// (kRandomPart) also those of the rank that had this number. Throws Error.
+  SavedPart part(const std::string& name) const;
+
+ private:
+  OpenCheckpoint(const World& world, std::filesystem::path folder);
+
+  std::filesystem::path folder_;
+  Manifest manifest_;
+  int rank_, ranks_;
+  nlohmann::json notes_;  // of this rank, or of rank 0 where there was none
+};
+
+inline constexpr const char* kRandomPart = "random";
+
+}  // namespace hookline

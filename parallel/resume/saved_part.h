@@ -1,0 +1,38 @@
+// What one thing of a run gives to a checkpoint, and what it gets back.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "parallel/tensors/safetensors.h"
+
+namespace hookline {
+
+struct SavedPart {
+  NamedTensors shared;  // equal on all ranks as a rule: kept once, and again for a rank where they differ
+  NamedTensors own;     // each rank's; no name is in `shared` too
+  nlohmann::json notes = nlohmann::json::object();  // of this rank
+};
+
+/// How a checkpoint is gone on from.
+struct Resumption {
+  std::string checkpoint;  // its folder, for messages
+  int saved_ranks = 1;
+  int ranks = 1;
+  std::vector<std::string> resets = {};  // what could not be restored, to be told
+
+  bool same_ranks() const { return saved_ranks == ranks; }
+  /// Warns of the resets, if `here`, and forgets them.
+  void tell_resets(bool here);
+};
+
+/// `load` throws Error if what was saved is not of the thing that is there.
+struct CheckpointPart {
+  std::string name;  // of its file: "model", "optimizer", "optimizer_1"
+  std::function<SavedPart()> save;
+  std::function<void(const SavedPart& saved, Resumption& resumption)> load;
+};
+
+}  // namespace hookline

@@ -1,0 +1,95 @@
+// Where a program is in its training: the loader that it trains on, and where its steps end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "parallel/data/epoch_plan.h"
+
+namespace hookline {
+
+/// The one place that accumulation, checkpoints and measurements ask.
+///
+/// The active loader is the one whose batches are trained on. A loader can be it while a loop over it is under way that got its
+/// last batch with gradients enabled, as an evaluation under NoGradGuard does not, and no longer ago than this loader's batches
+/// usually last. It is chosen whenever the program trains, so a loop nested in the training's body never becomes it. Of several it
+/// is the one whose epoch() the program has asked for, then one that never loads between the steps of a round of optimizers, then
+/// the one that it was when the checkpoint was saved, and then the one that was prepared first, but none from which the program draws again and again with `it = loader.begin()`. The epochs of the active loader are the training's once an optimizer has
+/// stepped with gradients of its batches.
+///
+/// A step ends with the last optimizer that takes part in it, in the order of preparation: one that has been prepared and does
+/// not step between two steps of the others takes no part.
+///
+/// Accelerate keeps a stack of loaders instead (GradientState.active_dataloader), on which one that was left stays.
+/// Not synchronised.
+class TrainingPlace {
+ public:
+  void add(std::shared_ptr<detail::EpochPlan> loader);
+  const std::vector<std::shared_ptr<detail::EpochPlan>>& loaders() const { return loaders_; }
+
+  /// `loader` is about to load a batch.
+  void loads(const detail::EpochPlan* loader);
+  /// The program trains: runs backward, a body of accumulate, or an optimizer's step.
+  void trains();
+  /// An optimizer is about to step with the gradients of the batches that were trained on, or accumulate() is to gather them.
+  void steps();
+  void gradients_dropped();
+  /// Of `optimizers`, `number`, from 1, has stepped. True if that ends a step.
+  bool stepped(std::int64_t number, std::int64_t optimizers);
+  /// The optimizer that has stepped is the last one before the first one steps again, as the program has shown by doing so.
+  bool ends_round() const { return last_step_.size() <= 1 || last_stepped_ == last_of_round_; }
+  bool knows_round() const { return last_of_round_ != 0; }
+  /// The optimizers have not all stepped, as far as is known: a round is over when the first one steps again. Rounds of a whole
+  /// epoch and more are none: each optimizer has loops of its own.
+  bool is_in_round() const;
+  /// The round before this one took more steps, so this one's end is near.
+  bool round_goes_on() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }
+
+  /// Null if batches come from no prepared loader.
+  const detail::EpochPlan* active_loader() const;
+  bool at_last_batch() const { return active_loader() && active_loader()->at_last_batch(); }
+  /// The loader whose next batch is the most likely beginning of the loop's next body; null if batches come from no prepared one.
+  struct Next {
+    const detail::EpochPlan* loader = nullptr;
+    bool is_sure =
+        false;  // it is the active one, or has taken as many steps from one batch to the next before
+    std::int64_t loads = 0;  // of it so far
+  };
+  Next next_body() const;
+  /// The loader, other than `loader`, in whose first batch the program may be; null if there is none.
+  const detail::EpochPlan* loader_at_first_batch(const detail::EpochPlan* loader) const;
+  /// Two loaders are trained on at once, and nothing but the order of preparation says which one counts the epochs.
+  bool goes_by_order() const { return goes_by_order_; }
+  /// A loop over another loader than `loader` is in the middle of its training, and has loaded no batch in the pass of this one.
+  bool is_nested(const detail::EpochPlan* loader) const;
+  /// The loader that loaded last, and whose batch is in hand, trained on or not; null if there is none.
+  const detail::EpochPlan* loader_in_hand() const;
+
+ private:
+  struct Loads {
+    std::int64_t count = 0;
+    std::int64_t last = 0;           // among the loads of all loaders
+    std::int64_t first_of_pass = 0;  // likewise
+    std::int64_t at_step = 0;        // steps of optimizers before it
+    std::int64_t longest_steps = 0;  // from one load to the next
+    bool is_in_round = false;        // some come between the steps of a round
+    bool in_gradients = false;  // batches of it, since gradients were dropped or an optimizer has stepped
+  };
+  bool can_be_active(std::size_t loader) const;
+  bool is_preferred(std::size_t loader, std::size_t to);
+  std::optional<std::size_t> loader_to_return_to() const;
+
+  std::vector<std::shared_ptr<detail::EpochPlan>> loaders_;
+  std::vector<Loads> loads_;  // of each
+  std::int64_t all_loads_ = 0, steps_ = 0;
+  std::vector<std::int64_t> last_step_;                                    // of each optimizer, 0: none
+  std::int64_t first_stepped_ = 0, last_stepped_ = 0, last_of_round_ = 0;  // optimizers, 0: none
+  std::int64_t steps_of_round_ = 0, last_round_ = 0;                       // steps of optimizers
+  int active_ = -1;
+  int last_driver_ = -1;  // whose batches an optimizer has stepped with, in this process
+  bool goes_by_order_ = false;
+};
+
+}  // namespace hookline

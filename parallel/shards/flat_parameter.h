@@ -1,0 +1,122 @@
+// Parameters laid end to end and cut into one shard a rank.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/even_share.h"
+#include "hooks/fsdp/buffer_pool.h"
+#include "parallel/tensors/memory_window.h"
+
+namespace hookline {
+
+/// The parameters of one unit of a sharded model, of one dtype; either all get a gradient, or none does.
+///
+/// Each is a variable of the module's, which stays the same one, as an optimizer may hold it: between steps its data is this
+/// rank's piece of it, flat and maybe empty; while the model computes, the whole. The memory of the whole is there only while the
+/// unit computes. What autograd saved of it finds it again, since it is the same storage; whatever else keeps a view of it throws
+/// if it uses that at another time. So does a use of the piece while the variable is the whole.
+///
+/// Knows nothing of other ranks but their number. Not synchronised.
+/// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2; use_orig_params of
+/// torch.distributed.fsdp.FullyShardedDataParallel.
+class FlatParameter {
+ public:
+  /// Keeps of `parameters` this rank's pieces, and no gradient that they have. `unit`: its name, for errors. `share`: gives a
+  /// whole the values of rank 0. Whoever keeps a view of a trained parameter from before can't use it any more.
+  FlatParameter(const std::string& unit, std::vector<std::string> names, std::vector<at::Tensor> parameters,
+                int rank, int ranks, std::shared_ptr<BufferPool> pool,
+                const std::function<void(const at::Tensor& whole)>& share);
+
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  /// As it was when this was made.
+  bool requires_grad() const { return requires_grad_; }
+  /// How many parameters do now: a program may freeze some for a while.
+  std::size_t trained() const;
+  at::ScalarType dtype() const { return shard_.scalar_type(); }
+  std::int64_t whole_bytes() const {
+    return shard_numel_ * ranks_ * static_cast<std::int64_t>(shard_.itemsize());
+  }
+  /// Elements of all parameters, without what is between them.
+  std::int64_t numel() const;
+
+  /// This rank's shard, [shard_numel].
+  const at::Tensor& shard() const { return shard_; }
+  /// Of all ranks, [ranks · shard_numel]: holds memory between allocate() and free().
+  const at::Tensor& whole() const { return whole_; }
+
+  void allocate();
+  /// The whole, allocated, is filled: parameters may be used.
+  void open();
+  void free();
+  bool is_allocated() const;
+  /// What the parameters' data is: the whole, which can be used while it is open, or this rank's pieces. A parameter that has
+  /// been given other memory since keeps that, for expect_own_memory() to find.
+  void use_whole() { use(true); }
+  void use_pieces() { use(false); }
+  /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.
+  void expect_own_memory() const;
+
+  /// While whole: throws Error, which names it, if a parameter has memory of other sizes.
+  void expect_changes_fit() const;
+  /// Takes into the shard what was done to this rank's part of the whole, also in other memory.
+  void keep_changes();
+  /// Gives parameters their own memory again.
+  void take_back();
+  /// What the whole of parameter `index` lies in.
+  const c10::StorageImpl* storage_of(std::size_t index) const {
+    return wholes_[index].tensor().storage().unsafeGetStorageImpl();
+  }
+  /// True if that is what a use of a parameter's memory at the wrong time says.
+  bool is_own_message(const std::string& message) const;
+
+  /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds it to one that is
+  /// there.
+  void collect_gradient(std::size_t index);
+  /// All gradients, [ranks · shard_numel]: those that were collected and those that parameters still have; zeros where there
+  /// is none.
+  at::Tensor take_flat_gradient();
+  /// Drops what was collected.
+  void forget_gradients();
+  /// The piece that is this rank's of parameter `index`, of a tensor in the layout of the shard; no view.
+  at::Tensor piece_of_shard(std::size_t index, const at::Tensor& shard) const;
+
+  /// Which elements of a parameter a rank holds.
+  Share range_of(std::size_t index, int rank) const;
+  const std::vector<std::int64_t>& sizes(std::size_t index) const { return sizes_[index]; }
+  /// Of the whole parameter, which lies in memory without gaps.
+  const std::vector<std::int64_t>& strides(std::size_t index) const { return strides_[index]; }
+
+ private:
+  const at::Tensor& own_memory(std::size_t index) const {
+    return (is_used_whole_ ? wholes_ : pieces_)[index].tensor();
+  }
+  void use(bool whole);
+  /// Where this rank's piece of parameter `index` begins in its shard.
+  std::int64_t begin_in_shard(std::size_t index) const;
+  /// Where parameter `index` is in a tensor that lies as whole() does.
+  at::Tensor place(std::size_t index, const at::Tensor& all) const;
+  at::Tensor place_of_gradient(std::size_t index);
+
+  bool requires_grad_;
+  std::shared_ptr<BufferPool> pool_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::vector<std::int64_t>> sizes_, strides_;
+  std::vector<std::int64_t> begins_;  // of each in the whole
+  int rank_, ranks_;
+  std::int64_t shard_numel_ = 0;
+  at::Tensor shard_, whole_;
+  at::Tensor gradient_;  // while some have been collected
+  std::vector<bool> is_collected_;
+  bool is_used_whole_ = false;
+  std::vector<MemoryWindow> wholes_, pieces_;  // onto whole_ and shard_
+};
+
+}  // namespace hookline

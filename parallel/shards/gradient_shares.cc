@@ -1,0 +1,143 @@
+#include "parallel/shards/gradient_shares.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "parallel/shards/sharded_parameters.h"
+
+namespace hookline {
+namespace {
+
+/// The stride of a dimension of size 1 says nothing.
+bool lies_like(const at::Tensor& tensor, const at::Tensor& other) {
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    if (tensor.size(i) > 1 && tensor.stride(i) != other.stride(i)) return false;
+  return true;
+}
+
+}  // namespace
+
+GradientShares::GradientShares(std::vector<std::string> names, std::vector<at::Tensor> parameters, int rank,
+                               int ranks)
+    : names_(std::move(names)),
+      parameters_(std::move(parameters)),
+      rank_(rank),
+      ranks_(ranks),
+      gradients_(parameters_.size()) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].is_non_overlapping_and_dense())
+      throw Error("[ddp] shard_optimizer: the parameter '" + names_[i] +
+                  "' has gaps in memory, and can't be cut into the ranks' shares: make it contiguous, or set "
+                  "shard_optimizer = false");
+  }
+}
+
+Share GradientShares::share_of(std::size_t index, int rank) const {
+  return even_share(parameters_[index].numel(), rank, ranks_);
+}
+
+at::Tensor GradientShares::piece(std::size_t index) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& grad = parameters_[index].mutable_grad();
+  if (!lies_like(grad, parameters_[index]))  // a program's own
+    grad = at::empty_like(parameters_[index], at::MemoryFormat::Preserve).copy_(grad);
+  return part_of(grad.detach(), share_of(index, rank_));
+}
+
+void GradientShares::put_aside(std::size_t index) {
+  Gradient& gradient = gradients_[index];
+  if (gradient.holds != Holds::average) return;
+  at::Tensor& grad = parameters_[index].mutable_grad();
+  if (!grad.defined()) {  // dropped since
+    gradient.holds = Holds::own;
+    if (was_stepped_ || std::exchange(told_of_drop_, true) || rank_ != 0) return;
+    log::warning(
+        "[ddp] shard_optimizer: averaged gradients were dropped, and no optimizer that prepare() returned "
+        "has stepped the model. Step that one: another one's step leaves the ranks with different "
+        "parameters, since each has the averages of its share alone");
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  gradient.aside = piece(index).clone();
+  grad.reset();
+  gradient.holds = Holds::average_aside;
+}
+
+void GradientShares::before_gradient(std::size_t index) {
+  put_aside(index);
+  Gradient& gradient = gradients_[index];
+  const bool was_dropped =
+      gradient.holds == Holds::others_on_top && !parameters_[index].mutable_grad().defined();
+  if (was_dropped) gradient = {};
+  if (gradient.holds == Holds::average_aside) gradient.holds = Holds::others_on_top;
+}
+
+void GradientShares::before_average() {
+  for (std::size_t i = 0; i < gradients_.size(); ++i) put_aside(i);
+}
+
+void GradientShares::after_average() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    Gradient& gradient = gradients_[i];
+    at::Tensor& grad = parameters_[i].mutable_grad();
+    if (gradient.aside.defined()) {
+      if (!grad.defined()) grad = at::zeros_like(parameters_[i], at::MemoryFormat::Preserve).detach();
+      piece(i).add_(gradient.aside);
+      gradient.aside.reset();
+    }
+    gradient.holds = grad.defined() ? Holds::average : Holds::own;
+    if (grad.defined()) gradient.sample = sample_of(i);
+  }
+}
+
+at::Tensor GradientShares::own_gradient(std::size_t index) const {
+  const Gradient& gradient = gradients_[index];
+  const at::Tensor& grad = parameters_[index].grad();
+  const bool is_average = gradient.holds == Holds::average && grad.defined();
+  if (!is_average && !gradient.aside.defined()) return grad;
+  // The others hold nothing of the average: summed and divided by the ranks it is what it was.
+  const at::NoGradGuard no_grad;
+  const Share share = share_of(index, rank_);
+  const at::Tensor own = at::zeros_like(parameters_[index], at::MemoryFormat::Preserve).detach();
+  if (!is_average && grad.defined()) own.copy_(grad);
+  part_of(own, share).add_(is_average ? part_of(grad.detach(), share) : gradient.aside, ranks_);
+  return own;
+}
+
+void GradientShares::forget() { gradients_.assign(gradients_.size(), {}); }
+
+void GradientShares::drop() {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (gradients_[i].aside.defined() && !parameters_[i].grad().defined()) gradients_[i] = {};
+}
+
+GradientShares::Sample GradientShares::sample_of(std::size_t index) const {
+  Sample sample{};
+  const at::Tensor& gradient = parameters_[index].grad();
+  const Share own = share_of(index, rank_);
+  // Of a gradient on a GPU the host would wait.
+  if (!gradient.is_cpu() || own.count == gradient.numel()) return sample;
+  const at::Tensor element = part_of(gradient, {own.first > 0 ? 0 : own.count, 1});
+  std::memcpy(sample.data(), element.const_data_ptr(), gradient.element_size());
+  return sample;
+}
+
+void GradientShares::before_step(std::size_t index) {
+  was_stepped_ = true;
+  const Gradient& gradient = gradients_[index];
+  if (told_of_change_ || gradient.holds != Holds::average || gradient.sample == sample_of(index)) return;
+  told_of_change_ = true;
+  log::warning(
+      "[ddp] shard_optimizer: the gradient of '" + names_[index] +
+      "' was changed between the backward and the step. Each rank has the averages of its share alone, so "
+      "that is right only if every element was treated by itself: clip the norm of gradients with "
+      "accelerator.clip_grad_norm, not with torch::nn::utils::clip_grad_norm_");
+}
+
+}  // namespace hookline

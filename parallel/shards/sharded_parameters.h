@@ -1,0 +1,70 @@
+// Which parameters are one rank's pieces of larger ones, or stepped in such pieces, for whatever keeps tensors beside them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/even_share.h"
+#include "parallel/shards/flat_parameter.h"
+#include "parallel/world/process_group.h"
+
+namespace hookline {
+
+class GradientShares;
+
+/// A parameter of which each rank has a piece of what the optimizer keeps.
+struct ShardedParameter {
+  std::string name;
+  at::Tensor parameter;                       // the module's variable
+  std::vector<std::int64_t> sizes, strides;   // of the whole, which lies in memory without gaps
+  std::function<Share(int rank)> share_of;    // in the order of memory
+  std::shared_ptr<GradientShares> gradients;  // of a sharded optimizer; of a sharded model null
+  std::size_t index = 0;                      // in `gradients`
+
+  /// Whole between steps, and so is its gradient ([ddp] shard_optimizer); if not, this rank's piece.
+  bool is_whole() const { return gradients != nullptr; }
+};
+
+/// The part of `whole`, which lies in memory as a sharded parameter does, that is `share`: a view, [share.count].
+at::Tensor part_of(const at::Tensor& whole, const Share& share);
+
+/// The sharded parameters of a run, by variable. Not synchronised.
+class ShardedParameters {
+ public:
+  explicit ShardedParameters(std::shared_ptr<World> world) : world_(std::move(world)) {}
+
+  void add(ShardedParameter entry);
+  void add(const std::shared_ptr<const FlatParameter>& flat);
+
+  bool contains(const at::Tensor& parameter) const { return find(parameter) != nullptr; }
+  /// Null if it is not sharded.
+  const ShardedParameter* find(const at::Tensor& parameter) const;
+  /// Of the whole.
+  at::IntArrayRef sizes_of(const at::Tensor& parameter) const;
+  bool empty() const { return entries_.empty(); }
+  /// All of them are of sharded models, or of sharded optimizers.
+  std::vector<at::Tensor> parameters() const;
+
+  /// Of `parameter`, sharded and with a gradient: the piece of it that this rank's optimizer is to step by; a view.
+  at::Tensor gradient_piece(const at::Tensor& parameter) const;
+
+  /// Of a tensor kept beside `parameter`, whose `piece` is this rank's [n]: the whole, in the parameter's sizes, on the CPU; on
+  /// other ranks than 0 undefined. A tensor beside a parameter that is not sharded is returned as it is. A collective call.
+  /// Throws Error if `piece` is none.
+  at::Tensor whole(const at::Tensor& parameter, const at::Tensor& piece) const;
+  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if it is not of those sizes.
+  at::Tensor piece(const at::Tensor& parameter, const at::Tensor& whole) const;
+
+ private:
+  std::shared_ptr<World> world_;
+  std::map<const void*, ShardedParameter> entries_;
+};
+
+}  // namespace hookline

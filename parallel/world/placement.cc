@@ -1,0 +1,112 @@
+#include "parallel/world/placement.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/resolve.h"
+#include "config/visible_gpus.h"
+#include "hooks/build_stamp.h"
+#include "parallel/world/cuda_module.h"
+
+namespace hookline {
+namespace {
+
+/// What came of loading the module before main.
+struct Loaded {
+  const CudaModule* module = nullptr;
+  std::string problem =
+      "it was not loaded when the program started, since the config that was read then asked for the CPU";
+};
+
+Loaded load() {
+  Loaded loaded;
+  // libtorch's half first: the program's run path, which is searched for what is loaded from here, leads to its libtorch.
+  void* library = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  if (library) library = ::dlopen(kCudaModuleFile, RTLD_NOW | RTLD_GLOBAL);
+  if (!library) {
+    loaded.problem =
+        std::string("hookline's CUDA module can't be loaded: ") + ::dlerror() +
+        "\n  build hookline where a CUDA toolkit is, with a libtorch that has CUDA; a module that lies "
+        "elsewhere is found through LD_LIBRARY_PATH";
+    return loaded;
+  }
+  auto* function = reinterpret_cast<CudaModuleFunction*>(::dlsym(library, kCudaModuleFunction));
+  const CudaModule* module = function ? function() : nullptr;
+  const std::string build = module ? module->build : "an unknown torch";
+  if (build != HOOKLINE_BUILD_STAMP) {
+    loaded.problem = std::string(kCudaModuleFile) + " was built with " + build + ", the program with " +
+                     HOOKLINE_BUILD_STAMP + ": build both with the same";
+    return loaded;
+  }
+  use_cuda_kernels(module->kernels);
+  return {module, ""};
+}
+
+/// The device that the run asks for. Its hooks are not known yet, and what is wrong with them is for later.
+std::string wanted_device() {
+  Sources sources;
+  if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) {
+    sources.file = file;
+  } else {
+    sources.environment = hookline_environment();
+  }
+  return resolve(sources, Catalog::built_in()).config.launch.device;
+}
+
+const Loaded& loaded_module() {
+  static const Loaded loaded = visible_gpus() > 0 && wanted_device() != "cpu" ? load() : Loaded();
+  return loaded;
+}
+
+[[maybe_unused]] const Loaded& kLoadedBeforeMain = loaded_module();
+
+/// Why there can be no CUDA in this process; empty if there can.
+std::string obstacle(int gpus) {
+  if (gpus == 0) return why_no_gpu();
+  if (!loaded_module().module) return loaded_module().problem;
+  if (!at::globalContext().hasCUDA()) {
+    return "libtorch sees no CUDA, though its library is loaded: either the driver does not work (try "
+           "nvidia-smi), or a "
+           "global variable of the program used libtorch before hookline could load it (link hookline's "
+           "library first, "
+           "or make that variable a local one)";
+  }
+  return "";
+}
+
+}  // namespace
+
+Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks) {
+  Placement placement;
+  placement.shared_memory = config.backend == "shm"    ? SharedMemory::always
+                            : config.backend == "auto" ? SharedMemory::where_possible
+                                                       : SharedMemory::never;
+  if (config.device == "cpu" || config.backend == "shm") return placement;
+  int gpus = visible_gpus();
+  if (const std::string reason = obstacle(gpus); !reason.empty()) {
+    if (config.device == "cuda") throw Error("[launch] device = \"cuda\": " + reason);
+    if (config.backend == "nccl") throw Error("[launch] backend = \"nccl\" needs GPUs: " + reason);
+    if (gpus > 0 && local_rank == 0) log::warning("training on the CPU, though there are GPUs: " + reason);
+    return placement;
+  }
+  const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
+  gpus = std::min(gpus,
+                  static_cast<int>(cuda.deviceCount()));  // a container may show devices that it may not use
+  const bool gpu_each = local_ranks <= gpus;
+  if (config.backend == "nccl" && !gpu_each) {
+    throw Error("[launch] backend = \"nccl\"" + too_few_gpus(gpus, local_ranks));
+  }
+  placement.shared_memory = SharedMemory::never;
+  placement.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
+  if (config.backend != "gloo" && gpu_each) placement.nccl = loaded_module().module;
+  cuda.setDevice(placement.device);
+  return placement;
+}
+
+}  // namespace hookline

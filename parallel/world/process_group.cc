@@ -1,0 +1,338 @@
+#include "parallel/world/process_group.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros.h>
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "hooks/comm.h"
+#include "parallel/rank/environment.h"
+#include "parallel/world/cuda_module.h"
+#include "parallel/world/gloo_group.h"
+#include "parallel/world/gloo_groups.h"
+#include "parallel/world/reachability.h"
+#include "parallel/world/run_store.h"
+#include "parallel/world/shared_memory_group.h"
+
+namespace hookline {
+namespace {
+
+// c10d's flight recorder notes each collective of the process in one map, and adds a group's first one to it before it
+// takes its lock (FlightRecorder::recordWithResetEnabled, torch 2.11). A hook's second stage starts its collectives from
+// Gloo's threads, so two groups may get there at once, which crashes. Without room for entries it records nothing; set
+// before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
+[[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+
+const char* const kOwnCalls = "world";  // of the World itself, for FailureWatch
+
+constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
+
+/// This machine's address on the way to `host`: what the others can reach it at. Connecting a datagram socket
+/// chooses a route and sends nothing.
+std::string own_address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int failure = ::getaddrinfo(host.c_str(), "1", &hints, &found); failure != 0) {
+    throw Error("MASTER_ADDR is '" + host + "', which can't be resolved: " + ::gai_strerror(failure));
+  }
+  std::string address;
+  for (const addrinfo* candidate = found; candidate && address.empty(); candidate = candidate->ai_next) {
+    const int socket = ::socket(candidate->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    if (::connect(socket, candidate->ai_addr, candidate->ai_addrlen) == 0 &&
+        ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+      char text[NI_MAXHOST];
+      if (::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                        NI_NUMERICHOST) == 0) {
+        address = text;
+      }
+    }
+    ::close(socket);
+  }
+  ::freeaddrinfo(found);
+  if (address.empty())
+    throw Error("no network interface of this machine leads to MASTER_ADDR '" + host + "'");
+  return address;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
+                                                                 std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  // Gloo's own default is the address of the host's name, which is often a loopback address.
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+  return options;
+}
+
+/// Ends the Gloo group that it is made of when it goes.
+class OwningGroup : public c10d::ProcessGroup {
+ public:
+  OwningGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              std::shared_ptr<GlooGroup> gloo)
+      : ProcessGroup(store, rank, size), gloo_(std::move(gloo)) {}
+
+ private:
+  std::shared_ptr<GlooGroup> gloo_;
+};
+
+}  // namespace
+
+std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_timeout,
+                                               const Placement& placement,
+                                               std::chrono::milliseconds join_timeout) {
+  if (!environment_text("RANK") && !environment_text("WORLD_SIZE")) {
+    return std::make_shared<World>(c10::make_intrusive<c10d::HashStore>(), 0, 1, "127.0.0.1", kDefaultTimeout,
+                                   peer_timeout, placement);
+  }
+  const int size = required_environment_number("WORLD_SIZE", 1, kMostRanks);
+  const int rank = required_environment_number("RANK", 0, size - 1);
+  const std::string address =
+      address_for_gloo(own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1")));
+  const auto store = open_part_of_store(rank, size, join_timeout);
+  wait_until_all_joined(*store, rank, size, join_timeout);
+  const int nodes = environment_number("GROUP_WORLD_SIZE", 1, kMostRanks, 1);
+  if (nodes > 1 && environment_number("LOCAL_RANK", 0, kMostRanks - 1, 0) == 0) {
+    expect_nodes_reach_each_other(*store, environment_number("GROUP_RANK", 0, nodes - 1, 0), nodes, address,
+                                  std::min<std::chrono::milliseconds>(join_timeout, kReachTimeout));
+  }
+  return std::make_shared<World>(store, rank, size, address, kDefaultTimeout, peer_timeout, placement);
+}
+
+World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
+             std::chrono::milliseconds timeout, std::chrono::milliseconds peer_timeout,
+             const Placement& placement)
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      address_(address),
+      timeout_(timeout),
+      placement_(placement),
+      backends_(std::make_shared<GlooGroups>()),
+      step_clock_(std::make_shared<StepClock>(placement.device)) {
+  // A connection of its own: a call that waits for the store on this one must not hold the watch up.
+  watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
+                                          rank_, size_, peer_timeout);
+  // Asked by all, since a rank on a GPU may meet others that are on a CPU.
+  layout_ = find_hosts(*store_, rank_, size_, placement_.shared_memory != SharedMemory::never,
+                       placement_.host_label, timeout_);
+  shares_memory_ = size_ > 1 && can_share_memory(layout_);
+  if (placement_.shared_memory == SharedMemory::always && size_ > 1 &&
+      !(shares_memory_ && layout_.is_one_host()))
+    throw Error(
+        "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one network namespace, " +
+        std::to_string(SharedCollectives::kMostRanks) +
+        " at most; this run's are not: set backend = \"auto\" or \"gloo\"");
+  group_ = make_group("world");
+}
+
+std::string World::backend_name() const {
+  if (uses_nccl()) return "NCCL";
+  if (!shares_memory_ || layout_.most_ranks() == 1) return "Gloo";
+  return layout_.is_one_host() ? "shared memory" : "shared memory and Gloo";
+}
+
+World::~World() {
+  flush_nccl();
+  watch_.reset();  // tells the others that this rank has left, before its connections end
+  group_.reset();
+  backends_->end();
+}
+
+void World::flush_nccl() {
+  // Otherwise its destructor would abort what is on the GPU, of which the host has waited for nothing. After a failure
+  // that is what is wanted.
+  if (!placement_.nccl || !watch_->failure().empty() || std::uncaught_exceptions() > 0) return;
+  try {
+    group_->getBackend(c10::DeviceType::CUDA)->shutdown();
+  } catch (const std::exception& error) {
+    log::warning(std::string("NCCL did not end as it should: ") + error.what());
+  }
+}
+
+std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope scope) {
+  // Connecting waits for all ranks in the store, which no failure ends: so they meet before, where one does.
+  if (group_) barrier("making the group '" + name + "'");
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
+  c10::intrusive_ptr<GlooGroup> gloo;
+  if (auto memory = open_memory(*store)) {
+    gloo = c10::make_intrusive<SharedMemoryGroup>(store, rank_, size_, gloo_options(address_, timeout_),
+                                                  layout_, scope, std::move(memory));
+  } else {
+    if (scope != SumScope::all_ranks)
+      throw Error(
+          "[ddp] comm_scope = \"between_hosts\" needs the ranks of a host to share memory, which they can't, "
+          "as rank 0 has "
+          "logged: leave comm_scope out");
+    gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
+  }
+  // Nobody may end a group that others are still connecting: they would fail with "Connection closed by peer".
+  meet_at(*store, "connected", size_, timeout_);
+  backends_->add(gloo);
+  GlooGroup* const group = gloo.get();
+  return {group, [gloo = std::move(gloo), all = std::weak_ptr(backends_)](GlooGroup* ended) mutable {
+            if (const auto groups = all.lock()) groups->release(ended);
+            gloo.reset();
+          }};
+}
+
+std::unique_ptr<SharedCollectives> World::open_memory(c10d::Store& store) {
+  if (!shares_memory_) return nullptr;
+  std::string problem;
+  auto memory = open_shared_memory(store, layout_, timeout_, problem);
+  if (memory) return memory;
+  if (placement_.shared_memory == SharedMemory::always) throw Error("[launch] backend = \"shm\": " + problem);
+  if (rank_ == 0) log::warning("the ranks communicate over Gloo, since they can't share memory: " + problem);
+  shares_memory_ = false;
+  return nullptr;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name, SumScope scope) {
+  const std::shared_ptr<GlooGroup> owned = make_gloo(name, scope);
+  const auto gloo = c10::intrusive_ptr<GlooGroup>::reclaim_copy(owned.get());
+  auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
+  auto group = c10::make_intrusive<OwningGroup>(store, rank_, size_, owned);
+  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  if (placement_.nccl) {
+    auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", store);
+    group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                      placement_.nccl->make_nccl(nccl_store, rank_, size_, timeout_));
+  } else if (placement_.device.is_cuda()) {
+    group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  }
+  return group;
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> World::make_stage_group(const std::string& name) {
+  return placement_.nccl ? group_ : make_group(name);
+}
+
+FuturePtr World::watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const {
+  FuturePtr done = make_future();
+  work->getFuture()->addCallback([done, work](c10::ivalue::Future& finished) {
+    if (finished.hasError()) {
+      done->setError(collective_error(finished));
+    } else {
+      done->markCompleted(at::Tensor());
+    }
+  });
+  return watch_->guard(done, what);
+}
+
+void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {
+  watched(work, what)->waitAndThrow();
+  work->synchronize();  // on a GPU: what the current stream does next comes after it
+}
+
+void World::wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
+                         std::int64_t number, const std::string& what) {
+  if (sequence.empty()) return wait(work, what);
+  const FailureWatch::Waiting waiting(*watch_, sequence, number, what);
+  wait(work, what);
+}
+
+void World::run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start,
+                       const std::string& what) {
+  const std::int64_t call = watch_->start_call(kOwnCalls);
+  wait_for_all(start(), kOwnCalls, call, what);
+}
+
+std::vector<at::Tensor> World::all_gather(const at::Tensor& tensor) {
+  std::vector<std::vector<at::Tensor>> parts(1);
+  for (int rank = 0; rank < size_; ++rank) parts[0].push_back(at::empty_like(tensor));
+  std::vector<at::Tensor> input{tensor};
+  run_on_all([&] { return group_->allgather(parts, input); }, "an all-gather");
+  return parts[0];
+}
+
+bool World::can_add_up(at::ScalarType type) {
+  switch (type) {
+    case at::kByte:
+    case at::kChar:
+    case at::kInt:
+    case at::kLong:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kFloat:
+    case at::kDouble:
+      return true;
+    default:
+      return at::isComplexType(type);
+  }
+}
+
+void World::throw_cannot_add_up(const std::string& call, at::ScalarType type, const std::string& instead) {
+  throw Error(call + "() can't add up tensors of dtype " + std::string(c10::toString(type)) +
+              ", which the ranks' backend has no sum of: convert the tensor first, for example with "
+              "tensor.to(torch::" +
+              (at::isFloatingType(type) ? "kFloat" : "kLong") + "), or " + instead + "() it");
+}
+
+void World::all_reduce(const at::Tensor& tensor) {
+  // A collective that fails ends the World.
+  if (!can_add_up(tensor.scalar_type()))
+    throw_cannot_add_up("all_reduce", tensor.scalar_type(), "all_gather");
+  std::vector<at::Tensor> in_place{tensor.is_complex() ? at::view_as_real(tensor) : tensor};
+  run_on_all([&] { return group_->allreduce(in_place); }, "an all-reduce");
+}
+
+void World::broadcast(const std::vector<at::Tensor>& tensors) {
+  constexpr std::size_t kLargestBytes = 250 * 1024 * 1024;
+  const at::NoGradGuard no_grad;
+  for (std::size_t first = 0; first < tensors.size();) {
+    std::vector<at::Tensor> flat;
+    std::size_t bytes = 0, next = first;
+    while (next < tensors.size() && tensors[next].scalar_type() == tensors[first].scalar_type() &&
+           tensors[next].device() == tensors[first].device() &&
+           (next == first || bytes + tensors[next].nbytes() <= kLargestBytes)) {
+      bytes += tensors[next].nbytes();
+      // As bytes, since Gloo does not know every dtype and copies them all the same.
+      flat.push_back(tensors[next++].detach().reshape({-1}).view(at::kByte));
+    }
+    const bool is_in_place = flat.size() == 1 && tensors[first].is_contiguous();
+    std::vector<at::Tensor> whole{is_in_place ? flat[0] : at::cat(flat)};
+    if (bytes > 0) run_on_all([&] { return group_->broadcast(whole); }, "a broadcast from rank 0");
+    std::int64_t offset = 0;
+    for (; first < next; ++first) {
+      const at::Tensor& tensor = tensors[first];
+      const auto length = static_cast<std::int64_t>(tensor.nbytes());
+      if (rank_ != 0 && length > 0 && !is_in_place) {
+        const at::Tensor values = whole[0].narrow(0, offset, length).view(tensor.scalar_type());
+        tensor.detach().copy_(values.view(tensor.sizes()));
+      }
+      offset += length;
+    }
+  }
+}
+
+void World::barrier(const std::string& what) {
+  std::vector<at::Tensor> nothing{at::zeros({1})};
+  run_on_all([&] { return group_->allreduce(nothing); }, what);
+}
+
+std::string World::unique_name(const std::string& name) { return name + "/" + std::to_string(uses_[name]++); }
+
+std::string World::unique_prefix(const std::string& name) { return "hookline/" + unique_name(name); }
+
+}  // namespace hookline

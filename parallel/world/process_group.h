@@ -1,0 +1,148 @@
+// The ranks of a run and how they reach each other.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/rank/step_clock.h"
+#include "parallel/world/failure_watch.h"
+#include "parallel/world/host_layout.h"
+#include "parallel/world/placement.h"
+
+namespace hookline {
+
+class GlooGroup;
+class GlooGroups;
+class SharedCollectives;
+
+/// All ranks of a run: who this one is, the store they share, and the process groups made of them.
+///
+/// Collective calls (make_group, and whatever communicates) must be made by every rank in the same order, from one
+/// thread at a time. Each waits for the others no longer than until one of them fails or vanishes, and then throws
+/// RunFailed, on every rank, with the same text. A group is of no use once the World is gone.
+class World {
+ public:
+  /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+  /// (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0). Without RANK and WORLD_SIZE: one rank alone.
+  /// Throws Error naming the variable that is missing or wrong, or the address that doesn't answer.
+  /// May be called again when the World before is gone: by every rank, as often. Waits no longer than `join_timeout` for
+  /// the others, and throws Error naming those that are missing.
+  static std::shared_ptr<World> from_environment(
+      std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {},
+      std::chrono::milliseconds join_timeout = kDefaultJoinTimeout);
+
+  /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the others
+  /// reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may show no sign of life.
+  World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
+        std::chrono::milliseconds timeout = kDefaultTimeout,
+        std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {});
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  c10::Device device() const { return placement_.device; }
+  bool uses_nccl() const { return placement_.nccl != nullptr; }
+  /// Sums of tensors on the CPU go through memory that the ranks of a host share.
+  bool uses_shared_memory() const { return shares_memory_; }
+  /// Which ranks run on which host.
+  const HostLayout& layout() const { return layout_; }
+  /// For people: "NCCL", "shared memory", "Gloo", "shared memory and Gloo".
+  std::string backend_name() const;
+
+  /// The store, for agreement outside of collectives.
+  c10d::Store& store() const { return *store_; }
+
+  /// The group for everything that is not a hook's.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+
+  /// What ends a wait when a rank fails.
+  FailureWatch& watch() const { return *watch_; }
+
+  /// Where the time of this rank's steps goes.
+  const std::shared_ptr<StepClock>& step_clock() const { return step_clock_; }
+
+  /// A future, without a value, that completes with a collective that was started by hand, or with RunFailed; `what`
+  /// names it in an error. On a GPU the streams are not yet behind it: Work::synchronize puts them there.
+  FuturePtr watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const;
+
+  /// Waits for a collective that was started by hand; `what` names it in an error.
+  void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
+
+  /// The same for a collective that needs every rank, call `number` of `sequence` (FailureWatch::start_call; empty: of none):
+  /// also ends when ranks wait for each other in different ones.
+  void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
+                    std::int64_t number, const std::string& what);
+
+  /// Starts and waits for a collective of this World's own, which every rank's program comes to in the same order: also ends
+  /// when ranks wait for each other in different ones.
+  void run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, const std::string& what);
+
+  /// A new group of all ranks, for tensors on the CPU, which uses what uses_shared_memory() says; a collective call. Its threads and connections end with the last
+  /// reference to it, or as soon after as its collectives do.
+  std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
+
+  /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes tensors on
+  /// the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs uses_shared_memory().
+  c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name,
+                                                    SumScope scope = SumScope::all_ranks);
+
+  /// A group for one stage of a hook: one of its own over Gloo. Over NCCL that of the World, whose collectives are done in
+  /// the order in which they are started, and whose futures complete at once.
+  c10::intrusive_ptr<c10d::ProcessGroup> make_stage_group(const std::string& name);
+
+  /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks.
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
+
+  /// Sums `tensor`, contiguous, over all ranks, in place. Throws Error, before it communicates, for a dtype that the ranks can't add up.
+  void all_reduce(const at::Tensor& tensor);
+  /// Can Gloo and NCCL add up such elements?
+  static bool can_add_up(at::ScalarType type);
+  [[noreturn]] static void throw_cannot_add_up(const std::string& call, at::ScalarType type,
+                                               const std::string& instead);
+
+  /// Puts rank 0's values into the `tensors` of all ranks, up to 250 MiB of one dtype in a collective.
+  void broadcast(const std::vector<at::Tensor>& tensors);
+
+  /// Returns when every rank has called this; `what` names the occasion in an error.
+  void barrier(const std::string& what);
+
+  /// How often it was called for `what` before.
+  int count_of(const std::string& what) { return uses_[what]++; }
+  /// For the name of something that all ranks have as many of: "fsdp/0", "fsdp/1".
+  std::string unique_name(const std::string& name);
+
+  /// A prefix for the store that no other call of this World returns, the same on every rank.
+  std::string unique_prefix(const std::string& name);
+
+  static constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(30);
+  static constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(5);
+  static constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::seconds(10);
+
+ private:
+  void flush_nccl();
+  std::unique_ptr<SharedCollectives> open_memory(c10d::Store& store);
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  int rank_;
+  int size_;
+  std::string address_;
+  std::chrono::milliseconds timeout_;
+  Placement placement_;
+  HostLayout layout_;
+  bool shares_memory_ = false;
+  std::map<std::string, int> uses_;  // of each name
+  std::shared_ptr<GlooGroups> backends_;
+  std::unique_ptr<FailureWatch> watch_;
+  std::shared_ptr<StepClock> step_clock_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+};
+
+}  // namespace hookline

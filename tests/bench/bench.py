@@ -3,10 +3,12 @@
 Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts, choice; all if none is named)
        bench.py BUILD_FOLDER recordings    the table "choice", and tests/prediction/recordings made anew
 
-Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both.
+Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both. A peer
+that fails is reported, and left out of its medians; of one that always fails a table says "failed".
 """
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -53,16 +55,26 @@ MACHINE_CASES = [(2, 2048, 6.3), (2, 4096, 21), (4, 2048, 6.3), (8, 2048, 6.3)]
 HIDDEN, WIDE_HIDDEN = 2048, 4096  # units of the hidden layers: 6.3 and 21 million parameters
 
 
+def is_peer(command):
+    return command[0] == sys.executable
+
+
+def report_peer(command, code, output):
+    print(f"a peer failed with exit code {code}: {' '.join(command)}\n{output[-1000:]}", file=sys.stderr, flush=True)
+
+
 def run(command, folder):
-    """Output and seconds."""
+    """Output and seconds; of a peer that failed no seconds, but NaN."""
     start = time.perf_counter()
     done = subprocess.run(
         command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     seconds = time.perf_counter() - start
-    if done.returncode:
+    if done.returncode and not is_peer(command):
         sys.exit(f"failed: {command}\n{done.stdout}")
-    return done.stdout, seconds
+    if done.returncode:
+        report_peer(command, done.returncode, done.stdout)
+    return done.stdout, math.nan if done.returncode else seconds
 
 
 def peak_memory(command, folder):
@@ -81,7 +93,14 @@ def torchrun(script, *arguments, ranks=RANKS):
 
 
 def median(rows, column):
-    return statistics.median(row[column] for row in rows)
+    """Of the rows that were measured; NaN if none was."""
+    measured = [row[column] for row in rows if not math.isnan(row[column])]
+    return statistics.median(measured) if measured else math.nan
+
+
+def show(row):
+    """A row of a table."""
+    print(re.sub(r"\bnan\b", "failed", row), flush=True)
 
 
 def launch(folder, hookline):
@@ -92,12 +111,12 @@ def launch(folder, hookline):
         theirs.append(run(torchrun(["--no-python", "/bin/true"]), folder)[1:])
     print("| two `/bin/true` | hookline launch | torchrun | ratio |\n|---|---|---|---|")
     milliseconds = 1000 * median(ours, 0), 1000 * median(theirs, 0)
-    print(f"| time, ms | {milliseconds[0]:.1f} | {milliseconds[1]:.0f} | {milliseconds[1] / milliseconds[0]:.0f}× |")
+    show(f"| time, ms | {milliseconds[0]:.1f} | {milliseconds[1]:.0f} | {milliseconds[1] / milliseconds[0]:.0f}× |")
     memory = [
         peak_memory(command, folder)
         for command in ([*hookline_launch, "/bin/sleep", "0.5"], torchrun(["--no-python", "/bin/sleep", "0.5"]))
     ]
-    print(f"| the launcher's peak memory, MB | {memory[0]:.1f} | {memory[1]:.0f} | {memory[1] / memory[0]:.0f}× |\n")
+    show(f"| the launcher's peak memory, MB | {memory[0]:.1f} | {memory[1]:.0f} | {memory[1] / memory[0]:.0f}× |\n")
 
 
 def digits(folder, build):
@@ -109,9 +128,10 @@ def digits(folder, build):
         ours.append(run([f"{build}/bin/hookline", "launch", "--config", str(config), f"{build}/bin/digits"], folder))
         theirs.append(run(torchrun([str(HERE / "digits.py"), str(config.parent / "data" / "digits.csv")]), folder))
     mine, its = median(ours, 1), median(theirs, 1)
-    print(f"| time, s | {mine:.2f} | {its:.2f} | {its / mine:.1f}× |")
-    accuracies = [re.search(r"test accuracy ([0-9.]+)", rows[-1][0])[1] for rows in (ours, theirs)]
-    print(f"| test accuracy, % | {accuracies[0]} | {accuracies[1]} | |\n")
+    show(f"| time, s | {mine:.2f} | {its:.2f} | {its / mine:.1f}× |")
+    found = [re.search(r"test accuracy ([0-9.]+)", rows[-1][0]) for rows in (ours, theirs)]
+    accuracies = [each[1] if each else "failed" for each in found]
+    show(f"| test accuracy, % | {accuracies[0]} | {accuracies[1]} | |\n")
 
 
 def digits_step(folder, build):
@@ -129,13 +149,15 @@ def digits_step(folder, build):
     noop = statistics.median(times["`noop`"])
     print("| a step of digits, 2 ranks, no hook | ms | ÷ `noop` |\n|---|---|---|")
     for name, its in times.items():
-        print(f"| {name} | {statistics.median(its):.2f} | {statistics.median(its) / noop:.2f} |")
+        show(f"| {name} | {statistics.median(its):.2f} | {statistics.median(its) / noop:.2f} |")
     print()
 
 
-def figures(output):
-    """Milliseconds a step, peak memory in MB and, of ours, bytes that a rank sends in a step."""
+def figures(command, output):
+    """Milliseconds a step, peak memory in MB and, of ours, bytes that a rank sends in a step. NaN of a peer that did not come so far."""
     found = re.search(r"(?:([0-9]+) bytes, )?median ([0-9.]+) ms, peak ([0-9.]+) MB", output)
+    if not found and is_peer(command):
+        return math.nan, math.nan, math.nan
     if not found:
         sys.exit(f"no figures in:\n{output}")
     return float(found[2]), float(found[3]), float(found[1] or 0)
@@ -155,7 +177,7 @@ def hook_variables(hook, wrapper, rank):
 
 def in_turns(folder, commands):
     """Medians of milliseconds a step, and of peak memory in MB, of each command."""
-    rows = [[figures(run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
+    rows = [[figures(command, run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
     return [(median(its, 0), median(its, 1)) for its in zip(*rows)]
 
 
@@ -176,10 +198,9 @@ def machine(folder, hookline, step_rank):
                 torchrun(script, ranks=ranks),
             ],
         )
-        print(
+        show(
             f"| {ranks}, {size} | {mine[0]:.1f} | {gloo[0]:.1f} | {noop[0]:.1f} | {its[0]:.1f} | {mine[0] / its[0]:.2f} "
-            f"| {mine[0] / noop[0]:.2f} | {mine[1]:.0f} | {gloo[1]:.0f} |",
-            flush=True,
+            f"| {mine[0] / noop[0]:.2f} | {mine[1]:.0f} | {gloo[1]:.0f} |"
         )
     print()
 
@@ -204,7 +225,7 @@ def optimizers(folder, hookline, step_rank):
         ("PyTorch", its),
         ("PyTorch, `fused=True`", its_fused),
     ]:
-        print(f"| {name} | {figure[0]:.1f} | {mine[0] / figure[0]:.2f} |")
+        show(f"| {name} | {figure[0]:.1f} | {mine[0] / figure[0]:.2f} |")
     print()
 
 
@@ -221,15 +242,14 @@ def steps(folder, hookline, step_rank, cases, hidden):
             command += ["--state-option", f"matrix_approximation_rank={rank}", "--state-option", "start_powerSGD_iter=2"]
         ours, theirs = [], []
         for _ in range(STEP_ROUNDS):
-            ours.append(figures(run([*command, step_rank, str(STEPS), str(hidden)], folder)[0]))
             script = [str(HERE / "step_rank.py"), str(STEPS), str(hidden), hook, wrapper, str(rank)]
-            theirs.append(figures(run(torchrun(script), folder)[0]))
+            for rows, each in ((ours, [*command, step_rank, str(STEPS), str(hidden)]), (theirs, torchrun(script))):
+                rows.append(figures(each, run(each, folder)[0]))
         mine, its = median(ours, 0), median(theirs, 0)
         my_peak, its_peak = median(ours, 1), median(theirs, 1)
-        print(
+        show(
             f"| {name_of(hook, wrapper, rank)} | {mine:.1f} | {its:.1f} | {its / mine:.2f} "
-            f"| {my_peak:.0f} | {its_peak:.0f} | {my_peak / its_peak:.2f} |",
-            flush=True,
+            f"| {my_peak:.0f} | {its_peak:.0f} | {my_peak / its_peak:.2f} |"
         )
     print()
 
@@ -239,7 +259,8 @@ def hosts(folder, step_rank):
         if not pair.made:
             print("The table of two hosts needs root, ip and tc.\n")
             return
-        run_ours = lambda hook, wrapper, rank: figures(pair.run([step_rank, str(STEPS), str(HIDDEN)], folder, hook_variables(hook, wrapper, rank)))
+        run_one = lambda command, variables: figures(command, pair.run(command, folder, variables, failed=report_peer if is_peer(command) else None))
+        run_ours = lambda hook, wrapper, rank: run_one([step_rank, str(STEPS), str(HIDDEN)], hook_variables(hook, wrapper, rank))
         compute = statistics.median(run_ours("noop", "no", 0)[0] for _ in range(HOST_ROUNDS))
         speed = pair.bytes_per_second()
         print(f"A step without communication (`noop`) takes {compute:.1f} ms here; one TCP connection carries {speed / 1e6:.0f} MB/s.\n")
@@ -251,13 +272,12 @@ def hosts(folder, step_rank):
             for _ in range(HOST_ROUNDS):
                 ours.append(run_ours(hook, wrapper, rank))
                 script = [sys.executable, str(HERE / "step_rank.py"), str(STEPS), str(HIDDEN), hook, wrapper, str(rank)]
-                theirs.append(figures(pair.run(script, folder, {})))
+                theirs.append(run_one(script, {}))
             mine, its = median(ours, 0), median(theirs, 0)
             wire = 1000 * median(ours, 2) / speed
-            print(
+            show(
                 f"| {name_of(hook, wrapper, rank)} | {mine:.1f} | {wire:.1f} | {mine / max(compute, wire):.2f} "
-                f"| {its:.1f} | {its / mine:.2f} |",
-                flush=True,
+                f"| {its:.1f} | {its / mine:.2f} |"
             )
         print()
         hosts_of_two(folder, step_rank, pair)
@@ -272,11 +292,11 @@ def hosts_of_two(folder, step_rank, pair):
         for _ in range(HOST_ROUNDS):
             variables = hook_variables(hook, wrapper, rank)
             program = [step_rank, str(STEPS), str(HIDDEN)]
-            mine.append(figures(pair.run(program, folder, variables | {"HOOKLINE_DDP__COMM_SCOPE": scope}, 2)))
-            gloo.append(figures(pair.run(program, folder, variables | {"HOOKLINE_LAUNCH__BACKEND": "gloo"}, 2)))
+            mine.append(figures(program, pair.run(program, folder, variables | {"HOOKLINE_DDP__COMM_SCOPE": scope}, 2)))
+            gloo.append(figures(program, pair.run(program, folder, variables | {"HOOKLINE_LAUNCH__BACKEND": "gloo"}, 2)))
         ours, theirs = median(mine, 0), median(gloo, 0)
         name = name_of(hook, wrapper, rank) + (", between hosts" if scope == "between_hosts" else "")
-        print(f"| {name} | {ours:.1f} | {theirs:.1f} | {theirs / ours:.2f} |", flush=True)
+        show(f"| {name} | {ours:.1f} | {theirs:.1f} | {theirs / ours:.2f} |")
     print()
 
 

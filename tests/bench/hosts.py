@@ -59,8 +59,8 @@ class Hosts:
         with subprocess.Popen([*on[0], send]):
             return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
 
-    def run(self, command, folder, variables, ranks_a_host=1, bind=False):
-        """Rank 0's output. `bind`: each rank to one core, the next one."""
+    def run(self, command, folder, variables, ranks_a_host=1, bind=False, failed=None):
+        """Rank 0's output. `bind`: each rank to one core, the next one. `failed`: called where a rank fails, instead of an exit."""
         processes = []
         for rank in range(ranks_a_host * len(self.names)):
             name, local = self.names[rank // ranks_a_host], rank % ranks_a_host
@@ -75,6 +75,9 @@ class Hosts:
                 )
             )
         outputs = [process.communicate()[0] for process in processes]
-        if any(process.returncode for process in processes):
+        codes = [process.returncode for process in processes]
+        if any(codes) and failed:
+            failed(command, next(code for code in codes if code), outputs[0])
+        elif any(codes):
             sys.exit(f"failed: {command}\n{outputs}")
         return outputs[0]

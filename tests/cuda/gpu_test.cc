@@ -62,7 +62,7 @@ TEST_F(Gpu, IsWhereARankIsPutByName) {
   LaunchConfig config;
   config.backend = "nccl";
   EXPECT_THAT(failure_of([&] { place_rank(config, 0, visible_gpus() + 1); }),
-              HasSubstr("[launch] backend = \"nccl\" needs a GPU for each rank, and there are "));
+              HasSubstr("[launch] backend = \"nccl\" needs a GPU for each rank; GPUs: "));
   config.backend = "auto";
   EXPECT_EQ(place_rank(config, 0, visible_gpus() + 1).nccl, nullptr);
 }

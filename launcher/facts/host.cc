@@ -142,6 +142,8 @@ Facts variable_facts() {
   static constexpr std::array kPrefixes = {"HOOKLINE_", "TORCH", "PYTORCH_",  "NCCL_",  "GLOO_",
                                            "CUDA_",     "OMP_",  "MKL_",      "SLURM_", "OMPI_",
                                            "MASTER_",   "LD_",   "LOCAL_RANK"};
+  // Whoever has them acts as the user: SLURM_JWT is Slurm's, and others end alike.
+  static constexpr std::array kSecretEnds = {"_JWT", "_TOKEN", "_PASSWORD", "_SECRET", "_KEY"};
   static constexpr std::array kNames = {"RANK", "WORLD_SIZE", "PATH", "TMPDIR", "JOB_COMPLETION_INDEX"};
   std::map<std::string, std::string> found;
   for (char** each = environ; *each; ++each) {
@@ -153,7 +155,10 @@ Facts variable_facts() {
     const auto has_prefix = [&](const char* prefix) { return name.starts_with(prefix); };
     if (std::any_of(kNames.begin(), kNames.end(), is_named) ||
         std::any_of(kPrefixes.begin(), kPrefixes.end(), has_prefix))
-      found[name] = line.substr(equals + 1);
+      found[name] = std::any_of(kSecretEnds.begin(), kSecretEnds.end(),
+                                [&](const char* end) { return name.ends_with(end); })
+                        ? "(not shown)"
+                        : line.substr(equals + 1);
   }
   Facts facts = Facts::object();
   for (const auto& [name, value] : found) facts[name] = value;

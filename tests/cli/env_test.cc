@@ -93,9 +93,11 @@ TEST(Env, ShowsVariablesThatRanksHeedAndNoOthers) {
   ProcessOptions options = sandbox.options({"env", "--json"});
   options.environment["NCCL_DEBUG"] = "INFO";
   options.environment["AWS_SECRET_ACCESS_KEY"] = "hidden";
+  options.environment["SLURM_JWT"] = "hidden";
   options.environment["HOOKLINE_DDP__COMM_HOOK"] = "fp16";
   const auto facts = env_of(options);
   EXPECT_EQ(facts["variables"]["NCCL_DEBUG"], "INFO");
+  EXPECT_EQ(facts["variables"]["SLURM_JWT"], "(not shown)");
   EXPECT_THAT(facts.dump(), Not(HasSubstr("hidden")));
   EXPECT_EQ(facts["config"]["values"]["ddp.comm_hook"],
             "\"fp16\"  # from environment HOOKLINE_DDP__COMM_HOOK");

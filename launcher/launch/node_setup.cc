@@ -11,7 +11,7 @@
 #include "config/schema.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
-#include "launcher/rendezvous/own_address.h"
+#include "launcher/process/own_address.h"
 
 namespace hookline {
 namespace {
@@ -30,7 +30,7 @@ std::map<std::string, std::string> common_config(const RunConfig& config, int ra
   for (const KeyRow& row : schema()) {
     const std::string& name = row.option.name;
     const bool is_common =
-        (row.table == "ddp" && name != "plugins") ||
+        (row.table == "ddp" && name != "plugins") || row.table == kAutoHookTable || row.table == "fsdp" ||
         (row.table == "launch" && (name == "nnodes" || name == "max_restarts" || name == "restart")) ||
         (row.table == "training" &&
          (name == "max_steps" || name == "gradient_accumulation_steps" || name == "seed" ||
@@ -76,7 +76,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
   const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
   if (meeting.main_address.empty()) {
     log::error("nnodes is " + config.launch.nnodes + origin("launch.nnodes") +
-               ", and it is not said where the nodes meet\n  set [rendezvous] main_address to the name or "
+               ", but no address is set where they meet\n  set [rendezvous] main_address to the name or "
                "address of the "
                "host of rank 0");
     return std::nullopt;

@@ -16,27 +16,42 @@ T value_of(const OptionMap& options, const char* name) {
   return std::get<T>(options.at(name));
 }
 
-double elements_of_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
+struct SentElements {
+  double factors = 0, uncompressed = 0;
+};
+
+SentElements elements_of_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
   const auto rank = value_of<std::int64_t>(options, "matrix_approximation_rank");
   const auto rate = value_of<double>(options, "min_compression_rate");
-  double elements = 0;
+  SentElements elements;
   for (const Shape& shape : shapes) {
     const std::int64_t count = numel_of(shape);
     const std::int64_t n = shape.empty() ? 1 : shape[0], m = n == 0 ? 0 : count / n;
     const double sent =
         (static_cast<double>(n) + static_cast<double>(m)) * static_cast<double>(std::min({n, m, rank}));
     const bool is_compressed = shape.size() > 1 && sent * rate < static_cast<double>(count);
-    elements += is_compressed ? sent : static_cast<double>(count);
+    (is_compressed ? elements.factors : elements.uncompressed) +=
+        is_compressed ? sent : static_cast<double>(count);
   }
   return elements;
 }
 
 /// The whole bucket as one square matrix.
-double elements_of_batched_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
+SentElements elements_of_batched_power_sgd(const OptionMap& options, const std::vector<Shape>& shapes) {
   const auto count = static_cast<double>(numel_of(shapes));
   const double side = std::ceil(std::sqrt(count));
-  return 2 * side *
-         std::min(side, static_cast<double>(value_of<std::int64_t>(options, "matrix_approximation_rank")));
+  const auto rank = static_cast<double>(value_of<std::int64_t>(options, "matrix_approximation_rank"));
+  return {2 * side * std::min(side, rank), 0};
+}
+
+SentElements elements_of(const HookRow& hook, const OptionMap& options, const std::vector<Shape>& shapes) {
+  if (hook.name == "power_sgd") return elements_of_power_sgd(options, shapes);
+  if (hook.name == "batched_power_sgd") return elements_of_batched_power_sgd(options, shapes);
+  return {0, static_cast<double>(numel_of(shapes))};
+}
+
+double element_bytes(const HookRow& hook, const WrapperRow& wrapper) {
+  return hook.half_precision || !wrapper.dtype.empty() ? kHalfBytes : kFloatBytes;
 }
 
 }  // namespace
@@ -63,12 +78,15 @@ std::int64_t numel_of(const std::vector<Shape>& shapes) {
 
 std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
                                      const std::vector<Shape>& shapes) {
-  const double bytes = hook.half_precision || !wrapper.dtype.empty() ? kHalfBytes : kFloatBytes;
   if (!Catalog::built_in().find_hook(hook.name)) return std::nullopt;
   if (hook.name == "noop") return 0;
-  if (hook.name == "power_sgd") return bytes * elements_of_power_sgd(options, shapes);
-  if (hook.name == "batched_power_sgd") return bytes * elements_of_batched_power_sgd(options, shapes);
-  return bytes * static_cast<double>(numel_of(shapes));
+  const SentElements sent = elements_of(hook, options, shapes);
+  return element_bytes(hook, wrapper) * (sent.factors + sent.uncompressed);
+}
+
+double factor_bytes(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
+                    const std::vector<Shape>& shapes) {
+  return element_bytes(hook, wrapper) * elements_of(hook, options, shapes).factors;
 }
 
 double bytes_with_sharded_optimizer(const HookRow& hook, double bytes, double parameters) {

@@ -32,6 +32,10 @@ std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& optio
 /// all-reduce the first half of it, and a gather of the `parameters`, half an all-reduce of them.
 double bytes_with_sharded_optimizer(const HookRow& hook, double bytes, double parameters);
 
+/// Bytes of PowerSGD's factors P and Q, of the same model; 0 for other hooks. Throws Error as numel_of does.
+double factor_bytes(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
+                    const std::vector<Shape>& shapes);
+
 /// Every option of the hook with its default.
 OptionMap default_options(const HookRow& hook);
 

@@ -40,7 +40,8 @@ TEST(Estimate, CountsMemoryAndBytes) {
   EXPECT_EQ(memory.at("buckets"), 4 * count);
   EXPECT_EQ(memory.at("optimizer"), 8 * count);
   const double sent = 4.0 * (1024 + 512 + 1024);
-  EXPECT_EQ(memory.at("hook"), sent + 4 * count) << "P, Q, what is not compressed, and the error";
+  EXPECT_EQ(memory.at("hook"), sent + 4.0 * (1024 + 512) + 4 * count)
+      << "P and Q twice, what is not compressed, and the error";
   for (const auto& hook : json.at("hooks")) {
     if (hook.at("hook") == "no") {
       EXPECT_EQ(hook.at("bytes"), 4 * count);
@@ -63,6 +64,19 @@ TEST(Estimate, CountsMemoryAndBytes) {
             8000);
 }
 
+TEST(Estimate, CountsWhatACastToHalfPrecisionTakes) {
+  const Sandbox sandbox;
+  const auto hook_of = [&](const std::string& hook, const std::string& wrapper) -> double {
+    return estimated(sandbox, {"--shape", "1000", "--set", "ddp.comm_hook=" + hook, "--set",
+                               "ddp.comm_wrapper=" + wrapper})
+        .at("memory_bytes")
+        .at("hook");
+  };
+  EXPECT_EQ(hook_of("no", "no"), 0);
+  EXPECT_EQ(hook_of("fp16", "no"), 2000);
+  EXPECT_EQ(hook_of("allreduce", "bf16"), 2000);
+}
+
 TEST(Estimate, CountsWhatAChoiceOfAHookTakes) {
   const Sandbox sandbox;
   const auto hook_of = [&](const std::string& allow) -> double {
@@ -73,7 +87,7 @@ TEST(Estimate, CountsWhatAChoiceOfAHookTakes) {
   };
   const double gradients = 4.0 * 1024 * 512;
   EXPECT_EQ(hook_of("lossless"), gradients) << "a copy, on which hooks are timed";
-  EXPECT_EQ(hook_of("half"), gradients);
+  EXPECT_EQ(hook_of("half"), 1.5 * gradients) << "and what fp16 sends";
   EXPECT_GE(hook_of("low_rank"), 2 * gradients + 4.0 * 4 * (1024 + 512)) << "PowerSGD's error, P and Q";
   const ProcessResult result =
       sandbox.run({"estimate", "--shape", "1024x512", "--set", "ddp.comm_hook=auto"});
@@ -270,8 +284,8 @@ TEST(Estimate, PrintsATable) {
           "              ddp           sharded over 2\n"
           "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
           "  buckets     40 MB         20.97 MB\n  optimizer   80 MB         40 MB\n"
-          "  hook        0 B           0 B\n  shared      4.198 MB      6.298 MB\n"
-          "  all         204.2 MB      107.3 MB\n"
+          "  hook        20 MB         0 B\n  shared      4.198 MB      6.298 MB\n"
+          "  all         224.2 MB      107.3 MB\n"
           "sharded: the largest unit has 1048576 parameters (that of the largest parameter; "
           "--unit N says how many an FsdpUnit has)\n"
           "shared: a rank's part of the memory through which the 2 ranks of a host communicate; all of it is "

@@ -86,13 +86,16 @@ Json json_of(const Memory& memory) {
   return json;
 }
 
-/// P and Q of each compressed matrix, and what compression left out.
+/// The gradients in half precision, of fp16, bf16 and a wrapper; of PowerSGD what is sent, P and Q once more, and what compression left out.
 double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
                    const std::vector<Shape>& shapes, double count) {
-  if (hook.name != "power_sgd" && hook.name != "batched_power_sgd") return 0;
+  const bool is_cast = hook.half_precision || !wrapper.dtype.empty();
+  const double cast = is_cast ? kFloatBytes / 2 * count : 0;
+  if (hook.name != "power_sgd" && hook.name != "batched_power_sgd") return cast;
   const double element = wrapper.dtype.empty() ? kFloatBytes : kFloatBytes / 2;
   const bool keeps_error = std::get<bool>(options.at("use_error_feedback"));
-  return *bytes_per_step(hook, options, wrapper, shapes) + (keeps_error ? element * count : 0);
+  return cast + *bytes_per_step(hook, options, wrapper, shapes) +
+         factor_bytes(hook, options, wrapper, shapes) + (keeps_error ? element * count : 0);
 }
 
 /// One way to average gradients, and what a rank hands to collectives in a step of it, counted as an all-reduce's bytes.
@@ -347,15 +350,16 @@ int estimate(const Arguments& arguments) {
   ConfigChoice choice;
   VerbParser parser(
       "hookline estimate [FILE] [flags]",
-      "Estimate what a model of float32 parameters takes of a rank's memory, and what each hook sends in a "
-      "step. The model is a safetensors file, a .pt file, a checkpoint, --shape for each parameter, or "
+      "Estimate how much of a rank's memory a model of float32 parameters takes, and what each hook sends in "
+      "a step. The model is a safetensors file, a .pt file, a checkpoint, --shape for each parameter, or "
       "--parameters. The sharded column is [fsdp] sharding_strategy = full_shard.",
       "hookline estimate --parameters 125000000 --ranks 4 --link 1gbit");
-  parser.add_number("--parameters", parameters, "N", "How many there are, in matrices of the usual sizes",
+  parser.add_number("--parameters", parameters, "N",
+                    "Number of parameters, taken to be in matrices of the usual sizes",
                     {1, kMostTypicalParameters});
   parser.add_texts("--shape", shape_texts, "SIZES", "Of a parameter, such as 1024x512; once for each");
-  parser.add_number("--ranks", ranks_given, "N", "That average their gradients; else the config's, or 2",
-                    {1, 1 << 20});
+  parser.add_number("--ranks", ranks_given, "N",
+                    "Ranks that average their gradients; else the config's, or 2", {1, 1 << 20});
   parser.add_number("--unit", unit, "N",
                     "Parameters of the largest FsdpUnit; else those of the largest parameter",
                     {1, kMostTypicalParameters});

@@ -83,6 +83,7 @@ int dispatch(const std::vector<std::string>& arguments, std::string& name) {
     }
     if (group.empty() && *word == "complete-words") return complete_words({word + 1, arguments.end()});
     if (group.empty() && *word == "man-pages") return man_pages({word + 1, arguments.end()});
+    if (group.empty() && *word == "reference-pages") return reference_pages({word + 1, arguments.end()});
     const Verb* const verb = find_verb(group + *word);
     const bool is_group = !words_after(group + *word + " ").empty();
     // `config` is a verb, and the first word of others.

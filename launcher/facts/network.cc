@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "launcher/facts/facts.h"
-#include "launcher/rendezvous/own_address.h"
+#include "launcher/process/own_address.h"
 
 namespace hookline {
 namespace {

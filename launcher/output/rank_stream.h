@@ -11,7 +11,7 @@
 #include "base/file_descriptor.h"
 #include "launcher/output/line_prefixer.h"
 #include "launcher/output/output_queue.h"
-#include "launcher/process/tail.h"
+#include "launcher/output/tail.h"
 
 namespace hookline {
 

@@ -57,7 +57,7 @@ Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& 
     if (words.empty()) words.push_back(Say{"the node " + hello.host + " is here: " + so_many()});
     return words;
   }
-  return {Say{"the node " + hello.host + " waits; it takes part when the nodes form anew"}};
+  return {Say{"the node " + hello.host + " waits; it takes part when the nodes form again"}};
 }
 
 std::string Coordinator::refusal(const NodeHello& hello) const {
@@ -69,7 +69,7 @@ std::string Coordinator::refusal(const NodeHello& hello) const {
       differences += "\n  " + key + " is " + value + " on " + own.host + " and " +
                      (there == hello.config.end() ? "unknown" : there->second) + " on " + hello.host;
   }
-  if (!differences.empty()) return "its config differs in what all nodes must have alike:" + differences;
+  if (!differences.empty()) return "its config differs where all nodes must agree:" + differences;
   if (!hello.node_rank) return "";
   if (*hello.node_rank >= limits_.most)
     return "node_rank is " + std::to_string(*hello.node_rank) + ", and there are " +
@@ -168,7 +168,7 @@ Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& e
 
 Coordinator::Words Coordinator::lost(const std::string& node, Time now) {
   if (phase_ == Phase::over || !nodes_.contains(node)) return {};
-  return gone(node, "the node " + nodes_.at(node).hello.host + " is gone: it gives no sign of life", now);
+  return gone(node, "the node " + nodes_.at(node).hello.host + " is lost: it sends no heartbeat", now);
 }
 
 Coordinator::Words Coordinator::gone(const std::string& node, const std::string& how, Time now) {
@@ -199,7 +199,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
     if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
-    Words words{Say{"forming anew: " + so_many()}};
+    Words words{Say{"forming again: " + so_many()}};
     append(words, gather(now));
     return words;
   }

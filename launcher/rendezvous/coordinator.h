@@ -33,7 +33,7 @@ class Coordinator {
   Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now);
 
   Words take(const Up& up, Time now);
-  /// No sign of life for too long.
+  /// No heartbeat for too long.
   Words lost(const std::string& node, Time now);
   /// To be called when next() has come.
   Words tick(Time now);

@@ -20,7 +20,7 @@ struct StorePlace {
   std::string run_id;
   std::string node;  // this one's id
   std::chrono::duration<double> join_timeout{300};
-  std::chrono::duration<double> node_timeout{5};  // without a sign of life
+  std::chrono::duration<double> node_timeout{5};  // without a heartbeat
 };
 
 /// One line that came.
@@ -29,7 +29,7 @@ struct LinkWord {
     serves,       // `text` says whether this node does: "yes" or "no"
     up,           // for the coordinator: `text` is an Up
     down,         // from the coordinator: a Down
-    lost,         // the node `text` gives no sign of life
+    lost,         // the node `text` sends no heartbeat
     gone,         // the store is, and with it the coordinator's node; `text` says how
     unreachable,  // the store never was there
     unusable      // this node can't take part: `text` says why

@@ -10,7 +10,7 @@
 #include "base/regular_file.h"
 #include "checkpoint/folder_lock.h"
 #include "config/run_files.h"
-#include "launcher/process/tail.h"
+#include "launcher/output/tail.h"
 #include "launcher/rank/run_folder.h"
 #include "launcher/sweep/array_job.h"
 #include "launcher/sweep/metrics_file.h"

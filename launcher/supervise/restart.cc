@@ -31,7 +31,7 @@ NextAttempt next_attempt(const RestartPolicy& policy, const std::vector<AttemptE
           "exit code 2 means bad input, which a restart does not cure (restart = \"always\" tries)"};
     if (ends.size() > 1 && last.step && ends[ends.size() - 2].step == last.step &&
         ends[ends.size() - 2].state.root_cause->outcome == outcome)
-      return GiveUp{"the attempt before failed in the same way at step " + std::to_string(*last.step) +
+      return GiveUp{"the previous attempt failed in the same way at step " + std::to_string(*last.step) +
                     " (restart = \"always\" tries again)"};
   }
   if (last.state.warned && policy.keeps_checkpoints) return EndForLater{};

@@ -55,7 +55,7 @@ Supervisor::Supervisor(JobSpec job, Signals& signals)
   const auto on_log_failure = [this](const std::filesystem::path& file, int error) {
     if (!std::exchange(log_failed_, true))
       log::warning("can't write '" + file.string() + "' any more (" + std::strerror(error) +
-                   "); the run goes on without it");
+                   "); the run continues without it");
   };
   for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
     const RankSpec& spec = job_.ranks[i];
@@ -213,7 +213,7 @@ void Supervisor::look_for_early_exits(Clock::time_point now) {
   const std::string rank = "rank " + std::to_string(job_.first_rank + first_to_succeed_);
   log::warning(rank + " exited with code 0 " + seconds_text(job_.early_exit) +
                " ago, and the others still run: " + progress_.places() + "; if they wait for " + rank +
-               ", they wait for ever");
+               ", they wait forever");
 }
 
 void Supervisor::look_for_stalls(Clock::time_point now) {
@@ -241,7 +241,7 @@ void Supervisor::write_stacks(Clock::time_point now) {
   }
   stacks_.start(std::move(orders), now);
   if (stacks_.is_busy())
-    log::info("gdb writes down where the ranks are: stacks.txt beside their logs");
+    log::info("gdb writes the ranks' stacks to stacks.txt beside their logs");
   else
     release_stop();
 }
@@ -462,7 +462,7 @@ void Supervisor::flush() {
 void Supervisor::tell_of_closed_output() {
   if (output_.error_number() == 0 || std::exchange(told_of_closed_output_, true)) return;
   log::warning(std::string("can't write to standard output any more (") +
-               std::strerror(output_.error_number()) + "); the run goes on, and its logs are complete");
+               std::strerror(output_.error_number()) + "); the run continues, and its logs are complete");
 }
 
 }  // namespace hookline

@@ -21,9 +21,9 @@
 #include "launcher/output/status_line.h"
 #include "launcher/process/signals.h"
 #include "launcher/rank/binding.h"
-#include "launcher/rank/stacks.h"
 #include "launcher/supervise/decide.h"
 #include "launcher/supervise/failure_report.h"
+#include "launcher/supervise/stacks.h"
 
 namespace hookline {
 

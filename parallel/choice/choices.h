@@ -10,7 +10,7 @@
 #include "config/run_config.h"
 #include "parallel/choice/hook_chooser.h"
 #include "parallel/ddp/ddp.h"
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 #include "parallel/world/process_group.h"
 
 namespace hookline {

@@ -1,4 +1,4 @@
-// A program's own objects as tensors, for a checkpoint.
+// Turns a program's own objects into tensors and back, for checkpoints.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ class OutputArchive;
 
 namespace hookline::detail {
 
-/// How an object becomes a tensor, and takes one back. Holds a reference to the object.
+/// Saves an object as a tensor, and loads it from one. Holds a reference to the object.
 struct TensorAccess {
   std::function<at::Tensor()> save;
   std::function<void(const at::Tensor&)> load;

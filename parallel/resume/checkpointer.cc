@@ -72,7 +72,7 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
     auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir);
     if (newest) go_on_from(std::move(newest));
     if (!from_ && !is_named && world_->rank() == 0)
-      log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': beginning at step 0");
+      log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': starting at step 0");
   }
   if (!from_ && is_named) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
   if (config_.checkpoint_every_steps && !restarted) {
@@ -85,8 +85,8 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
          has_ended_ = saved.notes.value("has_ended", false);
          const bool has_all_steps = config_.max_steps && progress_->steps >= *config_.max_steps;
          if ((has_ended_ || has_all_steps) && !by_hand_ && world_->rank() == 0)
-           log::info("this run ended at step " + std::to_string(progress_->steps) +
-                     ": nothing is left to train, unless the program asks for more");
+           log::info("this run finished at step " + std::to_string(progress_->steps) +
+                     ": it trains further only if the program asks for more steps");
        }});
   first_step_ = last_saved_step_ = progress_->steps;
   add({kRandomPart, [this] { return save_random(world_->device()); },
@@ -103,7 +103,7 @@ void Checkpointer::go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint) {
   const Manifest& manifest = from_->manifest();
   resumption_ = {from_->folder().string(), manifest.world_size, world_->size(), {}};
   if (world_->rank() == 0)
-    log::info("going on from step " + std::to_string(manifest.step) + ": checkpoint '" +
+    log::info("resuming from step " + std::to_string(manifest.step) + ": checkpoint '" +
               resumption_.checkpoint + "' of " + manifest.saved_at);
 }
 
@@ -254,10 +254,10 @@ void Checkpointer::has_trained() {
   if (!from_) return;
   from_.reset();
   if (std::exchange(has_ended_, false) && world_->rank() == 0)
-    log::info("the run that had ended at step " + std::to_string(progress_->steps) +
-              " trains on, as it should if more epochs or steps are asked for. If the program ended it by a "
-              "decision of its own, such as early stopping, register what it decides by with "
-              "register_for_checkpointing(), and test that before the first step");
+    log::info("the run that finished at step " + std::to_string(progress_->steps) +
+              " continues, which is right if you asked for more epochs or steps. If the program had stopped "
+              "early by a decision of its own, register the state behind that decision with "
+              "register_for_checkpointing(), and test it before the first step");
   for (const auto& [name, plan] : loaders_)
     if (plan->is_driver() && plan->asks_no_longer())
       warn(std::string(
@@ -392,8 +392,8 @@ void Checkpointer::look_for_preemption() {
 
 void Checkpointer::end_for_later() {
   if (world_->rank() == 0)
-    log::info("ending at step " + std::to_string(progress_->steps) +
-              ", as SIGUSR1 asks: with resume = \"auto\" the next launch goes on from here");
+    log::info("stopping at step " + std::to_string(progress_->steps) +
+              ", because of SIGUSR1: with resume = \"auto\" the next launch resumes from here");
   world_->barrier("the end after SIGUSR1");
   Trackers::end_all(RunEnd::later);
   std::fflush(nullptr);

@@ -14,14 +14,14 @@
 
 #include "checkpoint/folder_lock.h"
 #include "config/run_config.h"
+#include "parallel/data/training_place.h"
 #include "parallel/model/prepared_optimizer.h"
 #include "parallel/resume/checkpoint_saver.h"
 #include "parallel/resume/checkpointed.h"
 #include "parallel/resume/exit_reminder.h"
 #include "parallel/resume/open_checkpoint.h"
 #include "parallel/resume/save_point.h"
-#include "parallel/resume/saved_part.h"
-#include "parallel/resume/training_place.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

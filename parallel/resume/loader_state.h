@@ -2,7 +2,7 @@
 #pragma once
 
 #include "parallel/data/epoch_plan.h"
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "parallel/ddp/ddp.h"
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

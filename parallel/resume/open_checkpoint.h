@@ -6,7 +6,7 @@
 #include <string>
 
 #include "checkpoint/manifest.h"
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 #include "parallel/world/process_group.h"
 
 namespace hookline {

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "parallel/resume/saved_part.h"
 #include "parallel/shards/sharded_parameters.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

@@ -3,7 +3,7 @@
 
 #include <c10/core/Device.h>
 
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

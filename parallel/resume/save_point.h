@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "parallel/resume/training_place.h"
+#include "parallel/data/training_place.h"
 
 namespace hookline {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "parallel/fsdp/sharded.h"
-#include "parallel/resume/saved_part.h"
 #include "parallel/shards/sharded_parameters.h"
+#include "parallel/tensors/saved_part.h"
 
 namespace hookline {
 

@@ -18,9 +18,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "parallel/rank/long_waits.h"
-#include "parallel/rank/rank_position.h"
 #include "parallel/rank/rank_status.h"
+#include "parallel/world/long_waits.h"
+#include "parallel/world/rank_position.h"
 
 namespace hookline {
 namespace {
@@ -44,7 +44,7 @@ std::string seconds_text(milliseconds time) {
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// What a rank that leaves writes last, instead of a sign of life.
+/// What a rank that leaves writes last, instead of a heartbeat.
 const char* const kLeft = "left";      // its World is gone
 const char* const kExited = "exited";  // its process is about to be
 
@@ -134,7 +134,7 @@ struct FailureWatch::State {
       const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - store_answered);
       if (peer_timeout.count() == 0 || silence < peer_timeout + kPatience) continue;
       lock.unlock();
-      lose_rank_zero(rank, "has not answered for " + seconds_text(silence) + ", and is stopped or cut off");
+      lose_rank_zero(rank, "has not answered for " + seconds_text(silence) + ", so it is stopped or cut off");
       lock.lock();
     }
   }
@@ -209,7 +209,7 @@ class FailureWatch::Talker {
   static std::string life_key(int rank) { return "life/" + std::to_string(rank); }
 
   /// What one rank has read of the signs of life of all, for the others: as many reads as there are ranks, not their square.
-  /// It is this rank's own sign of life as well, since its number changes each time.
+  /// It is this rank's own heartbeat as well, since its number changes each time.
   struct Quietest {
     int rank = -1;
     milliseconds silence{-1};
@@ -232,7 +232,7 @@ class FailureWatch::Talker {
     }
   };
 
-  struct Seen {  // of a rank's sign of life, by the rank that watches them
+  struct Seen {  // of a rank's heartbeat, by the rank that watches them
     std::string sign;
     Clock::time_point since;
   };
@@ -356,7 +356,7 @@ class FailureWatch::Talker {
     state_->fail(text_of(store_->compareSet("failure", {}, bytes_of(text))));
   }
 
-  /// Fails the run if the rank that has been quiet for the longest shows no sign of life. `suspicious`: a collective
+  /// Fails the run if the rank that has been quiet for the longest sends no heartbeat. `suspicious`: a collective
   /// has failed already, so that a shorter silence tells enough.
   void look_for_life(bool suspicious) {
     if (rank_ == kWatcher) return judge(quietest_, suspicious);
@@ -385,8 +385,8 @@ class FailureWatch::Talker {
       if (quietest.silence >= kPatience)
         agree_on(who + how + " while " + me + " was waiting for it in " + state_->waits_for());
     } else if (peer_timeout_.count() > 0 && quietest.silence >= limit) {
-      agree_on(who + " has shown no sign of life for " + seconds_text(quietest.silence) +
-               ", and is dead, stopped or cut off; " + me + " waits for it: " + state_->waits_for());
+      agree_on(who + " has sent no heartbeat for " + seconds_text(quietest.silence) +
+               ", so it is dead, stopped or cut off; " + me + " waits for it: " + state_->waits_for());
     }
   }
 

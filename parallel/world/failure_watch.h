@@ -18,7 +18,7 @@ namespace hookline {
 /// Gloo has no abort: a rank that throws, or is stopped, leaves the others in a collective until its timeout. So what
 /// a rank waits for is a future of its own, which this class completes: with the collective's result, or with
 /// RunFailed as soon as any rank has failed. The first failure is written to the store and is what every rank ends
-/// with. Each rank also writes a sign of life to the store, twice a second, from a thread of its own. Rank 0 reads them
+/// with. Each rank also writes a heartbeat to the store, twice a second, from a thread of its own. Rank 0 reads them
 /// all, and writes down which rank has been quiet for the longest, which the others read: the reads grow with the number of
 /// ranks, not with its square. A rank without a sign for `peer_timeout` while others wait has failed too, be it
 /// dead, stopped or cut off; so has rank 0 if what it writes does not change for so long. With the sign goes where the

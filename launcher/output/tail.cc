@@ -1,4 +1,4 @@
-#include "launcher/process/tail.h"
+#include "launcher/output/tail.h"
 
 namespace hookline {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/rank/rank_position.h"
+#include "parallel/world/rank_position.h"
 
 namespace hookline {
 

@@ -1,4 +1,4 @@
-#include "launcher/rendezvous/own_address.h"
+#include "launcher/process/own_address.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>

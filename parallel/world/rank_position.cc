@@ -1,4 +1,4 @@
-#include "parallel/rank/rank_position.h"
+#include "parallel/world/rank_position.h"
 
 #include <algorithm>
 #include <sstream>

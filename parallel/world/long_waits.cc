@@ -1,4 +1,4 @@
-#include "parallel/rank/long_waits.h"
+#include "parallel/world/long_waits.h"
 
 #include <cstddef>
 

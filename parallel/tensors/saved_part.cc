@@ -1,4 +1,4 @@
-#include "parallel/resume/saved_part.h"
+#include "parallel/tensors/saved_part.h"
 
 #include "base/log.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/resume/training_place.h"
+#include "parallel/data/training_place.h"
 
 #include <algorithm>
 #include <utility>

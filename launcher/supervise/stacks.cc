@@ -1,4 +1,4 @@
-#include "launcher/rank/stacks.h"
+#include "launcher/supervise/stacks.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// What a hook communicates with: ordered stages of collectives, and a count of what they put on the wire.
+// What a hook communicates with: ordered stages of collectives, and a count of the bytes they send.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -19,48 +19,50 @@
 
 namespace hookline {
 
+/// A process group of libtorch.
 using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// The error of a collective's future: RanksDiffer as it is, and any other as PeerError, so that the watch knows a broken connection
-/// from a mistake of the ranks' own.
+/// The error of a collective's future: RanksDiffer as it is, any other as PeerError. So the failure watch can
+/// tell a broken connection from ranks that start different collectives.
 std::exception_ptr collective_error(c10::ivalue::Future& failed);
 
 /// What a rank has handed to the collectives of one stage.
 struct StageBytes {
-  std::string stage;
-  std::int64_t bytes = 0;
+  std::string stage;       ///< The stage's name: "gradients", or as in Comm::open_stage().
+  std::int64_t bytes = 0;  ///< Bytes so far.
 };
 
-/// Makes a process group of all ranks; `name` keeps groups apart. A collective: every rank makes the same groups in
-/// the same order.
+/// Makes a process group of all ranks; `name` keeps groups apart. Collective.
 using GroupFactory = std::function<ProcessGroupPtr(const std::string& name)>;
 
-/// One process group whose collectives start in the same order on every rank.
+/// One process group whose collectives start in the same order on every rank. Hooks use it through Turn.
 ///
-/// Gloo matches collectives by the order in which each rank starts them. A hook of several stages starts its later
-/// collectives from the callbacks of earlier ones, whose order differs from rank to rank. So each stage has a group
-/// of its own, each bucket has a turn (taken in CommHook::run, whose order is the same on all ranks), and a collective
-/// waits, without blocking a thread, until those of all earlier turns have started.
+/// Gloo matches collectives by the order in which each rank starts them. A hook with several stages starts
+/// its later collectives from callbacks of earlier ones, whose order differs from rank to rank. So each stage
+/// has its own group, and each bucket takes a turn in CommHook::run, whose order is the same on all ranks. A
+/// collective waits, without blocking a thread, until those of all earlier turns have started.
 ///
-/// Thread-safe. Every turn that is taken must be used exactly once, by all_reduce or skip.
+/// Thread-safe. Every turn that is taken must be used exactly once, by all_reduce() or skip().
 class Stage {
  public:
+  /// Made by Comm::open_stage().
   explicit Stage(ProcessGroupPtr group) : group_(std::move(group)) {}
 
-  /// The next turn; to be taken in the same order on every rank.
+  /// Returns the next turn, from 0; take turns in the same order on every rank.
   std::uint64_t take_turn() { return in_order_.take_turn(); }
 
-  /// SUM over all ranks, in place. The future holds `tensor`, or the error of the collective.
+  /// Sums `tensor` over all ranks, in place, once all earlier turns have started. Does not wait: the future
+  /// holds `tensor`, or the error of the collective.
   FuturePtr all_reduce(std::uint64_t turn, at::Tensor tensor);
 
-  /// Gives `turn` up: the bucket has nothing to send in this stage.
+  /// Gives up `turn`, for a bucket that sends nothing in this stage.
   void skip(std::uint64_t turn);
 
-  /// That this rank has handed to its collectives so far.
+  /// Bytes that this rank has handed to the stage's collectives so far.
   std::int64_t bytes() const { return bytes_.load(); }
 
  private:
-  /// `stream`: on a GPU, behind which the tensor is ready.
+  /// `stream`: on a GPU, the stream on which the tensor is computed.
   void start(const at::Tensor& tensor, const FuturePtr& result, const std::optional<c10::Stream>& stream);
 
   ProcessGroupPtr group_;
@@ -68,9 +70,11 @@ class Stage {
   InOrder in_order_;
 };
 
-/// A bucket's turn in a stage: used once, or given up when it goes, so that a bucket that fails holds up no other.
+/// A bucket's turn in a stage. If it is destroyed unused, it gives the turn up, so that a bucket that fails
+/// does not hold up the others.
 class Turn {
  public:
+  /// Takes the stage's next turn: in CommHook::run, so that the order is the same on every rank.
   explicit Turn(std::shared_ptr<Stage> stage) : stage_(std::move(stage)), number_(stage_->take_turn()) {}
   ~Turn() {
     if (stage_) stage_->skip(number_);
@@ -78,6 +82,7 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
+  /// Uses the turn: Stage::all_reduce(). Call it once at most.
   FuturePtr all_reduce(at::Tensor tensor) {
     const std::shared_ptr<Stage> stage = std::move(stage_);
     return stage->all_reduce(number_, std::move(tensor));
@@ -91,25 +96,29 @@ class Turn {
 /// A hook's access to the other ranks. Shared between a hook and the wrappers around it.
 class Comm {
  public:
+  /// Made by Ddp. Collective: makes the group of all_reduce().
   Comm(int rank, int world_size, GroupFactory make_group);
 
+  /// This rank's number in the run, from 0; with `comm_scope = "between_hosts"` it need not be below
+  /// world_size().
   int rank() const { return rank_; }
+  /// Number of ranks that all_reduce() sums over; with `comm_scope = "between_hosts"`, of hosts.
   int world_size() const { return world_size_; }
 
-  /// SUM over all ranks, in place, started at once: to be called from CommHook::run, once a bucket or more, as long as
-  /// every rank does the same. The future holds `tensor`.
+  /// Starts a sum of `tensor` over all ranks, in place. Does not wait: the future holds `tensor`, or the
+  /// error of the collective. Collective: call it from CommHook::run, any number of times for a bucket.
   FuturePtr all_reduce(at::Tensor tensor);
 
-  /// Opens a further stage. A collective call: from a hook's constructor, in the same order on every rank.
+  /// Opens a stage for collectives that start in callbacks. Collective: call it from a hook's constructor.
   std::shared_ptr<Stage> open_stage(const std::string& name);
 
-  /// The hook whose stages are open is gone, and so are its collectives: the next hook's open_stage takes them over by name. Every
-  /// rank does the same, between two steps.
+  /// For Ddp: the hook that opened the stages is gone, and the next one's open_stage() reuses them by name.
+  /// Called on every rank, between two steps.
   void release_stages();
 
   /// Bytes that this rank has handed to collectives so far.
   std::int64_t bytes_sent() const;
-  /// The same by stages, in the order in which they were opened; the first, of all_reduce, is "gradients".
+  /// The same by stage, in the order in which they were opened; the first, of all_reduce(), is "gradients".
   std::vector<StageBytes> bytes_by_stage() const;
 
  private:

@@ -19,60 +19,73 @@
 
 namespace hookline {
 
-/// What a hook is built with.
+/// What a hook is built with; a model's is ddp().hook_context().
 struct HookContext {
-  std::shared_ptr<Comm> comm;
+  std::shared_ptr<Comm> comm;  ///< How the hook communicates; must not be null.
 };
 
-/// The parameters of one bucket, by their shapes.
+/// The shapes of one bucket's parameters.
 using BucketShapes = std::vector<std::vector<std::int64_t>>;
 
-/// Largest relative error, in the 2-norm, that rounding may cause when vectors of `dtype` are averaged.
+/// Largest relative error, in the 2-norm, that rounding may cause when ranks average vectors of `dtype`.
 double tolerance_of_average(at::ScalarType dtype);
 
-/// Communicates one bucket of gradients: pack, communicate, unpack.
+/// The base of a communication hook, which averages one bucket of gradients at a time: pack, communicate,
+/// unpack.
 ///
-/// `run` is called once a bucket and backward pass, in the same order of buckets on every rank, under a lock of the
-/// Reducer. It must not wait; what follows a collective goes into `then`, which may run on another thread and must
-/// capture tensors or shared state, never the bucket or `this`. The result's tensor has the bucket's size and dtype.
+/// A hook overrides run() and describe(), and what else it needs.
 class CommHook : public c10d::CommHookInterface {
  public:
+  /// Every hook has a context: pass on the one that your constructor gets.
   explicit CommHook(HookContext context) : comm_(std::move(context.comm)) {}
 
+  /// Starts to average `bucket` over the ranks, and returns a future of the averaged gradients: one tensor
+  /// with the bucket's size and dtype, equal on every rank. Called once for each bucket of a backward pass,
+  /// in the same order on every rank.
+  ///
+  /// It must not wait, since it runs under a lock of the Reducer. What follows a collective goes into then(),
+  /// which may run on another thread: capture tensors or shared state there, never the bucket or `this`. An
+  /// exception ends the step on every rank.
   virtual FuturePtr run(GradBucket bucket) = 0;
 
-  /// "power_sgd(rank=2, start=10)": for the log.
+  /// Name and options, such as "power_sgd(rank=2, start=10)": for the log, and to find the same hook in a
+  /// checkpoint.
   virtual std::string describe() const = 0;
 
-  /// Bytes that a rank hands to collectives in a step from first_full_step() on, for buckets of these shapes whose
-  /// gradients have `dtype`. The default is what all-reducing them takes.
+  /// Bytes that a rank hands to collectives in a step, from first_full_step() on, for buckets of these shapes
+  /// whose gradients have `dtype`. The default is the bytes of the gradients.
   virtual std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const;
 
-  /// What a step takes from first_full_step() on, for gradients of `buckets`, which is what a hook is chosen by. By default nothing is
-  /// known: the hook is run without other ranks, and timed. A hook overrides it that can't be run so, because it waits in `run` or
-  /// sends without its Comm, or that knows better.
+  /// The cost of a step with gradients of `buckets`, from first_full_step() on, by which `comm_hook = "auto"`
+  /// chooses. The default is none: the hook is then timed on this rank alone. Override it for a hook that
+  /// cannot run alone, because it waits in run() or communicates without its Comm, or that knows its cost
+  /// better.
   virtual std::optional<HookCost> estimate_cost(const BucketParameters& /*buckets*/) const {
     return std::nullopt;
   }
 
-  /// The step, counted from 0, from which the hook compresses.
+  /// The step, from 0, at which the hook begins to compress.
   virtual std::int64_t first_full_step() const { return 0; }
 
-  /// Largest relative error, in the 2-norm over a bucket of `dtype`, that rounding may cause: of the average, or, in a
-  /// hook that compresses, of gradients that its compression keeps whole. The default is that of an all-reduce.
+  /// Largest relative error of the average, in the 2-norm over a bucket of `dtype`, that rounding may cause;
+  /// for a hook that compresses, with gradients that its compression preserves. `hookline test` checks it.
+  /// The default is that of an all-reduce.
   virtual double tolerance(at::ScalarType dtype) const { return tolerance_of_average(dtype); }
 
-  /// What the hook keeps from step to step, for a checkpoint; between two steps. A hook without such state has nothing to
-  /// do. The tensors may be the hook's own, which the caller copies before the next step.
+  /// Returns what the hook keeps from step to step, for a checkpoint. Called between two steps, on every
+  /// rank. The default is no state. The tensors may be the hook's own; the caller copies them before the next
+  /// step.
   virtual HookState save_state(const BucketParameters& /*buckets*/) const { return {}; }
 
-  /// Goes on from `state`, which a hook with the same description saved, before the first step; `buckets` are those that
-  /// it was saved with. Without HookState::own, which was of a rank that is no more, it starts that part afresh.
-  /// Throws HookError if the state can't be this hook's.
+  /// Restores `state`, which a hook with the same describe() has saved. Called between two steps, or before
+  /// the first, on every rank. HookState::own is empty if the number of ranks has changed, and both maps of
+  /// tensors are if the buckets have: what is missing starts fresh. Throws HookError if the state does not
+  /// fit the hook.
   virtual void load_state(const HookState& /*state*/, const BucketParameters& /*buckets*/) {}
 
-  /// What the hook has held back so far of this rank's gradients, such as error feedback, for the hook that takes its place: of each of
-  /// `buckets` [numel], in a floating-point dtype; undefined where it has held back nothing. Between two steps.
+  /// Returns what the hook has held back of this rank's gradients, such as error feedback, so that the hook
+  /// that replaces it can send it: for each of `buckets` a floating-point tensor [numel], undefined if
+  /// nothing is held back. Called between two steps.
   virtual std::vector<at::Tensor> held_back(const BucketParameters& buckets) const {
     return std::vector<at::Tensor>(buckets.size());
   }
@@ -80,19 +93,22 @@ class CommHook : public c10d::CommHookInterface {
   /// What the hook was built with, for a wrapper around it.
   HookContext context() const { return {comm_}; }
 
-  /// What the Reducer calls: `run`, with an exception turned into the future's error.
+  /// Called by the Reducer: run(), with an exception turned into an error of the future.
   FuturePtr runHook(c10d::GradBucket& bucket) final;
+  /// Called by the Reducer: the tensor of a future's value.
   at::Tensor parseHookResult(const c10::IValue& result) final;
 
  protected:
+  /// How the hook communicates.
   Comm& comm() const { return *comm_; }
+  /// Number of ranks to average over; with `comm_scope = "between_hosts"`, of hosts.
   int world_size() const { return comm_->world_size(); }
 
  private:
   std::shared_ptr<Comm> comm_;
 };
 
-/// Number of elements of a shape.
+/// Number of elements of a tensor of this shape.
 std::int64_t numel(const std::vector<std::int64_t>& shape);
 
 }  // namespace hookline

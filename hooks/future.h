@@ -1,4 +1,4 @@
-// Futures of tensors, chained so that an error is carried on instead of ending the process.
+// Futures of tensors, chained so that an error reaches the last one instead of ending the process.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,25 +10,30 @@
 
 namespace hookline {
 
+/// A future of libtorch; here always of one tensor.
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
-/// A future of one tensor on `device`, not yet complete. On a GPU, what waits for it, and each of its callbacks, is put
-/// behind the work that the streams hold when it is completed; the host does not wait.
+/// Returns an incomplete future of one tensor on `device`. On a GPU, whatever waits for it, callbacks
+/// included, runs after the work that the current streams hold when the future is completed; the host does
+/// not wait.
 FuturePtr make_future(c10::Device device = c10::kCPU);
 
-/// A future that already holds `tensor`.
+/// Returns a future that holds `tensor` already.
 FuturePtr completed(const at::Tensor& tensor);
 
-/// A future that holds `tensor` once all of `parts`, at least one, are complete; with the error of one, if some have failed.
+/// Returns a future that holds `tensor` once all `parts` are complete, or the error of one that fails.
+/// `parts` has at least one future; a single one is returned itself, so `tensor` must be the tensor that it
+/// holds.
 FuturePtr all_of(const std::vector<FuturePtr>& parts, const at::Tensor& tensor);
 
-/// The tensor that a complete `future` holds: itself, or the first of its list. Throws the future's error.
+/// Returns the tensor of a complete `future`, or the first one if it holds a list. Throws the future's error.
 at::Tensor tensor_of(const c10::ivalue::Future& future);
 
-/// Passes `future`'s tensor to `step` once it is there, without waiting; the result holds what `step` returns.
-/// An error of `future`, and an exception of `step`, become the result's error. `step` runs on the thread that
-/// completes `future` (this one, if it is complete already) and must not wait for another future. The result is of the
-/// device of `future`, and on a GPU `step` runs with streams of its own, behind what `future` stands for.
+/// Calls `step(tensor)` when `future` is complete, and returns a future of the tensor that `step` returns.
+/// Does not wait. An error of `future` or an exception of `step` becomes the error of the result. `step` runs
+/// on the thread that completes `future`, or on this one if it is complete already, and must not wait for
+/// another future. The result has the device of `future`; on a GPU, `step` runs on streams of its own, after
+/// the work of `future`.
 template <typename Step>
 FuturePtr then(const FuturePtr& future, Step step) {
   FuturePtr result = future->createInstance(c10::TensorType::get());
@@ -46,8 +51,8 @@ FuturePtr then(const FuturePtr& future, Step step) {
   return result;
 }
 
-/// The same for a `step` that starts another asynchronous operation: the result completes when the future that
-/// `step` returns does.
+/// Like then(), for a `step` that starts another asynchronous operation and returns its future: the result
+/// completes when that future does.
 template <typename Step>
 FuturePtr then_start(const FuturePtr& future, Step step) {
   FuturePtr result = future->createInstance(c10::TensorType::get());

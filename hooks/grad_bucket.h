@@ -1,4 +1,4 @@
-// One bucket of gradients, with the accessors that PyTorch's documentation gives it.
+// One bucket of gradients, with the accessors of PyTorch's dist.GradBucket.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -8,15 +8,16 @@
 
 namespace hookline {
 
-/// A view of the Reducer's bucket; valid only during the call that it is handed to. Source: dist.GradBucket.
+/// A bucket of gradients, as CommHook::run gets it; valid only during that call. Source: dist.GradBucket.
 class GradBucket {
  public:
+  /// Made by CommHook::runHook(): a view of the Reducer's bucket.
   explicit GradBucket(c10d::GradBucket& bucket) : bucket_(bucket) {}
 
-  /// Position among the step's buckets, from 0, in the order in which they are communicated.
+  /// The bucket's number in the step, from 0, in the order in which buckets are communicated.
   std::size_t index() const { return bucket_.getIndex(); }
 
-  /// All gradients of the bucket, flattened: 1-D.
+  /// All gradients of the bucket in one 1-D tensor.
   at::Tensor buffer() const { return bucket_.getBuffer(); }
 
   /// The gradients, each in its parameter's shape: views of the buffer.
@@ -28,10 +29,11 @@ class GradBucket {
   /// True for the last bucket of the step.
   bool is_last() const { return bucket_.isLast(); }
 
-  /// One that may be kept beyond the call. It shares the buffer; set_buffer on either is not seen by the other.
+  /// Returns a bucket that may be kept after the call. It shares the buffer, until set_buffer() is called on
+  /// either.
   c10d::GradBucket copy() const { return bucket_; }
 
-  /// Puts another buffer of the same number of elements into the bucket.
+  /// Replaces the buffer by one with the same number of elements.
   void set_buffer(at::Tensor buffer) { bucket_.setBuffer(buffer); }
 
  private:

@@ -5,30 +5,38 @@
 
 namespace hookline {
 
-/// A collective of a communication hook, and what the hook computes for it.
+/// One collective of a communication hook, and what the hook computes for it, in seconds of one core.
 struct Send {
-  int after = -1;  // the index of the bucket's send that must be over before; -1: none
-  double busy_before =
-      0;  // seconds of a core, from starting the send before it of the same `after` until this one starts
-  double bytes = 0;  // that each rank hands in
-  bool is_half =
-      false;  // of 16-bit floating-point numbers, which are summed at another rate than 32-bit ones
-  double busy_after = 0;  // seconds of a core after it is over and the sends that follow from it have started
+  /// The index, in the same bucket, of the send that must end before this one starts; smaller than its own.
+  /// -1: none.
+  int after = -1;
+  /// Seconds of computing before it starts, since the previous send with the same `after` has started.
+  double busy_before = 0;
+  /// Bytes that each rank hands in.
+  double bytes = 0;
+  /// True for 16-bit floating-point numbers, which are summed at another rate than 32-bit ones.
+  bool is_half = false;
+  /// Seconds of computing after it has ended and the sends that follow it have started.
+  double busy_after = 0;
 };
 
-/// What a hook does with one bucket. Sends are in the order in which they are started.
+/// What a hook does with one bucket.
 struct BucketCost {
-  std::vector<Send> sends;
-  double busy_after = 0;  // seconds of a core behind the sends that wait for none
+  std::vector<Send> sends;  ///< In the order in which they start.
+  double busy_after = 0;    ///< Seconds of one core in run(), after the sends that wait for no other.
 };
 
-/// Of one step.
+/// What a hook does in one step.
 struct HookCost {
-  enum class Known { measured, derived };
+  /// How the seconds are known.
+  enum class Known {
+    measured,  ///< By timing the hook.
+    derived    ///< By computation, such as an estimate of the hook itself.
+  };
 
-  std::vector<BucketCost> buckets;  // in the order in which they are communicated
-  double margin = 0;                // part by which the seconds may be off
-  Known how = Known::measured;
+  std::vector<BucketCost> buckets;  ///< One for each bucket, in the order in which they are communicated.
+  double margin = 0;                ///< Relative error of the seconds: 0.1 means up to a tenth more.
+  Known how = Known::measured;      ///< How the seconds are known.
 };
 
 }  // namespace hookline

@@ -1,4 +1,4 @@
-// Actions that become ready in any order, and run in one.
+// Runs actions in a fixed order, whatever the order in which they become ready.
 #pragma once
 
 #include <atomic>
@@ -9,14 +9,15 @@
 
 namespace hookline {
 
-/// Runs actions one after another, in the order of their turns. One that is ready early waits, without a thread. Thread-safe.
-/// Every turn that is taken must be used exactly once.
+/// Runs actions one after another, in the order of their turns. An action that is ready early waits, without
+/// blocking a thread. Thread-safe. Every turn that is taken must be used exactly once.
 class InOrder {
  public:
+  /// Returns the next turn, from 0.
   std::uint64_t take_turn() { return turns_taken_.fetch_add(1); }
 
-  /// Runs `action`, and those that have waited for it, on this thread; if other actions are running, the thread that runs
-  /// them takes it along. `action` may call run(), and must not throw.
+  /// Runs `action` once those of all earlier turns have run: on this thread, followed by actions that have
+  /// waited for it, or later on the thread of an earlier action. `action` may call run(), and must not throw.
   void run(std::uint64_t turn, std::function<void()> action);
 
  private:

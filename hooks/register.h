@@ -1,4 +1,5 @@
-// HOOKLINE_REGISTER_HOOK: adds a hook of a program or of a plug-in, in one statement.
+/// @file
+/// HOOKLINE_REGISTER_HOOK: adds a hook of a program or of a plug-in, in one statement.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace hookline::detail {
 
-/// Registers when the code is loaded: in a program before main, where a broken or duplicate row ends it with a message;
-/// in a plug-in into what is being collected.
+/// Registers a hook when the code is loaded. A program is loaded before main: a broken or duplicate row ends
+/// it with a message and exit code 2. In a plug-in, the RegistrationCollector takes the hook.
 struct HookRegistration {
   HookRegistration(std::string_view row_json, HookFactory factory);
 };
@@ -22,7 +23,8 @@ struct CollectedHook {
   HookFactory factory;
 };
 
-/// Until it goes, registrations on this thread are collected here instead of joining the process's registry.
+/// While it exists, it collects the registrations of this thread, which then do not join the process's
+/// registry.
 class RegistrationCollector {
  public:
   RegistrationCollector();
@@ -35,15 +37,19 @@ class RegistrationCollector {
 
 }  // namespace hookline::detail
 
-/// Registers `HookClass`, a CommHook with a constructor (HookContext, const OptionMap&), under the name in `row_json`,
-/// a string literal:
+/// Registers `HookClass`, a CommHook with a constructor (HookContext, const OptionMap&), under the name in
+/// `row_json`, a string literal:
 ///
-///   HOOKLINE_REGISTER_HOOK(ClipAllreduce, R"json({"name": "clip_allreduce", "summary": "…",
-///     "options": [{"name": "max_norm", "type": "number", "default": 1.0, "at_least": 0, "help": "…"}]})json");
+///     HOOKLINE_REGISTER_HOOK(ClipAllreduce, R"json({
+///       "name": "clip_allreduce", "summary": "…",
+///       "options": [{"name": "max_norm", "type": "number", "default": 1.0, "at_least": 0, "help": "…"}]
+///     })json");
 ///
-/// At namespace scope, in a source file of the program (the linker drops unused files of a static library) or of a
-/// plug-in: a shared library that links hookline::plugin and that a config names in [ddp] plugins. The row also lies in a
-/// section of the file, where `hookline launch` reads it before it starts anything.
+/// Use it at namespace scope, in a source file of the program or of a plug-in: a shared library that links
+/// hookline::plugin and that a config names in [ddp] plugins. Not in a static library, whose unused files the
+/// linker drops. `hookline launch` reads the row from the file before it starts anything. A broken row or a
+/// taken name ends a program before main with exit code 2; of a plug-in, it is a HookError when the plug-in
+/// is loaded.
 #define HOOKLINE_REGISTER_HOOK(HookClass, row_json)                                                    \
   namespace {                                                                                          \
   [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] const char hookline_row_##HookClass[] =   \

@@ -1,4 +1,4 @@
-// The one object that a training program holds: who it is, and what prepare() makes of its model.
+// The object through which a training program joins a run and prepares its model, optimizer and data.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -25,39 +25,57 @@
 #include "parallel/resume/checkpointed.h"
 #include "tracking/tracker.h"
 
+/// Distributed training over libtorch; a program starts with Accelerator::from_env().
 namespace hookline {
 
-/// Launches nothing and owns no model: it knows this rank, its config and its World, and prepares what it is given.
+/// Joins a run as one of its ranks; prepares models, optimizers and data loaders; saves, restores and logs.
 ///
-/// Copies share one state. Calls that communicate (prepare with a model, gather, reduce, wait_for_everyone) are made
-/// by every rank in the same order. Not synchronised.
+/// Every rank makes the calls marked "Collective" in the same order. They throw RunFailed, on every rank, if
+/// a rank fails meanwhile. Copies share one state. Not synchronised.
 class Accelerator {
  public:
-  /// Reads the config that `hookline launch` resolved (HOOKLINE_CONFIG), else HOOKLINE_* variables and defaults, and
-  /// joins the other ranks; without a launcher the program is a run of one rank. Seeds torch if [training] seed is set.
-  /// Throws ConfigError or Error.
+  /// Joins the run with the config of `hookline launch` (HOOKLINE_CONFIG), else of the HOOKLINE_* variables;
+  /// a program started without a launcher is a run of one rank. Seeds torch if [training] seed is set.
+  /// Collective. Throws ConfigError for a wrong config, and Error if the ranks cannot join or the checkpoint
+  /// cannot be used.
   static Accelerator from_env();
 
+  /// Joins with a config and a World of your own; most programs call from_env(). Collective; throws as
+  /// from_env() does.
   Accelerator(RunConfig config, std::shared_ptr<World> world);
 
+  /// This rank's number, from 0.
   int rank() const { return world().rank(); }
+  /// Accelerate's name for rank().
   int process_index() const { return rank(); }
+  /// Number of ranks in the run.
   int world_size() const { return world().size(); }
+  /// Accelerate's name for world_size().
   int num_processes() const { return world_size(); }
+  /// This rank's number on its node, from 0 (LOCAL_RANK); rank() without a launcher.
   int local_process_index() const;
+  /// True on rank 0, the main rank, which prints and logs.
   bool is_main_process() const { return rank() == 0; }
+  /// True on one rank of each node, the one whose local_process_index() is 0.
   bool is_local_main_process() const { return local_process_index() == 0; }
-  /// Where prepare() puts models and batches: see [launch] device.
+  /// The device on which prepare() puts models and batches, by [launch] device.
   c10::Device device() const { return world().device(); }
+  /// The config of the run, with defaults filled in.
   const RunConfig& config() const;
+  /// The ranks of the run and how they communicate; for code that calls collectives itself.
   World& world() const;
-  /// For a Ddp of one's own, which keeps its World alive.
+  /// The same as a shared pointer, for a Ddp that you build yourself: it keeps its World alive.
   std::shared_ptr<World> world_ptr() const;
 
-  /// Prepares a model (a torch module holder, or a std::shared_ptr to a module), an optimizer (by reference) and a
-  /// hookline::data_loader, in any number and order; returns what one argument became, or a std::tuple.
-  /// The model gets the hook of [ddp], or is sharded as [fsdp] says: its parameters are this rank's pieces then, but for
-  /// what runs inside forward, backward and summon_full_parameters. Throws Error as Ddp does, HookError as Registry::build does.
+  /// Wraps its arguments; use the returned objects instead of the originals. Takes models (a torch module
+  /// holder, or a std::shared_ptr to a module), optimizers (by reference) and loaders of
+  /// hookline::data_loader, in any number and order. Returns the one wrapped object, or a std::tuple in the
+  /// order of the arguments. Collective with a model.
+  ///
+  /// A model moves to device() and gets the hook of [ddp], or is sharded by [fsdp]: its parameters are then
+  /// this rank's pieces, except inside forward, backward and summon_full_parameters. If the run resumes,
+  /// everything gets its saved state. Throws Error as the constructor of Ddp does, and HookError for a hook
+  /// that cannot be built.
   template <class... Things>
   auto prepare(Things&&... things) {
     static_assert(sizeof...(Things) > 0, "prepare() takes a model, an optimizer or a data loader");
@@ -70,66 +88,83 @@ class Accelerator {
     }
   }
 
-  /// backward() on the loss divided by gradient_accumulation_steps.
+  /// Runs backward on `loss` divided by gradient_accumulation_steps; use it instead of `loss.backward()`. The
+  /// ranks average gradients in it. Collective, except while gradients accumulate, when nothing is averaged.
+  /// Throws what the backward throws.
   void backward(const at::Tensor& loss);
 
-  /// Runs `body` as one of gradient_accumulation_steps: only the last of them communicates gradients, and only there
-  /// do the prepared optimizer's step and zero_grad act. The last batch of an epoch of the loader that is trained on ends a
-  /// group of steps early, as in Accelerate, so that no gradient is carried into the next epoch; no other loader's does.
-  /// Takes the models that `body` trains, then `body`: accumulate(generator, critic, [&] { … }).
+  /// Runs `body` for one batch of gradient_accumulation_steps. Only the last of these batches communicates
+  /// gradients, and only there do step() and zero_grad() of prepared optimizers act. The last batch of an
+  /// epoch of the training loader ends a group early, as in Accelerate, so no gradient is carried into the
+  /// next epoch. Takes the models that `body` trains, then `body`: accumulate(generator, critic, [&] { … }).
   template <class Module, class... ModelsThenBody>
   void accumulate(DistributedModule<Module>& model, ModelsThenBody&&... rest) {
     static_assert(sizeof...(rest) > 0, "accumulate() takes models, then the body to run");
     next_micro_step();
     accumulate_in(model, std::forward<ModelsThenBody>(rest)...);
   }
+  /// True if the current batch takes an optimizer step, so its backward communicates gradients. False from an
+  /// accumulate() that only accumulates until the next one; always true without accumulate().
   bool sync_gradients() const;
 
-  /// Concatenates every rank's `tensor`, of any dtype, along its first dimension, in the order of ranks; a scalar counts as [1].
-  /// Throws Error on every rank if shapes or dtypes differ, or for a tensor that is sparse or quantized. Warns once of a batch
-  /// that holds samples twice, which the loader repeats so that all ranks have as many.
+  /// Concatenates every rank's `tensor`, of any dtype, along its first dimension, in the order of ranks; a
+  /// scalar counts as [1]. Returns a new tensor without gradients, the same on every rank. Collective. Throws
+  /// Error, on every rank, if shapes or dtypes differ, or for a sparse or quantized tensor. Warns once if the
+  /// last batches of an epoch hold samples that the loader repeated to give each rank the same number.
   at::Tensor gather(const at::Tensor& tensor);
 
-  /// The sum or the mean of every rank's `tensor`, as a new tensor. Throws Error for another `reduction`, and on every rank if
-  /// shapes, dtypes or reductions differ, or for a dtype that the ranks can't add up: bool, int16, uint16 to uint64 and the 8-bit
-  /// floats. Warns once of repeated samples, as gather does, in and behind a loop that only evaluates.
+  /// Returns the "sum" or the "mean" of every rank's `tensor`, as a new tensor without gradients. Collective.
+  /// Throws Error for another `reduction`, for a dtype that the ranks cannot add up (bool, int16, uint16 to
+  /// uint64 and 8-bit floats), and on every rank if shapes, dtypes or reductions differ. Warns once about
+  /// repeated samples, as gather() does, during or after a loop that only evaluates.
   at::Tensor reduce(const at::Tensor& tensor, std::string_view reduction = "sum");
 
-  /// Prints a line on the main rank only.
+  /// Prints `text` and a line break to stdout on the main rank, and flushes; other ranks print nothing.
   void print(std::string_view text) const;
 
+  /// Returns when every rank has called it. Collective.
   void wait_for_everyone();
 
-  /// Seeds torch on this rank; the same seed on every rank.
+  /// Calls torch::manual_seed(seed) on this rank. The rank's number is not added, so one seed gives every
+  /// rank the same random numbers.
   void set_seed(std::uint64_t seed);
 
-  /// torch's clip_grad_norm_ over averaged gradients, of a sharded model or optimizer those of all ranks together (a collective call then);
-  /// does nothing while gradients accumulate. Returns the norm.
+  /// Scales averaged gradients so that their norm over all `parameters` is at most `max_norm`, as torch's
+  /// clip_grad_norm_ does; also right for sharded models and optimizers. Returns the norm before; while
+  /// gradients accumulate it does nothing and returns 0. Collective for parameters of a sharded model or
+  /// optimizer. Throws Error for those if `norm_type` is not above 0.
   double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2.0);
 
+  /// Returns the bare module of a prepared model, as model.module() does.
   template <class Module>
   std::shared_ptr<Module> unwrap(const DistributedModule<Module>& model) const {
     return model.module();
   }
 
-  /// Optimizer steps taken, and how many the run is meant to take, if [training] max_steps says so.
+  /// Optimizer steps that the run has taken, those before a resume included. The step() of each prepared
+  /// optimizer counts; batches that only accumulate gradients do not. A program without a prepared loader
+  /// starts its loop here.
   std::int64_t steps_done() const;
+  /// [training] max_steps: how many steps the run shall take; none if it is not set.
   std::optional<std::int64_t> max_steps() const { return config().training.max_steps; }
+  /// True once steps_done() has reached max_steps(); always false without max_steps.
   bool should_stop() const { return max_steps() && steps_done() >= *max_steps(); }
 
-  /// Saves all that was prepared or registered, and with it the hooks' state and every rank's random streams, into `folder`:
-  /// a run that goes on from there makes the same steps, bit for bit. The folder is complete or, if this returns false,
-  /// as it was before: the reason is in rank 0's log, and the run may go on. Every rank calls it, with the same folder;
-  /// parallel/README.md says what is in it.
+  /// Saves everything that was prepared or registered, the hooks' state and every rank's random number
+  /// generators into `folder`, a checkpoint from which a run with as many ranks resumes with the same bits.
+  /// Collective, with the same folder on every rank. Returns false if the save failed: the folder is then as
+  /// it was before, rank 0 logs the reason, and training may continue.
   bool save_state(const std::filesystem::path& folder);
-  /// Goes on from what save_state saved, with everything prepared that was prepared then. Throws Error, on every rank, if
-  /// the folder is no checkpoint, is damaged, or is of another model or optimizer. Of a run with another number of
-  /// ranks, what was a rank's own is left out, which is told in the log.
+  /// Restores what save_state() saved, or any checkpoint; call it after everything is prepared and
+  /// registered. Collective. Throws Error, on every rank, if the folder is not a checkpoint, is damaged, or
+  /// belongs to another model or optimizer. With another number of ranks, state of a single rank cannot be
+  /// restored, and the log names it.
   void load_state(const std::filesystem::path& folder);
 
-  /// Adds `object`, which must outlive the Accelerator, to what is saved; and restores it if the run goes on from a checkpoint.
-  /// A tensor, a number, a string, a torch LRScheduler, or an object with save(OutputArchive&) and load(InputArchive&).
-  /// `name`: letters, digits, '_' and '-'. Throws Error for another name, and for one that is taken.
+  /// Adds `object` to every checkpoint, and restores it at once if the run resumes. It is a tensor, a number,
+  /// a string, a torch LRScheduler, or an object with save(OutputArchive&) and load(InputArchive&), and must
+  /// outlive the Accelerator. `name` consists of letters, digits, '_' and '-'. Throws Error for another name
+  /// and for a taken one.
   template <class Object>
   void register_for_checkpointing(const std::string& name, Object& object) {
     // An integer, or an object of the program's own with an archive, may be its count of epochs.
@@ -141,21 +176,25 @@ class Accelerator {
     register_object(name, detail::access_to(object), counts);
   }
 
-  /// The last call, behind the training loop: if [training] checkpoint_every_steps is set, saves the end of the run whatever the
-  /// interval, and waits until it is saved. A run that resumes from there trains no further step if it ends after a number of epochs or
-  /// steps; one that ends by a condition of its own registers what it decides by, and looks at it before the first step.
+  /// Ends the training; call it after the training loop. With [training] checkpoint_every_steps it saves a
+  /// checkpoint of the end, whatever the interval, and waits until it is written. Collective. A finished run
+  /// that resumes trains no further step. If the program stops by a condition of its own, register what the
+  /// condition depends on, and test it before the first step.
   void end_training();
 
-  /// Logs values of the main rank's, with the steps taken so far: a line of metrics.jsonl in the run's folder, where `hookline
-  /// sweep` looks for its metric, and whatever else [logging] trackers names. Never waits for a disk or a network. Other ranks
-  /// may call it too, and log nothing; a run without a folder, which was not started by the launcher, has only the trackers that
-  /// were added. Throws Error for the names "step", "seconds" and "bytes_sent", which each line has by itself.
+  /// Logs values with the number of steps taken: a line of metrics.jsonl in the run folder, where `hookline
+  /// sweep` finds its metric, and the other [logging] trackers. Every rank may call it; only rank 0's values
+  /// are logged. Never waits for a disk or a network. A program started without the launcher has only
+  /// trackers that were added. Throws Error, on rank 0, for an empty name and for "step", "seconds" and
+  /// "bytes_sent", which every line has already.
   void log(const std::map<std::string, double>& values);
 
-  /// Hands what the main rank logs from now on to another tracker, too (tracking/tracker.h); other ranks drop it.
+  /// Sends what rank 0 logs from now on to `tracker`, too. Every rank may call it; other ranks drop their
+  /// tracker.
   void add_tracker(std::unique_ptr<Tracker> tracker);
 
-  /// What the prepared models have put on the wire, as a table; empty if there is none.
+  /// A table of what the prepared models have sent: steps, bytes without compression, bytes sent by this
+  /// rank. Empty without a prepared model.
   std::string wire_summary() const;
 
  private:

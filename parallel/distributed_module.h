@@ -21,20 +21,26 @@ namespace detail {
 Ddp& ddp_of(Engine& engine, const torch::nn::Module& module);
 }  // namespace detail
 
-/// `Module`, a torch::nn::Module with a forward of any signature, kept equal on all ranks or sharded between them.
+/// A model as prepare() returns it: `Module`, a torch::nn::Module with a forward of any signature, kept equal
+/// on all ranks (DDP) or sharded between them.
 ///
-/// Used as a pointer, like torch's module holders: model->forward(x), model->train(). Copies share one module and one
-/// engine. The bare module is module(): save that one, and load it before it is prepared; its parameters have the names they
-/// always had.
+/// Used like torch's module holders: model->forward(x), model->train(). Copies share one module. The bare
+/// module is module(), whose parameters keep their names: save that one, and load weights into it before
+/// prepare().
 template <class Module>
 class DistributedModule {
  public:
+  /// Wraps `module` in DDP without an Accelerator. Collective; throws as the constructor of Ddp does.
   DistributedModule(std::shared_ptr<World> world, std::shared_ptr<Module> module, const DdpOptions& options)
       : module_(module), engine_(std::make_shared<Ddp>(std::move(world), std::move(module), options)) {}
+  /// Made by Accelerator::prepare().
   DistributedModule(std::shared_ptr<Module> module, std::shared_ptr<Engine> engine)
       : module_(std::move(module)), engine_(std::move(engine)) {}
 
-  /// Calls the module's forward. In training mode with gradients enabled, the backward that follows averages them.
+  /// Calls the module's forward with `args` and returns its result. With gradients enabled, a backward
+  /// through the result averages gradients over the ranks, except inside no_sync(). Collective, in an
+  /// evaluation too if the model is sharded or has buffers. Throws Error if a parameter was replaced after
+  /// prepare(), and RunFailed if the run has failed.
   template <class... Args>
   auto forward(Args&&... args) {
     const TimedPhase timed(engine_->step_clock(),
@@ -42,31 +48,43 @@ class DistributedModule {
     return detail::forward_within(*engine_, *module_,
                                   [&] { return module_->forward(std::forward<Args>(args)...); });
   }
+  /// Calls forward(): model(x).
   template <class... Args>
   auto operator()(Args&&... args) {
     return forward(std::forward<Args>(args)...);
   }
 
+  /// Makes it usable like a module holder: model->forward(x).
   DistributedModule* operator->() { return this; }
+  /// The same for a const model.
   const DistributedModule* operator->() const { return this; }
 
-  /// The bare module.
+  /// The bare module, shared with all copies.
   const std::shared_ptr<Module>& module() const { return module_; }
 
+  /// The bare module's parameters; of a sharded model this rank's pieces, except inside forward, backward and
+  /// summon_full_parameters().
   std::vector<at::Tensor> parameters() const { return module_->parameters(); }
+  /// The same with their names, which prepare() does not change, as a torch::OrderedDict.
   auto named_parameters() const { return module_->named_parameters(); }
+  /// The bare module's buffers.
   std::vector<at::Tensor> buffers() const { return module_->buffers(); }
+  /// Puts the bare module into training mode, or with false into evaluation mode.
   void train(bool on = true) { module_->train(on); }
+  /// Puts the bare module into evaluation mode.
   void eval() { module_->eval(); }
+  /// True if the bare module is in training mode.
   bool is_training() const { return module_->is_training(); }
 
-  /// Drops gradients; unlike the module's own, also with gradient_as_bucket_view.
+  /// Drops all gradients; they are undefined afterwards. Also right with gradient_as_bucket_view and for a
+  /// sharded model, unlike the bare module's.
   void zero_grad() {
     for (at::Tensor& parameter : module_->parameters()) parameter.mutable_grad().reset();
     engine_->drop_gradients();
   }
 
-  /// Runs `body` without communication: gradients of its backward passes add up locally.
+  /// Runs `body` without averaging gradients: this rank adds up those of its backward passes, and the next
+  /// backward outside of no_sync() averages the sum. Every rank calls it alike.
   template <class Body>
   void no_sync(Body&& body) {
     struct Restore {
@@ -78,26 +96,33 @@ class DistributedModule {
     std::forward<Body>(body)();
   }
 
-  /// Runs `body` with every parameter whole, on every rank, also of a sharded model: to save the bare module, say. What `body`
-  /// does to parameters stays if every rank does it: of a sharded model's each keeps its own part. A collective call.
+  /// Runs `body` with all parameters unsharded, for example to save the bare module. Changes that every rank
+  /// makes to parameters inside it persist. Collective; of a model that is not sharded it just runs `body`.
   template <class Body>
   void summon_full_parameters(Body&& body) {
     engine_->summon_full_parameters(std::forward<Body>(body));
   }
 
-  /// Registers a hook by hand: `hook(state, bucket)` is called for each bucket, where the state is often a
-  /// HookContext from ddp().hook_context(), or holds one. See CommHook::run for what it may do.
+  /// Registers a function as communication hook, as in Python: `hook(state, bucket)` is called for each
+  /// bucket and follows the rules of CommHook::run. The state is often the HookContext of
+  /// ddp().hook_context(), or holds it. Throws as the other overload does.
   template <class State, class Hook>
   void register_comm_hook(State state, Hook hook) {
     register_comm_hook(
         std::make_unique<FunctionHook<State>>(ddp().hook_context(), std::move(state), std::move(hook)));
   }
+  /// Registers a hook that was built with ddp().hook_context(); on every rank, before the first forward.
+  /// Throws Error for a second hook, after the first forward, for a hook without a context, and if the model
+  /// is sharded.
   void register_comm_hook(std::unique_ptr<CommHook> hook) { ddp().register_comm_hook(std::move(hook)); }
 
-  /// Throws Error if the model is sharded.
+  /// The DDP engine of the model, for its hook context and hook. Throws Error if the model is sharded.
   Ddp& ddp() { return detail::ddp_of(*engine_, *module_); }
+  /// The same for a const model.
   const Ddp& ddp() const { return detail::ddp_of(*engine_, *module_); }
+  /// For hookline itself: what communicates for the model.
   Engine& engine() { return *engine_; }
+  /// For hookline itself: the same as a shared pointer.
   const std::shared_ptr<Engine>& engine_ptr() const { return engine_; }
 
  private:

@@ -48,7 +48,7 @@ std::string end_mlflow_run(const std::filesystem::path& run_folder, const std::s
     return "";
   } catch (const std::exception& problem) {
     return "MLflow at " + note->tracking_uri + " was not told that the run is " + status + ": " +
-           problem.what() + "; it may show the run as RUNNING for ever.\n  Set it by hand: python3 -c \"" +
+           problem.what() + "; it may show the run as RUNNING forever.\n  Set it by hand: python3 -c \"" +
            "import mlflow; mlflow.MlflowClient('" + note->tracking_uri + "').set_terminated('" +
            note->run_id + "', '" + status + "')\"";
   }

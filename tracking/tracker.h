@@ -1,4 +1,4 @@
-// Where a run's metrics go: the interface behind which TensorBoard, MLflow and others stand.
+// The interface of trackers, which take a run's metrics: TensorBoard, MLflow and others.
 #pragma once
 
 #include <chrono>
@@ -15,41 +15,50 @@ namespace hookline {
 
 /// The run that is tracked.
 struct TrackedRun {
-  std::filesystem::path folder;               // of the run, with its logs; a restarted run has the same
-  std::map<std::string, std::string> config;  // "ddp.comm_hook" → "fp16": what is not as by default
+  /// The run folder, the same in each attempt of a restarted run; empty without a launcher.
+  std::filesystem::path folder;
+  /// The settings that differ from their defaults: "ddp.comm_hook" → "fp16".
+  std::map<std::string, std::string> config;
+  /// When this attempt of the run started.
   std::chrono::system_clock::time_point start = std::chrono::system_clock::now();
 };
 
-/// What was logged at once. Time and bytes of a run that was restarted count on.
+/// One line of metrics, of Accelerator::log() or of the run itself. In a restarted run, time and bytes count
+/// on.
 struct LoggedMetrics {
-  std::int64_t step = 0;                       // optimizer steps that were done
-  std::chrono::system_clock::time_point time;  // when
-  double seconds = 0;                          // since the run's start
-  std::int64_t bytes_sent = 0;                 // that this rank had handed to collectives for its models
-  std::map<std::string, double> values;        // a name's need not be finite
+  std::int64_t step = 0;                       ///< Optimizer steps taken so far.
+  std::chrono::system_clock::time_point time;  ///< When it was logged.
+  double seconds = 0;                          ///< Seconds since the start of the run.
+  std::int64_t bytes_sent = 0;           ///< Bytes that rank 0 has handed to collectives for its models.
+  std::map<std::string, double> values;  ///< The values by name; may be NaN or infinite.
 };
 
-/// How a run ended, as far as it could be seen from inside of it.
+/// How a run ended, as far as the program knows.
 enum class RunEnd {
-  finished,
-  failed,  // by an error that nobody caught
-  later    // its state is saved, and another launch goes on from there
+  finished,  ///< Normally, with exit code 0.
+  failed,    ///< By an uncaught exception, or with another exit code.
+  later      ///< By preemption: its state is saved, and another launch resumes it.
 };
 
-/// What a tracker throws while it can't be reached but might be: the lines that it has not taken are given to it once more.
+/// Thrown by a tracker that cannot be reached at the moment: it is called again later, with the lines not yet
+/// taken.
 class TryAgain : public Error {
  public:
-  /// `taken`: how many of the lines it has all the same.
+  /// `taken`: how many of the lines, from the first on, the tracker has taken.
   explicit TryAgain(const std::string& message, std::size_t taken = 0) : Error(message), taken_(taken) {}
+  /// How many of the lines the tracker has taken.
   std::size_t taken() const { return taken_; }
 
  private:
   std::size_t taken_;
 };
 
-/// Takes what a run logs, by a thread of its own: no step waits for it, and none fails for it. `begin`, `write` and `end` come
-/// in this order from that thread, one at a time. What they throw is told once, by what(), and the lines are lost unless it is
-/// TryAgain. The last has five seconds until the process may end.
+/// The base of a tracker, which takes what rank 0 logs, on a thread of its own: no step waits for it, and
+/// none fails because of it. begin(), write() and end() are called in this order, one at a time, and may
+/// block.
+///
+/// The first exception that they throw is logged. After TryAgain they are called again; after any other one
+/// the lines are lost. end() has five seconds until the process may exit.
 class Tracker {
  public:
   Tracker() = default;
@@ -57,14 +66,15 @@ class Tracker {
   Tracker& operator=(const Tracker&) = delete;
   virtual ~Tracker() = default;
 
-  /// Where it puts things, for messages: "'runs/1/metrics.jsonl'".
+  /// The tracker's destination, for messages: "'runs/1/metrics.jsonl'". Called once, when the tracker is
+  /// added.
   virtual std::string place() const = 0;
 
-  /// With the first line that there is; again if it throws.
+  /// Called before the first write(); again if it throws.
   virtual void begin(const TrackedRun& /*run*/) {}
-  /// Some lines, at least one, in their order.
+  /// Takes one or more lines, in order.
   virtual void write(std::span<const LoggedMetrics> lines) = 0;
-  /// Not if the process is killed.
+  /// Called at the end of the run if begin() has succeeded; not if the process is killed.
   virtual void end(RunEnd /*how*/) {}
 };
 

@@ -1,4 +1,4 @@
-// What a data loader does to a batch: stack the samples into tensors, and bring it to a device.
+// What a data loader does to a batch: stack the samples into tensors, and move it to a device.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -21,8 +21,8 @@ class StatefulDataLoader;
 
 namespace hookline {
 
-/// A loader of torch's own, by value or as make_data_loader returns it. Its sampler is private and fixed by
-/// type, so it can't be split between ranks.
+/// True if T is one of torch's own loaders, by value or as make_data_loader returns it. These cannot be split
+/// between ranks, since their sampler is private.
 template <class T>
 inline constexpr bool is_torch_data_loader_v = false;
 template <class Dataset, class Sampler>
@@ -41,13 +41,13 @@ using LabelledExample = torch::data::Example<>;
 using TensorExample = torch::data::TensorExample;
 using Indices = c10::ArrayRef<std::size_t>;
 
-/// Stacks the samples along a first dimension of their own. `indices` are theirs in the dataset.
+/// Stacks the samples along a new first dimension. `indices` are their indices in the dataset.
 /// Errors  Error, naming two samples whose shapes differ
 /// Parity  torch.utils.data.default_collate
 LabelledExample collate(std::vector<LabelledExample> samples, Indices indices);
 TensorExample collate(std::vector<TensorExample> samples, Indices indices);
 
-/// Any other batch stays as the dataset made it.
+/// Returns any other batch as the dataset made it.
 template <class Batch>
 Batch collate(Batch batch, Indices) {
   return batch;
@@ -90,8 +90,8 @@ struct MoveToDevice<std::vector<T>> {
   }
 };
 
-/// May a loader move this batch: a tensor, an Example, a vector of those, or a type with `T
-/// to(torch::Device)`?
+/// True if a loader can move this batch: a tensor, an Example, a vector of those, or a type with `T
+/// to(torch::Device)`.
 template <class Batch>
 inline constexpr bool kCanMoveBatch = MoveToDevice<Batch>::possible;
 
@@ -102,7 +102,7 @@ void move_batch(Batch& batch, c10::Device device) {
 
 [[noreturn]] void throw_cannot_move_batch(c10::Device device);
 
-/// `skipped`: the pass was done before the run resumed.
+/// For a program that dereferences an iterator at the end of its epoch.
 [[noreturn]] void throw_no_batch();
 
 }  // namespace detail

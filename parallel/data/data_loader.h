@@ -1,4 +1,4 @@
-// A data loader that can be split between ranks after it was made, from any torch dataset with indices.
+// A data loader over any torch dataset that is read by index, which prepare() splits between ranks.
 #pragma once
 
 #include <torch/data/datasets/base.h>
@@ -21,7 +21,7 @@ namespace hookline {
 
 namespace detail {
 
-/// Has this type what data_loader needs: batches by a list of indices, and a size?
+/// True for a dataset that data_loader can use: it returns batches by a list of indices, and has a size.
 template <class T>
 concept IndexedDataset = requires(T& dataset, c10::ArrayRef<std::size_t> indices) {
   typename T::BatchType;
@@ -35,65 +35,75 @@ concept IndexedDataset = requires(T& dataset, c10::ArrayRef<std::size_t> indices
 
 }  // namespace detail
 
-/// Iterates over a dataset in batches, one epoch a loop:
+/// Iterates over a dataset in batches; each loop is one epoch:
 ///
 ///     for (auto& batch : loader) …
 ///
 /// Batches  what the dataset's get_batch returns, except that a std::vector of torch::data::Example<> or
-///          TensorExample becomes one example of stacked tensors, as Python's default_collate makes it
-/// Order    distributed_sampler.h; each loop after the first is the next epoch, shuffled anew
+///          TensorExample becomes one example of stacked tensors, as Python's default_collate does it;
+///          throws Error if their shapes differ
+/// Order    that of shard_indices(); each loop after the first is the next epoch, shuffled anew
 /// Copies   share one state, as torch's module holders do. Not synchronised.
 template <class Dataset>
 class DataLoader {
  public:
+  /// The type of the dataset.
   using DatasetType = Dataset;
+  /// What a loop gets: the dataset's batch, or one example of stacked tensors.
   using BatchType = detail::CollatedBatch<typename Dataset::BatchType>;
   class Iterator;
 
-  /// Throws Error: no samples, a dataset of unknown size, or options that leave no batch.
+  /// Use hookline::data_loader. Throws Error for a dataset that is empty or does not know its size, for a
+  /// batch_size below 1, and for options that leave no batch.
   DataLoader(Dataset dataset, const DataLoaderOptions& options)
       : state_(std::make_shared<State>(std::move(dataset), options)) {}
 
-  /// Starts an epoch: the first, the one given to set_epoch, or the one after the last. It is the loop's place in the program
-  /// until its end, or until the iterator is destroyed, as `break` does. A look at a batch of the training's loader, or a whole
-  /// pass on which nothing is trained, leaves it where it was. In a run that resumes, the loops that are done yield no batch, so
-  /// that a loop that counts epochs from 0 comes out right; unless the program has called epoch() before its first.
+  /// Starts an epoch: the first, the one given to set_epoch(), or the one after the last. The epoch is over
+  /// at its last batch, or when the iterator is destroyed, as `break` does. A pass on which nothing is
+  /// trained, such as a look at one batch, does not move the training loader. In a resumed run, loops over
+  /// epochs that are already trained get no batches, so a program may count epochs from 0, unless it has
+  /// called epoch() before its first loop.
   Iterator begin() { return Iterator(state_, state_->plan.start_epoch()); }
+  /// The end of the epoch, for a range-based for.
   std::default_sentinel_t end() const { return {}; }
 
-  /// Batches in one epoch of this rank.
+  /// Number of batches that this rank gets in an epoch.
   std::int64_t size() const { return state_->plan.batches(); }
-  /// The epoch being iterated, or the one that the next loop will be if none has begun: where a run that resumes is to begin
-  /// its loop, `for (auto epoch = loader.epoch(); epoch < epochs; ++epoch)`. Passes before the first call, if nothing was trained
-  /// on them, are not counted.
+  /// The current epoch, from 0, or the next one between loops. Start the epoch loop here, so that a resumed
+  /// run continues in the right place: `for (auto epoch = loader.epoch(); epoch < epochs; ++epoch)`. Passes
+  /// before the first call on which nothing was trained are not counted.
   std::int64_t epoch() const {
     state_->plan.asked_for_epoch();
     return state_->plan.epoch();
   }
-  /// The epoch that the next loop will be; later loops count on from it.
+  /// Makes the next loop epoch `epoch`; later loops count on from it. Throws Error for a negative epoch.
   void set_epoch(std::int64_t epoch) { state_->plan.set_epoch(epoch); }
-  /// Samples that this rank was handed, over all epochs, repeated ones of the padding included.
+  /// Samples that this rank has got in all epochs, those before a resume and repeated ones included.
   std::int64_t samples_consumed() const { return state_->plan.samples_consumed(); }
 
-  /// True while the batch in hand is the last of its epoch.
+  /// True while the loop holds the last batch of its epoch.
   bool at_last_batch() const { return state_->plan.at_last_batch(); }
 
-  /// Leaves this rank its part of each epoch. Throws Error once iteration has begun, and for a rank outside
-  /// the world or a part without a batch.
+  /// Called by Accelerator::prepare(): limits the loader to the part of `rank`, in [0, world_size). Throws
+  /// Error after the first loop has begun, for another rank, and if a rank would get no batch.
   void shard(std::int64_t rank, std::int64_t world_size) { state_->plan.shard(rank, world_size); }
-  /// The run's seed: holds from the next loop on unless the options name a seed. The same on every rank.
+  /// Called by Accelerator::prepare(): sets the seed of the shuffling from the next loop on, the same on
+  /// every rank; a seed in the options wins.
   void set_seed(std::uint64_t seed) { state_->plan.set_seed(seed); }
-  /// Where batches go. Throws Error for batches that this loader can't move off the CPU.
+  /// Called by Accelerator::prepare(): sets the device that batches move to. Throws Error if it is not the
+  /// CPU and the type of the batches cannot be moved.
   void set_device(c10::Device device) {
     if (!detail::kCanMoveBatch<BatchType> && device.type() != c10::kCPU)
       detail::throw_cannot_move_batch(device);
     state_->device = device;
   }
 
-  /// For the Accelerator: shares the loader's state.
+  /// For the Accelerator: the loader's order and position.
   std::shared_ptr<detail::EpochPlan> plan() const { return {state_, &state_->plan}; }
 
+  /// The options that the loader was made with.
   const DataLoaderOptions& options() const { return state_->plan.options(); }
+  /// The loader's dataset.
   const Dataset& dataset() const { return state_->dataset; }
 
  private:
@@ -109,29 +119,37 @@ class DataLoader {
   std::shared_ptr<State> state_;
 };
 
-/// One pass over an epoch; it loads a batch when it gets there. Copies share the pass, which ends with the last of them. Keeps
-/// the loader's state alive.
+/// An input iterator over one epoch; advancing it loads the next batch. Copies share the pass, which ends
+/// with the last of them. Keeps the loader's state alive.
 template <class Dataset>
 class DataLoader<Dataset>::Iterator {
  public:
+  /// For std::input_iterator.
   using iterator_concept = std::input_iterator_tag;
+  /// For std::input_iterator.
   using value_type = BatchType;
+  /// For std::input_iterator.
   using difference_type = std::ptrdiff_t;
 
+  /// Made by DataLoader::begin(); loads the first batch.
   Iterator(std::shared_ptr<State> state, detail::EpochPass pass)
       : next_(pass.first), pass_(std::make_shared<Pass>(std::move(state), std::move(pass))) {
     load();
   }
 
-  /// Throws Error if the pass has no batch left. One that was skipped, since it was done before the run resumed, loads the batch
-  /// that is due.
+  /// The current batch. Throws Error at the end of the epoch. If the epoch was trained before the run
+  /// resumed, it loads the next batch to train on instead.
   BatchType& operator*() const { return batch(); }
+  /// A member of the current batch; throws as `*` does.
   BatchType* operator->() const { return &batch(); }
+  /// Loads the next batch; a due checkpoint is written just before. Throws what the dataset throws.
   Iterator& operator++() {
     load();
     return *this;
   }
+  /// The same; returns nothing.
   void operator++(int) { load(); }
+  /// True at the end of the epoch.
   friend bool operator==(const Iterator& iterator, std::default_sentinel_t) { return !iterator.batch_; }
 
  private:
@@ -179,9 +197,12 @@ class DataLoader<Dataset>::Iterator {
   mutable std::optional<BatchType> batch_;
 };
 
-/// A loader over a copy of `dataset` (or the dataset itself, moved in):
+/// Makes a loader over a copy of `dataset`, or over the dataset itself if it is moved in; give it to
+/// prepare():
 ///
-///     hookline::data_loader(dataset, {.batch_size = 64})
+///     auto loader = accelerator.prepare(hookline::data_loader(dataset, {.batch_size = 64}));
+///
+/// Throws Error as the constructor of DataLoader does.
 template <class Dataset>
 auto data_loader(Dataset dataset, const DataLoaderOptions& options = {}) {
   static_assert(
@@ -195,8 +216,10 @@ auto data_loader(Dataset dataset, const DataLoaderOptions& options = {}) {
   if constexpr (detail::IndexedDataset<Dataset>) return DataLoader<Dataset>(std::move(dataset), options);
 }
 
+/// True if T is a DataLoader.
 template <class T>
 inline constexpr bool is_data_loader_v = false;
+/// True if T is a DataLoader.
 template <class Dataset>
 inline constexpr bool is_data_loader_v<DataLoader<Dataset>> = true;
 

@@ -8,22 +8,23 @@ namespace hookline {
 
 /// How a dataset is split. The fields are the arguments of Python's DistributedSampler.
 struct ShardOptions {
-  std::int64_t rank = 0;
-  std::int64_t world_size = 1;
-  bool shuffle = true;
-  bool drop_last =
-      false;  // drop the tail that does not divide by world_size, instead of repeating from the start
-  std::uint64_t seed = 0;  // the same on every rank
-  std::int64_t epoch = 0;  // with shuffle, each epoch has an order of its own
+  std::int64_t rank = 0;        ///< Whose samples, in [0, world_size).
+  std::int64_t world_size = 1;  ///< Number of ranks; at least 1.
+  bool shuffle = true;          ///< Shuffle each epoch; false: the order of the dataset.
+  bool drop_last = false;       ///< Drop samples that do not divide by the ranks, instead of repeating some.
+  std::uint64_t seed = 0;       ///< Seed of the shuffling; the same on every rank.
+  std::int64_t epoch = 0;       ///< Which epoch; with shuffle, each has an order of its own.
 };
 
-/// The samples each rank gets in an epoch, the same number on every rank.
+/// Number of samples that each rank gets in an epoch from a dataset of `size` samples; the same on every
+/// rank.
 /// Errors  Error: negative size, world_size below 1, rank outside [0, world_size)
 std::int64_t shard_size(std::int64_t size, const ShardOptions& options);
 
-/// The rank's indices into a dataset of `size` samples, in order.
-/// Order   torch.randperm seeded seed + epoch, or 0, 1, …; then every world_size-th from `rank` on
-/// Tail    filled up with the order's own start, over and over if the dataset is smaller than the world
+/// The rank's indices into a dataset of `size` samples, in the order in which it reads them.
+/// Order   torch.randperm with seed + epoch, or 0, 1, …; of it every world_size-th index, from `rank` on
+/// Tail    without drop_last, filled up from the start of the order, again and again for a dataset smaller
+///         than the world size
 /// Errors  as shard_size
 /// Parity  torch.utils.data.DistributedSampler
 std::vector<std::int64_t> shard_indices(std::int64_t size, const ShardOptions& options);

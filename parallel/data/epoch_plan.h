@@ -1,4 +1,4 @@
-// What a data loader knows whatever its dataset: its options, its shard, and how far it has come.
+// A data loader's options and position, whatever its dataset.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -19,11 +19,11 @@ namespace hookline {
 
 /// How hookline::data_loader makes batches.
 struct DataLoaderOptions {
-  std::int64_t batch_size = 32;  // samples in a batch of one rank
-  bool shuffle = true;           // a new order each epoch; the same seed gives the same orders
-  bool drop_last = false;        // drop samples that don't divide by the ranks, instead of repeating some
-  bool drop_last_batch = false;  // drop each epoch's last batch if it is smaller than batch_size
-  std::optional<std::uint64_t> seed = {};  // of the shuffling; unset: the run's seed, or 0
+  std::int64_t batch_size = 32;  ///< Samples in a batch of one rank; at least 1.
+  bool shuffle = true;           ///< A new order in each epoch; the same seed gives the same orders.
+  bool drop_last = false;        ///< Drop samples that do not divide by the ranks, instead of repeating some.
+  bool drop_last_batch = false;  ///< Drop an epoch's last batch if it is smaller than batch_size.
+  std::optional<std::uint64_t> seed = {};  ///< Seed of the shuffling; unset: [training] seed, else 0.
 };
 
 namespace detail {
@@ -54,8 +54,9 @@ struct EpochPass {
 /// What an Accelerator wants to know of a loader.
 struct LoaderWatch {
   std::function<void()> before_batch;  // each time, before the batch is loaded
-  /// The program begins its first loop after a resume, behind `passes` loops that are done, without having asked for the
-  /// epoch. True: the loops that are done yield no batch when they come again. `trained`: those on which something was trained.
+  /// Called if the program begins its first loop after a resume without having asked for the epoch, when
+  /// `passes` loops are done, `trained` of them with training. True: the loops that are done yield no batch
+  /// when they run again.
   std::function<bool(std::int64_t passes, std::int64_t trained)> skips_done_passes;
   std::function<void()>
       taken_back;  // a pass on which nothing was trained: what comes next begins where it began
@@ -64,13 +65,15 @@ struct LoaderWatch {
   std::function<bool()> stops;  // the run has taken its steps, for which the program leaves its loop
 };
 
-/// The order of a loader's samples, epoch by epoch, and the pass that is under way: it begins with start_epoch, and ends with
-/// end_epoch or, if the program leaves its loop, with leave. Holds at least one batch an epoch. Not synchronised.
+/// The order of a loader's samples, epoch by epoch, and the current pass: it begins with start_epoch, and
+/// ends with end_epoch or, if the program leaves its loop, with leave. Each epoch has at least one batch. Not
+/// synchronised.
 ///
-/// Passes of the training's loader on which nothing is trained don't move it, so that a program that resumes finds its epochs:
-/// one that looks at a batch (`*loader.begin()`) or measures the accuracy on the training's samples is taken back when it ends,
-/// and the next pass begins where it began; inside of a training loop's body it leaves that loop where it was. Before anything
-/// was trained the loader is not known to be the training's: then epochs count from where the program first asks for epoch().
+/// A pass of the training loader on which nothing is trained does not move the loader, so that a resumed
+/// program finds its epochs. Such a pass looks at one batch (`*loader.begin()`) or measures accuracy on the
+/// training samples: when it ends, the next pass begins where it began; inside the body of a training loop,
+/// that loop stays where it was. Before anything is trained, no loader is known as the training loader:
+/// epochs then count from the first call of epoch().
 class EpochPlan {
  public:
   EpochPlan(std::optional<std::size_t> dataset_size, const DataLoaderOptions& options);
@@ -79,10 +82,10 @@ class EpochPlan {
   void set_seed(std::uint64_t seed);
   void set_epoch(std::int64_t epoch);
 
-  /// Goes to the epoch that is due, or resumes the one that resume_at named.
+  /// Starts the next epoch, or resumes the one that resume_at named.
   EpochPass start_epoch();
-  /// The program takes a batch from a pass that was skipped, so it draws from an iterator instead of looping: goes to the epoch
-  /// that is due. If nothing is trained on the batch, it was a look, and the loops that are done are skipped all the same.
+  /// Starts the next epoch when the program takes a batch from a skipped pass, by an iterator instead of a
+  /// loop. If nothing is trained on that batch, the loops that are done are skipped all the same.
   EpochPass start_instead_of_skipping();
   /// Counts a batch that was handed out.
   void consumed(std::int64_t pass, std::size_t samples, BatchWatch batch = {});
@@ -91,11 +94,13 @@ class EpochPlan {
   /// The last iterator of the pass is gone: called for every pass, once.
   void leave(std::int64_t pass);
 
-  /// Where a loop resumes in another process. A batch that was loaded, and not trained on so far, comes again. Of a loop that the program has left, that is the next epoch's start, or the
-  /// middle for a loader that trains: it was left because training was to stop.
+  /// Where a loop resumes in another process. A batch that was loaded and not trained on comes again. After a
+  /// loop that the program has left, it is the start of the next epoch; for a training loader it is the
+  /// middle of that epoch, since the loop was left because training was to stop.
   EpochPosition position() const;
-  /// The next loop resumes there, unless set_epoch names another epoch; a position behind the epoch's end is the next one's
-  /// start. `drives`: see is_driver. `trains`: is_trained_on. `by_hand`: by load_state, in a program that knows of it.
+  /// Makes the next loop resume at `position`, unless set_epoch names another epoch; after an epoch's last
+  /// batch, the next epoch starts. `drives`: see is_driver. `trains`: see is_trained_on. `by_hand`: called by
+  /// load_state.
   void resume_at(EpochPosition position, bool drives, bool trains, bool by_hand);
 
   void watch(LoaderWatch watch) { watch_ = std::move(watch); }
@@ -115,8 +120,8 @@ class EpochPlan {
   bool is_under_way() const { return now_.loop == Loop::under_way; }
   /// The last batch of the pass that is under way was loaded with gradients enabled.
   bool loaded_with_gradients() const { return now_.with_gradients; }
-  /// Nothing has been trained on the pass that is under way, and it may end so, or follow `it = loader.begin()`: an older one has
-  /// an iterator, or the last time other passes like it came before one that was trained on.
+  /// True if nothing has been trained on the current pass, and perhaps nothing will be: an older pass still
+  /// has an iterator, or the last time such passes came before one with training.
   bool may_be_look() const;
   /// Between its first step and its last batch.
   bool is_amid_training() const { return is_under_way() && now_.trained && !all_handed_out(); }
@@ -134,20 +139,22 @@ class EpochPlan {
   bool draws_random_numbers() const { return draws_random_numbers_; }
   const DataLoaderOptions& options() const { return options_; }
 
-  /// Samples of the last batch in hand, and how many of all ranks' last batches are there a second time, to give each rank as
-  /// many.
+  /// Number of samples in an epoch's last batch.
   std::int64_t last_batch_size() const;
+  /// How many samples of all ranks' last batches are repeats, which give each rank the same number.
   std::int64_t repeated_samples() const;
-  /// A pass with repeated samples has come to its end without being trained on, and nothing was trained since.
+  /// A pass with repeated samples has come to its end without being trained on, and nothing was trained
+  /// since.
   bool has_ended_with_repeats() const { return has_ended_with_repeats_; }
   bool is_pass_trained_on() const { return now_.trained; }
 
-  /// The program trains, on this or another loader's batch: a pass in the body of a loop that has not trained so far is over.
+  /// The program trains, on this or another loader's batch: a pass in the body of a loop that has not trained
+  /// so far is over.
   void program_trains();
   /// The batch in hand is trained on.
   void gives_gradients();
-  /// An optimizer steps with gradients of its batches. `drives`: its epochs are the training's, whose loops a program counts; false
-  /// takes that back.
+  /// An optimizer steps with gradients of its batches. `drives`: its epochs are those of the training, whose
+  /// loops a program counts; false takes that back.
   void drives(bool drives);
   bool is_driver() const { return drives_ && !is_cycled_ && !is_nested_; }
   /// Its loops that were done are skipped after a resume, so they need not be restored.

@@ -1,4 +1,4 @@
-// Modules that a sharded model gathers one at a time.
+// Modules whose parameters a sharded model gathers one module at a time.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -15,20 +15,22 @@ namespace hookline {
 
 namespace detail {
 
-/// What goes on around the forward of a unit, which is given its inputs too.
+/// What runs before and after the forward of a unit; it sees the inputs, too.
 class AroundUnit : public AroundForward {
  public:
-  /// Before before_forward. `inputs`: the tensors among forward's arguments; `are_all`: there may be no others.
+  /// Before before_forward. `inputs`: the tensors among forward's arguments; `are_all`: there may be no
+  /// others.
   virtual void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) = 0;
 };
 
-/// A module that may be a unit; a Sharded sets `around` when it shards the model that the module is part of.
+/// A module that may be a unit. Sharded sets `around` when it shards the model that contains the module.
 struct UnitModule {
   virtual ~UnitModule() = default;
   std::shared_ptr<AroundUnit> around;
 };
 
-/// Calls `forward()` of `module`, with `args`, as that of a unit, or as it is while the module is of no sharded model.
+/// Calls `forward()` of `module` with `args`: as that of a unit if the module is part of a sharded model,
+/// else directly.
 template <class Forward, class... Args>
 auto forward_as_unit(const UnitModule& unit, const torch::nn::Module& module, Forward&& forward,
                      const Args&... args) {
@@ -93,7 +95,7 @@ struct ForwardArguments {
   using type = decltype(find<Impl>(0));
 };
 
-/// With a forward of just these arguments, so that torch::nn::Sequential takes it.
+/// A unit whose forward has exactly these arguments, so that torch::nn::Sequential takes it.
 template <class Impl, class... Args>
 struct UnitWith<Impl, Arguments<Args...>> : Impl, UnitModule {
   using Impl::Impl;
@@ -103,7 +105,7 @@ struct UnitWith<Impl, Arguments<Args...>> : Impl, UnitModule {
   }
 };
 
-/// Of a forward that is overloaded, a template, or has defaults.
+/// A unit whose module's forward is overloaded, a template, or has default arguments.
 template <class Impl>
 struct UnitWith<Impl, AnyArguments> : Impl, UnitModule {
   using Impl::Impl;
@@ -116,28 +118,33 @@ struct UnitWith<Impl, AnyArguments> : Impl, UnitModule {
 
 }  // namespace detail
 
+/// The module type behind FsdpUnit: `Impl`, with a forward that gathers its parameters.
 template <class Impl>
 struct FsdpUnitImpl : detail::UnitWith<Impl, typename detail::ForwardArguments<Impl>::type> {
   using detail::UnitWith<Impl, typename detail::ForwardArguments<Impl>::type>::UnitWith;
 };
 
-/// A module, given by its holder or its Impl, that is a unit of whatever sharded model it becomes part of:
+/// Makes a module, given by its holder or its Impl, an FSDP unit of any sharded model that contains it:
 ///
-///   struct NetImpl : torch::nn::Module {
-///     NetImpl() : block(register_module("block", hookline::FsdpUnit<Block>(256))) {}
-///     torch::Tensor forward(const torch::Tensor& x) { return block(x); }
-///     hookline::FsdpUnit<Block> block;
-///   };
+///     struct NetImpl : torch::nn::Module {
+///       NetImpl() : block(register_module("block", hookline::FsdpUnit<Block>(256))) {}
+///       torch::Tensor forward(const torch::Tensor& x) { return block(x); }
+///       hookline::FsdpUnit<Block> block;
+///     };
 ///
-/// Its parameters are whole only while its forward or its backward runs. They keep their names, and whatever is not of a unit
-/// is whole from the model's forward to the end of the backward. In a model that is not sharded it is just the module.
-/// Its forward must return every tensor that the loss depends on, and throws Error if that is a view of a parameter. Every rank
-/// runs the same units in the same order, in an evaluation too: all throw RunFailed otherwise. Parameters that it shares with
-/// other units are whole as long as the model's own. PyTorch's name for it: an FSDP unit.
+/// With full_shard its parameters are unsharded only while its forward or its backward runs. Parameters
+/// outside every FsdpUnit, and those that several units share, stay unsharded from the model's forward to the
+/// end of the backward. All keep their names. In a model that is not sharded, the unit behaves like the
+/// module alone.
+///
+/// Its forward must return every tensor that the loss depends on; it throws Error if one is a view of a
+/// parameter. Every rank must run the same units in the same order, in an evaluation too; otherwise all ranks
+/// throw RunFailed.
 template <class Module>
 class FsdpUnit : public torch::nn::ModuleHolder<FsdpUnitImpl<typename detail::ImplOf<Module>::type>> {
  public:
   using torch::nn::ModuleHolder<FsdpUnitImpl<typename detail::ImplOf<Module>::type>>::ModuleHolder;
+  /// The type of the module that the holder holds.
   using Impl = FsdpUnitImpl<typename detail::ImplOf<Module>::type>;
 };
 

@@ -15,7 +15,7 @@
 namespace hookline {
 
 namespace detail {
-/// What an Accelerator and the things that it prepared share.
+/// State that an Accelerator shares with what it has prepared.
 struct TrainingProgress {
   bool sync_gradients = true;      // false inside accumulate(), but for the last of its steps
   std::int64_t steps = 0;          // optimizer steps taken
@@ -36,15 +36,16 @@ struct OptimizerStep {
   std::function<void(std::int64_t optimizer, const std::function<void()>& own)> around;
 };
 
-/// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart without a word.
+/// Warns, at the first step, if no gradient can have been averaged: the ranks would drift apart unnoticed.
 void check_first_step(const TrainingProgress& progress);
 }  // namespace detail
 
-/// Steps and clears the user's optimizer; while gradients accumulate, both calls wait for the last of them.
-/// The user's own optimizer stays usable, and must outlive this one.
+/// An optimizer as prepare() returns it: steps the user's optimizer and clears gradients, and does neither
+/// while gradients accumulate. The user's optimizer must outlive it.
 template <class Optimizer>
 class PreparedOptimizer {
  public:
+  /// Made by Accelerator::prepare().
   PreparedOptimizer(Optimizer& optimizer, std::shared_ptr<detail::TrainingProgress> progress,
                     detail::OptimizerStep step = {})
       : optimizer_(&optimizer),
@@ -54,6 +55,8 @@ class PreparedOptimizer {
     progress_->backwards_at_step.push_back(0);
   }
 
+  /// Steps the user's optimizer and counts the step; while gradients accumulate it does nothing. Collective:
+  /// sharded optimizers and checkpoints communicate here. Throws what the optimizer throws.
   void step() {
     if (!progress_->sync_gradients) return;
     if (progress_->steps == 0) detail::check_first_step(*progress_);
@@ -70,7 +73,8 @@ class PreparedOptimizer {
     if (progress_->after_step) progress_->after_step(number_);
   }
 
-  /// Drops gradients (they are undefined afterwards); also right with gradient_as_bucket_view.
+  /// Drops the gradients of its parameters; they are undefined afterwards. Also right with
+  /// gradient_as_bucket_view. While gradients accumulate it does nothing.
   void zero_grad() {
     if (!progress_->sync_gradients) return;
     for (auto& group : optimizer_->param_groups()) {
@@ -79,8 +83,11 @@ class PreparedOptimizer {
     if (progress_->after_zero_grad) progress_->after_zero_grad();
   }
 
+  /// The user's optimizer's parameter groups, for example to change the learning rate.
   auto& param_groups() { return optimizer_->param_groups(); }
+  /// The user's optimizer.
   Optimizer& optimizer() { return *optimizer_; }
+  /// Makes it usable as a pointer: optimizer->step().
   PreparedOptimizer* operator->() { return this; }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "config/log_display.h"
 #include "config/node_count.h"
+#include "config/questions.h"
 
 namespace hookline {
 namespace {
@@ -70,14 +71,15 @@ OptionRow flag(const char* name, const char* help) { return option(name, OptionT
 OptionRow text(const char* name, const char* help) { return option(name, OptionType::text, "", help); }
 
 OptionRow processes_per_node() {
-  OptionRow row = count("processes_per_node", "processes", 1, "Ranks on this host; auto: one a GPU, else 1.");
+  OptionRow row = count("processes_per_node", "processes", 1,
+                        "Ranks on each host; auto: one per GPU, or one where there is no GPU.");
   row.at_most = 4096;
   return row;
 }
 
 OptionRow grace_period() {
   OptionRow row = option("grace_period_seconds", OptionType::number, "seconds",
-                         "How long the other ranks may take to end before they are killed.");
+                         "How long ranks that are told to stop may take to exit before they are killed.");
   row.at_least = 0;
   return row;
 }
@@ -90,20 +92,21 @@ OptionRow seconds_up_to_a_day(const char* name, const char* help) {
 }
 
 OptionRow join_timeout() {
-  OptionRow row = seconds_up_to_a_day("join_timeout_seconds", "For all ranks to join, at the start.");
+  OptionRow row =
+      seconds_up_to_a_day("join_timeout_seconds", "How long ranks may take to join at the start.");
   row.at_least = 0.1;
   return row;
 }
 
 OptionRow main_port() {
-  OptionRow row = count("main_port", "", 1, "A port of that host, on which the hosts meet.");
+  OptionRow row = count("main_port", "", 1, "Port on that host where the nodes meet.");
   row.at_most = 65535;
   return row;
 }
 
 OptionRow node_timeout() {
   OptionRow row =
-      seconds_up_to_a_day("node_timeout_seconds", "Without a sign of a host, after which it is lost.");
+      seconds_up_to_a_day("node_timeout_seconds", "Declare a node lost after this long without a heartbeat.");
   row.at_least = 1;
   return row;
 }
@@ -128,7 +131,7 @@ KeyRow with_form(KeyRow row, bool (*fits)(const std::string& text), std::string 
 }
 
 OptionRow status_interval() {
-  OptionRow row = seconds_up_to_a_day("status_interval_seconds", "Between plain lines of the status.");
+  OptionRow row = seconds_up_to_a_day("status_interval_seconds", "Time between two plain progress lines.");
   row.at_least = 0.1;
   return row;
 }
@@ -144,43 +147,43 @@ void add_ddp(std::vector<KeyRow>& rows) {
   rows.push_back(key<ddp, &DdpConfig::dim>(
       "ddp", option("dim", OptionType::integer, "", "Accelerate's; has no effect, as in PyTorch.")));
   rows.push_back(key<ddp, &DdpConfig::broadcast_buffers>(
-      "ddp", flag("broadcast_buffers", "Send rank 0's buffers to all ranks before each forward pass.")));
+      "ddp", flag("broadcast_buffers", "Broadcast rank 0's buffers to all ranks before each forward pass.")));
   rows.push_back(open_key<ddp, &DdpConfig::bucket_cap_mb, kAuto>(
       "ddp", count_up_to(1 << 20, "bucket_cap_mb", "MiB",
-                         "Gradients go out in buckets of about this size; auto: 25, the first one 1.")));
+                         "Size of gradient buckets; auto: 1 MiB for the first, 25 MiB for the others.")));
   rows.push_back(key<ddp, &DdpConfig::find_unused_parameters>(
       "ddp", flag("find_unused_parameters", "Allow parameters that take no part in a step's loss.")));
   rows.push_back(key<ddp, &DdpConfig::check_reduction>(
       "ddp", flag("check_reduction", "Accelerate's; has no effect, as in PyTorch.")));
   rows.push_back(key<ddp, &DdpConfig::gradient_as_bucket_view>(
       "ddp",
-      flag("gradient_as_bucket_view", "Let gradients be views of the buckets, which saves their memory.")));
+      flag("gradient_as_bucket_view", "Make gradients views of the buckets, which saves a copy of them.")));
   rows.push_back(key<ddp, &DdpConfig::static_graph>(
       "ddp", flag("static_graph", "Promise that every step uses the same parameters in the same order.")));
   rows.push_back(key<ddp, &DdpConfig::shard_optimizer>(
-      "ddp", flag("shard_optimizer",
-                  "Each rank keeps and steps only its part of what the optimizer holds (ZeRO stage 1).")));
-  rows.push_back(key<ddp, &DdpConfig::comm_hook>(
-      "ddp", text("comm_hook",
-                  "How gradients are averaged: a hook of `hookline hooks list`, or auto (see [ddp.auto]).")));
-  rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
-      "ddp", text("comm_wrapper", "The precision that the hook works in: no, fp16 or bf16.")));
-  rows.push_back(key<ddp, &DdpConfig::comm_scope>(
       "ddp",
-      one_of("comm_scope", {"all_ranks", "between_hosts"},
-             "all_ranks: the hook averages over all ranks. between_hosts: gradients are averaged exactly "
-             "inside each host, and by the hook between hosts.")));
+      flag("shard_optimizer",
+           "Shard the optimizer: each rank stores and updates only its share of the state (ZeRO stage 1).")));
+  rows.push_back(
+      key<ddp, &DdpConfig::comm_hook>("ddp", text("comm_hook",
+                                                  "The communication hook that averages gradients: a name "
+                                                  "from `hookline hooks list`, or auto (see [ddp.auto]).")));
+  rows.push_back(key<ddp, &DdpConfig::comm_wrapper>(
+      "ddp", text("comm_wrapper", "The precision that the hook communicates in: no, fp16 or bf16.")));
+  rows.push_back(key<ddp, &DdpConfig::comm_scope>(
+      "ddp", one_of("comm_scope", {"all_ranks", "between_hosts"},
+                    "all_ranks: the hook averages over all ranks. between_hosts: ranks of one host average "
+                    "exactly, and the hook averages between hosts.")));
   rows.push_back(key<ddp, &DdpConfig::plugins>(
-      "ddp", option("plugins", OptionType::texts, "", "Shared libraries that bring hooks of their own.")));
+      "ddp", option("plugins", OptionType::texts, "", "Shared libraries that provide more hooks.")));
 }
 
 void add_auto_hook(std::vector<KeyRow>& rows) {
   constexpr auto auto_hook = &RunConfig::auto_hook;
   rows.push_back(key<auto_hook, &AutoHookConfig::allow>(
-      kAutoHookTable,
-      one_of("allow", {"lossless", "half", "low_rank"},
-             "How far a hook may change gradients. lossless: exact averages; half: averages in 16 "
-             "bits; low_rank: PowerSGD.")));
+      kAutoHookTable, one_of("allow", {"lossless", "half", "low_rank"},
+                             "How far a hook may change gradients. lossless: exact averages; half: 16-bit "
+                             "averages, too; low_rank: PowerSGD, too.")));
   OptionRow max_error =
       option("max_error", OptionType::number, "",
              "Drop a hook when the relative error of its gradients exceeds this; none: no limit.");
@@ -204,13 +207,12 @@ void add_auto_hook(std::vector<KeyRow>& rows) {
 void add_fsdp(std::vector<KeyRow>& rows) {
   constexpr auto fsdp = &RunConfig::fsdp;
   rows.push_back(key<fsdp, &FsdpConfig::sharding_strategy>(
-      "fsdp",
-      one_of("sharding_strategy", {"no_shard", "shard_grad_op", "full_shard"},
-             "no_shard: DDP; shard_grad_op: each rank holds its part of gradients and optimizer state; "
-             "full_shard: and of parameters.")));
+      "fsdp", one_of("sharding_strategy", {"no_shard", "shard_grad_op", "full_shard"},
+                     "What each rank keeps only its share of. no_shard: nothing (DDP); shard_grad_op: "
+                     "gradients and optimizer state; full_shard: parameters, too.")));
   rows.push_back(key<fsdp, &FsdpConfig::comm_hook>(
       "fsdp", one_of("comm_hook", {"no", "fp16", "bf16"},
-                     "The precision that a sharded model's gradients travel in.")));
+                     "The precision in which a sharded model's gradients are reduced.")));
 }
 
 bool has_several_nodes(const RunConfig& config, const Detected&) {
@@ -309,129 +311,137 @@ std::vector<KeyRow> make_schema() {
   constexpr auto logging = &RunConfig::logging;
   std::vector<KeyRow> rows;
   rows.push_back(open_key<launch, &LaunchConfig::processes_per_node, kAuto>("launch", processes_per_node()));
-  OptionRow nnodes = text("nnodes", "Number of hosts; \"2:4\": at least 2, at most 4.");
+  OptionRow nnodes = text("nnodes", "Number of nodes; \"2:4\" starts with at least 2 and takes at most 4.");
   nnodes.or_integer = true;
   rows.push_back(with_form(key<launch, &LaunchConfig::nnodes>("launch", std::move(nnodes)), counts_nodes,
                            "must be a number of hosts, such as 2, or a range, such as \"2:4\""));
   rows.push_back(open_key<launch, &LaunchConfig::node_rank, kAuto>(
-      "launch", count("node_rank", "", 0,
-                      "Which of the hosts this is, from 0; auto: in the order in which they join.")));
+      "launch",
+      count("node_rank", "", 0, "This host's node rank, from 0; auto: in the order in which nodes join.")));
   rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
       "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
-                            "Threads a rank; auto: the cores divided by the ranks.")));
+                            "Threads of each rank (OMP_NUM_THREADS); auto: usable cores divided by ranks.")));
   rows.push_back(key<launch, &LaunchConfig::device>(
-      "launch", one_of("device", {"auto", "cpu", "cuda"},
-                       "Where models and data are; auto: a GPU for each rank where there are any.")));
-  rows.push_back(key<launch, &LaunchConfig::backend>(
       "launch",
       one_of(
-          "backend", {"auto", "gloo", "nccl", "shm"},
-          "What ranks communicate with. auto: nccl if each rank has a GPU; else shared memory inside a host "
-          "(shm) and gloo between hosts. shm: one host only.")));
+          "device", {"auto", "cpu", "cuda"},
+          "Where models and batches live; auto: on a GPU per rank where there are GPUs, else on the CPU.")));
+  rows.push_back(key<launch, &LaunchConfig::backend>(
+      "launch", one_of("backend", {"auto", "gloo", "nccl", "shm"},
+                       "What ranks communicate over. auto: nccl if each rank has a GPU, else shared memory "
+                       "(shm) inside a host and gloo between hosts. shm works on one host only.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
   rows.push_back(key<launch, &LaunchConfig::binding>(
-      "launch", one_of("binding", {"none", "core", "numa"},
-                       "core: a share of the cores for each rank; numa: a NUMA node for each.")));
+      "launch",
+      one_of("binding", {"none", "core", "numa"},
+             "Bind ranks to cores. core: each gets its share of the cores; numa: each gets a NUMA node.")));
   rows.push_back(key<launch, &LaunchConfig::isolation>(
-      "launch", one_of("isolation", {"none", "pid"},
-                       "pid: run the ranks in a PID namespace, which ends with all that is in it.")));
+      "launch",
+      one_of("isolation", {"none", "pid"},
+             "pid: run the ranks in a PID namespace, so that whatever they start ends with them.")));
   rows.push_back(key<launch, &LaunchConfig::max_restarts>(
       "launch",
-      count("max_restarts", "restarts", 0, "How often all ranks are started again when one failed.")));
+      count("max_restarts", "restarts", 0, "How many times to restart all ranks after a failure.")));
   rows.push_back(key<launch, &LaunchConfig::restart>(
       "launch", one_of("restart", {"curable", "always"},
-                       "curable: not after exit code 2, nor after the same failure at the same step.")));
+                       "Which failures restart the run. curable: not exit code 2, nor the same failure at "
+                       "the same step twice.")));
   rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>(
       "launch", seconds_up_to_a_day(
                     "restart_delay_seconds",
-                    "Before the first restart; before each further one twice as long, up to a minute.")));
+                    "Delay before the first restart; it doubles with each further one, up to a minute.")));
   rows.push_back(key<launch, &LaunchConfig::early_exit_seconds>(
       "launch",
       seconds_up_to_a_day("early_exit_seconds",
-                          "A rank ended with 0 so long ago and others go on: a warning; 0: none.")));
+                          "Warn if other ranks still run this long after one exits with 0; 0: never.")));
   rows.push_back(key<launch, &LaunchConfig::stall_timeout_seconds>(
       "launch", seconds_up_to_a_day("stall_timeout_seconds",
-                                    "No rank finished a step for so long: the run fails; 0: never.")));
+                                    "Fail the run if no rank finishes a step for this long; 0: never.")));
   rows.push_back(key<launch, &LaunchConfig::stall_stacks>(
-      "launch", flag("stall_stacks", "Have gdb write down where ranks are when the run stalls.")));
+      "launch", flag("stall_stacks", "Log every rank's stack, by means of gdb, when the run stalls.")));
   rows.push_back(key<launch, &LaunchConfig::join_timeout_seconds>("launch", join_timeout()));
   rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>(
       "launch",
-      seconds_up_to_a_day("peer_timeout_seconds",
-                          "Silence of a rank that others wait for, after which the run fails; 0: never.")));
+      seconds_up_to_a_day(
+          "peer_timeout_seconds",
+          "Fail the run if a rank that others wait for sends no heartbeat for this long; 0: never.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::main_address>(
-      "rendezvous", text("main_address", "Name or address of the host of rank 0, as all hosts reach it.")));
+      "rendezvous", text("main_address", "Name or address of rank 0's host, as all hosts reach it.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::main_port>("rendezvous", main_port()));
-  rows.push_back(
-      with_form(key<rendezvous, &RendezvousConfig::run_id>(
-                    "rendezvous", text("run_id", "Any word; keeps apart runs that meet at one address.")),
-                is_not_empty, "must be a word, such as \"default\""));
+  rows.push_back(with_form(
+      key<rendezvous, &RendezvousConfig::run_id>(
+          "rendezvous", text("run_id", "Any word; it keeps apart runs that meet at the same address.")),
+      is_not_empty, "must be a word, such as \"default\""));
   rows.push_back(key<rendezvous, &RendezvousConfig::last_call_seconds>(
-      "rendezvous",
-      seconds_up_to_a_day("last_call_seconds", "For more hosts than are needed, after the last one came.")));
+      "rendezvous", seconds_up_to_a_day("last_call_seconds",
+                                        "Wait this long for extra nodes once the minimum has joined.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::node_timeout_seconds>("rendezvous", node_timeout()));
   add_ddp(rows);
   add_auto_hook(rows);
   add_fsdp(rows);
   rows.push_back(open_key<training, &TrainingConfig::max_steps, kNone>(
       "training",
-      count("max_steps", "steps", 1, "Optimizer steps the run is meant to take; none: up to the program.")));
+      count("max_steps", "steps", 1,
+            "Optimizer steps after which should_stop() is true; none: the program decides when to stop.")));
   rows.push_back(key<training, &TrainingConfig::gradient_accumulation_steps>(
-      "training", count("gradient_accumulation_steps", "batches", 1, "Batches to one optimizer step.")));
+      "training", count("gradient_accumulation_steps", "batches", 1, "Batches per optimizer step.")));
   rows.push_back(open_key<training, &TrainingConfig::seed, kNone>(
-      "training", count("seed", "", 0, "Seeds every rank's random numbers; none: not seeded.")));
+      "training", count("seed", "", 0, "Seed of every rank's random numbers; none: not seeded.")));
   rows.push_back(key<training, &TrainingConfig::fused_optimizer>(
       "training",
       one_of("fused_optimizer", {"auto", "no", "yes"},
-             "Step SGD, Adam and AdamW in one pass over memory; auto: wherever torch's fused kernels can.")));
+             "Step SGD, Adam and AdamW with torch's fused kernels; auto: wherever those apply.")));
   rows.push_back(open_key<training, &TrainingConfig::checkpoint_every_steps, kNone>(
       "training", count("checkpoint_every_steps", "steps", 1,
-                        "Optimizer steps from one checkpoint to the next; none: none by themselves.")));
-  rows.push_back(
-      with_form(key<training, &TrainingConfig::checkpoint_dir>(
-                    "training", text("checkpoint_dir", "The folder that checkpoints are made in.")),
-                is_not_empty, "must be the name of a folder, such as \"checkpoints\""));
+                        "Optimizer steps between automatic checkpoints; none: no automatic checkpoints.")));
+  rows.push_back(with_form(key<training, &TrainingConfig::checkpoint_dir>(
+                               "training", text("checkpoint_dir", "Folder for checkpoints.")),
+                           is_not_empty, "must be the name of a folder, such as \"checkpoints\""));
   rows.push_back(key<training, &TrainingConfig::checkpoint_keep_last>(
       "training",
-      count("checkpoint_keep_last", "checkpoints", 1, "How many checkpoints are kept, the newest ones.")));
+      count("checkpoint_keep_last", "checkpoints", 1, "How many of the newest checkpoints to keep.")));
   rows.push_back(key<training, &TrainingConfig::checkpoint_async>(
-      "training", flag("checkpoint_async", "Save from a copy in memory, while training goes on.")));
+      "training",
+      flag("checkpoint_async", "Write checkpoints from a copy in memory while training continues.")));
   rows.push_back(
       with_form(key<training, &TrainingConfig::resume>(
                     "training", text("resume",
-                                     "auto or true: resume from the newest in checkpoint_dir; no or false: "
-                                     "start at step 0; or the folder of a checkpoint.")),
+                                     "auto or true: resume from the newest checkpoint in checkpoint_dir; no "
+                                     "or false: start at step 0; or the folder of a checkpoint.")),
                 is_not_empty, "must be \"no\", \"auto\", or the folder of a checkpoint"));
   rows.back().form.booleans = {"auto", "no"};
   rows.push_back(key<training, &TrainingConfig::record_gradients>(
       "training",
-      text("record_gradients", "Folder to record gradients in, for `hookline replay`; empty: none.")));
+      text("record_gradients", "Folder in which to record gradients for `hookline replay`; empty: none.")));
   rows.push_back(key<training, &TrainingConfig::record_gradients_steps>(
       "training",
       count("record_gradients_steps", "steps", 1, "How many steps to record, from the first on.")));
   rows.push_back(key<logging, &LoggingConfig::level>(
-      "logging", one_of("level", {"debug", "info", "warning", "error"}, "The least severe message to log.")));
-  rows.push_back(with_form(
-      key<logging, &LoggingConfig::dir>("logging", text("dir", "The folder that run folders are made in.")),
-      is_not_empty, "must be the name of a folder, such as \"hookline-runs\""));
+      "logging",
+      one_of("level", {"debug", "info", "warning", "error"}, "Severity from which messages are logged.")));
+  rows.push_back(with_form(key<logging, &LoggingConfig::dir>(
+                               "logging", text("dir", "Folder in which each run makes its run folder.")),
+                           is_not_empty, "must be the name of a folder, such as \"hookline-runs\""));
   rows.push_back(key<logging, &LoggingConfig::status>(
-      "logging", one_of("status", {"auto", "live", "plain", "off"},
-                        "How a run goes, in a line; auto: live on a terminal, else plain, now and then.")));
+      "logging",
+      one_of("status", {"auto", "live", "plain", "off"},
+             "How progress is shown; auto: a live line on a terminal, else a plain line now and then.")));
   rows.push_back(key<logging, &LoggingConfig::status_interval_seconds>("logging", status_interval()));
   rows.push_back(key<logging, &LoggingConfig::show>(
       "logging", one_of("show", {"all", "stdout", "stderr", "none"},
-                        "What of the ranks' output is shown; their logs hold all of it.")));
+                        "Which output of the ranks is shown; log files always hold all of it.")));
   rows.push_back(with_form(
       key<logging, &LoggingConfig::show_ranks>(
-          "logging", text("show_ranks", "Whose output is shown: all, none, or numbers such as 0,2-5.")),
+          "logging", text("show_ranks", "Whose output is shown: all, none, or rank numbers such as 0,2-5.")),
       names_ranks, "must be \"all\", \"none\", or numbers of ranks, such as \"0\" or \"0,2-5\""));
   rows.push_back(with_form(
       key<logging, &LoggingConfig::prefix_template>(
-          "logging", text("prefix_template",
-                          "Before each line of a rank: ${rank}, ${local_rank}, ${role_name}, ${host}.")),
+          "logging",
+          text("prefix_template",
+               "What precedes each line of a rank: ${rank}, ${local_rank}, ${role_name}, ${host}.")),
       is_prefix, "knows ${rank}, ${local_rank}, ${role_name} and ${host}"));
   OptionRow trackers =
-      option("trackers", OptionType::texts, "", "Where metrics go beside metrics.jsonl in the run's folder.");
+      option("trackers", OptionType::texts, "", "Where metrics go besides metrics.jsonl in the run folder.");
   trackers.allowed = {"tensorboard", "mlflow"};
   rows.push_back(key<logging, &LoggingConfig::trackers>("logging", std::move(trackers)));
   rows.push_back(with_form(
@@ -445,6 +455,7 @@ std::vector<KeyRow> make_schema() {
       "logging",
       text("mlflow_experiment", "MLflow's experiment; empty: $MLFLOW_EXPERIMENT_NAME, else Default.")));
   add_asking(rows);
+  for (KeyRow& row : rows) row.question = question_for(row.key());
   return rows;
 }
 

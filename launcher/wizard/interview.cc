@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/number_text.h"
+#include "config/questions.h"
 #include "hooks/option.h"
 #include "hooks/wire_estimate.h"
 #include "prediction/choose.h"
@@ -39,7 +40,6 @@ std::string count_of(std::int64_t number) {
 Question from_row(const OptionRow& row, const std::string& id) {
   Question question;
   question.id = id;
-  question.text = row.help;
   question.accepts = allowed_text(row) + (row.unit.empty() ? "" : ", in " + row.unit);
   question.default_value = typed(row.default_value);
   std::vector<std::string> words = row.allowed;
@@ -57,7 +57,8 @@ Interview::Interview(Catalog catalog, Detected here, std::int64_t parameters)
 Resolution Interview::resolve_with(const Answers& answers) const {
   Sources sources;
   for (const Answer& answer : answers)
-    if (answer.id != kMoreSettings) sources.overrides.push_back({answer.id, answer.value, answer.id});
+    if (answer.id != kMoreSettings && answer.id != kScheduler)
+      sources.overrides.push_back({answer.id, answer.value, answer.id});
   return resolve(sources, catalog_);
 }
 
@@ -68,7 +69,7 @@ std::string Interview::problem(const Answers& answers, const Question& question,
   const bool is_choice = std::any_of(question.choices.begin(), question.choices.end(),
                                      [&](const Choice& choice) { return choice.value == value; });
   if (!question.may_type && !is_choice) return "it is none of the choices";
-  if (question.id == kMoreSettings) return "";
+  if (question.id == kMoreSettings || question.id == kScheduler) return "";
   Answers with = answers;
   with.push_back({question.id, value});
   for (const Diagnostic& each : resolve_with(with).diagnostics)
@@ -83,6 +84,7 @@ bool Interview::is_possible(const Answers& answers, const std::string& id, const
 }
 
 std::optional<Question> Interview::next(const Answers& answers) const {
+  if (auto question = scheduler_question(answers)) return question;
   const RunConfig so_far = config(answers);
   std::vector<const KeyRow*> everybodys;
   for (const KeyRow& row : schema())
@@ -101,6 +103,34 @@ std::optional<Question> Interview::next(const Answers& answers) const {
   return more_question(answers, so_far);
 }
 
+std::string Interview::scheduler_of(const Answers& answers) {
+  for (const Answer& answer : answers)
+    if (answer.id == kScheduler && answer.value != kByHand) return answer.value;
+  return "";
+}
+
+/// What a scheduler will say of the nodes is not to be asked for.
+Detected Interview::here_with(const Answers& answers) const {
+  Detected here = here_;
+  if (const std::string scheduler = scheduler_of(answers); !scheduler.empty()) here.scheduler = scheduler;
+  return here;
+}
+
+std::optional<Question> Interview::scheduler_question(const Answers& answers) const {
+  if (here_.submitters.empty() || !here_.scheduler.empty() || is_answered(answers, kScheduler))
+    return std::nullopt;
+  Question question;
+  question.id = kScheduler;
+  question.text = "Should a scheduler start the run?";
+  question.accepts = "a scheduler, or none";
+  question.may_type = false;
+  question.default_value = here_.submitters.front();
+  for (const std::string& scheduler : here_.submitters)
+    question.choices.push_back({scheduler, "Submit it: the nodes and their addresses come from the job."});
+  question.choices.push_back({kByHand, "Start it by hand, on each machine."});
+  return question;
+}
+
 std::optional<Question> Interview::in_table(const std::string& table, const Answers& answers,
                                             const RunConfig& so_far) const {
   if (table == kHookOptionTable) return option_question(answers, so_far, /*first_ones=*/false);
@@ -113,8 +143,11 @@ std::optional<Question> Interview::in_table(const std::string& table, const Answ
 
 std::optional<Question> Interview::question_of(const KeyRow& row, const Answers& answers,
                                                const RunConfig& so_far) const {
-  if (is_answered(answers, row.key()) || (row.applies && !row.applies(so_far, here_))) return std::nullopt;
+  if (is_answered(answers, row.key()) || (row.applies && !row.applies(so_far, here_with(answers))))
+    return std::nullopt;
   Question question = from_row(row.option, row.key());
+  question.text = row.question;
+  question.help = row.option.help;
   question.default_value = typed(row.get(so_far));
   const std::string key = row.key();
   if (key == "ddp.comm_hook") {
@@ -167,7 +200,9 @@ std::optional<Question> Interview::option_question(const Answers& answers, const
     if (first_ones && ++asked > kOptionsAskedFirst) return std::nullopt;
     if (is_answered(answers, kOptions + row.name)) continue;
     Question question = from_row(row, kOptions + row.name);
-    question.text = hook->name + ": " + row.help;
+    question.text = question_for(question.id);
+    question.help = row.help;
+    if (question.text.empty()) question.text = hook->name + ": " + row.name + "?";
     question.default_value = typed(so_far.ddp.comm_state_option.at(row.name));
     return question;
   }
@@ -177,7 +212,7 @@ std::optional<Question> Interview::option_question(const Answers& answers, const
 Question Interview::more_question(const Answers& answers, const RunConfig& so_far) const {
   Question question;
   question.id = kMoreSettings;
-  question.text = "All else has its defaults. Go through the settings of a table?";
+  question.text = "Everything else keeps its default. Change settings of a table?";
   question.accepts = "a table, or done";
   question.may_type = false;
   question.default_value = kNoMore;

@@ -22,6 +22,7 @@ struct Choice {
 struct Question {
   std::string id;       // the key that it sets, or kMoreSettings
   std::string text;     // what is asked, in a line
+  std::string help;     // what the key means; empty: the question says it all
   std::string accepts;  // what may be typed
   std::vector<Choice> choices;
   bool may_type = true;       // something else than a choice
@@ -36,6 +37,10 @@ using Answers = std::vector<Answer>;
 /// The question behind those that everybody is asked: which table to go through, if any.
 inline constexpr const char* kMoreSettings = "more";
 inline constexpr const char* kNoMore = "done";
+
+/// The first question where jobs can be handed to a scheduler: which one is to start the run, if any.
+inline constexpr const char* kScheduler = "scheduler";
+inline constexpr const char* kByHand = "none";
 
 class Interview {
  public:
@@ -60,7 +65,12 @@ class Interview {
   std::string here() const;
   std::string fastest_by_default() const;
 
+  /// The scheduler that the answers name, "slurm"; empty: none.
+  static std::string scheduler_of(const Answers& answers);
+
  private:
+  Detected here_with(const Answers& answers) const;
+  std::optional<Question> scheduler_question(const Answers& answers) const;
   Resolution resolve_with(const Answers& answers) const;
   std::optional<Question> question_of(const KeyRow& row, const Answers& answers,
                                       const RunConfig& so_far) const;

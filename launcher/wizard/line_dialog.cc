@@ -19,8 +19,9 @@ std::string meant(const Question& question, const std::string& text) {
 Reply LineDialog::ask(const Question& question, int number, const std::string& problem) {
   if (!problem.empty()) out_ << "   ! " << problem << "\n";
   if (problem.empty()) {
-    out_ << "\n"
-         << number << ". " << question.text << "\n   (" << question.id << ": " << question.accepts << ")\n";
+    out_ << "\n" << number << ". " << question.text << "\n";
+    if (!question.help.empty()) out_ << "   " << question.help << "\n";
+    out_ << "   (" << question.id << ": " << question.accepts << ")\n";
     std::size_t widest = 0;
     for (const Choice& choice : question.choices) widest = std::max(widest, choice.value.size());
     for (std::size_t i = 0; i < question.choices.size(); ++i) {

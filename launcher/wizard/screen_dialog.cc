@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/printable.h"
@@ -101,15 +103,73 @@ class Keyboard {
   int descriptor_;
 };
 
-/// The first `columns` characters.
-std::string cut(const std::string& text, std::size_t columns) {
+/// How many bytes the first `columns` characters have.
+std::size_t bytes_of(std::string_view text, std::size_t columns) {
   std::size_t characters = 0, at = 0;
   for (; at < text.size(); ++at) {
     const bool starts_one = (text[at] & 0xC0) != 0x80;
     if (starts_one && characters++ == columns) break;
   }
-  return text.substr(0, at);
+  return at;
 }
+
+std::string cut(const std::string& text, std::size_t columns) {
+  return text.substr(0, bytes_of(text, columns));
+}
+
+/// `text` in lines of at most `columns` characters, folded between words where possible; all but the first are indented.
+std::vector<std::string> folded(std::string text, std::size_t columns, std::size_t indent) {
+  indent = std::min(indent, columns / 2);
+  std::vector<std::string> lines;
+  std::string margin;
+  while (true) {
+    const std::size_t fits = bytes_of(text, columns - margin.size());
+    if (fits == text.size()) break;
+    const std::size_t space = text.rfind(' ', fits);
+    const bool has_words = space != text.npos && text.find_first_not_of(' ') < space;
+    lines.push_back(margin + text.substr(0, has_words ? space : fits));
+    text.erase(0, has_words ? space + 1 : fits);
+    margin.assign(indent, ' ');
+  }
+  lines.push_back(margin + text);
+  return lines;
+}
+
+enum class Look { plain, question, detail, chosen, problem };
+
+/// https://no-color.org
+bool may_colour() {
+  const char* const no = std::getenv("NO_COLOR");
+  return !no || !*no;
+}
+
+std::string looking(Look look, const std::string& text) {
+  static const bool colours = may_colour();
+  const char* code = nullptr;
+  switch (look) {
+    case Look::plain:
+      break;
+    case Look::question:
+      code = "\x1b[1m";
+      break;
+    case Look::detail:
+      code = "\x1b[2m";
+      break;
+    case Look::chosen:
+      code = "\x1b[36m";
+      break;
+    case Look::problem:
+      code = "\x1b[31m";
+      break;
+  }
+  return colours && code ? code + text + "\x1b[0m" : text;
+}
+
+struct Line {
+  std::string text;
+  Look look = Look::plain;
+  std::size_t indent = 3;  // of what does not fit into the first row
+};
 
 /// Some lines of the terminal that are written again and again.
 class Block {
@@ -119,11 +179,12 @@ class Block {
     if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 10) columns_ = size.ws_col - 1U;
   }
 
-  void show(const std::vector<std::string>& lines) {
+  void show(const std::vector<Line>& lines) {
     std::string text = back_to_its_start();
-    for (std::size_t i = 0; i < lines.size(); ++i)
-      text += (i == 0 ? "" : "\r\n") + cut(printable(lines[i]), columns_);
-    lines_ = lines.size();
+    lines_ = 0;
+    for (const Line& line : lines)
+      for (const std::string& row : folded(printable(line.text), columns_, line.indent))
+        text += (lines_++ == 0 ? "" : "\r\n") + looking(line.look, row);
     put(text);
   }
 
@@ -164,21 +225,25 @@ Reply ScreenDialog::ask(const Question& question, int number, const std::string&
   std::string text;
   bool moved = false;
   const auto show = [&] {
-    std::vector<std::string> lines = {std::to_string(number) + ". " + question.text,
-                                      "   (" + question.id + ": " + question.accepts + ")"};
+    std::vector<Line> lines = {{std::to_string(number) + ". " + question.text, Look::question}};
+    if (!question.help.empty()) lines.push_back({"   " + question.help});
+    lines.push_back({"   (" + question.id + ": " + question.accepts + ")", Look::detail, 4});
     for (std::size_t i = 0; i < question.choices.size(); ++i) {
       std::string value = question.choices[i].value;
       value.resize(widest + 2, ' ');
-      lines.push_back((i == chosen && text.empty() ? " > " : "   ") +
-                      (question.may_type ? std::string() : std::to_string(i + 1) + ") ") + value +
-                      question.choices[i].note);
+      const std::string mark = i == chosen && text.empty() ? " > " : "   ";
+      const std::string begin =
+          mark + (question.may_type ? std::string() : std::to_string(i + 1) + ") ") + value;
+      lines.push_back(
+          {begin + question.choices[i].note, mark == " > " ? Look::chosen : Look::plain, begin.size()});
     }
-    if (!problem.empty()) lines.push_back("   ! " + problem);
-    lines.push_back(question.choices.empty() ? "   Enter takes the default, Esc goes back, Ctrl-C leaves"
-                    : question.may_type
-                        ? "   arrows and Enter choose, or type; Esc goes back, Ctrl-C leaves"
-                        : "   arrows and Enter choose, or type the number; Esc goes back, Ctrl-C leaves");
-    lines.push_back("   [" + question.default_value + "] > " + text);
+    if (!problem.empty()) lines.push_back({"   ! " + problem, Look::problem, 5});
+    lines.push_back({question.choices.empty() ? "   Enter takes the default, Esc goes back, Ctrl-C leaves"
+                     : question.may_type
+                         ? "   arrows and Enter choose, or type; Esc goes back, Ctrl-C leaves"
+                         : "   arrows and Enter choose, or type the number; Esc goes back, Ctrl-C leaves",
+                     Look::detail});
+    lines.push_back({"   [" + question.default_value + "] > " + text});
     block.show(lines);
   };
   const auto end = [&](Reply reply, const std::string& shown) {

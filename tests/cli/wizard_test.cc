@@ -29,9 +29,10 @@ ProcessResult answer(const Sandbox& sandbox, const std::string& lines, std::vect
 
 const std::string kFp16File =
     "# A config of hookline; all other keys have their defaults: hookline config default\n"
-    "schema_version = 2\n\n[launch]\n# Ranks on this host; auto: one a GPU, else 1.\nprocesses_per_node = "
-    "2\n\n[ddp]\n# How "
-    "gradients are averaged: a hook of `hookline hooks list`, or auto (see [ddp.auto]).\ncomm_hook = "
+    "schema_version = 2\n\n[launch]\n# Ranks on each host; auto: one per GPU, or one where there is no "
+    "GPU.\nprocesses_per_node = "
+    "2\n\n[ddp]\n# The communication hook that averages gradients: a name from `hookline hooks list`, or "
+    "auto (see [ddp.auto]).\ncomm_hook = "
     "\"fp16\"\n";
 
 TEST(Wizard, TakesItsAnswersFromAPipe) {
@@ -41,19 +42,22 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
   EXPECT_EQ(sandbox.run({"config", "validate", "hookline.toml"}).exit_code, 0);
-  // The transcript, but for its first line, which is about this machine; config/README.md shows it.
-  EXPECT_THAT(testing::read_file(CONFIG_README), HasSubstr(result.out.substr(result.out.find('\n') + 1)));
+  // The transcript, but for its first line, which is about this machine; docs/guides/config.md shows it.
+  EXPECT_THAT(testing::read_file(CONFIG_GUIDE), HasSubstr(result.out.substr(result.out.find('\n') + 1)));
   EXPECT_EQ(result.out.substr(result.out.find('\n') + 1),
             R"(
-1. Number of hosts; "2:4": at least 2, at most 4.
-   (launch.nnodes: text, or an integer)
+1. How many machines? A range such as "2:4" takes as many as join.
+   Number of nodes; "2:4" starts with at least 2 and takes at most 4.
+   (launch.nnodes: a string, or an integer)
    [1] > 1
 
-2. Ranks on this host; auto: one a GPU, else 1.
+2. How many ranks on each machine?
+   Ranks on each host; auto: one per GPU, or one where there is no GPU.
    (launch.processes_per_node: an integer from 1 to 4096, or "auto", in processes)
    [auto] > 2
 
-3. How gradients are averaged: a hook of `hookline hooks list`, or auto (see [ddp.auto]).
+3. Which communication hook should average gradients?
+   The communication hook that averages gradients: a name from `hookline hooks list`, or auto (see [ddp.auto]).
    (ddp.comm_hook: a hook's name; bytes are those of a model of 10 million parameters)
    1) no                 No hook: DDP's own all-reduce. 40 MB a step.
    2) allreduce          Divides by the number of ranks, then sums. 40 MB a step.
@@ -65,7 +69,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    8) auto               Chosen while the run trains, by measurements: see [ddp.auto].
    [no] > fp16
 
-4. All else has its defaults. Go through the settings of a table?
+4. Everything else keeps its default. Change settings of a table?
    (more: a table, or done)
    1) done      Write the file.
    2) launch    omp_num_threads, grace_period_seconds, binding and 6 more
@@ -164,9 +168,9 @@ ProcessOptions on(const std::string& terminal, const Sandbox& sandbox, std::vect
 TEST(Wizard, IsMovedThroughWithTheKeysOfATerminal) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("xterm-256color", sandbox));
-  ASSERT_TRUE(terminal.shows("1. Number of hosts"));
+  ASSERT_TRUE(terminal.shows("1. How many machines?"));
   terminal.type("7" + keys::kErase + "1" + keys::kEnter);
-  ASSERT_TRUE(terminal.shows("2. Ranks on this host"));
+  ASSERT_TRUE(terminal.shows("2. How many ranks on each machine?"));
   terminal.type("none" + keys::kEnter);
   ASSERT_TRUE(terminal.shows("   ! bad value \"none\" for 'processes_per_node'"));
   terminal.type("2" + keys::kEnter);
@@ -175,27 +179,67 @@ TEST(Wizard, IsMovedThroughWithTheKeysOfATerminal) {
   ASSERT_TRUE(terminal.shows(" > 3) fp16 "));
   terminal.type(keys::kEnter);
   ASSERT_TRUE(terminal.shows("3. ddp.comm_hook: fp16"));
-  ASSERT_TRUE(terminal.shows("4. All else has its defaults."));
+  ASSERT_TRUE(terminal.shows("4. Everything else keeps its default."));
   terminal.type(keys::kLeft);
-  ASSERT_TRUE(terminal.shows("3. How gradients are averaged"));
+  ASSERT_TRUE(terminal.shows("3. Which communication hook should average gradients?"));
   terminal.type("4" + keys::kEnter);
   ASSERT_TRUE(terminal.shows("3. ddp.comm_hook: bf16"));
-  ASSERT_TRUE(terminal.shows("4. All else"));
+  ASSERT_TRUE(terminal.shows("4. Everything else"));
   terminal.type(keys::kEscape);
-  ASSERT_TRUE(terminal.shows("3. How gradients are averaged"));
+  ASSERT_TRUE(terminal.shows("3. Which communication hook should average gradients?"));
   terminal.type(keys::kDown + keys::kDown + keys::kEnter);
-  ASSERT_TRUE(terminal.shows("4. All else"));
+  ASSERT_TRUE(terminal.shows("4. Everything else"));
   terminal.type(keys::kEnter);
   EXPECT_TRUE(terminal.shows("run it: hookline launch ./train"));
   EXPECT_EQ(terminal.exit_code(), 0);
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
 }
 
+TEST(Wizard, LeavesNodesAndAddressesToAScheduler) {
+  const Sandbox sandbox;
+  sandbox.folder.write("bin/sbatch", "#!/bin/sh\n");
+  std::filesystem::permissions(sandbox.folder.path() / "bin/sbatch", std::filesystem::perms::owner_all);
+  ProcessOptions options = sandbox.options({"config"});
+  options.environment["PATH"] = (sandbox.folder.path() / "bin").string() + ":/usr/bin:/bin";
+  options.environment["SLURM_CONF"] = "slurm.conf";
+  options.input = "\n2\nfp16\ndone\n";
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("1. Should a scheduler start the run?"), HasSubstr("[slurm] > "),
+                                HasSubstr("run it: hookline submit --scheduler slurm --nodes 2 ./train"),
+                                Not(HasSubstr("How many machines?")), Not(HasSubstr("main_address"))));
+  EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
+}
+
+TEST(Wizard, HasColoursUnlessTheUserWantsNone) {
+  const Sandbox sandbox;
+  for (const bool wanted : {true, false}) {
+    ProcessOptions options = on("xterm", sandbox);
+    if (!wanted) options.environment["NO_COLOR"] = "1";
+    Terminal terminal(HOOKLINE_BINARY, options);
+    ASSERT_TRUE(terminal.shows("1. How many machines?"));
+    terminal.type(keys::kInterrupt);
+    EXPECT_EQ(terminal.exit_code(), 130);
+    EXPECT_EQ(terminal.screen().find("\x1b[1m1. How many") != std::string::npos, wanted);
+  }
+}
+
+TEST(Wizard, FoldsWhatIsWiderThanTheTerminal) {
+  const Sandbox sandbox;
+  Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox));
+  ASSERT_TRUE(terminal.shows("1. How many machines?"));
+  terminal.type(keys::kEnter + keys::kEnter);
+  ASSERT_TRUE(terminal.shows("a name from `hookline hooks list`, or auto"));
+  EXPECT_TRUE(terminal.shows("[ddp.auto])."));
+  terminal.type(keys::kInterrupt);
+  EXPECT_EQ(terminal.exit_code(), 130);
+}
+
 TEST(Wizard, IsLeftWithCtrlCAndWritesNothing) {
   const Sandbox sandbox;
   for (const std::string terminal_name : {"xterm", "dumb"}) {
     Terminal terminal(HOOKLINE_BINARY, on(terminal_name, sandbox));
-    ASSERT_TRUE(terminal.shows("1. Number of hosts"));
+    ASSERT_TRUE(terminal.shows("1. How many machines?"));
     ASSERT_TRUE(terminal.shows("[1] > "));
     terminal.type(keys::kInterrupt);
     EXPECT_EQ(terminal.exit_code(), 128 + SIGINT);
@@ -234,7 +278,7 @@ TEST(Wizard, AsksBeforeItReplacesAFile) {
   Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox, {"--yes"}));
   ASSERT_TRUE(terminal.shows("[no] > "));
   terminal.type("yes\r");
-  ASSERT_TRUE(terminal.shows("1. Number of hosts"));
+  ASSERT_TRUE(terminal.shows("1. How many machines?"));
   terminal.type(keys::kEnd);  // defaults from here on
   EXPECT_EQ(terminal.exit_code(), 0);
   EXPECT_THAT(sandbox.read("hookline.toml"), StartsWith("# A config of hookline;"));

@@ -56,10 +56,13 @@ bool may_write(const Flags& flags, bool is_person) {
   return false;
 }
 
-std::string command_for(const Flags& flags, const RunConfig& config, const Detected& here) {
+std::string command_for(const Flags& flags, const RunConfig& config, const Detected& here,
+                        const std::string& scheduler) {
   std::string command = "hookline launch";
+  if (!scheduler.empty()) command = "hookline submit --scheduler " + scheduler + " --nodes 2";
   if (flags.output != "hookline.toml") command += " --config " + shell_word(flags.output);
   command += " " + (flags.program.empty() ? std::string("./train") : shell_word(flags.program));
+  if (!scheduler.empty()) return command + "   (--nodes: as many as you want)";
   return command + (config.launch.nnodes != "1" && here.scheduler.empty() ? "   (on each host)" : "");
 }
 
@@ -67,21 +70,22 @@ std::string command_for(const Flags& flags, const RunConfig& config, const Detec
 
 int config_wizard(const Arguments& arguments) {
   Flags flags;
-  VerbParser parser(
-      "hookline config [flags]",
-      "Write a config file by question and answer. Asks only what this machine and the answers before leave "
-      "open; '<' or Esc goes back.",
-      "hookline config --output run.toml");
+  VerbParser parser("hookline config [flags]",
+                    "Write a config file by question and answer. It asks only what this machine and your "
+                    "earlier answers leave open; '<' or Esc goes back.",
+                    "hookline config --output run.toml");
   parser.add_text("--output", flags.output, "FILE", "The file to write; else hookline.toml");
   parser.add_text("--answers", flags.answers, "FILE",
                   "Take the answers from the lines of a file; an empty line is the default");
   parser.add_flag("--yes", flags.yes, "Where the answers end, take the defaults");
   parser.add_flag("--force", flags.force, "Replace the file if it is there");
   parser.add_flag("--plain", flags.plain, "Ask in lines, without moving the cursor");
-  parser.add_number("--parameters", flags.parameters, "N", "Of your model: for what hooks would send",
+  parser.add_number("--parameters", flags.parameters, "N",
+                    "Number of your model's parameters, to show what each hook would send",
                     {1, kMostTypicalParameters});
-  parser.add_flag("--measure", flags.measure,
-                  "Measure first what a step takes with each hook on this machine, as hookline advise does");
+  parser.add_flag(
+      "--measure", flags.measure,
+      "First measure how long a step takes with each hook on this machine, as hookline advise does");
   parser.add_program(flags.program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
@@ -118,7 +122,8 @@ int config_wizard(const Arguments& arguments) {
   replace_file(flags.output, text);
   std::cout << "\n--- " << flags.output << "\n" << text << "---\n";
   if (const std::string traffic = interview.traffic(config); !traffic.empty()) std::cout << traffic << "\n";
-  std::cout << "run it: " << command_for(flags, config, here) << "\n" << std::flush;
+  std::cout << "run it: " << command_for(flags, config, here, Interview::scheduler_of(end.answers)) << "\n"
+            << std::flush;
   return kSuccess;
 }
 

@@ -130,18 +130,18 @@ std::vector<FoundCheckpoint> list_checkpoints(const fs::path& folder) {
 void expect_no_checkpoints(const fs::path& folder) {
   const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
   if (found.empty()) return;
-  throw Error("checkpoint_dir '" + folder.string() + "' holds checkpoints of a run before (" +
+  throw Error("checkpoint_dir '" + folder.string() + "' holds checkpoints of an earlier run (" +
               found.front().path.filename().string() +
-              "): set resume = \"auto\" in [training] to go on from the newest, or name another folder");
+              "): set resume = \"auto\" in [training] to resume from the newest, or name another folder");
 }
 
 void expect_none_beyond(const fs::path& folder, std::int64_t step) {
   const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
   if (found.empty() || found.front().step <= step) return;
   throw Error("checkpoint_dir '" + folder.string() + "' holds checkpoints beyond step " +
-              std::to_string(step) + ", where the run is to go on (" +
+              std::to_string(step) + ", from which the run resumes (" +
               found.front().path.filename().string() +
-              "), which a restart would take for its own: move them away, or name another folder");
+              "), and a restart would resume from those: move them away, or name another folder");
 }
 
 std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest& manifest,
@@ -158,7 +158,7 @@ std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest&
       problems.push_back("'" + file.string() + "' has " + count(bytes) + " where " + count(record.bytes) +
                          " were written");
     } else if (checksum_of_file(file) != record.checksum) {
-      problems.push_back("'" + file.string() + "' has changed since it was written: its checksum is another");
+      problems.push_back("'" + file.string() + "' has changed since it was written: its checksum differs");
     }
   }
   return problems;

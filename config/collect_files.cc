@@ -146,7 +146,7 @@ class Files {
                             : nullptr;
     if (!names) {
       error(source, include.place, "bad value for 'include'",
-            "must be a list of files: include = [\"base.toml\"]");
+            "must be an array of files: include = [\"base.toml\"]");
       return;
     }
     for (const std::string& name : *names) {

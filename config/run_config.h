@@ -38,7 +38,7 @@ struct LaunchConfig {
   double stall_timeout_seconds = 0;   // without a finished step, after which the run fails; 0: never
   bool stall_stacks = false;          // have gdb write down where the ranks are then
   double join_timeout_seconds = 300;  // for all ranks to be there, at the start
-  double peer_timeout_seconds = 10;   // without a sign of life of a rank that others wait for; 0: for ever
+  double peer_timeout_seconds = 10;   // without a heartbeat of a rank that others wait for; 0: for ever
 };
 
 /// [rendezvous]: where several nodes meet.
@@ -47,7 +47,7 @@ struct RendezvousConfig {
   std::int64_t main_port = 29500;   // there
   std::string run_id = "default";   // keeps apart runs that meet at one place
   double last_call_seconds = 5;     // for more nodes than are needed, after the last one came
-  double node_timeout_seconds = 5;  // without a sign of life of a node, after which it is lost
+  double node_timeout_seconds = 5;  // without a heartbeat of a node, after which it is lost
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.

@@ -53,7 +53,7 @@ class Fields {
   std::string text(const char* field) {
     const Json* json = find(field);
     if (!json) throw CatalogError(what_ + " has no field \"" + field + "\"");
-    if (!json->is_string()) wrong(field, "text");
+    if (!json->is_string()) wrong(field, "a string");
     return json->get<std::string>();
   }
 
@@ -78,10 +78,10 @@ class Fields {
   std::vector<std::string> texts(const char* field) {
     const Json* json = find(field);
     if (!json) return {};
-    if (!json->is_array()) wrong(field, "a list of texts");
+    if (!json->is_array()) wrong(field, "an array of strings");
     std::vector<std::string> out;
     for (const Json& element : *json) {
-      if (!element.is_string()) wrong(field, "a list of texts");
+      if (!element.is_string()) wrong(field, "an array of strings");
       out.push_back(element.get<std::string>());
     }
     return out;
@@ -183,7 +183,7 @@ HookRow hook_row_from_json(std::string_view text) {
   row.source = fields.text_or("source", "none");
   row.parity = fields.text_or("parity", "none");
   if (const Json* options = fields.find("options")) {
-    if (!options->is_array()) fields.wrong("options", "a list of objects");
+    if (!options->is_array()) fields.wrong("options", "an array of objects");
     for (const Json& option : *options) row.options.push_back(option_from_json(option, row.name));
   }
   fields.refuse_others();

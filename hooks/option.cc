@@ -68,11 +68,11 @@ std::string type_name(OptionType type) {
     case OptionType::number:
       return "a number";
     case OptionType::text:
-      return "text";
+      return "a string";
     case OptionType::texts:
-      return "a list of texts";
+      return "an array of strings";
   }
-  return "text";
+  return "a string";
 }
 
 std::string to_text(const OptionValue& value) {
@@ -96,7 +96,7 @@ std::string allowed_text(const OptionRow& row) {
     text += ", at most " + bound_text(*row.at_most);
   }
   if (!row.allowed.empty()) {
-    text = row.type == OptionType::texts ? "a list of " : "one of ";
+    text = row.type == OptionType::texts ? "an array of " : "one of ";
     for (const std::string& word : row.allowed)
       text += (&word == &row.allowed.front() ? "" : ", ") + quoted(word);
   }

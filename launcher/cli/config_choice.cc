@@ -10,11 +10,12 @@ namespace hookline {
 
 void ConfigChoice::add_file_flag(VerbParser& parser) {
   parser.add_text("--config", file, "FILE",
-                  "TOML file to read; else ./hookline.toml, or one of your own: config where");
+                  "TOML file to read; else the one that 'hookline config where' names");
 }
 
 void ConfigChoice::add_profile_flag(VerbParser& parser) {
-  parser.add_text("--profile", profile, "NAME", "Put the values of [profile.NAME] over the file's others");
+  parser.add_text("--profile", profile, "NAME",
+                  "Let the values of [profile.NAME] override the file's others");
 }
 
 Sources ConfigChoice::sources() const {

@@ -96,7 +96,7 @@ void end_tracked_run(const RunConfig& config, const std::filesystem::path& run_f
   const bool is_whole = problem.starts_with("MLflow at ");  // which run, which server, and what to do
   log::warning(is_whole ? problem
                         : "MLflow was not told that the run is " + status + ": " + problem +
-                              "; it may show the run as RUNNING for ever. Which run it is: '" +
+                              "; it may show the run as RUNNING forever. Which run it is: '" +
                               (run_folder / kMlflowNote).string() + "'");
 }
 

@@ -44,8 +44,8 @@ bool has_the_gpus(const RunConfig& config) {
   const bool wants_nccl = config.launch.backend == "nccl";
   if (gpus == 0 && (config.launch.device == "cuda" || wants_nccl)) {
     log::error((wants_nccl ? "backend = \"nccl\"" + origin("launch.backend") + " connects GPUs"
-                           : "device = \"cuda\"" + origin("launch.device")) +
-               ", and " + why_no_gpu() + "\n  set " +
+                           : "device = \"cuda\"" + origin("launch.device") + " needs a GPU") +
+               ", but " + why_no_gpu() + "\n  set " +
                (wants_nccl ? "backend = \"gloo\"" : "device = \"cpu\"") +
                ", or \"auto\" to use GPUs where there are any");
     return false;

@@ -97,7 +97,7 @@ void SettingsTable::read_seeds(const TomlNode& node) {
     }
     settings_.seeds.push_back(*seed);
   }
-  if (node.elements.empty()) error(node.place, "seeds is a list of integers", "write seeds = [1, 2, 3]");
+  if (node.elements.empty()) error(node.place, "seeds is an array of integers", "write seeds = [1, 2, 3]");
 }
 
 void SettingsTable::expect_effect(bool has_baseline) {

@@ -86,7 +86,7 @@ std::string hopeless_by_halving(const History& own, const Histories& others, boo
   const std::size_t go_on = std::max<std::size_t>(1, there / kHalvingFactor);
   if (there <= kFewestOthers || better < go_on) return "";
   return "at step " + std::to_string(rung) + " " + std::to_string(better) + " of " + std::to_string(there) +
-         " trials were better, and " + std::to_string(go_on) + " go on";
+         " trials were better, and only " + std::to_string(go_on) + " may continue";
 }
 
 }  // namespace hookline

@@ -205,7 +205,7 @@ class Reader {
   }
 
   void refuse_date(const std::string& key, const TomlNode& node) {
-    error(node.place, "'" + key + "' can't be a date", "write it as a text, in quotes");
+    error(node.place, "'" + key + "' can't be a date", "write it as a string, in quotes");
   }
 
   std::vector<std::string> list_of(const std::string& key, const TomlNode& node) {
@@ -225,8 +225,8 @@ class Reader {
       if (takes_lists || texts || each.kind != TomlNode::Kind::scalar) {
         error(each.place,
               "a value of '" + key + "' is " +
-                  (takes_lists ? "a list of texts" : "a number, a text, true or false"),
-              takes_lists ? "write a list of such lists: [[\"a\"], [\"a\", \"b\"]]" : "");
+                  (takes_lists ? "an array of strings" : "a number, a string, true or false"),
+              takes_lists ? "write an array of such arrays: [[\"a\"], [\"a\", \"b\"]]" : "");
         return {};
       }
       values.push_back(typed(each.value));

@@ -2,7 +2,7 @@
 // several nodes; its only argument is JSON that says where the store is.
 //
 // The launcher writes "up LINE" for the coordinator, and the coordinator's "down LINE" for all nodes. It is told "up LINE"
-// (where the store is served), "down LINE", "lost NODE" (no sign of life), "gone WHY" (the store is), "unusable WHY", and
+// (where the store is served), "down LINE", "lost NODE" (no heartbeat), "gone WHY" (the store is), "unusable WHY", and
 // first of all whether this node "serves yes" or "serves no". Both logs are kept in the store in one order for all. At the
 // end of its input what it was given is still told.
 #include <c10/util/Logging.h>

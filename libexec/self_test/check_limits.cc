@@ -138,7 +138,7 @@ std::string advice_for(const std::string& error) {
       {"Cannot allocate memory", "free memory on that host, or start fewer ranks on it"},
       {"left the run while", "see that rank's logs: it ended first"},
       {"exited while", "see that rank's logs: it ended first"},
-      {"no sign of life", "see whether that host is up, and whether the others can still reach it (ping)"},
+      {"sent no heartbeat", "see whether that host is up, and whether the others can still reach it (ping)"},
   };
   for (const auto& [part, advice] : kKnown) {
     if (error.find(part) != error.npos) return advice;

@@ -80,7 +80,7 @@ TEST(CheckpointFolder, NamesEachFileThatIsNotAsItWas) {
               IsEmpty());
   scratch.write("state/a", "tixt");
   EXPECT_THAT(problems_of(checkpoint, manifest, everything),
-              ElementsAre(file + "has changed since it was written: its checksum is another"));
+              ElementsAre(file + "has changed since it was written: its checksum differs"));
   fs::remove(checkpoint / "a");
   EXPECT_THAT(problems_of(checkpoint, manifest, everything),
               ElementsAre(file + "can't be read: No such file or directory"));
@@ -113,9 +113,8 @@ TEST(CheckpointFolder, KeepsWhatWasJustSavedWhateverIsBeyondIt) {
   expect_none_beyond(scratch.path(), 300);
   EXPECT_EQ(failure_of([&] { expect_none_beyond(scratch.path(), 150); }),
             "checkpoint_dir '" + scratch.path().string() +
-                "' holds checkpoints beyond step 150, where the run is to go on (step_00000300), which a "
-                "restart would "
-                "take for its own: move them away, or name another folder");
+                "' holds checkpoints beyond step 150, from which the run resumes (step_00000300), and a "
+                "restart would resume from those: move them away, or name another folder");
 }
 
 TEST(CheckpointFolder, ListsTheOlderOneThatACrashLeftAlone) {

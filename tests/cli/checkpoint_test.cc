@@ -115,9 +115,9 @@ TEST(Launch, RefusesToMixTheCheckpointsOfTwoRuns) {
   sandbox.folder.write("run.toml", "[training]\ncheckpoint_every_steps = 5\ncheckpoint_dir = \"mine\"\n");
   ProcessResult result = sandbox.run({"launch", "--config", "run.toml", "./train"});
   EXPECT_EQ(result.err,
-            "hookline: error: checkpoint_dir 'mine' holds checkpoints of a run before (step_00000010): set "
+            "hookline: error: checkpoint_dir 'mine' holds checkpoints of an earlier run (step_00000010): set "
             "resume = "
-            "\"auto\" in [training] to go on from the newest, or name another folder\n"
+            "\"auto\" in [training] to resume from the newest, or name another folder\n"
             "  checkpoint_dir: from file run.toml:3:1\n");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_FALSE(sandbox.has("hookline-runs"));

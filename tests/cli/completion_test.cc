@@ -35,7 +35,7 @@ TEST(Completion, KnowsVerbsFlagsHooksKeysAndValues) {
       candidates(sandbox, {"checkpoint", ""}),
       "inspect\tShow what a checkpoint holds\nverify\tCompare a checkpoint's files with their checksums\n");
   EXPECT_EQ(candidates(sandbox, {"launch", "--dry"}),
-            "--dry-run\tPrint what each rank would be given, and start nothing\n");
+            "--dry-run\tPrint what each rank would get, and start nothing\n");
   EXPECT_EQ(candidates(sandbox, {"launch", "--comm-hook", "pow"}),
             "power_sgd\tSends two thin factors of each gradient matrix instead of the matrix.\n");
   EXPECT_THAT(candidates(sandbox, {"launch", "--comm-hook=b"}),
@@ -147,6 +147,14 @@ TEST(Completion, KnowsNoOtherShell) {
             "hookline: error: there is no completion for 'tcsh': it is bash, zsh or fish\n  see: hookline "
             "completion "
             "--help\n");
+}
+
+// ./dev docs --update writes them anew.
+TEST(ReferencePages, AreThoseOfTheDocumentation) {
+  const Sandbox sandbox;
+  ASSERT_EQ(sandbox.run({"reference-pages", "pages"}).exit_code, 0);
+  for (const std::string page : {"config_keys.md", "hooks.md", "command_line.md", "sweep_keys.md"})
+    EXPECT_EQ(sandbox.read("pages/" + page), testing::read_file(REFERENCE_PAGES "/" + page)) << page;
 }
 
 TEST(ManPages, SayWhatHelpSays) {

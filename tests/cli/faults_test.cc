@@ -477,7 +477,7 @@ std::vector<Fault> faults() {
 }
 
 TEST(FaultTable, IsAsTheReadmeShowsIt) {
-  const std::string readme = testing::read_file(LAUNCHER_README);
+  const std::string readme = testing::read_file(FAULTS_TABLE);
   const std::vector<Fault> rows = faults();
   EXPECT_GE(rows.size(), 30u);
   for (const Fault& fault : rows) {

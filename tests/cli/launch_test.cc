@@ -427,7 +427,7 @@ TEST(Launch, GoesOnWhenALogCannotGrow) {
       lines_of(result.err),
       ElementsAre(::testing::_,
                   "hookline: warning: can't write '" + sandbox.run_folder() +
-                      "/attempt_0/0/stdout.log' any more (File too large); the run goes on without it"));
+                      "/attempt_0/0/stdout.log' any more (File too large); the run continues without it"));
 }
 
 TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
@@ -440,9 +440,8 @@ TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_TRUE(sandbox.has("finished"));
-  EXPECT_THAT(result.err,
-              HasSubstr("hookline: warning: can't write to standard output any more (Broken pipe); the run "
-                        "goes on, and its logs are complete\n"));
+  EXPECT_THAT(result.err, HasSubstr("hookline: warning: can't write to standard output any more (Broken "
+                                    "pipe); the run continues, and its logs are complete\n"));
   EXPECT_EQ(lines_of(testing::read_file(sandbox.run_folder() + "/attempt_0/0/stdout.log")).size(), 20001u);
 }
 
@@ -477,14 +476,15 @@ TEST(Launch, RefusesCudaWhereThereIsNoGpu) {
   const ProcessResult result = sandbox.run({"launch", "--set", "launch.device=cuda", "true"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
-            "hookline: error: device = \"cuda\" (from command line --set launch.device), and there is no GPU "
+            "hookline: error: device = \"cuda\" (from command line --set launch.device) needs a GPU, but "
+            "there is no GPU "
             "here: no "
             "/dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n"
             "  set device = \"cpu\", or \"auto\" to use GPUs where there are any\n");
   const ProcessResult nccl = sandbox.run({"launch", "--set", "launch.backend=nccl", "true"});
   EXPECT_EQ(nccl.exit_code, 2);
   EXPECT_EQ(nccl.err,
-            "hookline: error: backend = \"nccl\" (from command line --set launch.backend) connects GPUs, and "
+            "hookline: error: backend = \"nccl\" (from command line --set launch.backend) connects GPUs, but "
             "there is no "
             "GPU here: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n"
             "  set backend = \"gloo\", or \"auto\" to use GPUs where there are any\n");

@@ -118,7 +118,7 @@ TEST(Stall, HasGdbWriteDownWhereTheRanksAre) {
   const std::string folder = sandbox.run_folder() + "/attempt_0/0/";
   if (!std::filesystem::exists(folder + "stacks.txt")) GTEST_SKIP() << "gdb is not here";
   EXPECT_THAT(result.err,
-              HasSubstr("hookline: gdb writes down where the ranks are: stacks.txt beside their logs\n"));
+              HasSubstr("hookline: gdb writes the ranks' stacks to stacks.txt beside their logs\n"));
   EXPECT_THAT(read_file(folder + "stacks.txt"), ContainsRegex("#[0-9].*(nanosleep|clock_nanosleep|ptrace)"));
 }
 
@@ -157,9 +157,10 @@ TEST(Stall, AtTheSameStepTwiceIsNotRestarted) {
       sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.2", "--set", "launch.max_restarts=5",
                    "--set", "launch.restart_delay_seconds=0", "./train"});
   EXPECT_EQ(result.exit_code, 124);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("(restart 1 of 5)"), Not(HasSubstr("(restart 2 of 5)")),
-                    HasSubstr("hookline: no restart: the attempt before failed in the same way at step 7 ")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("(restart 1 of 5)"), Not(HasSubstr("(restart 2 of 5)")),
+            HasSubstr("hookline: no restart: the previous attempt failed in the same way at step 7 ")));
 }
 
 TEST(EarlyExit, IsToldOfWhenOthersGoOn) {
@@ -169,7 +170,7 @@ TEST(EarlyExit, IsToldOfWhenOthersGoOn) {
                                                     "launch.early_exit_seconds=0.2", "./train"}));
   EXPECT_TRUE(process.wait_for(
       "hookline: warning: rank 1 exited with code 0 0.2 s ago, and the others still run: rank 0 "
-      "at step 3; if they wait for rank 1, they wait for ever\n"));
+      "at step 3; if they wait for rank 1, they wait forever\n"));
   sandbox.folder.write("go", "");
   EXPECT_EQ(process.wait().exit_code, 0);
 }

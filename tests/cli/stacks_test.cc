@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/rank/stacks.h"
+#include "launcher/supervise/stacks.h"
 #include "run_hookline.h"
 
 namespace hookline {

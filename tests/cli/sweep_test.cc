@@ -425,8 +425,9 @@ TEST(Sweep, EndsHopelessTrials) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("[4/4] score=1: stopped after "),
-                      HasSubstr(rule == "median" ? ": at step 5 its best is 1, and the median of 3 others 8\n"
-                                                 : ": at step 3 3 of 4 trials were better, and 1 go on\n")));
+                      HasSubstr(rule == "median"
+                                    ? ": at step 5 its best is 1, and the median of 3 others 8\n"
+                                    : ": at step 3 3 of 4 trials were better, and only 1 may continue\n")));
     EXPECT_THAT(result.out, HasSubstr("0, 1 stopped  score=1\n"));
   }
 }

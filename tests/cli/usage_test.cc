@@ -89,15 +89,15 @@ Usage: hookline launch [flags] program [arguments]
 
 Options:
   -h,--help                         Print this and exit
-  --config FILE                     TOML file to read; else ./hookline.toml, or one of your own: config where
-  --profile NAME                    Put the values of [profile.NAME] over the file's others
-  --processes-per-node N            Number of ranks, or auto: one a GPU, else 1
+  --config FILE                     TOML file to read; else the one that 'hookline config where' names
+  --profile NAME                    Let the values of [profile.NAME] override the file's others
+  --processes-per-node N            Ranks on this host, or auto: one per GPU, else 1
   --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
-  --comm-wrapper WRAPPER            Precision that the hook works in: no, fp16, bf16
-  --max-steps N                     Optimizer steps the run is meant to take
+  --comm-wrapper WRAPPER            Precision that the hook communicates in: no, fp16, bf16
+  --max-steps N                     Optimizer steps after which should_stop() is true
   --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2; once for each
   --set KEY=VALUE ...               Any value of the config, such as logging.level=debug; once for each
-  --dry-run                         Print what each rank would be given, and start nothing
+  --dry-run                         Print what each rank would get, and start nothing
 
 Example:
   hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5

@@ -85,7 +85,7 @@ TEST_F(Files, ThatCanNotBeIncludedAreNamed) {
   EXPECT_EQ(resolve_file("one.toml").report(),
             "one.toml:1:11: error: bad value for 'include'\n"
             "  1 | include = \"base.toml\"\n"
-            "    |           ^~~~~~~~~~~ must be a list of files: include = [\"base.toml\"]\n");
+            "    |           ^~~~~~~~~~~ must be an array of files: include = [\"base.toml\"]\n");
   TempFolder::write("sub/base.toml", "[ddp]\ncomm_hok = 1\n");
   EXPECT_THAT(resolve_file("sub/run.toml").report(),
               HasSubstr("sub/base.toml:2:1: error: unknown key 'comm_hok'"));

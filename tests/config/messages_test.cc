@@ -100,7 +100,7 @@ TEST_F(Messages, SayWhatAListMayHold) {
   EXPECT_EQ(report_of("[logging]\ntrackers = [\"mlflow\", \"tensorbord\"]\n"),
             "run.toml:2:12: error: bad value [\"mlflow\", \"tensorbord\"] for 'trackers' in [logging]\n"
             "  2 | trackers = [\"mlflow\", \"tensorbord\"]\n"
-            "    |            ^~~~~~~~~~~~~~~~~~~~~~~~ must be a list of \"tensorboard\", \"mlflow\"\n");
+            "    |            ^~~~~~~~~~~~~~~~~~~~~~~~ must be an array of \"tensorboard\", \"mlflow\"\n");
   EXPECT_EQ(
       report_of("[logging]\nmlflow_tracking_uri = \"file:mlruns\"\n"),
       "run.toml:2:23: error: bad value \"file:mlruns\" for 'mlflow_tracking_uri' in [logging]\n"

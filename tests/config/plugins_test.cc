@@ -149,11 +149,11 @@ TEST(Plugins, ThatAreNone) {
   EXPECT_EQ(report_of_ddp("plugins = \"libmine.so\"\n"),
             R"(run.toml:2:11: error: bad value "libmine.so" for 'plugins' in [ddp]
   2 | plugins = "libmine.so"
-    |           ^~~~~~~~~~~~ must be a list of texts; write ["libmine.so"]
+    |           ^~~~~~~~~~~~ must be an array of strings; write ["libmine.so"]
 )");
   EXPECT_THAT(report_of_ddp("plugins = [1]\n"),
               AllOf(HasSubstr("bad value for 'plugins' in [ddp]: an array\n"),
-                    HasSubstr("~ must be a list of texts\n")));
+                    HasSubstr("~ must be an array of strings\n")));
 }
 
 TEST(Plugins, OfAVariableOrFlagAreBlamedOnIt) {

@@ -79,7 +79,7 @@ TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
             "  write it as {key = value, key = value}, with text in quotes: ddp={name = \"text\"}\n");
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.trackers", "[mlflow]"}}),
             "--set logging.trackers: error: bad value \"[mlflow]\" for 'trackers' in [logging]\n"
-            "  must be a list of \"tensorboard\", \"mlflow\"; write [\"a\", \"b\"] as in TOML, or a,b "
+            "  must be an array of \"tensorboard\", \"mlflow\"; write [\"a\", \"b\"] as in TOML, or a,b "
             "without brackets\n");
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"launch.processes_per_node", "\"2\""}}),
             "--set launch.processes_per_node: error: bad value \"2\" for 'processes_per_node' in [launch]\n"

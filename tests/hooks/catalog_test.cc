@@ -168,11 +168,13 @@ TEST(CatalogJson, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(error("[]"), "a hook's row is not a JSON object");
   EXPECT_EQ(error("{}"), "a hook's row has no field \"name\"");
   EXPECT_EQ(error(R"({"name": "clip"})"), "hook 'clip' has no field \"summary\"");
-  EXPECT_EQ(error(R"({"name": 5})"), "a hook's row: field \"name\" must be text");
+  EXPECT_EQ(error(R"({"name": 5})"), "a hook's row: field \"name\" must be a string");
   EXPECT_EQ(error(start + R"(, "wrapable": true})"), "hook 'clip' has an unknown field \"wrapable\"");
   EXPECT_EQ(error(start + R"(, "averages": 1})"), "hook 'clip': field \"averages\" must be true or false");
-  EXPECT_EQ(error(start + R"(, "aliases": [1]})"), "hook 'clip': field \"aliases\" must be a list of texts");
-  EXPECT_EQ(error(start + R"(, "options": {}})"), "hook 'clip': field \"options\" must be a list of objects");
+  EXPECT_EQ(error(start + R"(, "aliases": [1]})"),
+            "hook 'clip': field \"aliases\" must be an array of strings");
+  EXPECT_EQ(error(start + R"(, "options": {}})"),
+            "hook 'clip': field \"options\" must be an array of objects");
   EXPECT_EQ(error(start + R"(, "options": [1]})"), "an option of hook 'clip' is not a JSON object");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "int", "default": 1}]})"),
             "hook 'clip', option 'k': field \"type\" must be \"boolean\", \"integer\", \"number\", \"text\" "
@@ -183,7 +185,7 @@ TEST(CatalogJson, NamesTheFieldThatIsWrong) {
             "single values");
   EXPECT_EQ(
       error(start + R"(, "options": [{"name": "k", "type": "texts", "default": ["b"], "allowed": ["a"]}]})"),
-      "hook 'clip', option 'k': field \"default\" must be a list of \"a\"");
+      "hook 'clip', option 'k': field \"default\" must be an array of \"a\"");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer"}]})"),
             "hook 'clip', option 'k': field \"default\" must be a value of the option's type");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "integer", "default": 0, "at_least": 1}]})"),
@@ -210,7 +212,7 @@ TEST(Option, SaysWhatARowAccepts) {
   row.at_most.reset();
   EXPECT_EQ(allowed_text(row), "true or false");
   row.type = OptionType::text;
-  EXPECT_EQ(allowed_text(row), "text");
+  EXPECT_EQ(allowed_text(row), "a string");
   row.allowed = {"a", "b"};
   EXPECT_EQ(allowed_text(row), "one of \"a\", \"b\"");
 }

@@ -100,9 +100,8 @@ TEST(Coordinator, RefusesANodeThatIsNotLikeTheOthers) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   NodeHello other = node("two", 1, 1);
   other.config["ddp.comm_hook"] = "\"no\"";
-  EXPECT_THAT(run.take("b", other),
-              ElementsAre("refuse b: its config differs in what all nodes must have alike:\n"
-                          "  ddp.comm_hook is \"fp16\" on one and \"no\" on two"));
+  EXPECT_THAT(run.take("b", other), ElementsAre("refuse b: its config differs where all nodes must agree:\n"
+                                                "  ddp.comm_hook is \"fp16\" on one and \"no\" on two"));
   EXPECT_THAT(run.take("c", node("two", 1, 0)),
               ElementsAre("refuse c: node_rank 0 is taken by one: each node needs one of its own"));
   EXPECT_THAT(run.take("d", node("two", 1, 5)),
@@ -177,12 +176,12 @@ TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
   Nodes run(limits(2, 3), {}, node("one", 1));
   run.take("b", node("two", 1));
   run.take("c", node("three", 1));
-  EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is gone: it gives no sign of life"));
+  EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is lost: it sends no heartbeat"));
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
-  EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming anew: 2 of 3 nodes"));
+  EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming again: 2 of 3 nodes"));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 three@1 of 2"));
-  EXPECT_THAT(run.lost("c"), ElementsAre("stop: the node three is gone: it gives no sign of life"));
-  EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}), ElementsAre("say: forming anew: 1 of 3 nodes"));
+  EXPECT_THAT(run.lost("c"), ElementsAre("stop: the node three is lost: it sends no heartbeat"));
+  EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}), ElementsAre("say: forming again: 1 of 3 nodes"));
   EXPECT_THAT(run.take("d", node("four", 2)), ElementsAre("say: the node four is here: 2 of 3 nodes"))
       << "a newcomer is waited for";
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
@@ -197,7 +196,7 @@ TEST(Coordinator, TakesFailuresThatALostNodeHasCausedForWhatTheyAre) {
       << "its rank noticed first that the other one is gone";
   run.take("a", NodeEnd{1, {}, false, ""});
   EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty());
-  EXPECT_THAT(run.lost("c"), ElementsAre("say: forming anew: 2 of 3 nodes"));
+  EXPECT_THAT(run.lost("c"), ElementsAre("say: forming again: 2 of 3 nodes"));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
   EXPECT_THAT(run.take("a", StorePort{1, 5}), IsEmpty()) << "of a round that is over";
 }
@@ -206,7 +205,7 @@ TEST(Coordinator, LetsALateNodeInWhenTheNodesFormAnew) {
   Nodes run(limits(1, 2), {1, false, seconds(0)}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 1 after 0: one@0 of 1"));
   EXPECT_THAT(run.take("b", node("two", 1)),
-              ElementsAre("say: the node two waits; it takes part when the nodes form anew"));
+              ElementsAre("say: the node two waits; it takes part when the nodes form again"));
   run.take("a", NodeFailed{1, 0, Exited{7}, {}});
   run.take("a", NodeEnd{1, {}, false, ""});
   EXPECT_THAT(run.tick(seconds(0)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
@@ -217,12 +216,12 @@ TEST(Coordinator, OfAFixedNumberEndsWithALostNodeUnlessRestartsAreAllowed) {
   run.take("b", node("two", 1, 1));
   run.lost("b");
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
-              ElementsAre("end 1: the node two is gone: it gives no sign of life"));
+              ElementsAre("end 1: the node two is lost: it sends no heartbeat"));
 
   Nodes patient(limits(2, 2), {1, false, seconds(1)}, node("one", 1, 0));
   patient.take("b", node("two", 1, 1));
   patient.lost("b");
-  EXPECT_THAT(patient.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming anew: 1 of 2 nodes"));
+  EXPECT_THAT(patient.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming again: 1 of 2 nodes"));
   EXPECT_THAT(patient.take("c", node("two", 1, 1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
 }
 
@@ -269,7 +268,7 @@ TEST(Coordinator, EndsForLaterWhenANodeIsWarnedWhileNoRanksTrain) {
   Nodes without(limits(1, 2), {}, node("one", 1));
   without.take("b", node("two", 1));
   without.lost("b");
-  EXPECT_THAT(without.take("a", NodeEnd{1, {}, true, ""}), ElementsAre("say: forming anew: 1 of 2 nodes"))
+  EXPECT_THAT(without.take("a", NodeEnd{1, {}, true, ""}), ElementsAre("say: forming again: 1 of 2 nodes"))
       << "its ranks keep no checkpoints";
 }
 

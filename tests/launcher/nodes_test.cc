@@ -173,7 +173,7 @@ TEST_F(Nodes, FormAnewWithoutAHostThatIsCutOff) {
   for (int i = 0; i < 2; ++i) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("is gone: it gives no sign of life\n"));
+    EXPECT_THAT(result.err, HasSubstr("is lost: it sends no heartbeat\n"));
   }
 }
 
@@ -195,7 +195,7 @@ TEST_F(Nodes, TakeALateHostInWhenTheyFormAnew) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes.push_back(launch(2, sets));
-  EXPECT_TRUE(nodes[0]->wait_for("waits; it takes part when the nodes form anew"));
+  EXPECT_TRUE(nodes[0]->wait_for("waits; it takes part when the nodes form again"));
   folder_.write("exit1-0", "7");
   ASSERT_TRUE(there("here0-of-3-restart1") && there("here1-of-3-restart1") && there("here2-of-3-restart1"));
   let_all_exit(0);
@@ -207,7 +207,7 @@ TEST_F(Nodes, WaitForANewcomerWhenTooFewAreLeft) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes[1]->signal(SIGKILL);
-  ASSERT_TRUE(nodes[0]->wait_for("forming anew: 1 of 3 nodes"));
+  ASSERT_TRUE(nodes[0]->wait_for("forming again: 1 of 3 nodes"));
   const auto newcomer = launch(2, {"launch.nnodes=2:3"});
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   let_all_exit(0);
@@ -299,10 +299,15 @@ TEST_F(Nodes, SayWhyTheyCanNotMeet) {
                                     "started for 'mine' ([rendezvous] run_id)\n"));
   result = end_of(1, {"launch.nnodes=2", rank(1), "ddp.comm_hook=fp16"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(
-      result.err,
-      AllOf(HasSubstr("can't take part in the run: its config differs in what all nodes must have alike:\n"),
-            HasSubstr("\n  ddp.comm_hook is \"no\" on "), HasSubstr(" and \"fp16\" on ")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("can't take part in the run: its config differs where all nodes must agree:\n"),
+                    HasSubstr("\n  ddp.comm_hook is \"no\" on "), HasSubstr(" and \"fp16\" on ")));
+  for (const auto& [key, value] :
+       {std::pair{"ddp.auto.allow", "low_rank"}, {"fsdp.sharding_strategy", "full_shard"}}) {
+    result = end_of(1, {"launch.nnodes=2", rank(1), std::string(key) + "=" + value});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("\n  " + std::string(key) + " is "), HasSubstr(value)));
+  }
   result = end_of(1, {"launch.nnodes=2", rank(0)});
   EXPECT_EQ(result.exit_code, 2);
   result = end_of(0, {"launch.nnodes=2", rank(0)});
@@ -325,7 +330,7 @@ TEST_F(Nodes, GoOnWhenRanksNoticeALostHostBeforeTheLaunchersDo) {
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(first.err, HasSubstr("hookline: forming anew: 2 of 3 nodes\n"));
+  EXPECT_THAT(first.err, HasSubstr("hookline: forming again: 2 of 3 nodes\n"));
 }
 
 TEST_F(Nodes, GoOnFromTheirCheckpointWithTheHostsThatAreLeft) {
@@ -342,11 +347,10 @@ TEST_F(Nodes, GoOnFromTheirCheckpointWithTheHostsThatAreLeft) {
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(
-      first.err,
-      AllOf(HasSubstr("is gone: it gives no sign of life\n"), HasSubstr("hookline: going on from step "),
-            HasSubstr("(saved by 3 ranks, now 2): what power_sgd(rank=1, start=3) kept on each rank, "
-                      "such as error feedback\n")));
+  EXPECT_THAT(first.err,
+              AllOf(HasSubstr("is lost: it sends no heartbeat\n"), HasSubstr("hookline: resuming from step "),
+                    HasSubstr("(saved by 3 ranks, now 2): what power_sgd(rank=1, start=3) kept on each rank, "
+                              "such as error feedback\n")));
   EXPECT_THAT(first.out, HasSubstr("[0] ended at step 600: "));
   EXPECT_THAT(second.out, HasSubstr("[1] ended at step 600: "));
 }

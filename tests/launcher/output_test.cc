@@ -13,7 +13,7 @@
 #include "launcher/output/line_prefixer.h"
 #include "launcher/output/output_queue.h"
 #include "launcher/output/rank_stream.h"
-#include "launcher/process/tail.h"
+#include "launcher/output/tail.h"
 #include "launcher/supervise/failure_report.h"
 #include "support/process.h"
 

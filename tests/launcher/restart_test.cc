@@ -86,7 +86,7 @@ TEST(NextAttempt, IsNotSpentOnBadInput) {
 
 TEST(NextAttempt, IsNotSpentOnTheSameFailureAtTheSameStep) {
   const NextAttempt given_up =
-      GiveUp{"the attempt before failed in the same way at step 12 (restart = \"always\" tries again)"};
+      GiveUp{"the previous attempt failed in the same way at step 12 (restart = \"always\" tries again)"};
   EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}, 12), failed(Exited{1}, 12)}), given_up);
   EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}, 12), failed(Exited{1}, 13)}), after(2));
   EXPECT_EQ(next_attempt(up_to(3), {failed(Exited{1}, 12), failed(Signalled{SIGKILL}, 12)}), after(2));

@@ -89,7 +89,7 @@ TEST_F(OnSlurm, APreemptedJobIsQueuedAgainAndGoesOn) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("hookline: job " + number + ", written to hookline-runs/job-"));
   EXPECT_THAT(result.out,
-              AllOf(HasSubstr("hookline: ending at step "), HasSubstr("hookline: going on from step "),
+              AllOf(HasSubstr("hookline: stopping at step "), HasSubstr("hookline: resuming from step "),
                     HasSubstr("[0] ended at step 6000: "), HasSubstr("[1] ended at step 6000: ")));
 }
 

@@ -105,8 +105,8 @@ TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
                                         " exited while rank [01] was waiting for it in step 3 of " + hook));
       continue;
     }
-    EXPECT_TRUE(std::regex_search(
-        failure, std::regex("^rank " + gone + ".*(is gone|no sign of life|has not answered)")))
+    EXPECT_TRUE(
+        std::regex_search(failure, std::regex("^rank " + gone + ".*(is gone|no heartbeat|has not answered)")))
         << failure;
     EXPECT_TRUE(std::regex_search(failure, std::regex("waits for it: step 3 of " + hook))) << failure;
   }
@@ -141,7 +141,7 @@ TEST(ShardedOptimizer, FailsEveryOtherRankWithinSecondsWhereOneIsGoneBeforeTheGa
       EXPECT_EQ(result.exit_code, 3) << "rank " << rank << ": " << result.err;
       EXPECT_TRUE(std::regex_search(
           failure_in(result),
-          std::regex("^rank 1.*(is gone|no sign of life|has not answered).*waits for it: step 3 of a sharded "
+          std::regex("^rank 1.*(is gone|no heartbeat|has not answered).*waits for it: step 3 of a sharded "
                      "optimizer: gathering the parameters")))
           << failure_in(result);
     }
@@ -267,8 +267,8 @@ TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {
         failure_in(result),
         MatchesRegex(
             "rank " + std::to_string(1 - rank) +
-            "(, which holds the store, has not answered for .*, and is stopped or cut off; rank 1 waits "
-            "for it| has shown no sign of life for .*, and is dead, stopped or cut off; rank 0 waits "
+            "(, which holds the store, has not answered for .*, so it is stopped or cut off; rank 1 waits "
+            "for it| has sent no heartbeat for .*, so it is dead, stopped or cut off; rank 0 waits "
             "for it): step [0-9]+ of power_sgd\\(rank=1, start=2\\)"));
   }
 }

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "hooks/future.h"
-#include "parallel/rank/long_waits.h"
+#include "parallel/world/long_waits.h"
 #include "tests/support/messages.h"
 
 namespace hookline {
@@ -116,8 +116,9 @@ TEST(FailureWatch, FindsTheDeathOfAnyRank) {
     EXPECT_FALSE(waiting->completed());
     ranks.connections[dead]->is_cut = true;
     const std::string failure = failure_of(waiting, std::chrono::seconds(30));
-    EXPECT_THAT(failure, StartsWith("rank " + std::to_string(dead) + " has shown no sign of life for "));
-    EXPECT_THAT(failure, HasSubstr(", and is dead, stopped or cut off; rank 2 waits for it: an all-reduce"));
+    EXPECT_THAT(failure, StartsWith("rank " + std::to_string(dead) + " has sent no heartbeat for "));
+    EXPECT_THAT(failure,
+                HasSubstr(", so it is dead, stopped or cut off; rank 2 waits for it: an all-reduce"));
     ranks.connections[dead]->is_cut = false;
   }
 }

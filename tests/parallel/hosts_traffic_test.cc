@@ -66,12 +66,15 @@ double bytes_in_a_step(const std::vector<int>& host_of, int few, int more, const
   return (sent[1] - sent[0]) / (more - few);
 }
 
+// What two runs send besides, such as acknowledgements and segments that were lost, differs by a few percent.
+constexpr double kLeast = 0.95;
+
 // In a ring of these four ranks every rank's neighbours are on the other host, and a byte leaves a host three times.
 TEST(HostsTraffic, LeavesAHostOnceInWhateverOrderTheRanksAre) {
   for (const std::vector<int>& host_of : {std::vector<int>{0, 1, 0, 1}, std::vector<int>{0, 0, 1, 1}}) {
     const double bytes = bytes_in_a_step(host_of, 4, 14);
     if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
-    EXPECT_GT(bytes, kGradientBytes);
+    EXPECT_GT(bytes, kLeast * kGradientBytes);
     EXPECT_LT(bytes, 1.15 * kGradientBytes) << "headers and acknowledgements are a few percent";
   }
 }
@@ -81,7 +84,7 @@ TEST(HostsTraffic, LeavesAHostOnceInWhateverOrderTheRanksAre) {
 TEST(HostsTraffic, BringsAShardedOptimizersPartsToAHostOnce) {
   const double bytes = bytes_in_a_step({0, 0, 1, 1}, 4, 14, {{"HOOKLINE_DDP__SHARD_OPTIMIZER", "true"}});
   if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
-  EXPECT_GT(bytes, kGradientBytes);
+  EXPECT_GT(bytes, kLeast * kGradientBytes);
   EXPECT_LT(bytes, 1.15 * kGradientBytes);
 }
 
@@ -89,7 +92,7 @@ TEST(HostsTraffic, BringsAShardedOptimizersPartsToAHostOnce) {
 TEST(HostsTraffic, BringsPartsToAHostOnceThoughTheOtherHasMoreRanks) {
   const double bytes = bytes_in_a_step({0, 0, 1, 1, 1}, 4, 14, {{"HOOKLINE_DDP__SHARD_OPTIMIZER", "true"}});
   if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
-  EXPECT_GT(bytes, kGradientBytes);
+  EXPECT_GT(bytes, kLeast * kGradientBytes);
   EXPECT_LT(bytes, 1.15 * kGradientBytes);
 }
 

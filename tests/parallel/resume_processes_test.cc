@@ -40,7 +40,7 @@ TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
       EXPECT_EQ(result.exit_code, 0) << result.err;
       // A save in the background may not have ended when the rank is killed.
       const std::string steps = in_background == "true" ? "[48]" : "8";
-      EXPECT_THAT(result.err, AllOf(ContainsRegex("going on from step " + steps +
+      EXPECT_THAT(result.err, AllOf(ContainsRegex("resuming from step " + steps +
                                                   ": checkpoint 'checkpoints/step_0000000" + steps + "'"),
                                     Not(HasSubstr("not restored")), Not(HasSubstr("passed over"))));
       EXPECT_EQ(ends_of(result), ends_without_a_stop(sets));
@@ -79,13 +79,14 @@ TEST(ResumedRun, IsTheNextLaunchIfAsked) {
   EXPECT_EQ(mixed.exit_code, 2);
   EXPECT_EQ(
       mixed.err,
-      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of a run before (step_00000013): set "
-      "resume = \"auto\" in [training] to go on from the newest, or name another folder\n  checkpoint_dir: "
+      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of an earlier run (step_00000013): "
+      "set "
+      "resume = \"auto\" in [training] to resume from the newest, or name another folder\n  checkpoint_dir: "
       "default\n");
   const ProcessResult result =
       run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("going on from step 13: "));
+  EXPECT_THAT(result.err, HasSubstr("resuming from step 13: "));
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=30"})));
 }
 
@@ -98,12 +99,11 @@ TEST(ResumedRun, BeginsAgainWhereItWasToldToIfItIsKilledBeforeItsFirstSave) {
                                          "training.checkpoint_every_steps=1000", "launch.max_restarts=1"};
   const ProcessResult mixed = run(launch_in(folder.path(), sets));
   EXPECT_EQ(mixed.exit_code, 2);
-  EXPECT_EQ(
-      mixed.err,
-      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints beyond step 5, where the run is to go "
-      "on "
-      "(step_00000011), which a restart would take for its own: move them away, or name another folder\n"
-      "  checkpoint_dir: default\n");
+  EXPECT_EQ(mixed.err,
+            "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints beyond step 5, from which the "
+            "run resumes (step_00000011), and a restart would resume from those: move them away, or name "
+            "another folder\n"
+            "  checkpoint_dir: default\n");
   ProcessOptions options = launch_in(folder.path(), with(sets, {"training.checkpoint_dir=mine"}));
   options.environment["KILL_AT"] = "8";
   const ProcessResult result = run(options);
@@ -124,13 +124,13 @@ TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   const ProcessResult stopped = launcher.wait();
   EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
   EXPECT_THAT(stopped.err,
-              AllOf(ContainsRegex("hookline: ending at step [0-9]+, as SIGUSR1 asks: with resume = "),
+              AllOf(ContainsRegex("hookline: stopping at step [0-9]+, because of SIGUSR1: with resume = "),
                     HasSubstr("hookline: the ranks saved their state, as SIGUSR1 asks, and ended: launch "
                               "again, with [training] resume = \"auto\"\n"),
                     Not(HasSubstr("error"))));
   const ProcessResult result = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("going on from step "));
+  EXPECT_THAT(result.err, HasSubstr("resuming from step "));
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));
 }
 
@@ -173,7 +173,7 @@ TEST(ResumedRun, IsLeftForLaterByAPreemptionBetweenTwoAttempts) {
                                      "again, with [training] resume = \"auto\"\n"));
   const ProcessResult result = run(launch_in(folder.path(), with(first, {"training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("going on from step 8: "));
+  EXPECT_THAT(result.err, HasSubstr("resuming from step 8: "));
   EXPECT_EQ(ends_of(result), ends_without_a_stop(sets));
 }
 
@@ -208,7 +208,7 @@ TEST(ResumedRun, SaysThatItBeginsWhereThereIsNothingToGoOnFrom) {
       run(launch_in(folder.path(), {"training.max_steps=2", "training.resume=auto"}));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err,
-              HasSubstr("hookline: no checkpoint in checkpoint_dir 'checkpoints': beginning at step 0\n"));
+              HasSubstr("hookline: no checkpoint in checkpoint_dir 'checkpoints': starting at step 0\n"));
 }
 
 TEST(ResumedRun, HasItsFolderOfCheckpointsForItself) {
@@ -249,11 +249,10 @@ TEST(ResumedRun, TrainsNoFurtherStepOnceItHasEnded) {
   EXPECT_THAT(first.err, HasSubstr("checkpoint 'checkpoints/step_00000013' saved at step 13"));
   const ProcessResult again = run(launch_in(folder.path(), with(sets, {"training.resume=true"})));
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err,
-              AllOf(HasSubstr("going on from step 13: "),
-                    HasSubstr("hookline: this run ended at step 13: nothing is left to train, unless "
-                              "the program asks for more\n"),
-                    Not(HasSubstr("saved at step")), Not(HasSubstr("warning"))));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("resuming from step 13: "),
+                               HasSubstr("hookline: this run finished at step 13: it trains further only if "
+                                         "the program asks for more steps\n"),
+                               Not(HasSubstr("saved at step")), Not(HasSubstr("warning"))));
   EXPECT_EQ(ends_of(again), ends_of(first));
 }
 
@@ -272,14 +271,13 @@ TEST(ResumedRun, PassesOverACheckpointThatWasDamaged) {
   const ProcessResult result =
       run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(
-      result.err,
-      AllOf(HasSubstr("warning: the checkpoint 'checkpoints/step_00000015' is passed over: "
-                      "'checkpoints/step_00000015/optimizer.safetensors' has 100 bytes where "),
-            HasSubstr("warning: the checkpoint 'checkpoints/step_00000010' is passed over: "
-                      "'checkpoints/step_00000010/rank_1.safetensors' has changed since it was written: its "
-                      "checksum is another"),
-            HasSubstr("going on from step 5: ")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("warning: the checkpoint 'checkpoints/step_00000015' is passed over: "
+                              "'checkpoints/step_00000015/optimizer.safetensors' has 100 bytes where "),
+                    HasSubstr("warning: the checkpoint 'checkpoints/step_00000010' is passed over: "
+                              "'checkpoints/step_00000010/rank_1.safetensors' has changed since it was "
+                              "written: its checksum differs"),
+                    HasSubstr("resuming from step 5: ")));
   EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
   const ProcessResult named =
       run(launch_in(folder.path(), {"training.max_steps=30", "training.resume=checkpoints/step_00000030"}));

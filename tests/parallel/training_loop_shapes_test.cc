@@ -126,11 +126,9 @@ TEST(TrainingLoopShapes, SaysThatARunWhichEndedByItselfTrainsOn) {
     program.accelerator.end_training();
   };
   const std::string trains_on =
-      "hookline: the run that had ended at step 6 trains on, as it should if more epochs or steps are asked "
-      "for. If "
-      "the program ended it by a decision of its own, such as early stopping, register what it decides by "
-      "with "
-      "register_for_checkpointing(), and test that before the first step\n";
+      "hookline: the run that finished at step 6 continues, which is right if you asked for more epochs or "
+      "steps. If the program had stopped early by a decision of its own, register the state behind that "
+      "decision with register_for_checkpointing(), and test it before the first step\n";
   const TemporaryFolder scratch;
   const RunConfig config = saving(scratch, 1000);
   RunConfig stopped = config;

@@ -54,7 +54,7 @@ TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementBehindAnEpoch) {
   RunConfig config = saving(scratch, 1000);
   config.training.checkpoint_dir = std::string(std::getenv(kFolder)) + "/checkpoints";
   EXPECT_EXIT(run(config, warned_before_step(GetParam())), ::testing::ExitedWithCode(kSavedForLater),
-              "ending at step " + std::to_string(GetParam()) + ", as SIGUSR1 asks");
+              "stopping at step " + std::to_string(GetParam()) + ", because of SIGUSR1");
   ::unsetenv(kFolder);
   const End whole = run({}, warned_before_step(0));
   ASSERT_EQ(whole.steps, 8);

@@ -97,27 +97,26 @@ int advise(const Arguments& arguments) {
   AdviseFlags flags;
   VerbParser parser(
       "hookline advise [flags] program [arguments]",
-      "Train for about a hundred steps, predict what a step takes with each communication hook, "
-      "measure it with none and with the best, and say which that is. The config's comm_hook and "
-      "comm_wrapper are not "
-      "used. Instead of a program: a model's file, or the shapes of its parameters. Changes no file.",
+      "Train for about a hundred steps, predict how long a step takes with each communication hook, and "
+      "measure it without a hook and with the best one. The config's comm_hook and comm_wrapper are not "
+      "used. Instead of a program, name a model's file or the shapes of its parameters. Changes no file.",
       "hookline advise --processes-per-node 2 ./train");
   flags.config.add_file_flag(parser);
   flags.config.add_profile_flag(parser);
   parser.add_text("--processes-per-node", flags.processes_per_node, "N",
-                  "Number of ranks; where nothing says it and there is no GPU, 2");
+                  "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
   parser.add_text("--allow", flags.allow, "WHAT",
                   "lossless, half or low_rank; else the config's, or low_rank");
   parser.add_text("--model", flags.model, "FILE",
                   "A safetensors or .pt file, or a checkpoint, instead of a program");
   parser.add_texts("--shape", flags.shapes, "SIZES", "Of a parameter, such as 1024x512; once for each");
   parser.add_number("--parameters", flags.parameters, "N",
-                    "How many there are, in matrices of 1024 x 1024 and a smaller one", {1, kMostParameters});
-  parser.add_number("--rows", flags.rows, "N", "Rows of a batch, where no program says it; else 32",
-                    {1, 1 << 20});
+                    "Number of parameters, taken to be in matrices of 1024 x 1024 and a smaller one",
+                    {1, kMostParameters});
+  parser.add_number("--rows", flags.rows, "N", "Rows of a batch of such a model; else 32", {1, 1 << 20});
   parser.add_text("--link", flags.link, "SPEED",
-                  "Predict for another network, too: 1gbit, or 1gbit,0.2ms with its latency");
-  parser.add_number("--ranks", flags.ranks, "N", "Predict for so many ranks, too", {2, 1 << 20});
+                  "Also predict for another network: 1gbit, or 1gbit,0.2ms with its latency");
+  parser.add_number("--ranks", flags.ranks, "N", "Also predict for this many ranks", {2, 1 << 20});
   parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
   parser.add_flag("--json", flags.json, "Print JSON");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;

@@ -57,11 +57,10 @@ Facts config_facts(const ConfigChoice& choice) {
 int env(const Arguments& arguments) {
   ConfigChoice choice;
   bool json = false;
-  VerbParser parser(
-      "hookline env [flags]",
-      "Show what a bug report needs: versions, processors, GPUs, network, limits, the variables "
-      "that ranks heed, and the config that a launch would read here.",
-      "hookline env --json");
+  VerbParser parser("hookline env [flags]",
+                    "Show what a bug report needs: versions, processors, GPUs, network, limits, the "
+                    "variables that affect ranks, and the config that a launch would read here.",
+                    "hookline env --json");
   choice.add_file_flag(parser);
   choice.add_profile_flag(parser);
   parser.add_flag("--json", json, "Print JSON");

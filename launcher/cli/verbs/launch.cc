@@ -39,10 +39,11 @@ struct Request {
   ConfigChoice config;
   std::vector<KeyFlag> keys = {
       {"--processes-per-node", "launch.processes_per_node", "N",
-       "Number of ranks, or auto: one a GPU, else 1"},
+       "Ranks on this host, or auto: one per GPU, else 1"},
       {"--comm-hook", "ddp.comm_hook", "HOOK", "Gradient communication hook (see: hookline hooks list)"},
-      {"--comm-wrapper", "ddp.comm_wrapper", "WRAPPER", "Precision that the hook works in: no, fp16, bf16"},
-      {"--max-steps", "training.max_steps", "N", "Optimizer steps the run is meant to take"},
+      {"--comm-wrapper", "ddp.comm_wrapper", "WRAPPER",
+       "Precision that the hook communicates in: no, fp16, bf16"},
+      {"--max-steps", "training.max_steps", "N", "Optimizer steps after which should_stop() is true"},
   };
   std::vector<std::string> state_options;
   std::vector<std::string> sets;
@@ -149,7 +150,7 @@ int launch(const Arguments& arguments) {
                    "An option of the hook, such as matrix_approximation_rank=2; once for each");
   parser.add_texts("--set", request.sets, "KEY=VALUE",
                    "Any value of the config, such as logging.level=debug; once for each");
-  parser.add_flag("--dry-run", request.dry_run, "Print what each rank would be given, and start nothing");
+  parser.add_flag("--dry-run", request.dry_run, "Print what each rank would get, and start nothing");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   if (parser.plain().empty()) throw UsageError(missing_program(arguments));
 

@@ -168,10 +168,8 @@ int new_project(const Arguments& arguments) {
       "Make a project that builds and trains: a program, its CMake file, a config, a sweep, jobs for "
       "Slurm and Kubernetes.",
       "hookline new my-training");
-  parser.add_text(
-      "--variant", variant, "VARIANT",
-      "minimal; custom-hook, with a gradient hook of its own; or sharded, a model of which each rank "
-      "holds a part");
+  parser.add_text("--variant", variant, "VARIANT",
+                  "minimal; custom-hook, with a gradient hook of your own; or sharded, for a sharded model");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("folder", 1, 1);
   const Variant& chosen = variant_named(variant);

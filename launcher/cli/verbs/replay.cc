@@ -102,21 +102,21 @@ int replay(const Arguments& arguments) {
   Flags flags;
   VerbParser parser(
       "hookline replay --input DIR --output DIR [flags]",
-      "Put recorded gradients through a hook: how near it comes to their mean, what it sends, how long "
-      "it takes.",
+      "Run recorded gradients through a hook, and show how near it comes to their mean, what it sends and "
+      "how long it takes.",
       "hookline replay --input gradients --output replayed --comm-hook power_sgd --state-option "
       "matrix_approximation_rank=2 --state-option start_powerSGD_iter=2");
-  parser.add_text("--input", flags.input, "DIR", "Recorded gradients, one file a step and rank");
+  parser.add_text("--input", flags.input, "DIR", "Folder of recorded gradients, one file per step and rank");
   parser.add_text("--output", flags.output, "DIR", "Folder for what the hook makes of them");
   parser.add_text("--comm-hook", flags.comm_hook, "HOOK", "Gradient communication hook");
   parser.add_text("--comm-wrapper", flags.comm_wrapper, "WRAPPER",
-                  "Precision that the hook works in: no, fp16, bf16");
+                  "Precision that the hook communicates in: no, fp16, bf16");
   parser.add_text("--bucket-cap-mb", flags.bucket_cap_mb, "N", "Size of the buckets in MiB, or auto");
   parser.add_texts("--state-option", flags.state_options, "KEY=VALUE",
                    "An option of the hook, such as matrix_approximation_rank=2");
   parser.add_texts("--set", flags.sets, "KEY=VALUE",
                    "Any value of the config, such as ddp.gradient_as_bucket_view=true");
-  parser.add_flag("--json", flags.json, "Print a JSON object a step");
+  parser.add_flag("--json", flags.json, "Print a JSON object per step");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
   if (flags.input.empty()) throw UsageError("--input is missing: the folder of the recorded gradients");

@@ -64,21 +64,20 @@ void expect_apart(const std::vector<Output>& outputs) {
 
 int report(const Arguments& arguments) {
   std::string output, csv, json_lines, plots, format, browser;
-  VerbParser parser(
-      "hookline report DIR... [flags]",
-      "Make a page of what a sweep has found: curves, Pareto fronts, a table, every trial's config and "
-      "the end of its log. The page is one file that needs no network. A sweep may still be running. Several "
-      "sweeps, such as one on another network, come together on one page.",
-      "hookline report hookline-sweeps/hooks");
+  VerbParser parser("hookline report DIR... [flags]",
+                    "Make a report of a sweep: curves, Pareto fronts, a table, every trial's config and "
+                    "the end of its log. The page is one file that needs no network. A sweep may still be "
+                    "running. Several sweeps, such as the same one on different networks, share one page.",
+                    "hookline report hookline-sweeps/hooks");
   parser.add_text("--output", output, "FILE",
-                  "The page, of one sweep else report.html in its folder; - is standard output");
-  parser.add_text("--csv", csv, "FILE", "Write every trial as a line with commas too; - is standard output");
-  parser.add_text("--jsonl", json_lines, "FILE",
-                  "Write every trial as a line of JSON too; - is standard output");
+                  "File for the page; else report.html in the sweep's folder; - is standard output");
+  parser.add_text("--csv", csv, "FILE", "Also write the trials as CSV; - is standard output");
+  parser.add_text("--jsonl", json_lines, "FILE", "Also write the trials as JSON lines; - is standard output");
   parser.add_text("--plots", plots, "DIR",
-                  "Write each chart as a picture too, which takes Chromium or Chrome");
-  parser.add_text("--format", format, "png|svg", "Of the pictures; else svg");
-  parser.add_text("--browser", browser, "PROGRAM", "That draws them; else the first of that kind on PATH");
+                  "Also write each chart as a picture, which needs Chromium or Chrome");
+  parser.add_text("--format", format, "png|svg", "Format of the pictures; else svg");
+  parser.add_text("--browser", browser, "PROGRAM",
+                  "Browser that draws them; else Chromium or Chrome as found on PATH");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("folder of a sweep", 1, kMostSweeps);
   if (plots.empty() && (!format.empty() || !browser.empty()))

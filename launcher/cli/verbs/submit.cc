@@ -256,11 +256,10 @@ int hand_to_slurm(const Request& request, const RunConfig& config, const std::ve
 
 int submit(const Arguments& arguments) {
   Request request;
-  VerbParser parser(
-      "hookline submit --scheduler S [flags] program [arguments]",
-      "Write a job that launches a program on several nodes, and hand it to a scheduler. A job that is "
-      "preempted saves its state, is queued again, and goes on.",
-      "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
+  VerbParser parser("hookline submit --scheduler S [flags] program [arguments]",
+                    "Write a job that launches a program on several nodes, and submit it to a scheduler. A "
+                    "preempted job saves a checkpoint, is queued again, and resumes.",
+                    "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
   parser.add_text("--scheduler", request.scheduler, "S", "slurm, kubernetes or mpirun");
   request.config.add_file_flag(parser);
   request.config.add_profile_flag(parser);
@@ -268,17 +267,16 @@ int submit(const Arguments& arguments) {
                     {1, NodeCount::kMost});
   parser.add_text("--name", request.name, "NAME", "The job's name; else the program's");
   parser.add_text("--image", request.image, "IMAGE",
-                  "Of the container, for Kubernetes: holds hookline and the program");
+                  "Container image for Kubernetes, with hookline and the program in it");
   parser.add_number("--warning-seconds", request.warning_seconds, "N",
-                    "Between the warning and the end of a job's time", {1, 86400});
-  parser.add_text("--template", request.template_file, "FILE",
-                  "Another template, in place of the built-in one");
+                    "Seconds before the end of the job's time at which it is warned", {1, 86400});
+  parser.add_text("--template", request.template_file, "FILE", "Template to use instead of the built-in one");
   parser.add_texts("--set", request.sets, "KEY=VALUE",
                    "Any value of the config, such as training.max_steps=1000; once for each");
   parser.add_texts(
       "--scheduler-arg", request.scheduler_arguments, "ARG",
       "An argument of sbatch or mpirun, such as --time=02:00:00; once for each word of mpirun's");
-  parser.add_flag("--print", request.print, "Print the job, and hand it to nobody");
+  parser.add_flag("--print", request.print, "Print the job instead of submitting it");
   parser.add_flag("--no-follow", request.no_follow,
                   "Return when the job is queued, instead of showing its log");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;

@@ -203,27 +203,27 @@ int sweep(const Arguments& arguments) {
   VerbParser parser(
       "hookline sweep FILE [flags]",
       "Run a program with every combination of values that a file names, compare what it logs, and write the "
-      "best config. Stopped or killed at any instant, the same command goes on where it was.",
+      "best config. A sweep that was stopped or killed continues when the same command runs again.",
       "hookline sweep hooks.toml");
   parser.add_text("--output", flags.output, "DIR",
                   "Folder of the results; else hookline-sweeps/NAME, after the file's name");
-  parser.add_flag("--dry-run", flags.dry_run, "List the trials, and run none");
+  parser.add_flag("--dry-run", flags.dry_run, "List the trials, and run none of them");
   parser.add_flag("--retry-failed", flags.retry_failed,
-                  "Run those again that have failed, or were stopped early");
-  parser.add_texts("--rerun", flags.rerun, "ID", "Run a trial again, though it is done; once for each");
-  parser.add_flag(
-      "--repair", flags.repair,
-      "Replace a damaged state.sqlite by its sound rows, keep a copy, and run the other trials again");
-  parser.add_flag("--json", flags.json, "Print a JSON object a trial, or for results one a row");
+                  "Run failed trials and those that were stopped early again");
+  parser.add_texts("--rerun", flags.rerun, "ID", "Run a finished trial again; once for each");
+  parser.add_flag("--repair", flags.repair,
+                  "Rebuild a damaged state.sqlite from its intact rows, keep a copy of it, and run the other "
+                  "trials again");
+  parser.add_flag("--json", flags.json, "Print a JSON object per trial, or per row of the results");
   parser.add_text("--scheduler", flags.scheduler, "S",
-                  "slurm: run the trials as elements of an array job; else they run here");
+                  "slurm: run the trials as an array job instead of on this machine");
   parser.add_texts("--scheduler-arg", flags.scheduler_arguments, "ARG",
                    "An argument of sbatch, such as --time=01:00:00; once for each");
   parser.add_text("--template", flags.template_file, "FILE",
-                  "Another template of the array job, in place of the built-in one");
-  parser.add_flag("--print", flags.print, "Print the array job, and hand it to nobody");
+                  "Template of the array job to use instead of the built-in one");
+  parser.add_flag("--print", flags.print, "Print the array job instead of submitting it");
   parser.add_flag("--no-follow", flags.no_follow,
-                  "Return when the array job is queued; the same command takes its results in later");
+                  "Return when the array job is queued; run the same command again to collect its results");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("sweep file", 1, 1);
   flags.check();

@@ -103,17 +103,17 @@ void conclude(std::optional<Json> report, int code, bool json) {
 
 int self_test(const Arguments& arguments) {
   Flags flags;
-  VerbParser parser(
-      "hookline test [flags]",
-      "Try what a run depends on: that the ranks reach each other and how fast, every collective, every "
-      "hook, and the limits of the hosts. With several nodes, start it on each, as a launch.",
-      "hookline test --processes-per-node 2");
+  VerbParser parser("hookline test [flags]",
+                    "Check what a run depends on: whether the ranks reach each other and how fast, every "
+                    "collective, every hook, and the limits of the hosts. With several nodes, start it on "
+                    "each of them, as you start a launch.",
+                    "hookline test --processes-per-node 2");
   flags.config.add_file_flag(parser);
   flags.config.add_profile_flag(parser);
   parser.add_text("--processes-per-node", flags.processes_per_node, "N",
-                  "Number of ranks; where nothing says it and there is no GPU, 2");
+                  "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
   parser.add_number("--time-limit", flags.time_limit, "SECONDS",
-                    "Seconds after which it ends, whatever it waits for; else 120", {1, 86400});
+                    "Seconds after which the test gives up; else 120", {1, 86400});
   parser.add_program(flags.program);
   parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
   parser.add_flag("--json", flags.json, "Print one JSON object at the end");

@@ -15,7 +15,7 @@ int config_default(const Arguments& arguments) {
   std::string program;
   WrittenFile output;
   VerbParser parser("hookline config default [--output FILE] [flags]",
-                    "Print a config file with every key, its meaning and its default, to be edited.",
+                    "Print a config file with every key, its meaning and its default, for you to edit.",
                     "hookline config default --output hookline.toml");
   output.add_flags(parser);
   parser.add_program(program);

@@ -22,11 +22,10 @@ constexpr int kDiffer = 1;  // as diff has it
 int config_diff(const Arguments& arguments) {
   bool json = false;
   std::string program;
-  VerbParser parser(
-      "hookline config diff FILE FILE [flags]",
-      "Show the values in which two configs differ, and where they come from. Environment and command line "
-      "are left out. Exits with 1 if they differ.",
-      "hookline config diff base.toml run.toml");
+  VerbParser parser("hookline config diff FILE FILE [flags]",
+                    "Show the values in which two configs differ, and where they come from. Environment and "
+                    "command line are ignored. Exits with 1 if they differ.",
+                    "hookline config diff base.toml run.toml");
   parser.add_flag("--json", json, "Print JSON");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;

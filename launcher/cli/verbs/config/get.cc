@@ -34,8 +34,8 @@ int config_get(const Arguments& arguments) {
   std::string program;
   VerbParser parser(
       "hookline config get FILE KEY [flags]",
-      "Print the value that a file gives a key: text without its quotes, anything else as TOML. Exits with "
-      "1 if the file gives none; what a run would get is shown by config show.",
+      "Print the value that a file gives a key: a string without its quotes, anything else as TOML. Exits "
+      "with 1 if the file sets no value; 'hookline config show' prints what a run would get.",
       "hookline config get run.toml ddp.comm_hook");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;

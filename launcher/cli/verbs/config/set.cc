@@ -42,12 +42,11 @@ std::optional<std::string> toml_value(const FileKey& key, const std::string& typ
 int config_set(const Arguments& arguments) {
   std::string program;
   bool unset = false;
-  VerbParser parser(
-      "hookline config set FILE KEY VALUE [KEY VALUE]... | --unset FILE KEY...",
-      "Set values in a config file, or take keys out of it. Comments, order and spacing stay. A file that "
-      "would not be valid afterwards is not written.",
-      "hookline config set run.toml ddp.comm_hook fp16");
-  parser.add_flag("--unset", unset, "Take the keys out, so that they have their defaults again");
+  VerbParser parser("hookline config set FILE KEY VALUE [KEY VALUE]... | --unset FILE KEY...",
+                    "Set values in a config file, or remove keys. Comments, order and spacing stay. A change "
+                    "that would make the file invalid is not written.",
+                    "hookline config set run.toml ddp.comm_hook fp16");
+  parser.add_flag("--unset", unset, "Remove the keys, so that they have their defaults again");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
   const std::vector<std::string>& plain = parser.plain();

@@ -20,7 +20,7 @@ int config_show(const Arguments& arguments) {
   VerbParser parser(
       "hookline config show [FILE] [flags]",
       "Show every value that a run would get, and where it comes from: command line, environment, "
-      "file or default. Without FILE, of the one that a launch would find: config where.",
+      "file or default. Without FILE, it shows the config that 'hookline config where' names.",
       "hookline config show run.toml --set ddp.comm_hook=fp16");
   parser.add_flag("--json", json, "Print JSON");
   choice.add_profile_flag(parser);

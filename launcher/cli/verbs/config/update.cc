@@ -18,7 +18,7 @@ int config_update(const Arguments& arguments) {
   bool dry_run = false;
   VerbParser parser(
       "hookline config update FILE [flags]",
-      "Change a config file of an older schema version into one of today's, and show what changes. Comments "
+      "Convert a config file of an older schema version to the current one, and show what changes. Comments "
       "and order stay.",
       "hookline config update run.toml --dry-run");
   parser.add_flag("--dry-run", dry_run, "Show what would change, and change nothing");

@@ -78,9 +78,8 @@ int config_validate(const Arguments& arguments) {
   std::string program;
   bool json = false;
   VerbParser parser("hookline config validate FILE... [flags]",
-                    "Check config files, each by itself and with each of its profiles: environment and "
-                    "command line are left "
-                    "out.",
+                    "Check config files, each by itself and with each of its profiles. Environment and "
+                    "command line are ignored.",
                     "hookline config validate run.toml");
   parser.add_flag("--json", json, "Print JSON: for each file its problems, with their places");
   parser.add_program(program);

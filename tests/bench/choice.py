@@ -1,4 +1,4 @@
-"""What comm_hook = "auto" chooses, beside what a sweep over all that it may choose finds: the table of docs/which_hook.md."""
+"""What comm_hook = "auto" chooses, beside what a sweep over all that it may choose finds: the table of docs/guides/which_hook.md."""
 
 import json
 import os

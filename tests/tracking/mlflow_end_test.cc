@@ -185,7 +185,7 @@ TEST(MlflowServer, ThatHasGoneIsNamedInAWarning) {
               AllOf(HasSubstr("hookline: warning: MLflow at " + url +
                               " was not told that the run is KILLED: Failed to connect to 127.0.0.1 port " +
                               port + " after "),  // curl says how many milliseconds
-                    EndsWith(" ms: Couldn't connect to server; it may show the run as RUNNING for ever.\n"
+                    EndsWith(" ms: Couldn't connect to server; it may show the run as RUNNING forever.\n"
                              "  Set it by hand: python3 -c \"import mlflow; mlflow.MlflowClient('" +
                              url + "').set_terminated('" + id + "', 'KILLED')\"\n")));
 }
@@ -253,7 +253,7 @@ TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
   EXPECT_THAT(
       result.err,
       EndsWith("hookline: warning: MLflow was not told that the run is FAILED: SIGINT came while it was "
-               "asked; it may show the run as RUNNING for ever. Which run it is: '" +
+               "asked; it may show the run as RUNNING forever. Which run it is: '" +
                note.string() + "'\n"));
 }
 

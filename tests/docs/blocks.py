@@ -1,0 +1,81 @@
+"""The code blocks of the pages in docs/, README.md and CONTRIBUTING.md, with what the comments above them say."""
+
+import dataclasses
+import pathlib
+import re
+import sys
+
+FENCE = re.compile(r"^( *)```(\w*)[^`]*$")
+MARK = re.compile(r"<!-- (?:(file|not run|program): (.+?)|(sweep|fresh|file scope)) -->")
+LANGUAGES = {"toml", "sh", "cpp", "python", "console", "text", "yaml", "json", "cmake"}
+
+
+@dataclasses.dataclass
+class Block:
+    language: str
+    line: int  # of its first line of code, from 1
+    code: str
+    marks: dict = dataclasses.field(default_factory=dict)  # "file": a name; "not run": a reason; "sweep", "fresh", "file scope": True
+
+
+@dataclasses.dataclass
+class Page:
+    path: pathlib.Path
+    blocks: list
+    program: str = ""  # the page whose program is at build/train
+
+    @property
+    def name(self):
+        return "_".join(self.path.with_suffix("").parts)
+
+
+def fail(page, line, what):
+    sys.exit(f"{page}:{line}: error: {what}")
+
+
+def read_page(root, path):
+    """`path`: relative to `root`. Exits with a message where a page can't be read."""
+    page = Page(path, [])
+    block, indent, marks = None, "", {}
+    for number, line in enumerate((root / path).read_text(encoding="utf-8").split("\n"), 1):
+        fence = FENCE.match(line)
+        if block is not None:
+            if fence and not fence[2]:
+                page.blocks.append(block)
+                block = None
+            else:
+                block.code += line.removeprefix(indent) + "\n"
+            continue
+        if fence:
+            indent = fence[1]
+            if fence[2] not in LANGUAGES:
+                fail(path, number, f"a block of {fence[2] or 'no language'}; it must be one of {', '.join(sorted(LANGUAGES))}")
+            block, marks = Block(fence[2], number + 1, "", marks), {}
+            continue
+        found = MARK.fullmatch(line.strip())
+        if found and found[1] == "program":
+            page.program = found[2]
+        elif found:
+            marks[found[1] or found[3]] = found[2] or True
+        elif line.strip():
+            if marks:
+                fail(path, number, "a comment about a code block, but no block below it")
+            if line.strip().startswith("<!--") and not line.startswith("<!-- generated "):
+                fail(path, number, "a comment that means nothing to the tests of the documentation")
+    if block is not None:
+        fail(path, block.line, "a code block that does not end")
+    return page
+
+
+def read_pages(root):
+    paths = [pathlib.Path("README.md"), pathlib.Path("CONTRIBUTING.md")]
+    paths += sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
+    return [read_page(root, path) for path in paths]
+
+
+def is_program(block):
+    return block.language == "cpp" and "int main(" in block.code
+
+
+def is_tested(block):
+    return "not run" not in block.marks

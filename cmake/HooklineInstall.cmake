@@ -43,3 +43,4 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/hooklineConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/hooklineConfig.cmake ${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake
   DESTINATION ${_package_folder})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

@@ -85,7 +85,7 @@ def peak_memory(command, folder):
             found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process.pid}/status").read_text())
             peak = max(peak, int(found[1]) / 1000) if found else peak
             time.sleep(0.02)
-    return peak
+    return math.nan if process.returncode else peak
 
 
 def torchrun(script, *arguments, ranks=RANKS):

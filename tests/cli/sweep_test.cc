@@ -162,7 +162,9 @@ TEST(Sweep, IsStoppedByASignalAndGoesOn) {
   sandbox.script("train", kTrain + "[ -e go ] || sleep 1000\n");
   sandbox.folder.write("s.toml", kSweep);
   Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml"}));
-  ASSERT_TRUE(testing::eventually([&] { return sandbox.has("starts.log"); }));
+  // The shell makes the file before it writes its line.
+  ASSERT_TRUE(testing::eventually(
+      [&] { return sandbox.has("starts.log") && lines_in(sandbox.read("starts.log")) == 1; }));
   sweep.signal(SIGINT);
   const ProcessResult stopped = sweep.wait();
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT);

@@ -144,12 +144,13 @@ TEST(HookChoice, RefusesAHookThatTheProgramRegistersByHand) {
 }
 
 TEST(HookChoice, GoesOnWhereACheckpointLeftIt) {
+  // The other one is so much slower that no noise in steps makes it the better one.
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
-    Trainer before(world, {"free", "fp16"});
+    Trainer before(world, {"free", "slow"});
     EXPECT_TRUE(before.chooser->save().at("chosen").is_null());
     before.train(kMeasured + 1 + kProved);
     const nlohmann::json saved = nlohmann::json::parse(before.chooser->save().dump());
-    Trainer after(world, {"free", "fp16"});
+    Trainer after(world, {"free", "slow"});
     EXPECT_EQ(after.chooser->resume(saved), "");
     EXPECT_EQ(after.hook(), "free") << "from the first step on";
     EXPECT_EQ(after.chosen(), "free");

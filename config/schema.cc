@@ -5,7 +5,6 @@
 
 #include "config/log_display.h"
 #include "config/node_count.h"
-#include "config/questions.h"
 
 namespace hookline {
 namespace {
@@ -455,7 +454,6 @@ std::vector<KeyRow> make_schema() {
       "logging",
       text("mlflow_experiment", "MLflow's experiment; empty: $MLFLOW_EXPERIMENT_NAME, else Default.")));
   add_asking(rows);
-  for (KeyRow& row : rows) row.question = question_for(row.key());
   return rows;
 }
 

@@ -37,7 +37,6 @@ struct KeyRow {
   OptionValue (*get)(const RunConfig&);
   void (*set)(RunConfig&, const OptionValue&);  // with a value that check_value returned
   TextForm form = {};                           // of a text that may not be just any
-  std::string question = {};                    // as the wizard asks for it; empty: it never does
   /// Its place among the questions that the wizard asks everybody; 0: it is one of those of its table, which it asks whoever
   /// wants to go through them.
   int asked = 0;

@@ -146,7 +146,7 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
   if (is_answered(answers, row.key()) || (row.applies && !row.applies(so_far, here_with(answers))))
     return std::nullopt;
   Question question = from_row(row.option, row.key());
-  question.text = row.question;
+  question.text = question_for(row.key());
   question.help = row.option.help;
   question.default_value = typed(row.get(so_far));
   const std::string key = row.key();

@@ -38,9 +38,7 @@ std::string cell(const std::string& text) {
   return result;
 }
 
-std::string code(const std::string& text) {
-  return text.empty() ? "" : "`" + cell("`" + text + "`").substr(1);
-}
+std::string code(const std::string& text) { return text.empty() ? "" : cell("`" + text + "`"); }
 
 std::string option_cells(const OptionRow& option) {
   return code(option.name) + " | " + cell(allowed_text(option)) + " | " +

@@ -30,7 +30,7 @@ def anchors(page):
     found = set()
     for heading in re.findall(r"^#+ (.*)$", without_code(page.read_text(encoding="utf-8")), re.M):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
-        text = re.sub(r"[^\w\- ]", "", text, flags=re.A if text.isascii() else 0)
+        text = re.sub(r"[^\w\- ]", "", text)
         found.add(re.sub(r" ", "-", text.strip()))
         found.add(re.sub(r"[-\s]+", "-", text.strip()))
     return found

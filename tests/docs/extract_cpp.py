@@ -65,6 +65,9 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     all_includes, pieces = [], []
     for page in blocks.read_pages(root):
+        programs = [block for block in page.blocks if blocks.is_program(block) and blocks.is_tested(block)]
+        if len(programs) > 1:
+            blocks.fail(page.path, programs[1].line, "a second program on one page, of which only one can be build/train")
         for block in filter(blocks.is_tested, page.blocks):
             if block.language != "cpp":
                 continue

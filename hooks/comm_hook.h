@@ -22,6 +22,8 @@ namespace hookline {
 /// What a hook is built with; a model's is ddp().hook_context().
 struct HookContext {
   std::shared_ptr<Comm> comm;  ///< How the hook communicates; must not be null.
+  /// True if the model's buckets will not change any more, so that a hook need not wait for them with its first step.
+  bool buckets_are_final = false;
 };
 
 /// The shapes of one bucket's parameters.
@@ -37,7 +39,7 @@ double tolerance_of_average(at::ScalarType dtype);
 class CommHook : public c10d::CommHookInterface {
  public:
   /// Every hook has a context: pass on the one that your constructor gets.
-  explicit CommHook(HookContext context) : comm_(std::move(context.comm)) {}
+  explicit CommHook(HookContext context) : context_(std::move(context)) {}
 
   /// Starts to average `bucket` over the ranks, and returns a future of the averaged gradients: one tensor
   /// with the bucket's size and dtype, equal on every rank. Called once for each bucket of a backward pass,
@@ -91,7 +93,7 @@ class CommHook : public c10d::CommHookInterface {
   }
 
   /// What the hook was built with, for a wrapper around it.
-  HookContext context() const { return {comm_}; }
+  const HookContext& context() const { return context_; }
 
   /// Called by the Reducer: run(), with an exception turned into an error of the future.
   FuturePtr runHook(c10d::GradBucket& bucket) final;
@@ -100,12 +102,12 @@ class CommHook : public c10d::CommHookInterface {
 
  protected:
   /// How the hook communicates.
-  Comm& comm() const { return *comm_; }
+  Comm& comm() const { return *context_.comm; }
   /// Number of ranks to average over; with `comm_scope = "between_hosts"`, of hosts.
-  int world_size() const { return comm_->world_size(); }
+  int world_size() const { return context_.comm->world_size(); }
 
  private:
-  std::shared_ptr<Comm> comm_;
+  HookContext context_;
 };
 
 /// Number of elements of a tensor of this shape.

@@ -12,7 +12,7 @@ struct Send {
   int after = -1;
   /// Seconds of computing before it starts, since the previous send with the same `after` has started.
   double busy_before = 0;
-  /// Bytes that each rank hands in.
+  /// Bytes that each rank hands in; 0: nothing is sent, and what follows may begin at once.
   double bytes = 0;
   /// True for 16-bit floating-point numbers, which are summed at another rate than 32-bit ones.
   bool is_half = false;

@@ -45,22 +45,32 @@ CollectiveTimes slowed(const CollectiveTimes& times, double seconds_a_byte) {
   return slower.empty() ? CollectiveTimes() : CollectiveTimes(std::move(slower));
 }
 
-/// The machine of `step` with each byte so much slower that the step without a hook takes as long as it was measured to. Many a link lets
-/// short messages pass at once, and holds back what follows.
-Machine slowed_to_fit(const MeasuredStep& step) {
-  const auto with = [&](double seconds_a_byte) {
-    return Machine{step.machine.cores, slowed(step.machine.full, seconds_a_byte),
-                   slowed(step.machine.half, seconds_a_byte)};
-  };
+Machine slowed(const Machine& machine, double seconds_a_byte) {
+  return {machine.cores, slowed(machine.full, seconds_a_byte), slowed(machine.half, seconds_a_byte)};
+}
+
+/// Seconds by which each byte is so much slower that the step without a hook takes as long as it was measured to. Many a link lets short
+/// messages pass at once, and holds back what follows.
+double slowness_to_fit(const MeasuredStep& step) {
   double bytes = 0;
   for (const BucketCost& bucket : step.no_hook)
     for (const Send& send : bucket.sends) bytes += send.bytes;
   double least = 0, most = step.seconds / bytes;
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (least + most) / 2;
-    (seconds_with(step.plan, step.no_hook, with(middle)) < step.seconds ? least : most) = middle;
+    (seconds_with(step.plan, step.no_hook, slowed(step.machine, middle)) < step.seconds ? least : most) =
+        middle;
   }
-  return with(least);
+  return least;
+}
+
+std::vector<double> simulated(const MeasuredStep& step, const Machine& machine,
+                              const Machine& between_hosts) {
+  std::vector<double> seconds;
+  for (const MeasuredStep::Setting& each : step.settings)
+    seconds.push_back(seconds_with(with_buckets(step.plan, each.ready), each.cost.buckets,
+                                   each.is_between_hosts ? between_hosts : machine));
+  return seconds;
 }
 
 StepJson json_of(const std::vector<BucketCost>& buckets) {
@@ -116,8 +126,12 @@ CollectiveTimes times_of(const StepJson& json) {
 
 std::vector<double> predicted_seconds(const MeasuredStep& step) {
   const double alone = seconds_alone(step), scale = correction(step, alone);
-  if (scale > 1) return predicted_elsewhere(step, slowed_to_fit(step)).settings;
-  std::vector<double> seconds = predicted_elsewhere(step, step.machine).settings;
+  const Machine& between_hosts = step.between_hosts ? *step.between_hosts : step.machine;
+  if (scale > 1) {
+    const double slowness = slowness_to_fit(step);
+    return simulated(step, slowed(step.machine, slowness), slowed(between_hosts, slowness));
+  }
+  std::vector<double> seconds = simulated(step, step.machine, between_hosts);
   for (double& each : seconds) each = alone + scale * (each - alone);
   return seconds;
 }
@@ -125,11 +139,7 @@ std::vector<double> predicted_seconds(const MeasuredStep& step) {
 double seconds_alone(const MeasuredStep& step) { return seconds_with(step.plan, {}, step.machine); }
 
 Elsewhere predicted_elsewhere(const MeasuredStep& step, const Machine& machine) {
-  Elsewhere seconds;
-  seconds.no_hook = seconds_with(step.plan, step.no_hook, machine);
-  for (const MeasuredStep::Setting& each : step.settings)
-    seconds.settings.push_back(seconds_with(with_buckets(step.plan, each.ready), each.cost.buckets, machine));
-  return seconds;
+  return {seconds_with(step.plan, step.no_hook, machine), simulated(step, machine, machine)};
 }
 
 std::string to_json(const MeasuredStep& step) {
@@ -140,17 +150,21 @@ std::string to_json(const MeasuredStep& step) {
                         {"buckets", json_of(each.cost.buckets)},
                         {"margin", each.cost.margin},
                         {"is_measured", each.cost.how == HookCost::Known::measured},
-                        {"ready", each.ready}});
-  const StepJson json = {{"before_backward", step.plan.before_backward},
-                         {"backward", step.plan.backward},
-                         {"after_backward", step.plan.after_backward},
-                         {"ready", std::move(ready)},
-                         {"no_hook", json_of(step.no_hook)},
-                         {"seconds", step.seconds},
-                         {"cores", step.machine.cores},
-                         {"full", json_of(step.machine.full)},
-                         {"half", json_of(step.machine.half)},
-                         {"settings", std::move(settings)}};
+                        {"ready", each.ready},
+                        {"is_between_hosts", each.is_between_hosts}});
+  StepJson json = {{"before_backward", step.plan.before_backward},
+                   {"backward", step.plan.backward},
+                   {"after_backward", step.plan.after_backward},
+                   {"ready", std::move(ready)},
+                   {"no_hook", json_of(step.no_hook)},
+                   {"seconds", step.seconds},
+                   {"cores", step.machine.cores},
+                   {"full", json_of(step.machine.full)},
+                   {"half", json_of(step.machine.half)},
+                   {"settings", std::move(settings)}};
+  if (step.between_hosts)
+    json["between_hosts"] = {{"full", json_of(step.between_hosts->full)},
+                             {"half", json_of(step.between_hosts->half)}};
   return json.dump();
 }
 
@@ -172,7 +186,11 @@ MeasuredStep measured_step_from_json(std::string_view text) {
           {each.at("name").get<std::string>(),
            {buckets_of(each.at("buckets")), each.at("margin").get<double>(),
             each.at("is_measured").get<bool>() ? HookCost::Known::measured : HookCost::Known::derived},
-           each.at("ready").get<std::vector<double>>()});
+           each.at("ready").get<std::vector<double>>(),
+           each.value("is_between_hosts", false)});
+    if (const auto between = json.find("between_hosts"); between != json.end())
+      step.between_hosts =
+          Machine{step.machine.cores, times_of(between->at("full")), times_of(between->at("half"))};
     return step;
   } catch (const StepJson::exception& error) {
     throw Error(std::string("what was measured of a step can't be read: ") + error.what());

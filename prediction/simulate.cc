@@ -179,6 +179,7 @@ class Backward {
 
   void start(const Place& place) {
     const Send& each = sends(place.bucket)[place.send];
+    if (each.bytes <= 0) return delays_.push_back({place, now_});
     const CollectiveTimes& times = each.is_half ? machine_.half : machine_.full;
     const CollectiveTime time = times.of(each.bytes);
     expect_time(time.seconds);

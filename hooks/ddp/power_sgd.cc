@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -71,6 +73,9 @@ class PowerSgd::Statistics {
 
 namespace {
 
+// DDP rebuilds its buckets after its first step, and start_powerSGD_iter counts these, too.
+constexpr std::int64_t kStepsUntilBucketsAreFinal = 2;
+
 BucketShapes shapes_of(const std::vector<at::Tensor>& tensors) {
   BucketShapes shapes;
   for (const at::Tensor& tensor : tensors) shapes.push_back(tensor.sizes().vec());
@@ -85,6 +90,9 @@ PowerSgd::PowerSgd(HookContext context, const OptionMap& options, std::string na
       options_(PowerSgdOptions::from(options)),
       layout_(layout),
       seeds_(options_.random_seed) {
+  if (this->context().buckets_are_final)
+    options_.start_powerSGD_iter =
+        std::max<std::int64_t>(0, options_.start_powerSGD_iter - kStepsUntilBucketsAreFinal);
   q_stage_ = comm().open_stage("q");
   statistics_ =
       std::make_unique<Statistics>(options_.compression_stats_logging_frequency, comm().rank() == 0);

@@ -28,12 +28,8 @@ constexpr double kLinkBudget = 1, kHooksBudget = 3, kLeastLinkBudget = 0.06, kLe
 constexpr double kProbePart = 0.01;
 // An all-reduce shorter than this many latencies says nothing about bandwidth.
 constexpr double kLatencies = 3;
-// Factor by which one hook's measured step corrects what is predicted of others at most.
-constexpr double kMostBias = 1.25;
 constexpr int kMostPatience = 8;
 constexpr std::size_t kHooksInOtherBuckets = 2;
-// Part of a step by which sizes of buckets may differ and count as equally fast: each message takes a little more than is predicted.
-constexpr double kTieOfSizes = 0.03;
 
 // The first step has no time, and the first deferred one does not count.
 static_assert(kStepsBeforeAChoice ==
@@ -74,16 +70,16 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
   if (!world_->device().is_cpu()) options_.try_each = true;
   settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
-  predictable_ = settings_.size() * sizes();
   const bool has_scopes = world_->uses_shared_memory() && !world_->uses_nccl() &&
                           !world_->layout().is_one_host() && world_->layout().most_ranks() > 1;
   if (has_scopes && !options_.try_each) settings_ = in_both_scopes(std::move(settings_));
   settings_ = in_each_size(settings_, options_.bucket_bytes);
-  seconds_.assign(settings_.size(), 0);
   predicted_.assign(settings_.size(), {});
-  is_measured_.assign(settings_.size(), false);
-  is_given_up_.assign(settings_.size(), false);
-  to_try_ = settings_.size();
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < settings_.size(); ++i) contenders.push_back({i / sizes(), 1});
+  DecisionRule rule;
+  rule.try_each = options_.try_each;
+  decision_ = Decision(std::move(contenders), rule);
   begin(Phase::settling);
 }
 
@@ -104,6 +100,9 @@ void HookChooser::begin(Phase phase) {
     case Phase::proving: {
       const std::int64_t start = ddp_.hook() ? ddp_.hook()->first_full_step() : 0;
       counted_ = count_of(steps.first_window, steps.seconds);
+      if (step_ > 0 &&
+          counted_ == steps.first_window)  // of short steps more, since a single delay is long beside them
+        counted_ = static_cast<int>(std::clamp(steps.least_seconds / step_, 1.0 * counted_, 3.0 * counted_));
       left_ = static_cast<int>(start) + steps.skipped + counted_;
       break;
     }
@@ -163,22 +162,21 @@ void HookChooser::end_phase() {
 
 /// On a GPU a step's end is seen at a window's ends only, and the mean is right.
 double HookChooser::agreed_step() const {
-  const double own =
-      world_->device().is_cpu() ? median(periods_) : sum(periods_) / static_cast<double>(periods_.size());
+  const double own = world_->device().is_cpu() ? lower_quartile(periods_)
+                                               : sum(periods_) / static_cast<double>(periods_.size());
   return means_over_ranks(*world_, {own})[0];
 }
 
 void HookChooser::end_plain() {
   plain_ = step_ = agreed_step();
-  seconds_.assign(settings_.size(), 0);
   predicted_.assign(settings_.size(), {});
-  is_measured_.assign(settings_.size(), false);
-  seconds_[0] = plain_;
-  is_measured_[0] = true;
   if (layouts_.empty()) layouts_ = layouts_of(ddp_.buckets(), options_.bucket_bytes);
+  for (std::size_t i = 0; i < settings_.size(); ++i) decision_.set_buckets(i, layouts_[layout_of(i)].size());
+  decision_.begin(plain_);
+  fastest_measured_ = plain_;
   if (options_.try_each) {
-    to_try_ = 1;
-    return try_next();
+    use(agreed_next());
+    return begin(Phase::proving);
   }
   observed_.emplace();
   ddp_.exchange_hook([this](const HookContext& context) { return observed_->make_hook(context); },
@@ -193,14 +191,16 @@ std::size_t HookChooser::finest_layout() const {
   return static_cast<std::size_t>(finest - layouts_.begin());
 }
 
-Machine HookChooser::measured_machine() {
-  if (!probe_group_) probe_group_ = world_->make_stage_group("hook-choice");
+/// What all-reduces of `scope` take.
+LinkCost HookChooser::measured_link(SumScope scope) {
+  ProcessGroupPtr& group = probe_groups_[scope];
+  if (!group)
+    group = scope == SumScope::all_ranks ? world_->make_stage_group("hook-choice")
+                                         : world_->make_group("hook-choice", scope);
   std::int64_t largest = 0;
   for (const auto& bucket : layouts_[0]) largest = std::max(largest, bytes_of(bucket));
-  const LinkCost link =
-      measure_link(*world_, *probe_group_, largest, std::max(kLeastLinkBudget, kLinkBudget * plain_),
-                   "the choice of a hook");
-  return {cores_of_a_rank(*world_), link.full, link.half};
+  return measure_link(*world_, *group, largest, std::max(kLeastLinkBudget, kLinkBudget * plain_),
+                      "the choice of a hook");
 }
 
 /// The largest all-reduce that a look at the link can afford, in steps as they are now.
@@ -222,14 +222,23 @@ void HookChooser::predict(const StepPlan& observed) {
   plan.buckets.clear();
   for (const double ready : ready_times(layouts_[0], ddp_.buckets(), observed))
     plan.buckets.push_back({ready, {}});
-  measured_ = MeasuredStep{std::move(plan), cost_without_a_hook(layouts_[0]), plain_, measured_machine(), {}};
+  const LinkCost link = measured_link(SumScope::all_ranks);
+  const double cores = cores_of_a_rank(*world_);
+  measured_ = MeasuredStep{
+      std::move(plan), cost_without_a_hook(layouts_[0]), plain_, {cores, link.full, link.half}, {}, {}};
   const bool may_gain = seconds_alone(*measured_) <= plain_ * (1 - ChoiceRule().least_gain);
   if (!may_gain && !options_.predict_all) return;
   double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
                                        : std::max(kLeastHooksBudget, kHooksBudget * plain_);
   std::vector<std::size_t> hooks;
-  for (std::size_t i = sizes(); i < predictable_; i += sizes()) hooks.push_back(i);
+  for (std::size_t i = sizes(); i < settings_.size() && !settings_[i].between_hosts; i += sizes())
+    hooks.push_back(i);
   std::vector<std::size_t> rows;
+  if (settings_.back().between_hosts) {
+    inside_hosts_ = measured_link(SumScope::inside_hosts).full;
+    const LinkCost between = measured_link(SumScope::between_hosts);
+    measured_->between_hosts = Machine{cores, between.full, between.half};
+  }
   add_costs(0, hooks, budget, observed, rows);
   take_predictions(rows);
   if (!options_.predict_all) keep_fastest(hooks);
@@ -247,15 +256,38 @@ void HookChooser::add_costs(std::size_t layout, const std::vector<std::size_t>& 
   for (const std::size_t hook : hooks) candidates.push_back(settings_[hook + layout]);
   HookCosts found = costs_of(*world_, buckets, candidates, budget, plain_);
   budget -= found.seconds;
-  for (const std::string& each : found.left_out) log("not considered: " + each);
+  for (const std::string& each : found.failures) log("not considered: " + each);
   const std::vector<double> ready = ready_times(buckets, ddp_.buckets(), observed);
+  const std::vector<BucketCost> without = cost_without_a_hook(buckets);
   const auto add = [&](std::size_t setting, HookCost cost) {
-    measured_->settings.push_back({settings_[setting].name, std::move(cost), ready});
+    measured_->settings.push_back(
+        {settings_[setting].name, std::move(cost), ready, settings_[setting].between_hosts});
     rows.push_back(setting);
   };
-  if (layout != 0) add(layout, {cost_without_a_hook(buckets), 0, HookCost::Known::derived});
-  for (std::size_t i = 0; i < hooks.size(); ++i)
-    if (found.costs[i]) add(hooks[i] + layout, *std::move(found.costs[i]));
+  const auto of_first_layout = [&](std::size_t hook) -> const HookCost* {
+    const auto row = std::find(rows.begin(), rows.end(), hook);
+    return row == rows.end() ? nullptr
+                             : &measured_->settings[static_cast<std::size_t>(row - rows.begin())].cost;
+  };
+  if (layout != 0) add(layout, {without, 0, HookCost::Known::derived});
+  for (std::size_t i = 0; i < hooks.size(); ++i) {
+    std::optional<HookCost> cost = std::move(found.costs[i]);
+    if (const HookCost* timed = of_first_layout(hooks[i]); !cost && !found.is_broken[i] && timed)
+      cost = in_other_buckets(*timed, layouts_[0], buckets);
+    if (!cost && !found.is_broken[i])
+      log("not considered: " + candidates[i].name + ": timing the others took long enough");
+    if (!cost) continue;
+    if (const auto between = between_hosts(hooks[i] + layout))
+      add(*between, behind_an_average_inside(*cost, without, inside_hosts_));
+    add(hooks[i] + layout, *std::move(cost));
+  }
+}
+
+/// The same setting, but between hosts alone.
+std::optional<std::size_t> HookChooser::between_hosts(std::size_t setting) const {
+  if (!settings_.back().between_hosts) return std::nullopt;
+  const std::size_t hooks = (settings_.size() / sizes() - 1) / 2;
+  return setting + hooks * sizes();
 }
 
 void HookChooser::take_predictions(const std::vector<std::size_t>& rows) {
@@ -266,48 +298,30 @@ void HookChooser::take_predictions(const std::vector<std::size_t>& rows) {
     predicted_[i].predicted = seconds[row];
     predicted_[i].margin = cost.margin;
     predicted_[i].how = cost.how;
-    seconds_[i] = is_given_up_[i] ? 0 : seconds[row];
+    decision_.predict(i, seconds[row]);
   }
 }
 
 /// Of `hooks` by what is predicted: as many as are worth timing in other buckets.
 void HookChooser::keep_fastest(std::vector<std::size_t>& hooks) const {
-  std::erase_if(hooks, [&](std::size_t i) { return seconds_[i] <= 0 || seconds_[i] >= plain_; });
+  const auto seconds = [&](std::size_t i) {
+    const auto between = between_hosts(i);
+    return between && decision_.seconds(*between) > 0
+               ? std::min(decision_.seconds(i), decision_.seconds(*between))
+               : decision_.seconds(i);
+  };
+  std::erase_if(hooks, [&](std::size_t i) { return seconds(i) <= 0 || seconds(i) >= plain_; });
   std::stable_sort(hooks.begin(), hooks.end(),
-                   [&](std::size_t a, std::size_t b) { return seconds_[a] < seconds_[b]; });
+                   [&](std::size_t a, std::size_t b) { return seconds(a) < seconds(b); });
   hooks.resize(std::min(hooks.size(), kHooksInOtherBuckets));
 }
 
-/// Rank 0's. Of those that were measured only the one in use and `instead_of` count, since others beat the rest, unless each was tried.
-std::size_t HookChooser::agreed_choice(std::size_t instead_of) const {
-  std::vector<double> seconds = seconds_;
-  if (!options_.try_each)
-    for (std::size_t i = 1; i < seconds.size(); ++i)
-      if (is_measured_[i] && i != in_use_ && i != rival_) seconds[i] = 0;
-  std::size_t own = choose(seconds, instead_of);
-  if (own != instead_of && !options_.try_each) own = in_fewest_buckets(own, seconds);
-  const at::Tensor choice = at::tensor({static_cast<std::int64_t>(own)}, at::kLong).to(world_->device());
-  world_->broadcast({choice});
-  return static_cast<std::size_t>(choice.item<std::int64_t>());
-}
-
-/// `setting`, or the same in fewer buckets if that is about as fast.
-std::size_t HookChooser::in_fewest_buckets(std::size_t setting, const std::vector<double>& seconds) const {
-  std::size_t fewest = setting;
-  const std::size_t first = setting - layout_of(setting);
-  for (std::size_t i = first; i < first + layouts_.size(); ++i)
-    if (seconds[i] > 0 && seconds[i] <= seconds[setting] * (1 + kTieOfSizes) &&
-        layouts_[layout_of(i)].size() < layouts_[layout_of(fewest)].size())
-      fewest = i;
-  return fewest;
-}
-
-std::size_t HookChooser::fastest_other() const {
-  std::size_t fastest = in_use_;
-  for (std::size_t i = 0; i < seconds_.size(); ++i)
-    if (i != in_use_ && seconds_[i] > 0 && (fastest == in_use_ || seconds_[i] < seconds_[fastest]))
-      fastest = i;
-  return fastest;
+/// Rank 0's.
+std::size_t HookChooser::agreed_next() {
+  const at::Tensor next =
+      at::tensor({static_cast<std::int64_t>(decision_.next())}, at::kLong).to(world_->device());
+  world_->broadcast({next});
+  return static_cast<std::size_t>(next.item<std::int64_t>());
 }
 
 void HookChooser::use(std::size_t setting) {
@@ -315,11 +329,12 @@ void HookChooser::use(std::size_t setting) {
   in_use_ = setting;
   chosen_at_ = steps_;
   largest_error_.reset();
-  if (seconds_[setting] > 0) step_ = seconds_[setting];
+  if (decision_.seconds(setting) > 0) step_ = decision_.seconds(setting);
   const HookSetting& chosen = settings_[setting];
   const Ddp::HookMaker make_hook = [&](const HookContext& context) {
-    auto hook = Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options,
-                                           chosen.between_hosts ? ddp_.context_between_hosts() : context);
+    HookContext own = chosen.between_hosts ? ddp_.context_between_hosts() : context;
+    own.buckets_are_final = true;
+    auto hook = Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options, own);
     if (chosen.between_hosts) hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
     return hook;
   };
@@ -329,40 +344,25 @@ void HookChooser::use(std::size_t setting) {
 void HookChooser::decide() {
   predict(observed_->agreed_plan(*world_));
   observed_.reset();
-  const std::size_t choice = agreed_choice(in_use_);
-  use(choice);
-  explain(choice);
+  const std::size_t first = agreed_next();
+  use(first);
+  explain(first);
   begin(Phase::proving);
 }
 
 void HookChooser::explain(std::size_t choice) const {
   if (choice != 0) {
-    log(settings_[choice].name + " is predicted to take " + ms(seconds_[choice]) + " a step; no hook takes " +
-        ms(plain_));
-  } else if (const std::size_t other = fastest_other(); other != 0) {
+    log(settings_[choice].name + " is predicted to take " + ms(decision_.seconds(choice)) +
+        " a step; no hook takes " + ms(plain_));
+  } else if (const std::size_t other = decision_.fastest_beside(0); other != 0) {
     log("no hook, which takes " + ms(plain_) + " a step; " + settings_[other].name +
-        " is predicted to take " + ms(seconds_[other]));
+        " is predicted to take " + ms(decision_.seconds(other)));
   } else if (settings_.size() == 1) {
     log("no hook, which takes " + ms(plain_) + " a step: [ddp.auto] permits no other");
   } else {
     log("no hook, which takes " + ms(plain_) +
         " a step: communication takes too little of it for another setting to pay");
   }
-}
-
-/// Steps with the next setting that was not given up; behind the last one the choice.
-void HookChooser::try_next() {
-  while (to_try_ < settings_.size() && (is_given_up_[to_try_] || layouts_[layout_of(to_try_)].empty()))
-    ++to_try_;
-  if (to_try_ < settings_.size()) {
-    use(to_try_);
-  } else {
-    const std::size_t choice = agreed_choice(0);
-    use(choice);
-    log(settings_[choice].name + ", which takes " + ms(seconds_[choice]) + " a step" +
-        (choice == 0 ? "" : "; no hook takes " + ms(plain_)));
-  }
-  begin(Phase::proving);
 }
 
 void HookChooser::note_error() {
@@ -393,73 +393,59 @@ void HookChooser::give_up_from(std::size_t setting) {
   const auto first = std::find_if(settings_.begin(), settings_.end(), is_as_exact);
   for (auto i = static_cast<std::size_t>(first - settings_.begin()); i < settings_.size(); ++i) {
     if (settings_[i].hook != settings_[setting].hook) continue;
-    is_given_up_[i] = true;
-    seconds_[i] = 0;
+    decision_.drop(i);
   }
 }
 
 void HookChooser::prove() {
+  const std::vector<double> skipped(periods_.begin(), periods_.end() - counted_);
   periods_.erase(periods_.begin(), periods_.end() - counted_);
   const double measured = step_ = agreed_step();
-  const bool is_given_up = gives_up();
-  if (to_try_ < settings_.size()) {
-    if (!is_given_up) seconds_[in_use_] = measured;
-    is_measured_[in_use_] = true;
-    log(settings_[in_use_].name + " takes " + ms(measured) + " a step; no hook " + ms(plain_));
-    ++to_try_;
-    return try_next();
-  }
+  const bool is_dropped = gives_up();
   if (is_resumed_ && std::abs(measured - watched_step_) > options_.watch.step * watched_step_) {
     choose_again("a step takes " + ms(measured) + " instead of " + ms(watched_step_) +
                  " before the checkpoint");
     return;
   }
   is_resumed_ = false;
-  // What one hook takes beyond its prediction, the others will, as far as that is the prediction's fault.
+  if (!is_dropped) {
+    decision_.measure(in_use_, measured);
+    fastest_measured_ = std::min(fastest_measured_, measured);
+    watched_step_ = measured;
+    if (in_use_ == 0) plain_ = decision_.seconds(0);
+  }
+  measuring_seconds_ += counted_ * (measured - std::min(measured, fastest_measured_)) +
+                        std::max(0.0, sum(skipped) - static_cast<double>(skipped.size()) * fastest_measured_);
   const double expected = predicted_[in_use_].predicted;
-  if (in_use_ != 0 && expected > 0)
-    for (std::size_t i = 1; i < seconds_.size(); ++i)
-      if (!is_measured_[i]) seconds_[i] *= std::clamp(measured / expected, 1 / kMostBias, kMostBias);
-  if (!is_given_up) seconds_[in_use_] = watched_step_ = measured;
-  is_measured_[in_use_] = true;
-  if (in_use_ != 0 && !is_given_up)
+  if (in_use_ != 0 && !is_dropped)
     log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
         (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
-  const std::size_t choice = agreed_choice(is_given_up ? 0 : in_use_);
-  rival_.reset();
-  if (const std::size_t other = untried_scope(); choice == in_use_ && other != in_use_) {
-    log("tries " + settings_[other].name);
-    rival_ = in_use_;
-    use(other);
-    return begin(Phase::proving);
-  }
-  if (choice == in_use_) {
-    patience_ = before_alarm_ == in_use_ ? std::min(2 * patience_, kMostPatience) : 1;
-    before_alarm_.reset();
-    WatchRule rule = options_.watch;
-    rule.windows *= patience_;
-    watch_ = ChoiceWatch(rule);
-    choose_probe();
-    return begin(Phase::watching);
-  }
-  log("switches from " + settings_[in_use_].name + " to " + settings_[choice].name + ", which " +
-      (is_measured_[choice] ? "takes " : "is predicted to take ") + ms(seconds_[choice]) + " a step");
-  use(choice);
-  begin(Phase::proving);
+  go_on_with(agreed_next());
 }
 
-/// The hook in use, but between hosts alone, unless it was tried; else the setting in use.
-std::size_t HookChooser::untried_scope() const {
-  // No hook comes first, in each size, and has no scope.
-  const bool has_another = predictable_ < settings_.size() && in_use_ >= sizes() && in_use_ < predictable_;
-  if (!has_another || options_.try_each) return in_use_;
-  const std::size_t other = predictable_ + in_use_ - sizes();
-  return is_measured_[other] || is_given_up_[other] ? in_use_ : other;
+/// With the setting in use the choice stands.
+void HookChooser::go_on_with(std::size_t next) {
+  if (next != in_use_) {
+    log((decision_.is_final() ? "switches from " + settings_[in_use_].name + " to " : "also tries ") +
+        settings_[next].name + ", which " +
+        (decision_.is_measured(next) || next == 0 ? "takes " : "is predicted to take ") +
+        ms(decision_.seconds(next)) + " a step");
+    use(next);
+    return begin(Phase::proving);
+  }
+  patience_ = before_alarm_ == in_use_ ? std::min(2 * patience_, kMostPatience) : 1;
+  before_alarm_.reset();
+  WatchRule rule = options_.watch;
+  rule.windows *= patience_;
+  watch_ = ChoiceWatch(rule);
+  choose_probe();
+  begin(Phase::watching);
 }
 
 double HookChooser::probe_link() const {
   if (probe_bytes_ == 0) return 0;
-  return time_all_reduce(*world_, *probe_group_, probe_bytes_, "the choice of a hook");
+  return time_all_reduce(*world_, *probe_groups_.at(SumScope::all_ranks), probe_bytes_,
+                         "the choice of a hook");
 }
 
 void HookChooser::look() {
@@ -497,13 +483,13 @@ void HookChooser::log(const std::string& text) const {
 ChoiceReport HookChooser::report() const {
   ChoiceReport report;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
-    if ((layout_of(i) != 0 || i >= predictable_) && predicted_[i].predicted <= 0 && !is_measured_[i])
+    if ((layout_of(i) != 0 || settings_[i].between_hosts) && predicted_[i].predicted <= 0 && !is_measured(i))
       continue;
     ChoiceReport::Setting row = predicted_[i];
     row.name = settings_[i].name;
     row.bucket_bytes = settings_[i].bucket_bytes;
-    row.is_given_up = is_given_up_[i];
-    if (is_measured_[i]) row.measured = seconds_[i];
+    row.is_given_up = decision_.is_dropped(i);
+    if (is_measured(i)) row.measured = decision_.seconds(i);
     report.settings.push_back(std::move(row));
   }
   if (has_chosen() || has_no_choice()) report.chosen = settings_[in_use_].name;
@@ -526,11 +512,11 @@ nlohmann::json HookChooser::save() const {
   if (std::isfinite(options_.max_error)) saved["max_error"] = options_.max_error;
   for (std::size_t i = 0; i < settings_.size(); ++i)
     saved["settings"].push_back({{"name", settings_[i].name},
-                                 {"seconds", seconds_[i]},
+                                 {"seconds", decision_.seconds(i)},
                                  {"predicted_seconds", predicted_[i].predicted},
                                  {"margin", predicted_[i].margin},
-                                 {"is_measured", bool(is_measured_[i])},
-                                 {"is_given_up", bool(is_given_up_[i])}});
+                                 {"is_measured", is_measured(i)},
+                                 {"is_given_up", decision_.is_dropped(i)}});
   return saved;
 }
 
@@ -549,17 +535,18 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   if ((bound.is_null() ? std::numeric_limits<double>::infinity() : bound.get<double>()) != options_.max_error)
     return "[ddp.auto] max_error is another now";
   for (std::size_t i = 0; i < settings_.size(); ++i)
-    is_given_up_[i] = settings[i].at("is_given_up").get<bool>();
+    if (settings[i].at("is_given_up").get<bool>()) decision_.drop(i);
   if (saved.at("chosen").is_null()) {
     log("the checkpoint was saved while steps were measured: they are measured anew");
     return "";
   }
   std::size_t chosen = 0;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
-    settings[i].at("seconds").get_to(seconds_[i]);
     settings[i].at("predicted_seconds").get_to(predicted_[i].predicted);
     settings[i].at("margin").get_to(predicted_[i].margin);
-    is_measured_[i] = settings[i].at("is_measured").get<bool>();
+    // A step without a hook was measured in any case.
+    decision_.restore(i, settings[i].at("seconds").get<double>(),
+                      i != 0 && settings[i].at("is_measured").get<bool>());
     if (settings_[i].name == saved.at("chosen")) chosen = i;
   }
   if (layout_of(chosen) != 0) {
@@ -571,6 +558,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   }
   saved.at("plain_seconds").get_to(plain_);
   saved.at("watched_step_seconds").get_to(watched_step_);
+  decision_.settle_on(chosen);
   use(chosen);
   exchanges_ = 0;
   is_resumed_ = watched_step_ > 0;  // else it was chosen, and not yet measured

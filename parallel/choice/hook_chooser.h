@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -13,9 +14,12 @@
 
 #include "config/hook_settings.h"
 #include "parallel/choice/choice_report.h"
+#include "parallel/choice/link_cost.h"
 #include "parallel/choice/observed_steps.h"
 #include "parallel/ddp/ddp.h"
+#include "parallel/world/host_layout.h"
 #include "prediction/choose.h"
+#include "prediction/decision.h"
 
 namespace hookline {
 
@@ -27,6 +31,8 @@ struct ChoiceSteps {
   int skipped = 2;        // of a new hook, before its steps count
   int first_window = 20;  // of a new hook: it is kept or given up by them
   int window = 50;        // between two looks at the link and the step
+  double least_seconds =
+      0.3;  // for which a new hook's steps are measured, but in no more than three times `first_window`
   double seconds =
       2;  // what is measured takes about so long, and `window` ten times as long, but no less than a fifth of the steps
 };
@@ -43,9 +49,9 @@ struct ChoiceOptions {
 };
 
 /// Trains without a hook at first, measures steps, link and the hooks' own work, predicts the step's time with each setting, and
-/// exchanges the model's hook for the best. Then it measures that hook's own steps: if another setting, or no hook, is at least 3 % faster
-/// than they are, that takes over. From then on it watches the step, the link and the hook's error, and chooses anew if they change. A
-/// change after which the choice is the same must last twice as long the next time, up to eight times.
+/// measures the steps of those that are predicted to be fastest (Decision). The fastest of them stays. From then on it watches the step,
+/// the link and the hook's error, and chooses anew if they change. A change after which the choice is the same must last twice as long the
+/// next time, up to eight times.
 ///
 /// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. Not synchronised.
 class HookChooser {
@@ -65,7 +71,7 @@ class HookChooser {
   /// How often another setting than before came into use, no hook for measuring anew included.
   int exchanges() const { return exchanges_; }
   ChoiceReport report() const;
-  /// Has a choice been made, and confirmed by its own steps?
+  /// Has a choice been made, by the steps of what was chosen?
   bool is_settled() const { return phase_ == Phase::watching || has_no_choice(); }
 
   /// The choice for a checkpoint; null while there is none.
@@ -83,7 +89,8 @@ class HookChooser {
     return world_->size() == 1 || (settings_.size() == 1 && !options_.predict_all);
   }
   bool has_chosen() const {
-    return phase_ == Phase::watching || (phase_ == Phase::proving && to_try_ >= settings_.size());
+    return phase_ == Phase::watching ||
+           (phase_ == Phase::proving && (!options_.try_each || decision_.is_final()));
   }
   void begin(Phase phase);
   int count_of(int most, double seconds) const;
@@ -95,7 +102,6 @@ class HookChooser {
   std::size_t sizes() const { return 1 + options_.bucket_bytes.size(); }
   std::size_t finest_layout() const;
   void decide();
-  void try_next();
   void prove();
   void look();
   void use(std::size_t setting);
@@ -104,26 +110,27 @@ class HookChooser {
   bool gives_up();
   void give_up_from(std::size_t setting);
   double agreed_step() const;
-  std::size_t untried_scope() const;
   void predict(const StepPlan& observed);
   void add_costs(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
                  const StepPlan& observed, std::vector<std::size_t>& rows);
   void take_predictions(const std::vector<std::size_t>& rows);
   void keep_fastest(std::vector<std::size_t>& hooks) const;
-  Machine measured_machine();
+  LinkCost measured_link(SumScope scope);
+  std::optional<std::size_t> between_hosts(std::size_t setting) const;
   void choose_probe();
-  std::size_t agreed_choice(std::size_t instead_of) const;
+  std::size_t agreed_next();
   void explain(std::size_t choice) const;
+  void go_on_with(std::size_t next);
+  bool is_measured(std::size_t setting) const {
+    return setting == 0 ? plain_ > 0 : decision_.is_measured(setting);
+  }
   double probe_link() const;
-  std::size_t in_fewest_buckets(std::size_t setting, const std::vector<double>& seconds) const;
-  std::size_t fastest_other() const;
   void log(const std::string& text) const;
 
   std::shared_ptr<World> world_;
   Ddp& ddp_;
   std::vector<HookSetting> settings_;
   ChoiceOptions options_;
-  std::size_t predictable_ = 0;  // of settings_, the first; the others are those between hosts
   Phase phase_ = Phase::settling;
   int left_ = 0;     // steps of the phase that are not over
   int counted_ = 0;  // of its steps, the last ones, in what is measured
@@ -132,24 +139,22 @@ class HookChooser {
   std::optional<ObservedSteps> observed_;
   std::vector<BucketParameters>
       layouts_;  // a size of buckets each; empty where the model's are as in an earlier one
-  std::optional<std::size_t> rival_;  // the same hook among all ranks, while it is tried between hosts
-  std::size_t to_try_ = 0;            // the setting that is tried next; all of them: none is
 
   std::size_t in_use_ = 0;
   int exchanges_ = 0;
-  double step_ = 0;   // the latest that all ranks have agreed on
+  double step_ = 0;  // the latest that all ranks have agreed on
+  double fastest_measured_ = 0;
   double plain_ = 0;  // a step without a hook, measured
-  std::vector<double>
-      seconds_;  // a step with each setting, measured once it was in use; 0: not predicted, or given up
+  Decision decision_{{}};
   std::optional<MeasuredStep> measured_;
   std::vector<ChoiceReport::Setting> predicted_;  // as the choice was made
-  std::vector<bool> is_measured_, is_given_up_;
-  std::optional<double> largest_error_;  // of the setting in use
-  bool is_resumed_ = false;              // and its steps are not yet known to be as they were
+  std::optional<double> largest_error_;           // of the setting in use
+  bool is_resumed_ = false;                       // and its steps are not yet known to be as they were
   std::int64_t steps_ = 0, chosen_at_ = 0;
   double measuring_seconds_ = 0;
 
-  ProcessGroupPtr probe_group_;
+  std::map<SumScope, ProcessGroupPtr> probe_groups_;
+  CollectiveTimes inside_hosts_;
   std::int64_t probe_bytes_ = 0;
   double probe_seconds_ = 0, watched_step_ = 0;
   ChoiceWatch watch_;

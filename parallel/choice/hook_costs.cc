@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "hooks/registry.h"
@@ -77,6 +78,54 @@ std::vector<BucketCost> cost_without_a_hook(const BucketParameters& buckets) {
   return costs;
 }
 
+HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
+                          const BucketParameters& others) {
+  struct Part {
+    const BucketCost* bucket;
+    double elements;  // of the bucket, a parameter's
+  };
+  std::unordered_map<const c10::TensorImpl*, Part> parts;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    double elements = 0;
+    for (const at::Tensor& parameter : buckets[i]) elements += static_cast<double>(parameter.numel());
+    for (const at::Tensor& parameter : buckets[i])
+      parts[parameter.unsafeGetTensorImpl()] = {
+          &cost.buckets.at(i), elements > 0 ? static_cast<double>(parameter.numel()) / elements : 0};
+  }
+  HookCost result{{}, cost.margin, HookCost::Known::derived};
+  for (const auto& bucket : others) {
+    BucketCost sum;
+    for (const at::Tensor& parameter : bucket) {
+      const auto& [from, part] = parts.at(parameter.unsafeGetTensorImpl());
+      sum.busy_after += part * from->busy_after;
+      for (std::size_t i = 0; i < from->sends.size(); ++i) {
+        const Send& send = from->sends[i];
+        if (i == sum.sends.size()) sum.sends.push_back({send.after, 0, 0, send.is_half, 0});
+        sum.sends[i].busy_before += part * send.busy_before;
+        sum.sends[i].bytes += part * send.bytes;
+        sum.sends[i].busy_after += part * send.busy_after;
+      }
+    }
+    result.buckets.push_back(std::move(sum));
+  }
+  return result;
+}
+
+HookCost behind_an_average_inside(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
+                                  const CollectiveTimes& inside) {
+  HookCost result = cost;
+  for (std::size_t i = 0; i < result.buckets.size(); ++i) {
+    BucketCost& bucket = result.buckets[i];
+    const double seconds = inside.of(without_a_hook.at(i).sends.at(0).bytes).seconds;
+    Send average;  // of no bytes: nothing goes through the network
+    average.busy_after = std::exchange(bucket.busy_after, 0);
+    for (Send& send : bucket.sends) ++send.after;
+    (bucket.sends.empty() ? average.busy_after : bucket.sends[0].busy_before) += seconds;
+    bucket.sends.insert(bucket.sends.begin(), average);
+  }
+  return result;
+}
+
 double cores_of_a_rank(World& world) {
   cpu_set_t own;
   CPU_ZERO(&own);
@@ -95,19 +144,18 @@ HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vec
                    double budget_seconds, double hopeless_seconds) {
   HookCosts result;
   result.costs.resize(settings.size());
+  result.is_broken.resize(settings.size());
   // A wrapper pays where links are slow, and steps take so long that there is time for all.
   for (const bool is_wrapped : {false, true}) {
     for (std::size_t i = 0; i < settings.size(); ++i) {
       const HookSetting& setting = settings[i];
       if ((setting.wrapper != "no") != is_wrapped) continue;
-      if (result.seconds > budget_seconds) {
-        result.left_out.push_back(setting.name + ": timing the others took long enough");
-        continue;
-      }
+      if (result.seconds > budget_seconds) continue;
       const auto start = std::chrono::steady_clock::now();
       std::string problem;
       result.costs[i] = agreed_cost(world, setting, buckets, hopeless_seconds, problem);
-      if (!result.costs[i]) result.left_out.push_back(setting.name + ": " + problem);
+      result.is_broken[i] = !result.costs[i];
+      if (result.is_broken[i]) result.failures.push_back(setting.name + ": " + problem);
       result.seconds += means_over_ranks(world, {seconds_of(std::chrono::steady_clock::now() - start)})[0];
     }
   }

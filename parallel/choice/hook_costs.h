@@ -9,12 +9,14 @@
 #include "hooks/hook_cost.h"
 #include "hooks/hook_state.h"
 #include "parallel/world/process_group.h"
+#include "prediction/collective_times.h"
 
 namespace hookline {
 
 struct HookCosts {
-  std::vector<std::optional<HookCost>> costs;  // one a setting; none of one that is left out
-  std::vector<std::string> left_out;           // why: "fp16: …"
+  std::vector<std::optional<HookCost>> costs;  // one a setting; none of one that was not timed
+  std::vector<bool> is_broken;                 // it can't be timed; of others there was no time to
+  std::vector<std::string> failures;           // why: "fp16: …"
   double seconds = 0;                          // that this took
 };
 
@@ -22,6 +24,14 @@ struct HookCosts {
 /// out. The same on every rank, of the slowest one; a collective call. `hopeless_seconds`: see cost_of_hook.
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds);
+
+/// `cost`, of `buckets`, for the same parameters in `others`: each parameter has its part of its bucket, by its elements.
+HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
+                          const BucketParameters& others);
+
+/// `cost` between hosts, behind an average inside each of them of what is sent `without_a_hook`.
+HookCost behind_an_average_inside(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
+                                  const CollectiveTimes& inside);
 
 /// What is sent without a hook.
 std::vector<BucketCost> cost_without_a_hook(const BucketParameters& buckets);

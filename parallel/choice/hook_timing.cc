@@ -201,7 +201,7 @@ HookCost cost_of_hook(const HookBuilder& build, int world_size, const BucketPara
   const auto comm = std::make_shared<Comm>(kRank, world_size, [&](const std::string&) {
     return c10::make_intrusive<RecordingGroup>(kRank, world_size, recording);
   });
-  const std::unique_ptr<CommHook> hook = build({comm});
+  const std::unique_ptr<CommHook> hook = build({comm, true});
   if (auto estimate = hook->estimate_cost(buckets)) {
     expect_sound(*estimate, buckets.size(), *hook);
     return *std::move(estimate);

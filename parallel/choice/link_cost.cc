@@ -12,9 +12,10 @@
 namespace hookline {
 namespace {
 
-constexpr std::int64_t kLeastBytes = 64, kGrowth = 4;
+// Sizes grow fast while latency is all that counts.
+constexpr std::int64_t kLeastBytes = 64, kFastGrowth = 16, kFastUntil = 64 << 10, kGrowth = 4;
 // Of so many the second fastest counts; of short ones more, since a single delay is long beside them.
-constexpr int kTimes = 3, kTimesOfShort = 5;
+constexpr int kTimes = 3, kTimesOfShort = 4;
 constexpr double kShort = 0.005;  // seconds
 constexpr std::size_t kWhich = 1;
 
@@ -87,9 +88,10 @@ std::vector<double> of_slowest_rank(World& world, const std::vector<double>& val
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name) {
   Prober prober(world, group, name);
-  prober.measure(kLeastBytes, at::kFloat, kTimes, kWhich);  // the first may open connections
+  prober.measure(kLeastBytes, at::kFloat, 1, 0);  // may open connections
   std::vector<CollectiveTime> full, half;
-  for (std::int64_t bytes = kLeastBytes;; bytes = std::min(bytes * kGrowth, largest_bytes)) {
+  const auto growth = [](std::int64_t bytes) { return bytes < kFastUntil ? kFastGrowth : kGrowth; };
+  for (std::int64_t bytes = kLeastBytes;; bytes = std::min(bytes * growth(bytes), largest_bytes)) {
     const bool is_short = full.empty() || full.back().seconds * kGrowth < kShort;
     full.push_back(prober.measure(bytes, at::kFloat, is_short ? kTimesOfShort : kTimes, kWhich));
     if (bytes >= largest_bytes) break;

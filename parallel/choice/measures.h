@@ -8,11 +8,12 @@
 
 namespace hookline {
 
-/// Of an even number, the higher one of the two in the middle. There must be one at least.
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// What a quarter of them are below. Delays only ever add to a time, so that this differs less from one measurement to the next than a
+/// median does. There must be one at least.
+inline double lower_quartile(std::vector<double> values) {
+  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  return *quarter;
 }
 
 inline double seconds_of(std::chrono::steady_clock::duration duration) {

@@ -23,7 +23,7 @@ StepPlan ObservedSteps::agreed_plan(World& world) const {
   const auto add = [&](const auto& of) {
     std::vector<double> values;
     for (std::size_t i = 1; i < steps_.size(); ++i) values.push_back(of(steps_[i]));
-    numbers.push_back(median(std::move(values)));
+    numbers.push_back(lower_quartile(std::move(values)));
   };
   add([](const Step& step) { return step.before; });
   add([](const Step& step) { return step.after; });

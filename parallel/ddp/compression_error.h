@@ -21,7 +21,7 @@ class CompressionError {
   explicit CompressionError(std::shared_ptr<World> world);
 
   static bool measures(std::int64_t step) { return step > 0 && (step & (step - 1)) == 0; }
-  static constexpr std::int64_t kMostElements = 1 << 16;
+  static constexpr std::int64_t kMostElements = 1 << 12;
 
   /// Of one bucket. `averaged` is the hook's, as it was when the hook was done: whoever gets it may change it.
   struct Sample {

@@ -39,7 +39,9 @@ namespace hookline {
 namespace {
 
 constexpr std::int64_t kBatch = 32;
-constexpr double kSeconds = 1;  // for which each setting is measured, as long as steps are short
+constexpr double kSeconds = 1;    // for which each setting is measured, as long as steps are short
+constexpr double kLong = 5;       // seconds of a step, of which one is enough
+constexpr double kFarBehind = 5;  // times as slow as the fastest, so that once is enough
 constexpr int kRounds = 4;
 
 /// Steps of `model` until `chooser` has measured its choice.
@@ -72,6 +74,13 @@ struct Candidate {
   std::size_t layout;
 };
 
+/// Of an even number, the higher one of the two in the middle.
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 /// Behind those in which a hook settles; the mean over the ranks.
 double median_of_steps(World& world, Ddp& ddp, const std::function<void()>& step) {
   using Clock = std::chrono::steady_clock;
@@ -83,8 +92,9 @@ double median_of_steps(World& world, Ddp& ddp, const std::function<void()>& step
     return seconds_of(Clock::now() - start);
   };
   const double first = means_over_ranks(world, {timed()})[0];
-  std::vector<double> seconds;
-  for (int left = std::clamp(static_cast<int>(kSeconds / first), 3, 200); left > 0; --left)
+  std::vector<double> seconds{first};
+  for (int left = first > kLong ? 0 : std::clamp(static_cast<int>(kSeconds / first), 3, 200); left > 0;
+       --left)
     seconds.push_back(timed());
   return means_over_ranks(world, {median(std::move(seconds))})[0];
 }
@@ -112,12 +122,15 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
   settle(model.ddp(), choosing, step);
   const ChoiceReport chosen = choosing.report();
 
-  // What has no time to be timed in a run, or can't gain.
-  without_a_hook();
-  options.predict_all = true;
-  HookChooser predicting(accelerator.world_ptr(), model.ddp(), all, options);
-  settle(model.ddp(), predicting, step);
-  const ChoiceReport predictions = predicting.report();
+  // What has no time to be timed in a run, or can't gain. Where few hooks are named steps are so long that there was time for all.
+  ChoiceReport predictions = chosen;
+  if (hooks.empty()) {
+    without_a_hook();
+    options.predict_all = true;
+    HookChooser predicting(accelerator.world_ptr(), model.ddp(), all, options);
+    settle(model.ddp(), predicting, step);
+    predictions = predicting.report();
+  }
   Seconds predicted;
   for (const ChoiceReport& report : {predictions, chosen})
     for (const ChoiceReport::Setting& each : report.settings)
@@ -126,9 +139,10 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
   const std::vector<BucketParameters> layouts = layouts_of(buckets, options.bucket_bytes);
   const auto seconds_with = [&, &model = model](const Candidate& candidate) {
     model.ddp().exchange_hook(
-        [&](const HookContext& context) {
+        [&](HookContext context) {
+          context.buckets_are_final = true;
           const HookSetting& each = candidate.setting;
-          return Registry::instance().build(each.hook, each.wrapper, each.options, context);
+          return Registry::instance().build(each.hook, each.wrapper, each.options, std::move(context));
         },
         layouts[candidate.layout]);
     return median_of_steps(accelerator.world(), model.ddp(), step);
@@ -137,12 +151,13 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
   std::vector<HookSetting> every = all;
   every.insert(every.begin(), {"no hook", "no"});
   for (const HookSetting& each : every) {
-    const bool is_named = hooks.empty() || std::count(hooks.begin(), hooks.end(), each.name) > 0 ||
-                          chosen.chosen == each.name || chosen.chosen.starts_with(each.name + ", ");
+    const bool is_named = hooks.empty() || std::count(hooks.begin(), hooks.end(), each.name) > 0;
     const std::vector<HookSetting> in_sizes = in_each_size({each}, options.bucket_bytes);
-    for (std::size_t layout = 0; layout < layouts.size(); ++layout)
-      if (!layouts[layout].empty() && (is_named || each.hook == "no"))
+    for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+      const std::string& name = in_sizes[layout].name;
+      if (!layouts[layout].empty() && (is_named || name == "no hook" || name == chosen.chosen))
         sweep.push_back({in_sizes[layout], layout});
+    }
   }
   std::map<std::string, std::vector<double>> times;
   const auto measure = [&](const Candidate& candidate) {
@@ -153,9 +168,13 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
     return times[a.setting.name] < times[b.setting.name];
   });
   // The fastest of so many is the luckiest, too: it and what was chosen take turns.
+  const auto is_close = [&](const Candidate& each) {
+    return times[each.setting.name][0] < kFarBehind * times[best->setting.name][0];
+  };
   for (int round = 0; round < kRounds; ++round)
     for (const Candidate& each : sweep)
-      if (&each == &*best || each.setting.name == chosen.chosen || &each == &sweep[0]) measure(each);
+      if (&each == &*best || each.setting.name == chosen.chosen || (&each == &sweep[0] && is_close(each)))
+        measure(each);
   Seconds measured;
   for (auto& [name, all_of_it] : times) measured[name] = median(all_of_it);
   if (accelerator.is_main_process()) print(chosen, *predictions.measured, predicted, measured);

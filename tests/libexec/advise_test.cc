@@ -109,6 +109,32 @@ TEST_F(Advise, ShowsATable) {
             HasSubstr("\n  fp16"), HasSubstr("<- best")));
 }
 
+TEST_F(Advise, TakesTheSlowestLinkOfATestOverSeveralHosts) {
+  std::ofstream(folder_.path() / "link.json")
+      << R"({"links": [{"same_node": true, "latency_seconds": 1, "bytes_per_second": 5},)"
+      << R"({"same_node": false, "latency_seconds": 0.0001, "bytes_per_second": 25e6},)"
+      << R"({"same_node": false, "latency_seconds": 0.0003, "bytes_per_second": 50e6}]})";
+  const ProcessResult result = advise({"--parameters", "50000", "--link", "link.json", "--ranks", "8"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("there: 8 ranks on 8 hosts, 200 Mbit/s, latency 0.3 ms. "));
+}
+
+TEST_F(Advise, RefusesAReportWithoutALinkBetweenHosts) {
+  expect_refused({"--parameters", "5", "--link", "./none"},
+                 "--link: './none' can't be read: No such file or directory");
+  std::ofstream(folder_.path() / "inside.json")
+      << R"({"links": [{"same_node": true, "latency_seconds": 1e-6, "bytes_per_second": 5e9}]})";
+  expect_refused({"--parameters", "5", "--link", "inside.json"},
+                 "--link 'inside.json' has no link between hosts: run hookline test on two hosts, or write "
+                 "1gbit,0.2ms");
+  for (const char* text : {"", "[]", R"({"links": 3})", R"({"links": [{}]})", "nonsense"}) {
+    std::ofstream(folder_.path() / "other.json") << text;
+    expect_refused({"--parameters", "5", "--link", "other.json"},
+                   "--link 'other.json' is no report of hookline test: make one with hookline test --json, "
+                   "or write 1gbit,0.2ms");
+  }
+}
+
 TEST_F(Advise, RunsAProgramOfTheUsers) {
   const ProcessResult result = advise({"--processes-per-node", "2", "--json", TRAINING_PROGRAM});
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -131,6 +131,17 @@ TEST(Simulate, FinishesABucketThatSendsNothing) {
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 2.5, kClose);
 }
 
+// Such as an average inside a host: what follows need not wait for the network.
+TEST(Simulate, BeginsAtOnceWhatFollowsASendOfNoBytes) {
+  StepPlan plan;
+  plan.backward = 5;
+  plan.buckets = {bucket(1, 10), {2, {{send(0), send(1, 0.5, 0)}, 0}}};
+  EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 12, kClose);
+  plan.buckets.erase(plan.buckets.begin());
+  EXPECT_NEAR(simulate(plan, machine_of(CollectiveTimes({{1, 3, 0}}))).seconds, 5.5, kClose)
+      << "no latency either";
+}
+
 TEST(Simulate, RefusesASendThatWaitsForItself) {
   StepPlan plan;
   plan.buckets = {{0, {{send(1), send(1, 0, 1)}, 0}}};

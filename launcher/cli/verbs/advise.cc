@@ -115,7 +115,8 @@ int advise(const Arguments& arguments) {
                     {1, kMostParameters});
   parser.add_number("--rows", flags.rows, "N", "Rows of a batch of such a model; else 32", {1, 1 << 20});
   parser.add_text("--link", flags.link, "SPEED",
-                  "Also predict for another network: 1gbit, or 1gbit,0.2ms with its latency");
+                  "Also predict for another network: 1gbit, 1gbit,0.2ms with its latency, or the file of "
+                  "hookline test --json");
   parser.add_number("--ranks", flags.ranks, "N", "Also predict for this many ranks", {2, 1 << 20});
   parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
   parser.add_flag("--json", flags.json, "Print JSON");

@@ -104,7 +104,7 @@ inline void register_hooks() {
 }
 
 /// 3 steps to settle, 8 without a hook, 5 deferred; before the first one nothing has begun.
-inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 6, kWindow = 8;
+inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 8, kWindow = 8;
 
 /// Other programs may make a step of these take several times as long.
 inline constexpr WatchRule kTolerant{8, 0.99, 2, 8};
@@ -119,8 +119,9 @@ struct TrainerOf {
     for (const std::string& hook : hooks) settings.push_back({hook, hook});
     options.steps.plain = 8;
     options.steps.deferred = 4;
-    options.steps.first_window = 6;
+    options.steps.first_window = 8;
     options.steps.window = kWindow;
+    options.steps.least_seconds = 0;
     options.steps.seconds = 1e6;  // however slow they are
     options.watch = kTolerant;
     chooser = std::make_unique<HookChooser>(world, model.ddp(), settings, options);

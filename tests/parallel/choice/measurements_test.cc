@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "hooks/registry.h"
 #include "parallel/choice/deferred_average.h"
+#include "parallel/choice/hook_costs.h"
 #include "parallel/choice/hook_timing.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/distributed_module.h"
@@ -85,7 +86,7 @@ TEST(MeasureLink, GivesEveryRankTheSameTimesOfEverySizeUpToTheLargest) {
   });
   for (const LinkCost& cost : costs) {
     const std::vector<CollectiveTime>& full = cost.full.measured();
-    ASSERT_THAT(full, SizeIs(7));  // 64, 256, 1024, 4096, 16384, 65536
+    ASSERT_THAT(full, SizeIs(4));  // 64, 1024, 16384
     EXPECT_EQ(full.back().bytes, 100'000);
     EXPECT_EQ(cost.half.measured().back().bytes, 100'000);
     for (std::size_t i = 0; i < full.size(); ++i) {
@@ -159,6 +160,71 @@ TEST(CostOfHook, FindsWhichSendWaitsForWhich) {
   EXPECT_GT(sends.back().busy_after, 0) << "gradients rebuilt";
 }
 
+// As DDP's own buckets are until its first step is over.
+TEST(CostOfHook, IsOfCompressedStepsAtOnce) {
+  const auto steps_before = [](bool buckets_are_final) {
+    const auto comm = std::make_shared<Comm>(0, 1, [](const std::string&) { return ProcessGroupPtr(); });
+    return Registry::instance()
+        .build("power_sgd", "no", {{"start_powerSGD_iter", 2}}, {comm, buckets_are_final})
+        ->first_full_step();
+  };
+  EXPECT_EQ(steps_before(false), 2);
+  EXPECT_EQ(steps_before(true), 0);
+}
+
+HookCost cost_of_two_buckets() {
+  HookCost cost;
+  Send p, q;
+  p.busy_before = 1;
+  p.bytes = 100;
+  q.after = 0;
+  q.busy_before = 2;
+  q.bytes = 10;
+  q.busy_after = 4;
+  cost.buckets = {{{p, q}, 8}, {{p}, 16}};
+  cost.margin = 0.5;
+  return cost;
+}
+
+TEST(InOtherBuckets, JoinsAndCutsWhatWasTimed) {
+  const BucketParameters timed = {{torch::ones({3}), torch::ones({1})}, {torch::ones({2})}};
+  const HookCost joined =
+      in_other_buckets(cost_of_two_buckets(), timed, {{timed[0][0], timed[0][1], timed[1][0]}});
+  ASSERT_THAT(joined.buckets, SizeIs(1));
+  ASSERT_THAT(joined.buckets[0].sends, SizeIs(2));
+  EXPECT_DOUBLE_EQ(joined.buckets[0].sends[0].bytes, 200);
+  EXPECT_DOUBLE_EQ(joined.buckets[0].sends[0].busy_before, 2);
+  EXPECT_EQ(joined.buckets[0].sends[1].after, 0);
+  EXPECT_DOUBLE_EQ(joined.buckets[0].sends[1].bytes, 10);
+  EXPECT_DOUBLE_EQ(joined.buckets[0].busy_after, 24);
+  EXPECT_EQ(joined.how, HookCost::Known::derived);
+  EXPECT_EQ(joined.margin, 0.5);
+  const HookCost cut =
+      in_other_buckets(cost_of_two_buckets(), timed, {{timed[0][0]}, {timed[0][1], timed[1][0]}});
+  ASSERT_THAT(cut.buckets, SizeIs(2));
+  EXPECT_DOUBLE_EQ(cut.buckets[0].sends.at(0).bytes, 75);
+  EXPECT_DOUBLE_EQ(cut.buckets[0].sends.at(1).busy_after, 3);
+  EXPECT_DOUBLE_EQ(cut.buckets[1].sends.at(0).bytes, 125);
+  EXPECT_DOUBLE_EQ(cut.buckets[1].busy_after, 18);
+}
+
+TEST(BehindAnAverageInside, BeginsWhenTheHostHasAveraged) {
+  Send all;
+  all.bytes = 1000;
+  const CollectiveTimes inside({{500, 0.5, 0.5}, {1000, 1.5, 1.5}});
+  const HookCost cost = behind_an_average_inside(cost_of_two_buckets(), {{{all}, 0}, {{all}, 0}}, inside);
+  const std::vector<Send>& sends = cost.buckets.at(0).sends;
+  ASSERT_THAT(sends, SizeIs(3));
+  EXPECT_EQ(sends[0].bytes, 0);
+  EXPECT_EQ(sends[0].after, -1);
+  EXPECT_EQ(sends[0].busy_after, 8) << "what run() computes";
+  EXPECT_EQ(sends[1].after, 0);
+  EXPECT_DOUBLE_EQ(sends[1].busy_before, 1 + 1.5);
+  EXPECT_EQ(sends[2].after, 1);
+  EXPECT_EQ(sends[2].bytes, 10);
+  EXPECT_EQ(cost.buckets[0].busy_after, 0);
+}
+
 TEST(CostOfHook, LeavesTheGradientsAsTheyAre) {
   BucketParameters buckets = two_buckets();
   buckets[0][0].mutable_grad() = torch::randn({64, 48});
@@ -178,10 +244,9 @@ class Broken : public CommHook {
 };
 
 TEST(CostOfHook, RefusesAHookThatBeginsLate) {
-  EXPECT_EQ(
-      failure_of<Error>([] { cost_of("power_sgd", "no"); }),
-      "the hook 'power_sgd(rank=1, start=1000)' compresses from step 1000 on, and to be measured it must "
-      "begin by step 10");
+  EXPECT_EQ(failure_of<Error>([] { cost_of("power_sgd", "no"); }),
+            "the hook 'power_sgd(rank=1, start=998)' compresses from step 998 on, and to be measured it must "
+            "begin by step 10");
 }
 
 TEST(CostOfHook, ThrowsWhatTheHookThrows) {

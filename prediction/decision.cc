@@ -1,0 +1,120 @@
+#include "prediction/decision.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace hookline {
+
+Decision::Decision(std::vector<Contender> contenders, const DecisionRule& rule)
+    : contenders_(std::move(contenders)),
+      rule_(rule),
+      seconds_(contenders_.size(), 0),
+      runs_(contenders_.size(), 0),
+      is_dropped_(contenders_.size(), false) {}
+
+void Decision::begin(double seconds_without_a_hook) {
+  std::fill(seconds_.begin(), seconds_.end(), 0);
+  std::fill(runs_.begin(), runs_.end(), 0);
+  seconds_.at(0) = seconds_without_a_hook;
+  final_.reset();
+}
+
+void Decision::predict(std::size_t contender, double seconds) {
+  if (!is_dropped_.at(contender) && runs_[contender] == 0) seconds_[contender] = seconds;
+}
+
+void Decision::measure(std::size_t contender, double seconds) {
+  // What one takes beyond its prediction, the others will, as far as that is the prediction's fault.
+  if (contender != 0 && runs_.at(contender) == 0 && seconds_[contender] > 0) {
+    const double bias = std::clamp(seconds / seconds_[contender], 1 / rule_.most_bias, rule_.most_bias);
+    for (std::size_t i = 1; i < seconds_.size(); ++i)
+      if (runs_[i] == 0) seconds_[i] *= bias;
+  }
+  // The step without a hook that the choice began with is older than the others.
+  const int runs = std::exchange(runs_[contender], runs_[contender] + 1);
+  seconds_[contender] = runs == 0 ? seconds : (runs * seconds_[contender] + seconds) / (runs + 1);
+}
+
+void Decision::drop(std::size_t contender) {
+  is_dropped_.at(contender) = true;
+  seconds_[contender] = 0;
+  if (final_ == contender) final_.reset();
+}
+
+void Decision::restore(std::size_t contender, double seconds, bool is_measured) {
+  seconds_.at(contender) = seconds;
+  runs_[contender] = is_measured ? 1 : 0;
+}
+
+std::size_t Decision::next() {
+  if (!final_) {
+    if (!rule_.try_each && hooks_measured() == 0) return first_to_measure();
+    if (const auto next = next_to_measure()) return *next;
+    final_ = fastest_measured(0);
+  }
+  // When its steps are measured again they may turn out slower; so may those of another, which is why each gets only one more chance.
+  const std::size_t faster = fastest_measured(*final_);
+  if (faster == 0 || runs_[faster] == 1) final_ = faster;
+  return *final_;
+}
+
+std::size_t Decision::first_to_measure() const {
+  const std::size_t fastest = choose(seconds_, 0, rule_.choice);
+  return fastest == 0 ? 0 : in_fewest_buckets(fastest);
+}
+
+std::optional<std::size_t> Decision::next_to_measure() const {
+  std::optional<std::size_t> next;
+  for (std::size_t i = 1; i < seconds_.size(); ++i) {
+    if (runs_[i] > 0 || is_dropped_[i]) continue;
+    if (rule_.try_each && contenders_[i].buckets > 0) return i;
+    if (seconds_[i] > 0 && (!next || seconds_[i] < seconds_[*next])) next = i;
+  }
+  const double fastest = seconds_[fastest_measured(0)];
+  if (next) {
+    const double most = hooks_measured() < rule_.near_ones ? fastest * (1 + rule_.near)
+                                                           : fastest * (1 - rule_.choice.least_gain);
+    if (seconds_[*next] <= most) {
+      const std::size_t in_fewest = in_fewest_buckets(*next);
+      return runs_[in_fewest] > 0 ? next : in_fewest;
+    }
+  }
+  double fastest_hook = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < seconds_.size(); ++i)
+    if (runs_[i] > 0 && seconds_[i] > 0) fastest_hook = std::min(fastest_hook, seconds_[i]);
+  const bool is_close = std::abs(fastest_hook - seconds_[0]) <= rule_.close_to_none * seconds_[0];
+  return runs_[0] == 0 && is_close ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+std::size_t Decision::in_fewest_buckets(std::size_t contender) const {
+  std::size_t fewest = contender;
+  for (std::size_t i = 0; i < seconds_.size(); ++i)
+    if (contenders_[i].hook == contenders_[contender].hook && seconds_[i] > 0 &&
+        seconds_[i] <= seconds_[contender] * (1 + rule_.tie_of_buckets) &&
+        contenders_[i].buckets < contenders_[fewest].buckets)
+      fewest = i;
+  return fewest;
+}
+
+std::size_t Decision::fastest_measured(std::size_t in_use) const {
+  std::vector<double> seconds = seconds_;
+  for (std::size_t i = 1; i < seconds.size(); ++i)
+    if (runs_[i] == 0) seconds[i] = 0;
+  return choose(seconds, in_use, rule_.choice);
+}
+
+std::size_t Decision::fastest_beside(std::size_t contender) const {
+  std::size_t fastest = contender;
+  for (std::size_t i = 0; i < seconds_.size(); ++i)
+    if (i != contender && seconds_[i] > 0 && (fastest == contender || seconds_[i] < seconds_[fastest]))
+      fastest = i;
+  return fastest;
+}
+
+int Decision::hooks_measured() const {
+  return static_cast<int>(std::count_if(runs_.begin() + 1, runs_.end(), [](int runs) { return runs > 0; }));
+}
+
+}  // namespace hookline

@@ -1,0 +1,158 @@
+// The course of a choice: which settings are tried, and which one stays.
+
+#include "prediction/decision.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+namespace hookline {
+namespace {
+
+/// No hook and three others, in one kind of buckets each.
+std::vector<Contender> four() { return {{0, 2}, {1, 2}, {2, 2}, {3, 2}}; }
+
+Decision predicted(const std::vector<double>& seconds, std::vector<Contender> contenders = four(),
+                   const DecisionRule& rule = {}) {
+  Decision decision(std::move(contenders), rule);
+  decision.begin(seconds[0]);
+  for (std::size_t i = 1; i < seconds.size(); ++i) decision.predict(i, seconds[i]);
+  return decision;
+}
+
+/// What is tried until one setting's steps, `measured`, are the last: that one stays.
+std::vector<std::size_t> course(Decision& decision, const std::map<std::size_t, double>& measured) {
+  std::vector<std::size_t> tried;
+  do {
+    tried.push_back(decision.next());
+    decision.measure(tried.back(), measured.at(tried.back()));
+  } while (decision.next() != tried.back() && tried.size() < 50);
+  return tried;
+}
+
+using Tried = std::vector<std::size_t>;
+
+TEST(Decision, MeasuresTheFastestAndStaysWithIt) {
+  Decision decision = predicted({0.100, 0.070, 0.050, 0.080});
+  EXPECT_EQ(course(decision, {{2, 0.051}}), Tried({2}));
+  EXPECT_TRUE(decision.is_final());
+  EXPECT_TRUE(decision.is_measured(2));
+  EXPECT_DOUBLE_EQ(decision.seconds(2), 0.051);
+}
+
+TEST(Decision, StaysWithoutAHookWhereNoneSavesEnough) {
+  Decision decision = predicted({0.100, 0.098, 0.120, 0.110});
+  EXPECT_EQ(course(decision, {{0, 0.100}}), Tried({0}));
+}
+
+TEST(Decision, AlsoMeasuresWhatIsPredictedToBeAboutAsFast) {
+  Decision decision = predicted({0.100, 0.052, 0.050, 0.080});
+  EXPECT_EQ(course(decision, {{1, 0.047}, {2, 0.050}}), Tried({2, 1}));
+  Decision other = predicted({0.100, 0.052, 0.050, 0.080});
+  EXPECT_EQ(course(other, {{1, 0.053}, {2, 0.050}}), Tried({2, 1, 2})) << "back to the faster one";
+}
+
+TEST(Decision, CorrectsPredictionsByWhatItMeasures) {
+  Decision decision = predicted({0.100, 0.054, 0.050, 0.080});
+  decision.measure(2, 0.055);
+  EXPECT_NEAR(decision.seconds(1), 0.0594, 1e-9);
+  EXPECT_EQ(decision.next(), 2u) << "the other one would take as much longer";
+  Decision wrong = predicted({0.100, 0.020, 0.010, 0.080});
+  wrong.measure(2, 0.090);
+  EXPECT_NEAR(wrong.seconds(1), 0.025, 1e-9) << "by a quarter at most";
+  EXPECT_EQ(wrong.next(), 1u);
+}
+
+TEST(Decision, FallsBackToNoHookIfEachOtherDisappoints) {
+  Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
+  const std::map<std::size_t, double> measured = {{0, 0.100}, {1, 0.200}, {2, 0.200}, {3, 0.200}};
+  EXPECT_EQ(course(decision, measured), Tried({2, 1, 0}))
+      << "the third is predicted to be slower than none by then";
+}
+
+TEST(Decision, MeasuresNoHookAgainBesideAHookThatIsAboutAsFast) {
+  Decision decision = predicted({0.100, 0.080, 0.200, 0.200});
+  // The machine has become slower since: no hook is, too.
+  EXPECT_EQ(course(decision, {{0, 0.110}, {1, 0.098}}), Tried({1, 0, 1}));
+  EXPECT_DOUBLE_EQ(decision.seconds(0), 0.110);
+}
+
+TEST(Decision, TriesNoMoreThanThreeThatAreAboutAsFast) {
+  std::vector<Contender> contenders = {{0, 1}};
+  std::vector<double> seconds = {0.100};
+  std::map<std::size_t, double> measured;
+  for (std::size_t i = 1; i <= 8; ++i) {
+    contenders.push_back({i, 1});
+    seconds.push_back(0.050 + 0.0001 * static_cast<double>(i));
+    measured[i] = 0.050 + 0.0001 * static_cast<double>(i);
+  }
+  Decision decision = predicted(seconds, contenders);
+  EXPECT_EQ(course(decision, measured), Tried({1, 2, 3, 1}));
+}
+
+TEST(Decision, TakesFewerBucketsWhereTheyAreAboutAsFast) {
+  const std::vector<Contender> contenders = {{0, 2}, {0, 1}, {1, 2}, {1, 1}, {1, 9}, {1, 0}};
+  Decision decision = predicted({0.100, 0.100, 0.0505, 0.0510, 0.0500, 0}, contenders);
+  EXPECT_EQ(decision.next(), 3u) << "2 % slower";
+  Decision slower = predicted({0.100, 0.100, 0.0505, 0.0530, 0.0500, 0}, contenders);
+  EXPECT_EQ(slower.next(), 2u) << "one bucket is 5 % slower";
+}
+
+TEST(Decision, NeverTakesWhatWasDropped) {
+  Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
+  EXPECT_EQ(decision.next(), 2u);
+  decision.drop(2);
+  EXPECT_EQ(decision.next(), 1u);
+  decision.measure(1, 0.061);
+  EXPECT_EQ(decision.next(), 1u);
+  decision.drop(1);
+  decision.drop(3);
+  EXPECT_EQ(decision.next(), 0u);
+  decision.begin(0.100);
+  decision.predict(2, 0.010);
+  EXPECT_EQ(decision.next(), 0u) << "not even in a new choice";
+}
+
+// A lucky measurement leads to a switch, and the next one shows that it was luck.
+TEST(Decision, ReturnsOnceFromAFasterOneThatIsNot) {
+  Decision decision = predicted({0.100, 0.050, 0.051, 0.080});
+  decision.measure(1, 0.050);
+  EXPECT_EQ(decision.next(), 2u);
+  decision.measure(2, 0.040);
+  EXPECT_EQ(decision.next(), 2u);
+  decision.measure(2, 0.080);
+  EXPECT_EQ(decision.next(), 1u) << "the mean is 0.060";
+  decision.measure(1, 0.090);
+  EXPECT_EQ(decision.next(), 1u) << "not again";
+}
+
+TEST(Decision, TriesEachWhereNothingIsPredicted) {
+  DecisionRule rule;
+  rule.try_each = true;
+  Decision decision({{0, 2}, {1, 2}, {1, 0}, {2, 2}}, rule);
+  decision.begin(0.100);
+  EXPECT_EQ(course(decision, {{1, 0.060}, {3, 0.090}}), Tried({1, 3, 1})) << "not the one in no buckets";
+}
+
+TEST(Decision, IsRestored) {
+  Decision decision(four());
+  decision.restore(0, 0.100, false);
+  decision.restore(1, 0.060, true);
+  decision.restore(2, 0.059, false);
+  decision.settle_on(1);
+  EXPECT_EQ(decision.next(), 1u);
+  decision.measure(1, 0.062);
+  EXPECT_EQ(decision.next(), 1u);
+  EXPECT_DOUBLE_EQ(decision.seconds(1), 0.061);
+}
+
+TEST(Decision, NamesTheFastestBesideOne) {
+  const Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
+  EXPECT_EQ(decision.fastest_beside(0), 2u);
+  EXPECT_EQ(decision.fastest_beside(2), 1u);
+  EXPECT_EQ(Decision({{0, 1}}).fastest_beside(0), 0u);
+}
+
+}  // namespace
+}  // namespace hookline

@@ -18,7 +18,7 @@ struct Contender {
 struct DecisionRule {
   ChoiceRule choice = {};
   // Part of a step by which the same hook in fewer buckets may be slower: each message takes a little more than is predicted.
-  double tie_of_buckets = 0.03;
+  double tie_of_buckets = 0.05;
   // Part by which a setting may be predicted to be slower than the fastest that was measured, and is measured as well.
   double near = 0.05;
   // Settings measured, beyond which only a prediction that is `choice.least_gain` better counts.

@@ -93,10 +93,10 @@ TEST(Decision, TriesNoMoreThanThreeThatAreAboutAsFast) {
 
 TEST(Decision, TakesFewerBucketsWhereTheyAreAboutAsFast) {
   const std::vector<Contender> contenders = {{0, 2}, {0, 1}, {1, 2}, {1, 1}, {1, 9}, {1, 0}};
-  Decision decision = predicted({0.100, 0.100, 0.0505, 0.0510, 0.0500, 0}, contenders);
-  EXPECT_EQ(decision.next(), 3u) << "2 % slower";
-  Decision slower = predicted({0.100, 0.100, 0.0505, 0.0530, 0.0500, 0}, contenders);
-  EXPECT_EQ(slower.next(), 2u) << "one bucket is 5 % slower";
+  Decision decision = predicted({0.100, 0.100, 0.0505, 0.0525, 0.0500, 0}, contenders);
+  EXPECT_EQ(decision.next(), 3u) << "4 % slower";
+  Decision slower = predicted({0.100, 0.100, 0.0505, 0.0540, 0.0500, 0}, contenders);
+  EXPECT_EQ(slower.next(), 2u) << "one bucket is 7 % slower";
 }
 
 TEST(Decision, NeverTakesWhatWasDropped) {

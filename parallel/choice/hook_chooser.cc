@@ -14,7 +14,6 @@
 #include "base/number_text.h"
 #include "hooks/registry.h"
 #include "parallel/choice/bucket_sizes.h"
-#include "parallel/choice/hook_costs.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
 #include "parallel/ddp/between_hosts.h"
@@ -22,14 +21,11 @@
 namespace hookline {
 namespace {
 
-// Multiples of a step without a hook that measuring the link and timing hooks may take, and seconds that each may take in any case.
-constexpr double kLinkBudget = 1, kHooksBudget = 3, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.02;
 // Part of a window's time that a look at the link may take, with all of its all-reduces.
 constexpr double kProbePart = 0.01;
 // An all-reduce shorter than this many latencies says nothing about bandwidth.
 constexpr double kLatencies = 3;
 constexpr int kMostPatience = 8;
-constexpr std::size_t kHooksInOtherBuckets = 2;
 
 // The first step has no time, and the first deferred one does not count.
 static_assert(kStepsBeforeAChoice ==
@@ -47,13 +43,23 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
+/// Can a hook work between hosts?
+bool has_scopes(const World& world) {
+  return world.device().is_cpu() && world.uses_shared_memory() && !world.uses_nccl() &&
+         !world.layout().is_one_host() && world.layout().most_ranks() > 1;
+}
+
 std::string ms(double seconds) { return rounded(1e3 * seconds, 3) + " ms"; }
 
 }  // namespace
 
 HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
                          ChoiceOptions options)
-    : world_(std::move(world)), ddp_(ddp), settings_(std::move(settings)), options_(std::move(options)) {
+    : world_(std::move(world)),
+      ddp_(ddp),
+      options_(std::move(options)),
+      settings_(std::move(settings), has_scopes(*world_), options_.bucket_bytes),
+      predictor_(world_) {
   if (ddp.options().hook_between_hosts)
     throw Error(
         "[ddp] comm_hook = \"auto\" tries its hook between hosts by itself: leave comm_scope out, or name a "
@@ -69,14 +75,9 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
   for (const int count : {steps.settling, steps.plain, steps.deferred, steps.first_window, steps.window})
     if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
   if (!world_->device().is_cpu()) options_.try_each = true;
-  settings_.insert(settings_.begin(), HookSetting{"no hook", "no"});
-  const bool has_scopes = world_->uses_shared_memory() && !world_->uses_nccl() &&
-                          !world_->layout().is_one_host() && world_->layout().most_ranks() > 1;
-  if (has_scopes && !options_.try_each) settings_ = in_both_scopes(std::move(settings_));
-  settings_ = in_each_size(settings_, options_.bucket_bytes);
   predicted_.assign(settings_.size(), {});
   std::vector<Contender> contenders;
-  for (std::size_t i = 0; i < settings_.size(); ++i) contenders.push_back({i / sizes(), 1});
+  for (std::size_t i = 0; i < settings_.size(); ++i) contenders.push_back({settings_.hook_of(i), 1});
   DecisionRule rule;
   rule.try_each = options_.try_each;
   decision_ = Decision(std::move(contenders), rule);
@@ -171,7 +172,8 @@ void HookChooser::end_plain() {
   plain_ = step_ = agreed_step();
   predicted_.assign(settings_.size(), {});
   if (layouts_.empty()) layouts_ = layouts_of(ddp_.buckets(), options_.bucket_bytes);
-  for (std::size_t i = 0; i < settings_.size(); ++i) decision_.set_buckets(i, layouts_[layout_of(i)].size());
+  for (std::size_t i = 0; i < settings_.size(); ++i)
+    decision_.set_buckets(i, layouts_[settings_.size_of(i)].size());
   decision_.begin(plain_);
   fastest_measured_ = plain_;
   if (options_.try_each) {
@@ -191,129 +193,17 @@ std::size_t HookChooser::finest_layout() const {
   return static_cast<std::size_t>(finest - layouts_.begin());
 }
 
-/// What all-reduces of `scope` take.
-LinkCost HookChooser::measured_link(SumScope scope) {
-  ProcessGroupPtr& group = probe_groups_[scope];
-  if (!group)
-    group = scope == SumScope::all_ranks ? world_->make_stage_group("hook-choice")
-                                         : world_->make_group("hook-choice", scope);
-  std::int64_t largest = 0;
-  for (const auto& bucket : layouts_[0]) largest = std::max(largest, bytes_of(bucket));
-  return measure_link(*world_, *group, largest, std::max(kLeastLinkBudget, kLinkBudget * plain_),
-                      "the choice of a hook");
-}
-
 /// The largest all-reduce that a look at the link can afford, in steps as they are now.
 void HookChooser::choose_probe() {
   probe_bytes_ = 0;
-  if (!measured_) return;  // nothing was predicted here
+  if (!predictor_.measured()) return;  // nothing was predicted here
+  const CollectiveTimes& times = predictor_.measured()->machine.full;
   const int window = count_of(options_.steps.window, 10 * options_.steps.seconds);
   const double affordable = kProbePart * window * watched_step_ / kLooks;
-  for (const CollectiveTime& each : measured_->machine.full.measured())
-    if (each.seconds >= kLatencies * measured_->machine.full.latency() && each.seconds <= affordable)
+  for (const CollectiveTime& each : times.measured())
+    if (each.seconds >= kLatencies * times.latency() && each.seconds <= affordable)
       probe_bytes_ = static_cast<std::int64_t>(each.bytes);
   probe_seconds_ = probe_link();
-}
-
-/// Each hook in the buckets that there are; then no hook and the fastest ones also in the others. `observed`: of the finest buckets, which
-/// the model has now.
-void HookChooser::predict(const StepPlan& observed) {
-  StepPlan plan = observed;
-  plan.buckets.clear();
-  for (const double ready : ready_times(layouts_[0], ddp_.buckets(), observed))
-    plan.buckets.push_back({ready, {}});
-  const LinkCost link = measured_link(SumScope::all_ranks);
-  const double cores = cores_of_a_rank(*world_);
-  measured_ = MeasuredStep{
-      std::move(plan), cost_without_a_hook(layouts_[0]), plain_, {cores, link.full, link.half}, {}, {}};
-  const bool may_gain = seconds_alone(*measured_) <= plain_ * (1 - ChoiceRule().least_gain);
-  if (!may_gain && !options_.predict_all) return;
-  double budget = options_.predict_all ? std::numeric_limits<double>::infinity()
-                                       : std::max(kLeastHooksBudget, kHooksBudget * plain_);
-  std::vector<std::size_t> hooks;
-  for (std::size_t i = sizes(); i < settings_.size() && !settings_[i].between_hosts; i += sizes())
-    hooks.push_back(i);
-  std::vector<std::size_t> rows;
-  if (settings_.back().between_hosts) {
-    inside_hosts_ = measured_link(SumScope::inside_hosts).full;
-    const LinkCost between = measured_link(SumScope::between_hosts);
-    measured_->between_hosts = Machine{cores, between.full, between.half};
-  }
-  add_costs(0, hooks, budget, observed, rows);
-  take_predictions(rows);
-  if (!options_.predict_all) keep_fastest(hooks);
-  for (std::size_t layout = 1; layout < layouts_.size(); ++layout)
-    if (!layouts_[layout].empty()) add_costs(layout, hooks, budget, observed, rows);
-  take_predictions(rows);
-}
-
-/// Of no hook, but in the buckets that there are, and of `hooks`, which `budget` is left in seconds to time. `rows`: the setting of each of
-/// measured_->settings.
-void HookChooser::add_costs(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
-                            const StepPlan& observed, std::vector<std::size_t>& rows) {
-  const BucketParameters& buckets = layouts_[layout];
-  std::vector<HookSetting> candidates;
-  for (const std::size_t hook : hooks) candidates.push_back(settings_[hook + layout]);
-  HookCosts found = costs_of(*world_, buckets, candidates, budget, plain_);
-  budget -= found.seconds;
-  for (const std::string& each : found.failures) log("not considered: " + each);
-  const std::vector<double> ready = ready_times(buckets, ddp_.buckets(), observed);
-  const std::vector<BucketCost> without = cost_without_a_hook(buckets);
-  const auto add = [&](std::size_t setting, HookCost cost) {
-    measured_->settings.push_back(
-        {settings_[setting].name, std::move(cost), ready, settings_[setting].between_hosts});
-    rows.push_back(setting);
-  };
-  const auto of_first_layout = [&](std::size_t hook) -> const HookCost* {
-    const auto row = std::find(rows.begin(), rows.end(), hook);
-    return row == rows.end() ? nullptr
-                             : &measured_->settings[static_cast<std::size_t>(row - rows.begin())].cost;
-  };
-  if (layout != 0) add(layout, {without, 0, HookCost::Known::derived});
-  for (std::size_t i = 0; i < hooks.size(); ++i) {
-    std::optional<HookCost> cost = std::move(found.costs[i]);
-    if (const HookCost* timed = of_first_layout(hooks[i]); !cost && !found.is_broken[i] && timed)
-      cost = in_other_buckets(*timed, layouts_[0], buckets);
-    if (!cost && !found.is_broken[i])
-      log("not considered: " + candidates[i].name + ": timing the others took long enough");
-    if (!cost) continue;
-    if (const auto between = between_hosts(hooks[i] + layout))
-      add(*between, behind_an_average_inside(*cost, without, inside_hosts_));
-    add(hooks[i] + layout, *std::move(cost));
-  }
-}
-
-/// The same setting, but between hosts alone.
-std::optional<std::size_t> HookChooser::between_hosts(std::size_t setting) const {
-  if (!settings_.back().between_hosts) return std::nullopt;
-  const std::size_t hooks = (settings_.size() / sizes() - 1) / 2;
-  return setting + hooks * sizes();
-}
-
-void HookChooser::take_predictions(const std::vector<std::size_t>& rows) {
-  const std::vector<double> seconds = predicted_seconds(*measured_);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::size_t i = rows[row];
-    const HookCost& cost = measured_->settings[row].cost;
-    predicted_[i].predicted = seconds[row];
-    predicted_[i].margin = cost.margin;
-    predicted_[i].how = cost.how;
-    decision_.predict(i, seconds[row]);
-  }
-}
-
-/// Of `hooks` by what is predicted: as many as are worth timing in other buckets.
-void HookChooser::keep_fastest(std::vector<std::size_t>& hooks) const {
-  const auto seconds = [&](std::size_t i) {
-    const auto between = between_hosts(i);
-    return between && decision_.seconds(*between) > 0
-               ? std::min(decision_.seconds(i), decision_.seconds(*between))
-               : decision_.seconds(i);
-  };
-  std::erase_if(hooks, [&](std::size_t i) { return seconds(i) <= 0 || seconds(i) >= plain_; });
-  std::stable_sort(hooks.begin(), hooks.end(),
-                   [&](std::size_t a, std::size_t b) { return seconds(a) < seconds(b); });
-  hooks.resize(std::min(hooks.size(), kHooksInOtherBuckets));
 }
 
 /// Rank 0's.
@@ -338,12 +228,19 @@ void HookChooser::use(std::size_t setting) {
     if (chosen.between_hosts) hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
     return hook;
   };
-  ddp_.exchange_hook(make_hook, layouts_.empty() ? BucketParameters() : layouts_[layout_of(setting)]);
+  ddp_.exchange_hook(make_hook, layouts_.empty() ? BucketParameters() : layouts_[settings_.size_of(setting)]);
 }
 
 void HookChooser::decide() {
-  predict(observed_->agreed_plan(*world_));
+  const ObservedStep observed{plain_, observed_->agreed_plan(*world_), ddp_.buckets()};
   observed_.reset();
+  for (const auto& [setting, seconds, margin, how] :
+       predictor_.predict(observed, settings_, layouts_, options_.predict_all)) {
+    predicted_[setting].predicted = seconds;
+    predicted_[setting].margin = margin;
+    predicted_[setting].how = how;
+    decision_.predict(setting, seconds);
+  }
   const std::size_t first = agreed_next();
   use(first);
   explain(first);
@@ -426,10 +323,15 @@ void HookChooser::prove() {
 /// With the setting in use the choice stands.
 void HookChooser::go_on_with(std::size_t next) {
   if (next != in_use_) {
-    log((decision_.is_final() ? "switches from " + settings_[in_use_].name + " to " : "also tries ") +
-        settings_[next].name + ", which " +
-        (decision_.is_measured(next) || next == 0 ? "takes " : "is predicted to take ") +
-        ms(decision_.seconds(next)) + " a step");
+    const std::string took = ", which takes " + ms(decision_.seconds(next)) + " a step";
+    if (decision_.is_final()) {
+      log("switches from " + settings_[in_use_].name + " to " + settings_[next].name + took);
+    } else if (next == 0) {
+      log("measures no hook again");
+    } else if (decision_.seconds(next) > 0) {
+      log("also tries " + settings_[next].name + ", which is predicted to take " +
+          ms(decision_.seconds(next)) + " a step");
+    }
     use(next);
     return begin(Phase::proving);
   }
@@ -442,11 +344,7 @@ void HookChooser::go_on_with(std::size_t next) {
   begin(Phase::watching);
 }
 
-double HookChooser::probe_link() const {
-  if (probe_bytes_ == 0) return 0;
-  return time_all_reduce(*world_, *probe_groups_.at(SumScope::all_ranks), probe_bytes_,
-                         "the choice of a hook");
-}
+double HookChooser::probe_link() { return probe_bytes_ == 0 ? 0 : predictor_.time_all_reduce(probe_bytes_); }
 
 void HookChooser::look() {
   const double probed = probe_link();
@@ -483,7 +381,8 @@ void HookChooser::log(const std::string& text) const {
 ChoiceReport HookChooser::report() const {
   ChoiceReport report;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
-    if ((layout_of(i) != 0 || settings_[i].between_hosts) && predicted_[i].predicted <= 0 && !is_measured(i))
+    if ((settings_.size_of(i) != 0 || settings_[i].between_hosts) && predicted_[i].predicted <= 0 &&
+        !is_measured(i))
       continue;
     ChoiceReport::Setting row = predicted_[i];
     row.name = settings_[i].name;
@@ -496,7 +395,7 @@ ChoiceReport HookChooser::report() const {
   report.step = chosen_at_;
   report.exchanges = exchanges_;
   report.measuring_seconds = measuring_seconds_;
-  report.measured = measured_;
+  report.measured = predictor_.measured();
   return report;
 }
 
@@ -549,11 +448,11 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
                       i != 0 && settings[i].at("is_measured").get<bool>());
     if (settings_[i].name == saved.at("chosen")) chosen = i;
   }
-  if (layout_of(chosen) != 0) {
+  if (settings_.size_of(chosen) != 0) {
     const BucketParameters buckets = ddp_.buckets();
     std::vector<BucketParameters> layouts =
         layouts_of(cut_into_buckets(order_of(buckets), ddp_.options().bucket_limits), options_.bucket_bytes);
-    if (!are_same(buckets, layouts[layout_of(chosen)])) return "its buckets can't be had again";
+    if (!are_same(buckets, layouts[settings_.size_of(chosen)])) return "its buckets can't be had again";
     layouts_ = std::move(layouts);
   }
   saved.at("plain_seconds").get_to(plain_);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,10 +13,10 @@
 
 #include "config/hook_settings.h"
 #include "parallel/choice/choice_report.h"
-#include "parallel/choice/link_cost.h"
 #include "parallel/choice/observed_steps.h"
+#include "parallel/choice/setting_list.h"
+#include "parallel/choice/step_predictor.h"
 #include "parallel/ddp/ddp.h"
-#include "parallel/world/host_layout.h"
 #include "prediction/choose.h"
 #include "prediction/decision.h"
 
@@ -96,10 +95,6 @@ class HookChooser {
   int count_of(int most, double seconds) const;
   void end_phase();
   void end_plain();
-  /// The index in layouts_.
-  std::size_t layout_of(std::size_t setting) const { return setting % sizes(); }
-  /// Of buckets: each hook has so many settings_ in a row.
-  std::size_t sizes() const { return 1 + options_.bucket_bytes.size(); }
   std::size_t finest_layout() const;
   void decide();
   void prove();
@@ -110,13 +105,6 @@ class HookChooser {
   bool gives_up();
   void give_up_from(std::size_t setting);
   double agreed_step() const;
-  void predict(const StepPlan& observed);
-  void add_costs(std::size_t layout, const std::vector<std::size_t>& hooks, double& budget,
-                 const StepPlan& observed, std::vector<std::size_t>& rows);
-  void take_predictions(const std::vector<std::size_t>& rows);
-  void keep_fastest(std::vector<std::size_t>& hooks) const;
-  LinkCost measured_link(SumScope scope);
-  std::optional<std::size_t> between_hosts(std::size_t setting) const;
   void choose_probe();
   std::size_t agreed_next();
   void explain(std::size_t choice) const;
@@ -124,13 +112,14 @@ class HookChooser {
   bool is_measured(std::size_t setting) const {
     return setting == 0 ? plain_ > 0 : decision_.is_measured(setting);
   }
-  double probe_link() const;
+  double probe_link();
   void log(const std::string& text) const;
 
   std::shared_ptr<World> world_;
   Ddp& ddp_;
-  std::vector<HookSetting> settings_;
   ChoiceOptions options_;
+  SettingList settings_;
+  StepPredictor predictor_;
   Phase phase_ = Phase::settling;
   int left_ = 0;     // steps of the phase that are not over
   int counted_ = 0;  // of its steps, the last ones, in what is measured
@@ -146,15 +135,12 @@ class HookChooser {
   double fastest_measured_ = 0;
   double plain_ = 0;  // a step without a hook, measured
   Decision decision_{{}};
-  std::optional<MeasuredStep> measured_;
   std::vector<ChoiceReport::Setting> predicted_;  // as the choice was made
   std::optional<double> largest_error_;           // of the setting in use
   bool is_resumed_ = false;                       // and its steps are not yet known to be as they were
   std::int64_t steps_ = 0, chosen_at_ = 0;
   double measuring_seconds_ = 0;
 
-  std::map<SumScope, ProcessGroupPtr> probe_groups_;
-  CollectiveTimes inside_hosts_;
   std::int64_t probe_bytes_ = 0;
   double probe_seconds_ = 0, watched_step_ = 0;
   ChoiceWatch watch_;

@@ -1,0 +1,169 @@
+#include "parallel/choice/step_predictor.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "parallel/choice/hook_costs.h"
+#include "prediction/choose.h"
+
+namespace hookline {
+namespace {
+
+const std::string kName = "the choice of a hook";
+// Multiples of a step without a hook that measuring the link and timing hooks may take, and seconds that each may take in any case.
+constexpr double kLinkBudget = 1, kHooksBudget = 3, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.02;
+constexpr std::size_t kHooksInOtherBuckets = 2;
+
+std::int64_t largest_bucket(const BucketParameters& buckets) {
+  std::int64_t largest = 0;
+  for (const auto& bucket : buckets) {
+    std::int64_t bytes = 0;
+    for (const at::Tensor& tensor : bucket) bytes += static_cast<std::int64_t>(tensor.nbytes());
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+/// Of `hooks`, by what is predicted of them in either scope, as many as are worth timing in other buckets.
+std::vector<std::size_t> fastest_of(std::vector<std::size_t> hooks, const SettingList& settings,
+                                    const std::vector<StepPredictor::Prediction>& predictions,
+                                    double without_a_hook) {
+  std::map<std::size_t, double> seconds;
+  for (const StepPredictor::Prediction& each : predictions) seconds[each.setting] = each.seconds;
+  const auto least = [&](std::size_t hook) {
+    double best = std::numeric_limits<double>::infinity();
+    if (const auto found = seconds.find(hook); found != seconds.end()) best = found->second;
+    if (const auto between = settings.between_hosts(hook); between && seconds.contains(*between))
+      best = std::min(best, seconds[*between]);
+    return best;
+  };
+  std::erase_if(hooks, [&](std::size_t hook) { return least(hook) >= without_a_hook; });
+  std::stable_sort(hooks.begin(), hooks.end(),
+                   [&](std::size_t a, std::size_t b) { return least(a) < least(b); });
+  hooks.resize(std::min(hooks.size(), kHooksInOtherBuckets));
+  return hooks;
+}
+
+}  // namespace
+
+/// One call of predict().
+struct StepPredictor::Round {
+  const ObservedStep& observed;
+  const SettingList& settings;
+  const std::vector<BucketParameters>& layouts;
+  double budget;                  // seconds that are left to time hooks
+  std::vector<std::size_t> rows;  // the setting of each of measured_->settings
+
+  std::vector<Prediction> predictions(const MeasuredStep& measured) const {
+    const std::vector<double> seconds = predicted_seconds(measured);
+    std::vector<Prediction> all;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const HookCost& cost = measured.settings[row].cost;
+      all.push_back({rows[row], seconds[row], cost.margin, cost.how});
+    }
+    return all;
+  }
+};
+
+LinkCost StepPredictor::measured_link(SumScope scope, std::int64_t largest_bytes, double step_seconds) {
+  ProcessGroupPtr& group = groups_[scope];
+  if (!group)
+    group = scope == SumScope::all_ranks ? world_->make_stage_group("hook-choice")
+                                         : world_->make_group("hook-choice", scope);
+  return measure_link(*world_, *group, largest_bytes, std::max(kLeastLinkBudget, kLinkBudget * step_seconds),
+                      kName);
+}
+
+double StepPredictor::time_all_reduce(std::int64_t bytes) {
+  return hookline::time_all_reduce(*world_, *groups_.at(SumScope::all_ranks), bytes, kName);
+}
+
+void StepPredictor::measure(const ObservedStep& observed, const SettingList& settings,
+                            const std::vector<BucketParameters>& layouts) {
+  StepPlan plan = observed.plan;
+  plan.buckets.clear();
+  for (const double ready : ready_times(layouts[0], observed.buckets, observed.plan))
+    plan.buckets.push_back({ready, {}});
+  const std::int64_t largest = largest_bucket(layouts[0]);
+  const LinkCost link = measured_link(SumScope::all_ranks, largest, observed.seconds);
+  const double cores = cores_of_a_rank(*world_);
+  measured_ = MeasuredStep{std::move(plan),
+                           cost_without_a_hook(layouts[0]),
+                           observed.seconds,
+                           {cores, link.full, link.half},
+                           {},
+                           {}};
+  if (!settings.has_scopes()) return;
+  inside_hosts_ = measured_link(SumScope::inside_hosts, largest, observed.seconds).full;
+  const LinkCost between = measured_link(SumScope::between_hosts, largest, observed.seconds);
+  measured_->between_hosts = Machine{cores, between.full, between.half};
+}
+
+std::vector<StepPredictor::Prediction> StepPredictor::predict(const ObservedStep& observed,
+                                                              const SettingList& settings,
+                                                              const std::vector<BucketParameters>& layouts,
+                                                              bool all) {
+  measure(observed, settings, layouts);
+  const bool may_gain = seconds_alone(*measured_) <= observed.seconds * (1 - ChoiceRule().least_gain);
+  if (!may_gain && !all) return {};
+  Round round{observed,
+              settings,
+              layouts,
+              all ? std::numeric_limits<double>::infinity()
+                  : std::max(kLeastHooksBudget, kHooksBudget * observed.seconds),
+              {}};
+  std::vector<std::size_t> hooks = settings.hooks();
+  add_costs(round, 0, hooks);
+  if (!all) hooks = fastest_of(std::move(hooks), settings, round.predictions(*measured_), observed.seconds);
+  for (std::size_t layout = 1; layout < layouts.size(); ++layout)
+    if (!layouts[layout].empty()) add_costs(round, layout, hooks);
+  return round.predictions(*measured_);
+}
+
+/// Of no hook, but in the config's buckets, and of `hooks`. One that there is no time to time in these buckets has its part of what was timed
+/// in the config's.
+void StepPredictor::add_costs(Round& round, std::size_t layout, const std::vector<std::size_t>& hooks) {
+  const SettingList& settings = round.settings;
+  const BucketParameters& buckets = round.layouts[layout];
+  std::vector<HookSetting> candidates;
+  for (const std::size_t hook : hooks) candidates.push_back(settings[hook + layout]);
+  HookCosts found = costs_of(*world_, buckets, candidates, round.budget, round.observed.seconds);
+  round.budget -= found.seconds;
+  for (const std::string& each : found.failures) log_left_out(each);
+  const std::vector<double> ready = ready_times(buckets, round.observed.buckets, round.observed.plan);
+  const std::vector<BucketCost> without = cost_without_a_hook(buckets);
+  const auto add = [&](std::size_t setting, HookCost cost) {
+    measured_->settings.push_back(
+        {settings[setting].name, std::move(cost), ready, settings[setting].between_hosts});
+    round.rows.push_back(setting);
+  };
+  const auto from_first_layout = [&](std::size_t hook) -> std::optional<HookCost> {
+    const auto row = std::find(round.rows.begin(), round.rows.end(), hook);
+    if (row == round.rows.end()) return std::nullopt;
+    const auto& timed = measured_->settings[static_cast<std::size_t>(row - round.rows.begin())];
+    return in_other_buckets(timed.cost, round.layouts[0], buckets);
+  };
+  if (layout != 0) add(layout, {without, 0, HookCost::Known::derived});
+  for (std::size_t i = 0; i < hooks.size(); ++i) {
+    if (found.is_broken[i]) continue;
+    std::optional<HookCost> cost = std::move(found.costs[i]);
+    if (!cost) cost = from_first_layout(hooks[i]);
+    if (!cost) {
+      log_left_out(candidates[i].name + ": timing the others took long enough");
+      continue;
+    }
+    if (const auto between = settings.between_hosts(hooks[i] + layout))
+      add(*between, behind_an_average_inside(*cost, without, inside_hosts_));
+    add(hooks[i] + layout, *std::move(cost));
+  }
+}
+
+void StepPredictor::log_left_out(const std::string& text) const {
+  if (world_->rank() == 0) log::info("comm_hook auto: not considered: " + text);
+}
+
+}  // namespace hookline

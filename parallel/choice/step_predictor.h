@@ -1,0 +1,66 @@
+// Measures the link and the hooks' own work, and predicts a step with each setting.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "hooks/hook_cost.h"
+#include "hooks/hook_state.h"
+#include "parallel/choice/link_cost.h"
+#include "parallel/choice/setting_list.h"
+#include "parallel/world/host_layout.h"
+#include "parallel/world/process_group.h"
+#include "prediction/measured_step.h"
+
+namespace hookline {
+
+/// A step without a hook, as it was observed.
+struct ObservedStep {
+  double seconds = 0;
+  StepPlan plan;             // of `buckets`
+  BucketParameters buckets;  // the finest that there are
+};
+
+/// Predicts by measurements on the run's own ranks, between two steps. Each call is a collective call, and every rank gets the same.
+/// Not synchronised.
+class StepPredictor {
+ public:
+  struct Prediction {
+    std::size_t setting;
+    double seconds;  // of a step
+    double margin;   // of the hook's own work, as HookCost's
+    HookCost::Known how;
+  };
+
+  explicit StepPredictor(std::shared_ptr<World> world) : world_(std::move(world)) {}
+
+  /// Of each hook in the config's buckets, layouts[0], then of no hook and the fastest hooks in the others. Nothing where communication takes too
+  /// little of a step for a hook to pay. Timing hooks takes a few steps' time at most, and rank 0 logs what is left out. `all`: every
+  /// setting, however long that takes.
+  std::vector<Prediction> predict(const ObservedStep& observed, const SettingList& settings,
+                                  const std::vector<BucketParameters>& layouts, bool all);
+
+  /// What the last predictions were made from; none before.
+  const std::optional<MeasuredStep>& measured() const { return measured_; }
+
+  /// Seconds of an all-reduce of `bytes` among all ranks, now. After predict().
+  double time_all_reduce(std::int64_t bytes);
+
+ private:
+  struct Round;
+  LinkCost measured_link(SumScope scope, std::int64_t largest_bytes, double step_seconds);
+  void measure(const ObservedStep& observed, const SettingList& settings,
+               const std::vector<BucketParameters>& layouts);
+  void add_costs(Round& round, std::size_t layout, const std::vector<std::size_t>& hooks);
+  void log_left_out(const std::string& text) const;
+
+  std::shared_ptr<World> world_;
+  std::optional<MeasuredStep> measured_;
+  std::map<SumScope, ProcessGroupPtr> groups_;
+  CollectiveTimes inside_hosts_;
+};
+
+}  // namespace hookline

@@ -8,7 +8,7 @@
 
 namespace hookline {
 
-/// All of it, as page/report.js reads it.
+/// All of it, as page/rows.js reads it.
 nlohmann::ordered_json page_data(const SweepResults& results);
 
 /// A trial a line: what it ran with, what became of it, and what it has measured; not its curves.

@@ -1,4 +1,4 @@
-// `hookline report`: of sweeps that were run, and as a browser shows it.
+// `hookline report`: what it reads of sweeps, and what it writes.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,6 +16,7 @@
 #include "launcher/report/plots.h"
 #include "launcher/report/series.h"
 #include "launcher/sweep/state.h"
+#include "report_folders.h"
 #include "run_hookline.h"
 
 namespace hookline {
@@ -27,141 +26,18 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::keep_trials;
+using testing::lines_of;
 using ::testing::Not;
 using testing::ProcessResult;
+using testing::run_sweep_of_three;
 using testing::Sandbox;
-using ::testing::UnorderedElementsAre;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-/// A sweep of three rows over a program that logs a loss, which falls the faster the greater its lr; that of 0.4 fails.
-void run_sweep_of_three(const Sandbox& sandbox) {
-  sandbox.script(
-      "train.sh",
-      "[ \"$2\" = 0.4 ] && { echo 'it </script> fell over' >&2; exit 3; }\n"
-      "for step in 1 2 3; do\n"
-      "  awk -v s=$step -v lr=$2 'BEGIN { printf \"{\\\"step\\\": %d, \\\"seconds\\\": %g, "
-      "\\\"bytes_sent\\\": %d, \\\"loss\\\": %g}\\n\", s, s / 10, s * 1000, 1 / (1 + s * lr) }'\n"
-      "done > \"$HOOKLINE_RUN_DIR/metrics.jsonl\"\n"
-      "echo '{\"step_seconds\": 0.1, \"bytes_per_step\": 1000, \"phase_seconds\": {\"forward\": 0.02}, "
-      "\"uncompressed_bytes_per_step\": 4000}' "
-      "> \"$HOOKLINE_RUN_DIR/summary.json\"\n");
-  sandbox.folder.write("tried.toml",
-                       "[sweep]\nprogram = [\"./train.sh\"]\nmetric = \"loss\"\n"
-                       "[baseline]\nargs.lr = 0.1\n[grid]\nargs.lr = [0.2, 0.4]\n");
-  EXPECT_EQ(sandbox.run({"sweep", "tried.toml", "--output", "results"}).exit_code, 1);
-}
-
-/// What look_at_page.py has seen. `how`: as its usage says.
-nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
-  testing::ProcessOptions options;
-  options.arguments = {LOOK_AT_PAGE, find_browser(), page.string(), how};
-  options.limit = std::chrono::minutes(5);  // a page of a thousand trials takes 40 seconds
-  const ProcessResult result = testing::run_process(PYTHON_PROGRAM, options);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
-}
 
 /// The data of a page, as its script gets it.
 nlohmann::json data_of(const std::string& page) {
   const std::string open = "<script id=\"data\" type=\"application/json\">";
   const auto begin = page.find(open) + open.size();
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
-}
-
-std::string why_no_browser() {
-  if (find_browser().empty()) return "no browser of Chromium's kind";
-  return fs::exists(PYTHON_PROGRAM) ? "" : "no Python to drive a browser: " PYTHON_PROGRAM;
-}
-
-/// A sweep's folder with `count` trials, all done.
-void keep_trials(const fs::path& folder, std::size_t count, bool has_baseline = false,
-                 const std::string& goal = "min") {
-  SweepPlan plan;
-  for (std::size_t i = 0; i < count; ++i) {
-    PlannedTrial trial;
-    trial.id = "trial" + std::to_string(i);
-    trial.values = {{"args.lr", std::to_string(i)}};
-    trial.program = {"./train"};
-    trial.is_baseline = has_baseline && i == 0;
-    plan.trials.push_back(trial);
-  }
-  SweepState state(folder);
-  SweepFacts facts;
-  facts.name = "many";
-  facts.metric = "loss";
-  facts.goal = goal;
-  state.take(plan, facts);
-  for (std::size_t i = 0; i < count; ++i) {
-    const fs::path run = folder / "trials" / plan.trials[i].id / "runs" / "latest";
-    fs::create_directories(run);
-    std::ofstream(run / "../../config.toml") << "[launch]\n";
-    std::ofstream log(run / "metrics.jsonl");
-    for (int step = 1; step <= 50; ++step) {
-      const double loss = 1.0 / static_cast<double>(step + static_cast<int>(i));
-      log << nlohmann::json{{"step", step},
-                            {"seconds", 0.1 * step},
-                            {"loss", loss},
-                            {"compression_error", loss / 2}}
-          << "\n";
-    }
-    TrialResult result;
-    result.metric = 1.0 / static_cast<double>(50 + i);
-    result.seconds = 1;
-    result.ran_well = true;
-    result.measures =
-        R"({"step_seconds": 0.1, "bytes_per_step": 1000, "uncompressed_bytes_per_step": 4000,)"
-        R"( "phase_seconds": {"forward": 0.02, "backward": 0.04, "exposed_communication": 0.01,)"
-        R"( "optimizer": 0.01, "other": 0.02}, "stage_bytes": {"gradients": 600, "q": 400}})";
-    state.end(plan.trials[i].id, result);
-  }
-}
-
-/// What a trial has come to.
-struct Outcome {
-  std::string lr, seed;
-  TrialStatus status = TrialStatus::done;
-  double loss = 0, step_seconds = 0, forward_seconds = 0;
-};
-
-/// A sweep's folder with these trials, which keep what they have measured however they ended.
-void keep_outcomes(const fs::path& folder, const std::vector<Outcome>& outcomes) {
-  SweepPlan plan;
-  for (const Outcome& outcome : outcomes) {
-    PlannedTrial trial;
-    trial.id = outcome.lr + "-" + outcome.seed;
-    trial.values = {{"args.lr", outcome.lr}, {"training.seed", outcome.seed}};
-    trial.program = {"./train"};
-    plan.trials.push_back(trial);
-  }
-  SweepState state(folder);
-  SweepFacts facts;
-  facts.metric = "loss";
-  state.take(plan, facts);
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const fs::path own = folder / "trials" / plan.trials[i].id;
-    fs::create_directories(own);
-    std::ofstream(own / "config.toml") << "[launch]\n";
-    TrialResult result;
-    result.status = outcomes[i].status;
-    result.metric = outcomes[i].loss;
-    result.measures = nlohmann::json{{"step_seconds", outcomes[i].step_seconds},
-                                     {"phase_seconds", {{"forward", outcomes[i].forward_seconds}}}}
-                          .dump();
-    state.end(plan.trials[i].id, result);
-  }
-}
-
-/// Of the traces of a chart, as seen_by_browser has them, the one of that name.
-nlohmann::json trace_named(const nlohmann::json& traces, const std::string& name) {
-  for (const nlohmann::json& trace : traces)
-    if (trace.at("name") == name) return trace;
-  return nullptr;
 }
 
 /// One who may read all that is in a sandbox, and write to its folder `free` only.
@@ -317,128 +193,6 @@ TEST(SweepReport, WritesThePageToStandardOutput) {
   EXPECT_FALSE(sandbox.has("one/report.html"));
 }
 
-TEST(SweepReport, IsShownByABrowser) {
-  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
-  const Sandbox sandbox;
-  run_sweep_of_three(sandbox);
-  EXPECT_EQ(sandbox.run({"report", "results"}).exit_code, 0);
-  const fs::path page = sandbox.folder.path() / "results" / "report.html";
-  const nlohmann::json seen = seen_by_browser(page, "used");
-  ASSERT_TRUE(seen.is_object());
-  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
-  EXPECT_THAT(seen["requests"], ElementsAre("file://" + page.string(), "file://" + page.string()))
-      << "it asks for nothing but itself";
-  EXPECT_EQ(seen["title"], "tried");
-  EXPECT_EQ(seen["state"], "4 trials, 3 done, 1 failed");
-  EXPECT_EQ(seen["verdict"],
-            "Best: lr=0.2 (one trial, so no spread is known): loss 0.625 (baseline 0.7692 ± 0); 1 times the "
-            "baseline's speed; 4 times fewer bytes "
-            "than the gradients have.");
-  EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
-  EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",
-                                          "pareto-time", "pareto-bytes", "phases", "parallel"));
-  EXPECT_EQ(seen["drawn"], seen["charts"]);
-  EXPECT_EQ(seen["curves"], 2) << "the one that failed logged nothing";
-  EXPECT_THAT(seen["header"], ElementsAre("Row", "loss", "Step", "Trial", "Sent a step", "Compression",
-                                          "Speed-up", "Trials"));
-  EXPECT_THAT(seen["rows"], ElementsAre("lr=0.2", "lr=0.1", "lr=0.4")) << "the best first";
-  EXPECT_EQ(seen["sorted"].dump(), R"([["lr=0.1","lr=0.2","lr=0.4"],"ascending"])");
-  EXPECT_EQ(seen["sorted_back"].dump(), R"([["lr=0.4","lr=0.2","lr=0.1"],"descending"])");
-  const auto detail = seen["detail"].get<std::string>();
-  EXPECT_THAT(detail, HasSubstr(": failed"));
-  EXPECT_THAT(detail, HasSubstr("./train.sh --lr 0.4")) << "its command";
-  EXPECT_EQ(seen["details_left"], 0) << "another click closes it";
-  EXPECT_THAT(seen["filtered"], ElementsAre("lr=0.2"));
-  EXPECT_EQ(seen["shown"], "1 of 3 rows");
-  EXPECT_EQ(seen["curves_filtered"], 1) << "charts are of the rows that are shown";
-  EXPECT_THAT(seen["none"], IsEmpty());
-  EXPECT_EQ(seen["controls_in_print"], false);
-  EXPECT_NE(seen["ground_light"], seen["ground_dark"]);
-  EXPECT_EQ(seen["ground_in_print"], "rgb(255, 255, 255)") << "whatever the screen has";
-  EXPECT_EQ(seen["cut_off_in_print"], 0) << "of the table, on a sheet of A4";
-  EXPECT_THAT(testing::read_file(page), Not(HasSubstr("it </script> fell")))
-      << "what a program says ends no script";
-  EXPECT_THAT(testing::read_file(page), HasSubstr("it \\u003c/script> fell over"));
-}
-
-TEST(SweepReport, OfNoTrialOneAndAThousand) {
-  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
-  for (const std::size_t count : {0u, 1u, 1000u}) {
-    SCOPED_TRACE(count);
-    const Sandbox sandbox;
-    keep_trials(sandbox.folder.path() / "many", count);
-    EXPECT_EQ(sandbox.run({"report", "many", "--output", "page.html"}).exit_code, 0);
-    EXPECT_FALSE(sandbox.has("many/report.html"));
-    const nlohmann::json seen =
-        seen_by_browser(sandbox.folder.path() / "page.html", count == 0 ? "drawn" : "used");
-    ASSERT_TRUE(seen.is_object());
-    EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
-    EXPECT_EQ(seen["rows"].size(), count);
-    EXPECT_EQ(seen["drawn"], seen["charts"]);
-    if (count == 0) {
-      EXPECT_EQ(seen["verdict"], "The sweep has no trials.");
-      EXPECT_THAT(seen["charts"], IsEmpty());
-    } else if (count == 1) {
-      EXPECT_EQ(seen["verdict"],
-                "Best: lr=0 (one trial, so no spread is known): loss 0.02; 4 times fewer bytes than the "
-                "gradients have.");
-      EXPECT_EQ(seen["curves"], 1);
-      EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
-                                              "pareto-time", "pareto-bytes", "phases", "stages"));
-    } else {
-      EXPECT_EQ(seen["curves"], 24) << "no more than can be told apart";
-    }
-  }
-}
-
-TEST(SweepReport, ComparesRowsOnlyWhoseTrialsAreAllDone) {
-  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
-  const Sandbox sandbox;
-  keep_outcomes(sandbox.folder.path() / "some", {{"1", "1", TrialStatus::done, 0.5, 0.2, 0.125},
-                                                 {"2", "1", TrialStatus::done, 0.4, 0.3, 0.25},
-                                                 {"3", "1", TrialStatus::done, 0.1, 0.1,
-                                                  0.0625},  // the others of each of these would be worse
-                                                 {"3", "2", TrialStatus::failed, 9, 9, 9},
-                                                 {"4", "1", TrialStatus::done, 0.2, 0.1, 0.0625},
-                                                 {"4", "2", TrialStatus::stopped, 9, 9, 9},
-                                                 {"5", "1", TrialStatus::done, 0.3, 0.1, 0.0625},
-                                                 {"5", "2", TrialStatus::waiting, 9, 9, 9},
-                                                 {"6", "1", TrialStatus::done, 0.35, 0.1, 0.0625},
-                                                 {"6", "2", TrialStatus::running, 9, 9, 9}});
-  EXPECT_EQ(sandbox.run({"report", "some"}).exit_code, 0);
-  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "some/report.html", "used");
-  ASSERT_TRUE(seen.is_object());
-  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
-  EXPECT_EQ(seen["pareto-time"].size(), 2u) << "one front";
-  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front")["x"].dump(), "[0.2,0.3]");
-  const nlohmann::json points = trace_named(seen["pareto-time"], "rows");
-  EXPECT_THAT(points["text"], ElementsAre("lr=2", "lr=1", "lr=3<br>in no front: 1 done, 1 failed",
-                                          "lr=4<br>in no front: 1 done, 1 stopped early",
-                                          "lr=5<br>in no front: 1 done, 1 to come",
-                                          "lr=6<br>in no front: 1 done, 1 to come"));
-  EXPECT_THAT(points["symbols"],
-              ElementsAre("circle", "circle", "circle-open", "circle-open", "circle-open", "circle-open"));
-  EXPECT_EQ(trace_named(seen["phases"], "forward")["x"].dump(), "[0.0625,0.0625,0.0625,0.0625,0.125,0.25]")
-      << "of trials that are done, as in the table; the first row is drawn last";
-}
-
-TEST(SweepReport, ComparesRowsWithinTheirSweep) {
-  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
-  const Sandbox sandbox;
-  keep_outcomes(sandbox.folder.path() / "slow",
-                {{"1", "1", TrialStatus::done, 0.5, 0.4, 0.1}, {"2", "1", TrialStatus::done, 0.4, 0.8, 0.1}});
-  keep_outcomes(sandbox.folder.path() / "fast", {{"1", "1", TrialStatus::done, 0.45, 0.1, 0.1},
-                                                 {"2", "1", TrialStatus::done, 0.35, 0.2, 0.1},
-                                                 {"3", "1", TrialStatus::done, 0.55, 0.2, 0.1}});
-  EXPECT_EQ(sandbox.run({"report", "slow", "fast", "--output", "both.html"}).exit_code, 0);
-  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "both.html", "used");
-  ASSERT_TRUE(seen.is_object());
-  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
-  EXPECT_EQ(seen["pareto-time"].size(), 3u) << "one front a sweep";
-  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, slow")["x"].dump(), "[0.4,0.8]");
-  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[0.1,0.2]");
-}
-
 class SweepReportOfABudget : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SweepReportOfABudget, SaysWhyThereAreNoSpeedups) {
@@ -584,39 +338,6 @@ TEST(SweepReport, LeavesNothingBesideTheStateOfASweepThatHasEnded) {
   for (const auto& entry : fs::directory_iterator(sandbox.folder.path() / "ended"))
     files.insert(entry.path().filename());
   EXPECT_THAT(files, ElementsAre(".lock", "state.sqlite", "trials"));
-}
-
-TEST(SweepReport, PutsSeveralSweepsOnOnePage) {
-  const Sandbox sandbox;
-  keep_trials(sandbox.folder.path() / "here/digits", 4, /*has_baseline=*/true);
-  keep_trials(sandbox.folder.path() / "there/digits", 4, /*has_baseline=*/true);
-  keep_trials(sandbox.folder.path() / "slow", 2);
-  const ProcessResult result = sandbox.run(
-      {"report", "here/digits", "there/digits/", "slow/", "--output", "all.html", "--jsonl", "all.jsonl"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  std::map<std::string, int> of_sweep;
-  std::set<std::string> ids;
-  for (const std::string& line : lines_of(sandbox.read("all.jsonl"))) {
-    const auto trial = nlohmann::json::parse(line);
-    ++of_sweep[trial.at("values").at("sweep")];
-    ids.insert(trial.at("id"));
-  }
-  EXPECT_EQ(of_sweep, (std::map<std::string, int>{{"here/digits", 4}, {"there/digits", 4}, {"slow", 2}}));
-  EXPECT_EQ(ids.size(), 10u) << "the same config in two sweeps is two trials";
-  if (!why_no_browser().empty()) return;
-  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "all.html", "used");
-  ASSERT_TRUE(seen.is_object());
-  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
-  EXPECT_EQ(seen["title"], "here/digits, there/digits, slow");
-  EXPECT_EQ(seen["state"], "10 trials, 10 done");
-  EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
-  const std::vector<std::string> verdicts = lines_of(seen["verdict"]);
-  ASSERT_EQ(verdicts.size(), 3u) << "one of each sweep";
-  EXPECT_EQ(verdicts[1],
-            "Best: sweep=slow lr=1 (one trial, so no spread is known): loss 0.01961; 4 times fewer bytes "
-            "than the gradients have.");
-  EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));
-  EXPECT_EQ(seen["drawn"], seen["charts"]);
 }
 
 TEST(SweepReport, SaysWhatIsWrong) {

@@ -112,7 +112,8 @@ Json page_data(const SweepResults& results) {
   for (std::size_t row = 0; row < results.rows.size(); ++row) {
     Json of_row = json_of(results.rows[row]);
     of_row["label"] = results.labels[row];
-    of_row["own_label"] = results.own_labels[row];
+    of_row["name"] = results.names[row];
+    of_row["own_name"] = results.own_names[row];
     json["rows"].push_back(std::move(of_row));
   }
   for (const TrialResults& each : results.trials) {

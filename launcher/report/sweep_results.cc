@@ -12,6 +12,7 @@
 #include "config/run_files.h"
 #include "launcher/output/tail.h"
 #include "launcher/rank/run_folder.h"
+#include "launcher/report/row_names.h"
 #include "launcher/sweep/array_job.h"
 #include "launcher/sweep/metrics_file.h"
 
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostPoints = 200'000;  // of a metric, all its curves together
-constexpr const char* kSweepColumn = "sweep";
 constexpr std::size_t kMostPointsOfOne = 500, kLeastPointsOfOne = 20;
 constexpr std::size_t kTailLines = 30, kTailLineBytes = 400;
 constexpr std::uint64_t kTailBytes = 1 << 16;  // of a file that may hold gigabytes
@@ -89,15 +89,31 @@ std::string logs_of(const fs::path& trial, const fs::path& run) {
   return text;
 }
 
+/// The row's values that not all rows have, without the sweep that it is of.
+Assignments own_values(const ResultRow& row, const Assignments& same) {
+  Assignments own = row.values;
+  own.erase(kSweepColumn);
+  std::erase_if(own, [&](const auto& value) {
+    const auto alike = same.find(value.first);
+    return alike != same.end() && alike->second == value.second;
+  });
+  return own;
+}
+
 /// The rows, and each trial with its row.
 void label(SweepResults& results) {
+  const Assignments& same = results.facts.same;
   std::map<Assignments, std::size_t> row_of;
+  std::set<Assignments> all_own;
+  for (const ResultRow& row : results.rows) all_own.insert(own_values(row, same));
+  const auto names = row_names(all_own);
   for (std::size_t row = 0; row < results.rows.size(); ++row) {
-    row_of[results.rows[row].values] = row;
-    Assignments own = results.rows[row].values;
-    results.labels.push_back(label_of(own, results.facts.same));
-    own.erase(kSweepColumn);
-    results.own_labels.push_back(label_of(own, results.facts.same));
+    const Assignments& values = results.rows[row].values;
+    row_of[values] = row;
+    results.labels.push_back(label_of(values, same));
+    results.own_names.push_back(names.at(own_values(results.rows[row], same)));
+    const auto sweep = values.find(kSweepColumn);
+    results.names.push_back((sweep == values.end() ? "" : sweep->second + ": ") + results.own_names.back());
   }
   for (TrialResults& each : results.trials) each.row = row_of.at(without_seed(each.trial.planned.values));
 }

@@ -12,6 +12,9 @@
 
 namespace hookline {
 
+/// Of rows of several sweeps the key whose value is the sweep's name.
+inline constexpr const char* kSweepColumn = "sweep";
+
 struct TrialResults {
   Trial trial;
   std::size_t row = 0;          // of `rows`
@@ -23,9 +26,10 @@ struct TrialResults {
 
 struct SweepResults {
   SweepFacts facts;
-  std::vector<ResultRow> rows;          // the best first
-  std::vector<std::string> labels;      // of the rows
-  std::vector<std::string> own_labels;  // without the sweep that a row is of
+  std::vector<ResultRow> rows;         // the best first
+  std::vector<std::string> labels;     // of the rows: every value that not all rows have
+  std::vector<std::string> names;      // in short, what tells a row from the others
+  std::vector<std::string> own_names;  // the same without the sweep that a row is of
   std::vector<TrialResults> trials;
   std::vector<std::string> remarks;  // what is missing from the rows, and why
 };

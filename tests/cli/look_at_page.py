@@ -11,6 +11,34 @@ import sys
 from playwright.sync_api import sync_playwright
 
 LONG_MS = 120_000  # for a page of many trials on a slow machine
+WIDTHS = (1300, 700)
+
+# Pairs of texts and buttons within a figure that overlap by more than a pixel, slanted ones too; and legends that are cut off.
+OVERLAPS = """() => {
+  const corners = (node) => {
+    if (!(node instanceof SVGGraphicsElement)) {
+      const { left, right, top, bottom } = node.getBoundingClientRect();
+      return [[left, top], [right, top], [right, bottom], [left, bottom]];
+    }
+    const { x, y, width, height } = node.getBBox(), m = node.getScreenCTM();
+    return [[x, y], [x + width, y], [x + width, y + height], [x, y + height]]
+      .map(([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]);
+  };
+  // By how much two parallelograms overlap along the normals of their sides.
+  const depth = (one, other) => Math.min(...[one, other].flatMap((quad) => [0, 1].map((side) => {
+    const [dx, dy] = [0, 1].map((axis) => quad[side + 1][axis] - quad[side][axis]), length = Math.hypot(dx, dy) || 1;
+    const spans = [one, other].map((each) => each.map(([x, y]) => (x * -dy + y * dx) / length));
+    return Math.min(...spans.map((span) => Math.max(...span))) - Math.max(...spans.map((span) => Math.min(...span)));
+  })));
+  const named = (node) => node.textContent.trim() || node.className.toString();
+  return [...document.querySelectorAll("figure")].flatMap((figure) => {
+    const nodes = [...figure.querySelectorAll("h2, .note, .legend li, .plot text, .modebar")]
+      .filter((node) => node.getClientRects().length && node.getBoundingClientRect().width > 0);
+    const quads = nodes.map(corners);
+    return nodes.flatMap((node, i) => nodes.slice(i + 1).flatMap((other, j) =>
+      depth(quads[i], quads[i + 1 + j]) > 1 ? [`${figure.id}: ${named(node)} | ${named(other)}`] : []));
+  });
+}"""
 
 
 def first_cells(page):
@@ -23,6 +51,17 @@ def traces_of(page, chart):
         ".map(({name, x, y, text, marker}) => ({name, x, y, text, symbols: marker?.symbol}))",
         chart,
     )
+
+
+def look_at_widths(page, seen):
+    """What overlaps in a figure, and what is wider than the page, at each of WIDTHS."""
+    for width in reversed(WIDTHS):  # the first is what comes after this
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            "[...document.querySelectorAll('.plot')].every(p => !p._fullLayout || Math.abs(p._fullLayout.width - p.clientWidth) < 2)")
+        page.evaluate("drawing")
+        seen[f"overlaps_{width}"] = page.evaluate(OVERLAPS)
+        seen[f"wider_than_{width}"] = page.evaluate("Math.max(0, document.documentElement.scrollWidth - innerWidth)")
 
 
 def look(page, seen):
@@ -42,6 +81,11 @@ def look(page, seen):
     seen["curves"] = page.eval_on_selector_all("#metric-by-step .trace", "traces => traces.length")
     for chart in {"pareto-time", "phases"} & set(seen["charts"]):
         seen[chart] = traces_of(page, chart)
+    seen["legend"] = page.eval_on_selector_all("#legend li", "items => items.map(item => [item.textContent, item.title])")
+    seen["ticks"] = page.eval_on_selector_all(
+        "#pareto-time .xtick text", "ticks => ticks.map(tick => [tick.textContent, getComputedStyle(tick).fontSize])")
+    seen["phases_ticks"] = page.eval_on_selector_all("#phases .ytick text", "ticks => ticks.map(tick => tick.textContent)")
+    look_at_widths(page, seen)
     seen["header"] = page.eval_on_selector_all("th", "cells => cells.map(cell => cell.textContent)")
     seen["rows"] = first_cells(page)
 
@@ -84,7 +128,7 @@ def main(browser_program, file, how):
         flags = ["--enable-unsafe-swiftshader"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
         browser = playwright.chromium.launch(executable_path=browser_program, args=flags)
         for scheme in ["light", "dark"] if how == "used" else ["light"]:
-            page = browser.new_page(viewport={"width": 1300, "height": 900}, color_scheme=scheme)
+            page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=scheme)
             # The driver of WebGL without a GPU tells how slow it is.
             page.on("console", lambda m: "GL Driver Message" in m.text or seen["problems"].append(f"{m.type}: {m.text}"))
             page.on("pageerror", lambda error: seen["problems"].append(str(error)))

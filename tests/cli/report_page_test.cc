@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -85,6 +86,63 @@ nlohmann::json trace_named(const nlohmann::json& traces, const std::string& name
   for (const nlohmann::json& trace : traces)
     if (trace.at("name") == name) return trace;
   return nullptr;
+}
+
+/// A sweep's folder with hooks in every precision, whose steps take from 5 to 300 ms.
+void keep_hooks(const fs::path& folder) {
+  const std::string table = "ddp.comm_state_option.";
+  SweepPlan plan;
+  const auto plan_trial = [&](const Assignments& values) {
+    PlannedTrial trial;
+    trial.id = "trial" + std::to_string(plan.trials.size());
+    trial.values = values;
+    trial.program = {"./train"};
+    trial.is_baseline = plan.trials.empty();
+    plan.trials.push_back(trial);
+  };
+  plan_trial({{"ddp.comm_hook", "no"}});
+  for (const char* wrapper : {"no", "fp16", "bf16"}) {
+    plan_trial({{"ddp.comm_hook", "allreduce"}, {"ddp.comm_wrapper", wrapper}});
+    for (const char* hook : {"power_sgd", "batched_power_sgd"})
+      for (const char* rank : {"1", "2"})
+        plan_trial({{"ddp.comm_hook", hook},
+                    {"ddp.comm_wrapper", wrapper},
+                    {table + "matrix_approximation_rank", rank},
+                    {table + "start_powerSGD_iter", "10"}});
+  }
+  SweepState state(folder);
+  SweepFacts facts;
+  facts.name = "hooks";
+  facts.metric = "accuracy";
+  facts.goal = "max";
+  state.take(plan, facts);
+  const auto last = static_cast<double>(plan.trials.size() - 1);
+  for (std::size_t i = 0; i < plan.trials.size(); ++i) {
+    const auto place = static_cast<double>(i) / last;  // 0 to 1
+    const double seconds = 0.005 * std::pow(60, place), bytes = 1e6 * std::pow(0.01, place);
+    TrialResult result;
+    result.metric = 0.99 - 0.4 * place;
+    result.seconds = 100 * seconds;
+    result.ran_well = true;
+    result.measures =
+        nlohmann::json{
+            {"step_seconds", seconds},
+            {"bytes_per_step", bytes},
+            {"uncompressed_bytes_per_step", 1e6},
+            {"peak_memory_bytes", 3e8},
+            {"phase_seconds", {{"forward", seconds / 4}, {"backward", seconds / 2}, {"other", seconds / 4}}},
+            {"stage_bytes", {{"gradients", bytes / 2}, {"q", bytes / 2}}}}
+            .dump();
+    state.end(plan.trials[i].id, result);
+  }
+}
+
+/// Of a page, as seen_by_browser has it: within its charts, wherever they are.
+void expect_nothing_overlaps(const nlohmann::json& seen) {
+  for (const std::string width : {"1300", "700"}) {
+    EXPECT_THAT(seen.at("overlaps_" + width), IsEmpty()) << width << ": " << seen.at("overlaps_" + width);
+    EXPECT_EQ(seen.at("wider_than_" + width), 0) << width;
+  }
 }
 
 TEST(ReportPage, IsShownByABrowser) {
@@ -180,12 +238,13 @@ TEST(ReportPage, ComparesRowsOnlyWhoseTrialsAreAllDone) {
   ASSERT_TRUE(seen.is_object());
   EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
   EXPECT_EQ(seen["pareto-time"].size(), 2u) << "one front";
-  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front")["x"].dump(), "[0.2,0.3]");
+  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front")["x"].dump(), "[200,300]") << "ms";
   const nlohmann::json points = trace_named(seen["pareto-time"], "rows");
-  EXPECT_THAT(points["text"], ElementsAre("lr=2", "lr=1", "lr=3<br>in no front: 1 done, 1 failed",
-                                          "lr=4<br>in no front: 1 done, 1 stopped early",
-                                          "lr=5<br>in no front: 1 done, 1 to come",
-                                          "lr=6<br>in no front: 1 done, 1 to come"));
+  EXPECT_THAT(points["text"],
+              ElementsAre("args.lr = 2", "args.lr = 1", "args.lr = 3<br>in no front: 1 done, 1 failed",
+                          "args.lr = 4<br>in no front: 1 done, 1 stopped early",
+                          "args.lr = 5<br>in no front: 1 done, 1 to come",
+                          "args.lr = 6<br>in no front: 1 done, 1 to come"));
   EXPECT_THAT(points["symbols"],
               ElementsAre("circle", "circle", "circle-open", "circle-open", "circle-open", "circle-open"));
   EXPECT_EQ(trace_named(seen["phases"], "forward")["x"].dump(), "[0.0625,0.0625,0.0625,0.0625,0.125,0.25]")
@@ -205,8 +264,34 @@ TEST(ReportPage, ComparesRowsWithinTheirSweep) {
   ASSERT_TRUE(seen.is_object());
   EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
   EXPECT_EQ(seen["pareto-time"].size(), 3u) << "one front a sweep";
-  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, slow")["x"].dump(), "[0.4,0.8]");
-  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[0.1,0.2]");
+  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, slow")["x"].dump(), "[400,800]");
+  EXPECT_EQ(trace_named(seen["pareto-time"], "Pareto front, fast")["x"].dump(), "[100,200]");
+}
+
+TEST(ReportPage, IsReadableAtAnyWidth) {
+  if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
+  const Sandbox sandbox;
+  keep_hooks(sandbox.folder.path() / "hooks");
+  EXPECT_EQ(sandbox.run({"report", "hooks"}).exit_code, 0);
+  const nlohmann::json seen = seen_by_browser(sandbox.folder.path() / "hooks/report.html", "drawn");
+  ASSERT_TRUE(seen.is_object());
+  EXPECT_THAT(seen["problems"], IsEmpty()) << seen["problems"];
+  expect_nothing_overlaps(seen);
+  EXPECT_THAT(seen["legend"].dump(),
+              HasSubstr(R"(["power_sgd r2 · fp16","ddp.comm_hook = power_sgd\n)"
+                        R"(ddp.comm_state_option.matrix_approximation_rank = 2\n)"
+                        R"(ddp.comm_state_option.start_powerSGD_iter = 10\nddp.comm_wrapper = fp16"])"))
+      << "the full setting is there for whoever points at the name";
+  EXPECT_THAT(trace_named(seen["phases"], "forward")["y"].dump(), HasSubstr(R"("power_sgd r1 · bf16")"));
+  EXPECT_THAT(seen["phases_ticks"].size(), seen["legend"].size()) << "no row goes without its name";
+  std::set<std::string> sizes;
+  std::vector<std::string> ticks;
+  for (const auto& tick : seen["ticks"]) {
+    ticks.push_back(tick.at(0));
+    sizes.insert(tick.at(1));
+  }
+  EXPECT_THAT(ticks, ElementsAre("5", "10", "20", "50", "100", "200"));
+  EXPECT_EQ(sizes.size(), 1u) << "none in small print";
 }
 
 TEST(ReportPage, PutsSeveralSweepsOnOnePage) {
@@ -238,6 +323,8 @@ TEST(ReportPage, PutsSeveralSweepsOnOnePage) {
   EXPECT_EQ(verdicts[1],
             "Best: sweep=slow lr=1 (one trial, so no spread is known): loss 0.01961; 4 times fewer bytes "
             "than the gradients have.");
+  EXPECT_THAT(seen["legend"].dump(), HasSubstr(R"(["slow: lr=1","args.lr = 1\nsweep = slow"])"));
+  expect_nothing_overlaps(seen);
   EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
 }

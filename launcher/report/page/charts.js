@@ -5,15 +5,27 @@ const colorOf = (index) => (data.rows[index].baseline ? (isDark() ? "#ffffff" : 
 const dashOf = (index) =>
   kDashes[(data.rows[index].baseline ? baselines.indexOf(index) : Math.floor(index / kColors.length)) % kDashes.length];
 
+// A text as plotly.js takes it, which reads some of HTML.
+const inPlot = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
+
+// An axis whose numbers have a unit: "5ms", "20ms".
+const inUnit = (unit) => (unit ? { tickformat: "~s", hoverformat: ".4~s", ticksuffix: unit } : {});
+
+// A log axis of plain numbers: without a format plotly.js would write those between powers of ten as bare digits in small print, and
+// with more ticks all of 1 to 9.
+const kLogScale = { type: "log", nticks: 3, tickformat: "~g", hoverformat: ".4~g" };
+
+const kButtonsHeight = 34; // of plotly.js's buttons, which have a place of their own above the plot
+
 function layout(x, y, more = {}) {
   const ink = isDark() ? "#c6d0dc" : "#333d49";
   const line = isDark() ? "#2d3642" : "#dde3ea";
   const axis = (title, extra = {}) => ({
-    title: { text: title }, gridcolor: line, linecolor: line, zeroline: false, automargin: true, exponentformat: "SI", ...extra,
+    title: { text: title }, gridcolor: line, linecolor: line, zeroline: false, automargin: true, exponentformat: "power", ...extra,
   });
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 },
-    margin: { l: 60, r: 15, t: 10, b: 45 }, hovermode: "closest", showlegend: false,
+    margin: { l: 60, r: 15, t: kButtonsHeight, b: 45 }, hovermode: "closest", showlegend: false,
     modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink }, // always there where nothing hovers
     xaxis: axis(x, more.xaxis), yaxis: axis(y, more.yaxis), ...more.layout,
   };
@@ -27,20 +39,24 @@ function curves(rows, metric, x) {
     if (!trial) return [];
     const points = trial.series[metric];
     return [{
-      type: "scatter", mode: points.value.length > 60 ? "lines" : "lines+markers", name: labelOf(data.rows[index]),
+      type: "scatter", mode: points.value.length > 60 ? "lines" : "lines+markers", name: inPlot(data.rows[index].name),
+      meta: inPlot(settingOf(data.rows[index])), hovertemplate: "%{meta}<br>%{x}, %{y}<extra></extra>",
       x: points[x], y: points.value, line: { color: colorOf(index), dash: dashOf(index), width: data.rows[index].baseline ? 3 : 1.7 },
       marker: { size: 5 },
     }];
   });
 }
 
+// `x` in the unit that suits the largest value, and `y` as it is.
 function points(rows, x, y) {
   const known = rows.filter((index) => data.rows[index][x.name] && data.rows[index][y.name]);
-  const valuesOf = (column) => known.map((index) => data.rows[index][column.name].mean);
+  const [size, unit] = inUnits(Math.max(...known.map((index) => data.rows[index][x.name].mean)), x.units);
+  const scaled = (column, member) => known.map((index) => data.rows[index][column.name][member] / (column === x ? size : 1));
+  const valuesOf = (column) => scaled(column, "mean");
   const spreadOf = (column) => ({
-    type: "data", array: known.map((index) => data.rows[index][column.name].spread), width: 3, thickness: 1, color: isDark() ? "#7d8a9b" : "#8b95a3",
+    type: "data", array: scaled(column, "spread"), width: 3, thickness: 1, color: isDark() ? "#7d8a9b" : "#8b95a3",
   });
-  return { known, xs: valuesOf(x), ys: valuesOf(y), x_spread: spreadOf(x), y_spread: spreadOf(y) };
+  return { known, unit, xs: valuesOf(x), ys: valuesOf(y), x_spread: spreadOf(x), y_spread: spreadOf(y) };
 }
 
 // Of `candidates`, places in `xs` and `ys`, those that none beats in both.
@@ -52,7 +68,7 @@ function paretoFront(candidates, xs, ys, x, y) {
 }
 
 function pareto(rows, x, y) {
-  const { known, xs, ys, x_spread, y_spread } = points(rows, x, y);
+  const { known, unit, xs, ys, x_spread, y_spread } = points(rows, x, y);
   if (!known.length) return null;
   const ofRows = known.map((index) => data.rows[index]);
   // What one network allows is no choice on another: each sweep has its own front.
@@ -67,20 +83,22 @@ function pareto(rows, x, y) {
       line: { shape: x.better === "low" ? "hv" : "vh", color, dash: "dot" }, hoverinfo: "skip",
     }];
   });
-  const legend = { showlegend: true, legend: { orientation: "h", y: 1.12 } };
   return {
     traces: [
       {
-        type: "scatter", mode: "markers", name: "rows", x: xs, y: ys, error_x: x_spread, error_y: y_spread,
-        text: ofRows.map((row) => (isWhole(row) ? labelOf(row) : `${labelOf(row)}<br>in no front: ${columnNamed("trials").text(row)}`)),
-        hovertemplate: "%{text}<br>%{x}, %{y}<extra></extra>",
+        type: "scatter", mode: "markers", name: "rows", showlegend: false, x: xs, y: ys, error_x: x_spread, error_y: y_spread,
+        text: ofRows.map((row) => inPlot(settingOf(row) + (isWhole(row) ? "" : `\nin no front: ${columnNamed("trials").text(row)}`))),
+        hovertemplate: `%{text}<br>%{x} ${unit}, %{y}<extra></extra>`,
         marker: { size: 10, color: known.map(colorOf), symbol: ofRows.map((row) => (isWhole(row) ? "circle" : "circle-open")) },
       },
-      ...fronts,
+      ...fronts.map((front) => ({ ...front, name: inPlot(front.name) })),
     ],
-    layout: layout(x.axis, y.title, {
-      xaxis: { type: xs.every((value) => value > 0) ? "log" : "linear" }, layout: sweeps.length > 1 ? legend : {},
-    }),
+    layout: layout(`${x.axis}, ${unit}`, y.title, { xaxis: xs.every((value) => value > 0) ? kLogScale : {} }),
+    legend: sweeps.length > 1 ? fronts.map(legendOf) : [],
+    // In a picture, what the page's legend says of the points' colours.
+    keys: drawnRows(known).map((index) => ({
+      type: "scatter", mode: "markers", name: inPlot(data.rows[index].name), x: [null], y: [null], marker: { size: 10, color: colorOf(index) },
+    })),
   };
 }
 
@@ -92,27 +110,43 @@ const kPhases = [
 // As the table has them: what others than those that are done have measured is of a part of a run, or of the one before.
 const measuresOf = (trial) => (trial.status === "done" ? trial.measures : {});
 
+// What a figure's own legend says of a trace.
+const legendOf = (trace) => ({ name: trace.name, color: trace.marker?.color ?? trace.line.color, dash: trace.line?.dash ?? "solid" });
+
+// Bars that lie: as many for each of `names` as `width` says, none of which goes without its name.
+function bars(traces, names, { width = 1, mode, xTitle, unit, more = {} }) {
+  const isUpward = mode === "group"; // the last is drawn highest
+  return {
+    traces: traces.map((trace) => ({ type: "bar", orientation: "h", y: names.map(inPlot), ...trace, name: inPlot(trace.name) })),
+    legend: (isUpward ? [...traces].reverse() : traces).map(legendOf),
+    layout: layout(xTitle, "", {
+      layout: { barmode: mode, legend: { traceorder: isUpward ? "reversed" : "normal" }, ...more },
+      xaxis: inUnit(unit), yaxis: { type: "category", dtick: 1 },
+    }),
+    height: 100 + names.length * (12 + 10 * width),
+  };
+}
+
 // A bar a row, of the parts of what its trials have measured as `measure`; `parts`: [name, title] of each.
-function stackedBars(rows, measure, parts, xTitle) {
+function stackedBars(rows, measure, parts, xTitle, unit) {
   const measuredOf = (index) => trialsOf[index].map((trial) => measuresOf(trial)[measure]).filter(Boolean);
   const known = drawnRows(rows).filter((index) => measuredOf(index).length).reverse(); // the first is drawn lowest
   if (!known.length) return null;
   const mean = (index, part) => measuredOf(index).reduce((sum, each) => sum + (each[part] ?? 0), 0) / measuredOf(index).length;
-  return {
-    traces: parts.map(([part, title], i) => ({
-      type: "bar", orientation: "h", name: title, y: known.map((index) => labelOf(data.rows[index])),
-      x: known.map((index) => mean(index, part)), marker: { color: kColors[i] },
-    })),
-    layout: layout(xTitle, "", { layout: { barmode: "stack", showlegend: true, legend: { orientation: "h", y: 1.12 } }, yaxis: { type: "category" } }),
-  };
+  const names = known.map((index) => data.rows[index].name);
+  const traces = parts.map(([part, title], i) => ({
+    name: title, x: known.map((index) => mean(index, part)), marker: { color: kColors[i % kColors.length] },
+    customdata: known.map((index) => inPlot(settingOf(data.rows[index]))), hovertemplate: "%{customdata}<br>%{fullData.name}: %{x}<extra></extra>",
+  }));
+  return bars(traces, names, { mode: "stack", xTitle, unit });
 }
 
-const phases = (rows) => stackedBars(rows, "phase_seconds", kPhases, "seconds a step");
+const phases = (rows) => stackedBars(rows, "phase_seconds", kPhases, "time of a step", "s");
 
 // If any hook sends in more than one stage.
 function stages(rows) {
   const names = new Set(data.trials.flatMap((trial) => Object.keys(measuresOf(trial).stage_bytes ?? {})));
-  return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "bytes that a rank sends in a step") : null;
+  return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "what a rank sends in a step", "B") : null;
 }
 
 // Of the best row whose hook was chosen in the run: what a step was predicted to take with each, and what it took with those that were used.
@@ -120,37 +154,26 @@ function predictions(rows) {
   const chosen = rows.flatMap((index) => trialsOf[index].flatMap((trial) => (measuresOf(trial).models ?? []).flatMap((model) => model.choice ?? [])));
   const settings = (chosen.find((choice) => choice.chosen)?.settings ?? []).slice().reverse(); // the first is drawn lowest
   if (!settings.length) return null;
-  const bars = (name, field, color) => ({
-    type: "bar", orientation: "h", name, y: settings.map((setting) => setting.name), x: settings.map((setting) => setting[field]), marker: { color },
-  });
-  return {
-    traces: [bars("measured", "measured_seconds", kColors[1]), bars("predicted", "predicted_seconds", kColors[0])],
-    layout: layout("seconds a step", "", {
-      layout: { barmode: "group", showlegend: true, legend: { orientation: "h", y: 1.12, traceorder: "reversed" } }, yaxis: { type: "category" },
-    }),
-  };
+  const traceOf = (name, field, color) => ({ name, x: settings.map((setting) => setting[field]), marker: { color } });
+  const traces = [traceOf("measured", "measured_seconds", kColors[1]), traceOf("predicted", "predicted_seconds", kColors[0])];
+  return bars(traces, settings.map((setting) => setting.name), { width: 2, mode: "group", xTitle: "time of a step", unit: "s" });
 }
 
 // Of several sweeps: where each row wins. Rows of the same values are one group, a bar a sweep.
 function speedups(rows) {
   const known = rows.map((index) => data.rows[index]).filter((row) => row.speedup && row.values.sweep !== undefined);
   if (new Set(known.map((row) => row.values.sweep)).size < 2) return null;
-  const nameOf = (row) => row.own_label || "(as the config has it)";
-  const names = [...new Set(known.map(nameOf))].slice(0, kMostCurves).reverse(); // the first is drawn lowest
-  return {
-    traces: sweeps.map((sweep, i) => {
-      const of = (name) => known.find((row) => row.values.sweep === sweep && nameOf(row) === name)?.speedup;
-      return {
-        type: "bar", orientation: "h", name: sweep, y: names, x: names.map((name) => of(name)?.mean ?? null),
-        error_x: { type: "data", array: names.map((name) => of(name)?.spread ?? 0), thickness: 1 }, marker: { color: kColors[i % kColors.length] },
-      };
-    }).reverse(),
-    layout: layout("times the speed of the sweep's baseline", "", {
-      layout: { barmode: "group", showlegend: true, legend: { orientation: "h", y: 1.12, traceorder: "reversed" },
-        shapes: [{ type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { width: 1, dash: "dot" } }] },
-      yaxis: { type: "category" },
-    }),
-  };
+  const names = [...new Set(known.map((row) => row.own_name))].slice(0, kMostCurves).reverse(); // the first is drawn lowest
+  const traces = sweeps.map((sweep, i) => {
+    const ofNames = names.map((name) => known.find((row) => row.values.sweep === sweep && row.own_name === name));
+    return {
+      name: sweep, x: ofNames.map((row) => row?.speedup.mean ?? null), marker: { color: kColors[i % kColors.length] },
+      error_x: { type: "data", array: ofNames.map((row) => row?.speedup.spread ?? 0), thickness: 1 },
+      customdata: ofNames.map((row) => (row ? inPlot(settingOf(row)) : "")), hovertemplate: "%{customdata}<br>%{x} times<extra></extra>",
+    };
+  });
+  const one = { type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { width: 1, dash: "dot" } };
+  return bars(traces.reverse(), names, { width: sweeps.length, mode: "group", xTitle: "times the speed of the sweep's baseline", more: { shapes: [one] } });
 }
 
 const kNoWebGl = "This browser has no WebGL, which this chart needs.";
@@ -158,6 +181,18 @@ const hasWebGl = (() => {
   const canvas = document.createElement("canvas");
   return Boolean(canvas.getContext("webgl2") || canvas.getContext("webgl"));
 })();
+
+// Of parallel coordinates, in pixels: the least distance of two axes, a letter of a text, and what is free beside it.
+const kLeastDistance = 85, kLetterWidth = 7, kBesideText = 20;
+const kBesideAxes = 140; // for the scale of colours
+const widthOf = (text) => kLetterWidth * text.length + kBesideText;
+
+// Far enough for labels, which are centred on their axes, and for texts of ticks, which are to the left of theirs.
+function axisDistance(dimensions) {
+  const ofLabels = dimensions.slice(1).map(({ label }, i) => (widthOf(label) + widthOf(dimensions[i].label)) / 2);
+  const ofTicks = dimensions.slice(1).flatMap(({ ticktext = [] }) => ticktext.map(widthOf));
+  return Math.max(kLeastDistance, ...ofLabels, ...ofTicks);
+}
 
 // What is the same in all rows is no axis.
 function coordinates(rows) {
@@ -167,24 +202,34 @@ function coordinates(rows) {
   if (!keys.length || tried.length < 2) return null;
   const ofOptions = keys.map((key) => {
     const texts = tried.map((index) => data.rows[index].values[key] ?? "–");
-    const label = key.split(".").pop();
+    const label = inPlot(key.split(".").pop());
     if (texts.every((text) => text !== "" && Number.isFinite(Number(text)))) return { label, values: texts.map(Number) };
-    const names = [...new Set(texts)].sort();
-    return { label, values: texts.map((text) => names.indexOf(text)), tickvals: names.map((_, i) => i), ticktext: names, range: [-0.2, names.length - 0.8] };
+    const names = [...new Set(texts)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    return {
+      label, values: texts.map((text) => names.indexOf(text)), tickvals: names.map((_, i) => i), ticktext: names.map(inPlot),
+      range: [-0.2, names.length - 0.8],
+    };
   });
   const ofResults = kColumns.filter((column) => !column.text && column.name !== "trial_seconds").flatMap((column) => {
     if (!tried.every((index) => data.rows[index][column.name])) return [];
-    return [{ label: column.axis ?? column.title, values: tried.map((index) => data.rows[index][column.name].mean) }];
+    const values = tried.map((index) => data.rows[index][column.name].mean);
+    const [size, unit] = column.units ? inUnits(Math.max(...values), column.units) : [1, ""];
+    return [{ label: column.title + (unit ? `, ${unit}` : ""), values: values.map((value) => value / size) }];
   });
   const colored = ofResults[0] ?? ofOptions[0];
+  const dimensions = [...ofOptions, ...ofResults].map((each) => ({ tickformat: "~g", ...each }));
+  const left = Math.max(...(dimensions[0].ticktext ?? []).concat(dimensions[0].label).map(widthOf));
   return {
     traces: [{
-      type: "parcoords", dimensions: [...ofOptions, ...ofResults],
-      line: { color: colored.values, colorscale: "Viridis", reversescale: smallerIsBetter, showscale: true, colorbar: { title: { text: colored.label } } },
-      labelfont: { size: 12 }, labelangle: -12,
+      type: "parcoords", dimensions, labelfont: { size: 12 },
+      line: {
+        color: colored.values, colorscale: "Viridis", reversescale: smallerIsBetter, showscale: true,
+        colorbar: { title: { text: colored.label, side: "right" } },
+      },
     }],
-    layout: layout("", "", { layout: { margin: { l: 110, r: 40, t: 90, b: 30 } } }),
+    layout: layout("", "", { layout: { margin: { l: left, r: 40, t: kButtonsHeight + 40, b: 30 } } }),
     needsWebGl: true,
+    minWidth: left + axisDistance(dimensions) * (dimensions.length - 1) + kBesideAxes,
   };
 }
 
@@ -199,7 +244,7 @@ const kOfFront = "dotted: rows that no other of their sweep beats in both; open 
 
 const kCharts = [
   { id: "metric-by-time", isOfSome: true, title: () => `${state.metric} by time`, note: kOfBest, draw: curveChart(() => state.metric, "seconds", "seconds since the start", { xaxis: { exponentformat: "none" } }) },
-  { id: "metric-by-bytes", isOfSome: true, title: () => `${state.metric} by bytes sent`, note: kOfBest, draw: curveChart(() => state.metric, "bytes_sent", "bytes that a rank has sent") },
+  { id: "metric-by-bytes", isOfSome: true, title: () => `${state.metric} by bytes sent`, note: kOfBest, draw: curveChart(() => state.metric, "bytes_sent", "what a rank has sent", { xaxis: inUnit("B") }) },
   { id: "metric-by-step", isOfSome: true, title: () => `${state.metric} by step`, note: kOfBest, draw: curveChart(() => state.metric, "step", "step", { xaxis: { exponentformat: "none" } }) },
   { id: "compression-error", isOfSome: true, title: () => "Compression error by step", note: "‖averaged by the hook − exact average‖ / ‖exact average‖, on sampled steps", draw: curveChart(() => "compression_error", "step", "step", { xaxis: { exponentformat: "none" } }) },
   { id: "speedups", isOfSome: true, title: () => "Where each row wins", note: "speed-up by the time of a step, over the baseline of the same sweep", draw: speedups, isBroad: true },

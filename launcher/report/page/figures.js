@@ -10,25 +10,31 @@ function figureOf(chart, isShown) {
     return known;
   }
   const figure = made("figure", "", { id: chart.id, class: chart.isBroad ? "broad" : "" });
-  figure.append(made("h2"), made("p", "", { class: "note" }), made("div", "", { class: "plot" }));
+  const frame = made("div", "", { class: "wide" });
+  frame.append(made("div", "", { class: "plot" }));
+  figure.append(made("h2"), made("p", "", { class: "note" }), made("ul", "", { class: "legend" }), frame);
   const after = kCharts.slice(kCharts.indexOf(chart) + 1).map((each) => element(each.id)).find(Boolean);
   element("charts").insertBefore(figure, after ?? null);
   return figure;
 }
 
+function legendItem({ name, color, dash }, title = "") {
+  const item = made("li", "", title ? { title } : {});
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const dashes = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+  line.setAttribute("viewBox", "0 0 30 6");
+  line.innerHTML = `<path d="M0 3H30" stroke="${color}" stroke-width="3" stroke-dasharray="${dashes[dash]}"/>`;
+  item.append(line, made("span", name));
+  return item;
+}
+
 // One legend for all curves and points.
 function drawLegend(rows) {
-  const swatch = (index) => {
-    const item = made("li");
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const dashes = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
-    line.setAttribute("viewBox", "0 0 30 6");
-    line.innerHTML = `<path d="M0 3H30" stroke="${colorOf(index)}" stroke-width="3" stroke-dasharray="${dashes[dashOf(index)]}"/>`;
-    item.append(line, made("span", labelOf(data.rows[index])));
-    return item;
-  };
-  element("legend").replaceChildren(...drawnRows(rows).map(swatch));
+  const ofRow = (index) => ({ name: data.rows[index].name, color: colorOf(index), dash: dashOf(index) });
+  element("legend").replaceChildren(...drawnRows(rows).map((index) => legendItem(ofRow(index), settingOf(data.rows[index]))));
 }
+
+const kLeastHeight = 352; // of a plot on the page, in pixels
 
 async function drawCharts(rows) {
   drawLegend(rows);
@@ -40,11 +46,17 @@ async function drawCharts(rows) {
     const isCut = chart.isOfSome && drawnRows(rows).length < rows.length;
     figures[i].querySelector(".note").textContent =
       chart.note + (isCut ? `; the ${drawnRows(rows).length} best of ${rows.length} rows: filter to see others` : "");
+    figures[i].querySelector(".legend").replaceChildren(...(drawn.legend ?? []).map((each) => legendItem(each)));
     const plot = figures[i].querySelector(".plot");
+    plot.style.height = `${Math.max(kLeastHeight, drawn.height ?? 0)}px`;
+    plot.style.minWidth = drawn.minWidth ? `${drawn.minWidth}px` : "";
+    plot.keys = drawn.keys ?? [];
     if (drawn.needsWebGl && !hasWebGl) plot.textContent = kNoWebGl;
     else await Plotly.react(plot, drawn.traces, drawn.layout, kPlotOptions);
   }
 }
+
+const kLeastPictureHeight = 480, kTitleHeight = 40, kLegendGap = 20, kLegendLine = 20; // of a picture, in pixels
 
 // For `hookline report --plots`: every chart as a picture, in an element that is read from the page's text.
 async function writePlots(format) {
@@ -52,14 +64,17 @@ async function writePlots(format) {
   for (const figure of document.querySelectorAll("figure")) {
     const plot = figure.querySelector(".plot");
     if (!plot.data) continue;
+    const { l, r, t, b } = plot.layout.margin;
+    const traces = [...plot.data, ...plot.keys];
+    const names = traces.filter((trace) => trace.name && trace.showlegend !== false).length;
+    const plotHeight = Math.max(kLeastPictureHeight, plot.clientHeight) - t - b;
+    const margin = { l, r, t: t + kTitleHeight, b: b + kLegendGap + kLegendLine * names };
     const layout = {
-      ...plot.layout, title: { text: figure.querySelector("h2").textContent }, paper_bgcolor: "#fff",
-      margin: { ...plot.layout.margin, t: plot.layout.margin.t + 50 }, showlegend: true,
-      legend: { orientation: "v", x: 0, y: -0.17, yanchor: "top", traceorder: plot.layout.legend?.traceorder },
+      ...plot.layout, title: { text: figure.querySelector("h2").textContent }, paper_bgcolor: "#fff", margin, showlegend: true,
+      legend: { orientation: "v", x: 0, y: -(b + kLegendGap) / plotHeight, yanchor: "top", traceorder: plot.layout.legend?.traceorder },
     };
-    const height = 520 + 20 * plot.data.filter((trace) => trace.name).length;
-    const picture = { data: plot.data, layout };
-    pictures[figure.id] = await Plotly.toImage(picture, { format, width: 1000, height, scale: format === "png" ? 2 : 1 });
+    const size = { width: Math.max(1000, parseInt(plot.style.minWidth || "0")), height: plotHeight + margin.t + margin.b };
+    pictures[figure.id] = await Plotly.toImage({ data: traces, layout }, { format, ...size, scale: format === "png" ? 2 : 1 });
   }
   document.body.replaceChildren(made("pre", btoa(JSON.stringify(pictures)), { id: "plots" }));
 }

@@ -35,6 +35,10 @@ function measured(value, units) {
 
 const labelOf = (row) => row.label || "(as the config has it)";
 
+// Every value that not all rows have, a line each: what a row's name says in short.
+const settingOf = (row) => Object.entries(row.values).filter(([key, value]) => data.same[key] !== value)
+  .map(([key, value]) => `${key} = ${value}`).join("\n") || labelOf(row);
+
 // All its trials are done: the mean of those that are left of others would flatter them.
 const isWhole = (row) => row.failed + row.stopped + row.waiting === 0;
 
@@ -44,14 +48,14 @@ const metricTitle = data.metric ? data.metric + (data.metric_value === "best" ? 
 const kColumns = [
   { name: "row", title: "Row", text: labelOf, sort: labelOf },
   { name: "metric", title: metricTitle, better: smallerIsBetter ? "low" : "high" },
-  { name: "step_seconds", title: "Step", units: kTimeUnits, better: "low", axis: "seconds a step" },
-  { name: "trial_seconds", title: "Trial", units: kTimeUnits, better: "low", axis: "seconds a trial" },
-  { name: "bytes_per_step", title: "Sent a step", units: kByteUnits, better: "low", axis: "bytes a rank sends in a step" },
+  { name: "step_seconds", title: "Step", units: kTimeUnits, better: "low", axis: "time of a step" },
+  { name: "trial_seconds", title: "Trial", units: kTimeUnits, better: "low", axis: "time of a trial" },
+  { name: "bytes_per_step", title: "Sent a step", units: kByteUnits, better: "low", axis: "what a rank sends in a step" },
   { name: "compression", title: "Compression", suffix: "×", better: "high", axis: "compression" },
-  { name: "peak_memory_bytes", title: "Memory", units: kByteUnits, better: "low", axis: "peak memory of a rank, bytes" },
+  { name: "peak_memory_bytes", title: "Memory", units: kByteUnits, better: "low", axis: "peak memory of a rank" },
   {
     name: "peak_gpu_memory_bytes", title: "GPU memory", units: kByteUnits, better: "low",
-    axis: "peak memory of a rank's tensors on its GPU, bytes",
+    axis: "peak memory of a rank's tensors on its GPU",
   },
   { name: "speedup", title: "Speed-up", suffix: "×", better: "high", axis: "speed-up over the baseline" },
   {
@@ -81,7 +85,7 @@ const state = {
 };
 
 const searched = data.rows.map((row) =>
-  [labelOf(row), ...Object.entries(row.values).map(([key, value]) => `${key}=${value}`), row.baseline ? "baseline" : ""]
+  [labelOf(row), row.name, ...Object.entries(row.values).map(([key, value]) => `${key}=${value}`), row.baseline ? "baseline" : ""]
     .join(" ").toLowerCase());
 
 function shownRows() {

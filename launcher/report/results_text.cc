@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/bounded_json.h"
+#include "launcher/report/headline.h"
 
 namespace hookline {
 namespace {
@@ -106,9 +107,15 @@ Json page_data(const SweepResults& results) {
                {"goal", facts.goal},
                {"metric_value", facts.metric_value},
                {"same", facts.same},
+               {"headline", Json::array()},
                {"remarks", results.remarks},
                {"rows", Json::array()},
                {"trials", Json::array()}};
+  for (const HeadlineLine& line : headline(results)) {
+    Json parts = Json::array();
+    for (const HeadlinePart& part : line) parts.push_back(part.row ? Json(*part.row) : Json(part.text));
+    json["headline"].push_back(std::move(parts));
+  }
   for (std::size_t row = 0; row < results.rows.size(); ++row) {
     Json of_row = json_of(results.rows[row]);
     of_row["label"] = results.labels[row];

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 LONG_MS = 120_000  # for a page of many trials on a slow machine
 WIDTHS = (1300, 700)
 
-# Pairs of texts and buttons within a figure that overlap by more than a pixel, slanted ones too; and legends that are cut off.
+# Pairs of texts and buttons within a figure that overlap by more than a pixel, slanted ones too.
 OVERLAPS = """() => {
   const corners = (node) => {
     if (!(node instanceof SVGGraphicsElement)) {
@@ -69,7 +69,7 @@ def look(page, seen):
     page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
     seen["title"] = page.title()
     seen["state"] = page.inner_text("#state")
-    seen["verdict"] = page.inner_text("#verdict")
+    seen["headline"] = page.inner_text("#headline")
     seen["how"] = page.inner_text("#how")
     seen["charts"] = page.eval_on_selector_all("figure", "figures => figures.map(figure => figure.id)")
     # A chart is drawn if it holds a plot with points, lines or, for parallel coordinates, a canvas.

@@ -158,10 +158,11 @@ TEST(ReportPage, IsShownByABrowser) {
       << "it asks for nothing but itself";
   EXPECT_EQ(seen["title"], "tried");
   EXPECT_EQ(seen["state"], "4 trials, 3 done, 1 failed");
-  EXPECT_EQ(seen["verdict"],
-            "Best: lr=0.2 (one trial, so no spread is known): loss 0.625 (baseline 0.7692 ± 0); 1 times the "
-            "baseline's speed; 4 times fewer bytes "
-            "than the gradients have.");
+  EXPECT_EQ(
+      seen["headline"],
+      "No best: the lowest loss is of one trial, so its spread is not known.\n"
+      "Lowest: lr=0.2 (one trial, so no spread is known): loss 0.625 (baseline 0.7692 ± 0); 1 times the "
+      "baseline's speed; 4 times fewer bytes than the gradients have.");
   EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
   EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",
                                           "pareto-time", "pareto-bytes", "phases", "parallel"));
@@ -204,11 +205,11 @@ TEST(ReportPage, OfNoTrialOneAndAThousand) {
     EXPECT_EQ(seen["rows"].size(), count);
     EXPECT_EQ(seen["drawn"], seen["charts"]);
     if (count == 0) {
-      EXPECT_EQ(seen["verdict"], "The sweep has no trials.");
+      EXPECT_EQ(seen["headline"], "The sweep has no trials.");
       EXPECT_THAT(seen["charts"], IsEmpty());
     } else if (count == 1) {
-      EXPECT_EQ(seen["verdict"],
-                "Best: lr=0 (one trial, so no spread is known): loss 0.02; 4 times fewer bytes than the "
+      EXPECT_EQ(seen["headline"],
+                "lr=0 (one trial, so no spread is known): loss 0.02; 4 times fewer bytes than the "
                 "gradients have.");
       EXPECT_EQ(seen["curves"], 1);
       EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
@@ -318,11 +319,12 @@ TEST(ReportPage, PutsSeveralSweepsOnOnePage) {
   EXPECT_EQ(seen["title"], "here/digits, there/digits, slow");
   EXPECT_EQ(seen["state"], "10 trials, 10 done");
   EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
-  const std::vector<std::string> verdicts = lines_of(seen["verdict"]);
-  ASSERT_EQ(verdicts.size(), 3u) << "one of each sweep";
-  EXPECT_EQ(verdicts[1],
-            "Best: sweep=slow lr=1 (one trial, so no spread is known): loss 0.01961; 4 times fewer bytes "
-            "than the gradients have.");
+  const std::vector<std::string> headline = lines_of(seen["headline"]);
+  ASSERT_EQ(headline.size(), 6u) << "two lines of each sweep";
+  EXPECT_EQ(headline[2], "slow: No best: the lowest loss is of one trial, so its spread is not known.");
+  EXPECT_EQ(headline[3],
+            "slow: Lowest: lr=1 (one trial, so no spread is known): loss 0.01961; 4 times fewer bytes than "
+            "the gradients have.");
   EXPECT_THAT(seen["legend"].dump(), HasSubstr(R"(["slow: lr=1","args.lr = 1\nsweep = slow"])"));
   expect_nothing_overlaps(seen);
   EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));

@@ -1,37 +1,10 @@
 // The page as a whole: what it says, and what happens when somebody filters or chooses.
 
-// With its spread, which one trial does not have.
-function withSpread(value, row) {
-  const text = measured(value);
-  return text.includes("±") || row.done < 2 ? text : `${text} ± 0`;
-}
-
-// What speaks for a row of a sweep.
-function merits(row, baseline) {
-  const parts = [`${metricTitle} ${withSpread(row.metric, row)}`];
-  if (baseline && baseline !== row && baseline.metric) parts[0] += ` (baseline ${withSpread(baseline.metric, baseline)})`;
-  if (row.speedup) parts.push(`${withSpread(row.speedup, row)} times the baseline's speed`);
-  if (row.compression && row.compression.mean > 1.005) parts.push(`${withSpread(row.compression, row)} times fewer bytes than the gradients have`);
-  return `${labelOf(row)}${row.done === 1 ? " (one trial, so no spread is known)" : ""}: ${parts.join("; ")}.`;
-}
-
-// Of one sweep.
-function verdictOf(rows) {
-  const best = rows.find((row) => row.best_id);
-  if (!best) return "";
-  const baseline = rows.find((row) => row.baseline);
-  const fastest = rows.find((row) => row.fastest);
-  const lines = [`Best: ${merits(best, baseline)}`];
-  if (fastest && fastest !== best) lines.push(`As good, within the best's spread, and the fastest: ${merits(fastest, baseline)}`);
-  return lines.join("\n");
-}
-
-function verdict() {
-  if (!data.trials.length) return "The sweep has no trials.";
-  const verdicts = sweeps.map((sweep) => verdictOf(data.rows.filter((row) => row.values.sweep === sweep)));
-  const lines = verdicts.filter(Boolean);
-  if (!lines.length) lines.push("No trial has a value of the metric.");
-  return [...lines, ...data.remarks.map((remark) => `Note: ${remark}.`)].join("\n");
+// The rows that the headline names say their settings to whoever points at them.
+function headline() {
+  const partOf = (part) => (typeof part === "number" ? made("abbr", data.rows[part].own_name, { title: settingOf(data.rows[part]) }) : part);
+  const lines = [...data.headline.map((parts) => parts.map(partOf)), ...data.remarks.map((remark) => [`Note: ${remark}.`])];
+  return lines.flatMap((line, i) => (i ? ["\n", ...line] : line));
 }
 
 function count(number, what) {
@@ -45,7 +18,7 @@ function describe() {
   element("state").textContent = [count(data.trials.length, "trial"), ...states.filter(([status]) => by(status))
     .map(([status, title]) => `${by(status)} ${title}`)].join(", ") +
     (by("interrupted") ? ". Nobody runs the sweep any more: the same command continues it." : "");
-  element("verdict").textContent = verdict();
+  element("headline").replaceChildren(...headline());
   const same = Object.entries(data.same).map(([key, value]) => `${key} = ${value}`).join(", ");
   const how = [
     ["Command", data.command], ["Machine", data.machine], ["Begun", data.began && data.began + " UTC"],

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "config/resolve.h"
 #include "parallel/rank/rank_status.h"
-#include "parallel/world/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 #include "tracking/trackers.h"
 
 namespace hookline {

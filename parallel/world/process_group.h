@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "parallel/rank/step_clock.h"
-#include "parallel/world/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 #include "parallel/world/host_layout.h"
 #include "parallel/world/placement.h"
 

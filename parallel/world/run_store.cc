@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "parallel/rank/environment.h"
-#include "parallel/world/rank_position.h"
+#include "parallel/watch/rank_position.h"
 
 namespace hookline {
 namespace {

@@ -1,5 +1,5 @@
 // How many reads of the store the watch of many ranks takes, and that it still finds each death: ranks as threads.
-#include "parallel/world/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "hooks/future.h"
-#include "parallel/world/long_waits.h"
+#include "parallel/watch/long_waits.h"
 #include "tests/support/messages.h"
 
 namespace hookline {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "parallel/hookline.h"
-#include "parallel/world/rank_position.h"
+#include "parallel/watch/rank_position.h"
 #include "tests/support/failure.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/world/rank_position.h"
+#include "parallel/watch/rank_position.h"
 
 namespace hookline {
 

@@ -1,4 +1,4 @@
-#include "parallel/world/failure_watch.h"
+#include "parallel/watch/failure_watch.h"
 
 #include <unistd.h>
 
@@ -19,8 +19,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "parallel/rank/rank_status.h"
-#include "parallel/world/long_waits.h"
-#include "parallel/world/rank_position.h"
+#include "parallel/watch/long_waits.h"
+#include "parallel/watch/rank_position.h"
 
 namespace hookline {
 namespace {

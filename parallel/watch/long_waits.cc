@@ -1,4 +1,4 @@
-#include "parallel/world/long_waits.h"
+#include "parallel/watch/long_waits.h"
 
 #include <cstddef>
 

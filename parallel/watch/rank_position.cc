@@ -1,4 +1,4 @@
-#include "parallel/world/rank_position.h"
+#include "parallel/watch/rank_position.h"
 
 #include <algorithm>
 #include <sstream>

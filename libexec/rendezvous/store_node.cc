@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include "base/bounded_json.h"
+#include "base/liveness.h"
 #include "base/regular_file.h"
 #include "launcher/rendezvous/messages.h"
 
@@ -36,6 +36,7 @@ namespace {
 using hookline::file_size_text;
 using hookline::json_or_discarded;
 using hookline::kLongestMessageBytes;
+using hookline::Liveness;
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
@@ -293,43 +294,34 @@ class Node {
         return is_there ? json[key].get<std::string>() : "";
       };
       const std::string from = word("from");
-      if (!from.empty() && !lives_.contains(from)) lives_[from].changed = now;
-      const std::string is = from.empty() ? "" : word("is");
-      if (is == "leave") lives_[from].lost = true;
-      if (is == "hello") lives_[from] = {"", now, false};  // also of one that was taken for lost
+      if (!from.empty() && from != place_.node) {
+        const std::string is = word("is");
+        others_.expect(from, now);
+        if (is == "leave") others_.lose(from);
+        if (is == "hello") others_.join(from, now);  // also one that was taken for lost
+      }
       launcher_.tell("up", line);
     }
   }
 
   void look_for_life(Clock::time_point now) {
-    for (auto& [node, life] : lives_) {
-      if (life.lost || node == place_.node) continue;
+    for (const std::string& node : others_.present()) {
       const std::string key = "life/" + node;
-      const std::string sign = store_->check({key}) ? text_of(store_->get(key)) : "";
-      if (sign != life.sign) {
-        life.sign = sign;
-        life.changed = now;
-      } else if (now - life.changed > place_.node_timeout) {
-        life.lost = true;
-        launcher_.tell("lost", node);
-      }
+      if (store_->check({key})) others_.hear(node, text_of(store_->get(key)), now);
+    }
+    for (const std::string& node : others_.late(place_.node_timeout, now)) {
+      others_.lose(node);
+      launcher_.tell("lost", node);
     }
   }
 
   bool all_have_heard() {
-    for (const auto& [node, life] : lives_) {
-      if (life.lost || node == place_.node) continue;
+    for (const std::string& node : others_.present()) {
       const std::string key = "heard/" + node;
       if (!store_->check({key}) || text_of(store_->get(key)) != std::to_string(downs_told_)) return false;
     }
     return true;
   }
-
-  struct Life {
-    std::string sign;
-    Clock::time_point changed;
-    bool lost = false;
-  };
 
   const Place& place_;
   Launcher& launcher_;
@@ -340,7 +332,7 @@ class Node {
   std::int64_t ups_read_ = 0, downs_read_ = 0, downs_told_ = 0, signs_ = 0;
   std::int64_t hole_ = 0;
   Clock::time_point hole_since_{}, last_sign_{};
-  std::map<std::string, Life> lives_;  // of nodes that have said something
+  Liveness<std::string> others_;  // nodes that have said something
   std::optional<Clock::time_point> closing_since_;
 };
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/liveness.h"
 #include "base/log.h"
 #include "parallel/rank/rank_status.h"
 #include "parallel/watch/long_waits.h"
@@ -168,7 +169,6 @@ class FailureWatch::Talker {
         rank_(rank),
         size_(size),
         peer_timeout_(peer_timeout),
-        seen_(rank == kWatcher ? static_cast<std::size_t>(size) : 0),
         long_waits_(long_wait, kSignOfLife) {
     give_sign();
   }
@@ -232,11 +232,6 @@ class FailureWatch::Talker {
     }
   };
 
-  struct Seen {  // of a rank's heartbeat, by the rank that watches them
-    std::string sign;
-    Clock::time_point since;
-  };
-
   void give_sign() {
     store_->set(life_key(rank_), bytes_of(std::to_string(++signs_) + ' ' + pack(state_->position_now())));
     if (rank_ == kWatcher) {
@@ -250,27 +245,25 @@ class FailureWatch::Talker {
     const auto now = Clock::now();
     // After a time in which this process was stopped itself, as by Ctrl-Z, the others' silence says nothing.
     const bool was_away = now - last_sign_ > kLongestAway;
-    if (was_away) long_waits_.begin_anew();
+    if (was_away) {
+      long_waits_.begin_anew();
+      watched_.begin_anew(now);
+    }
     std::vector<int> peers;
     std::vector<std::string> keys;
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
-      const Seen& seen = seen_[static_cast<std::size_t>(peer)];
-      // The first sign of a rank that has not joined yet is not to be waited for.
-      if (seen.sign.empty() && !store_->check({life_key(peer)})) continue;
+      // The first heartbeat of a rank that has not joined yet is not to be waited for.
+      if (!watched_.knows(peer) && !store_->check({life_key(peer)})) continue;
       peers.push_back(peer);
       keys.push_back(life_key(peer));
     }
-    const auto signs = read(keys);
-    Quietest quietest;
-    for (std::size_t i = 0; i < peers.size(); ++i) {
-      Seen& seen = seen_[static_cast<std::size_t>(peers[i])];
-      const std::string sign = text_of(signs[i]);
-      if (was_away || sign != seen.sign) seen = {sign, now};
-      const auto silence = std::chrono::duration_cast<milliseconds>(now - seen.since);
-      if (silence > quietest.silence) quietest = {peers[i], silence, leaving_of(sign)};
-    }
-    return quietest;
+    const auto heartbeats = read(keys);
+    for (std::size_t i = 0; i < peers.size(); ++i) watched_.hear(peers[i], text_of(heartbeats[i]), now);
+    const auto longest = watched_.longest_silence(now);
+    if (!longest) return {};
+    return {longest->member, std::chrono::duration_cast<milliseconds>(longest->length),
+            leaving_of(watched_.heartbeat(longest->member))};
   }
 
   std::vector<std::vector<std::uint8_t>> read(const std::vector<std::string>& keys) {
@@ -330,7 +323,7 @@ class FailureWatch::Talker {
   std::vector<RankPosition> positions() {
     std::vector<RankPosition> all(static_cast<std::size_t>(size_));
     for (std::size_t peer = 0; peer < all.size(); ++peer) {
-      const std::string& sign = seen_[peer].sign;
+      const std::string sign = watched_.heartbeat(static_cast<int>(peer));
       if (const auto begin = sign.find(' '); begin != std::string::npos)
         all[peer] = unpack_position(sign.substr(begin + 1));
     }
@@ -363,14 +356,13 @@ class FailureWatch::Talker {
     const auto now = Clock::now();
     if (last_look_ && now - *last_look_ < kSignOfLife) return;
     const std::string found = text_of(store_->get(kQuietestKey));
-    if (!last_look_ || now - *last_look_ > kLongestAway || found != found_) {
-      found_ = found;
-      found_since_ = now;
-    }
+    if (!last_look_ || now - *last_look_ > kLongestAway) watched_.begin_anew(now);
+    watched_.hear(kWatcher, found, now);
     last_look_ = now;
     // Who watches the others may be the one that is dead: then what it has written last does not change any more.
     const Leaving watcher = leaving_of(found);
-    judge({kWatcher, std::chrono::duration_cast<milliseconds>(now - found_since_), watcher}, suspicious);
+    const auto silence = watched_.longest_silence(now)->length;
+    judge({kWatcher, std::chrono::duration_cast<milliseconds>(silence), watcher}, suspicious);
     const Quietest quietest = Quietest::parse(found);
     if (watcher == Leaving::no && quietest.rank != rank_) judge(quietest, suspicious);
   }
@@ -397,12 +389,10 @@ class FailureWatch::Talker {
   std::uint64_t signs_ = 0;
   Clock::time_point last_sign_;
   std::optional<Clock::time_point> last_look_;  // for life, since this rank began to wait
-  std::vector<Seen> seen_;                      // by the rank that watches the others
-  LongWaits long_waits_;                        // likewise
+  Liveness<int> watched_;                       // by rank 0 all others, by the others rank 0
+  LongWaits long_waits_;                        // by rank 0
   Quietest quietest_;
   std::optional<Clock::time_point> deadlock_since_;
-  std::string found_;  // by the other ranks, of what it has written
-  Clock::time_point found_since_{};
 };
 
 /// The watches of this process.

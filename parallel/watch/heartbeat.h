@@ -1,0 +1,49 @@
+// What ranks write to the store as heartbeats, and when one of them counts as lost: pure, without a store or a clock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "parallel/watch/rank_position.h"
+
+namespace hookline {
+
+/// Whether a rank's last heartbeat says that none will follow.
+enum class Leaving {
+  no,
+  left,    // its World is gone
+  exited,  // its process is about to be
+};
+
+/// `number` differs from that of the heartbeat before, so that the text does.
+std::string heartbeat_text(std::uint64_t number, const RankPosition& position);
+/// What a rank that leaves writes instead; not for Leaving::no.
+std::string last_heartbeat(Leaving leaving);
+
+Leaving leaving_of(const std::string& heartbeat);
+/// Where the rank was among the calls that all make; nowhere, if the heartbeat does not say.
+RankPosition position_of(const std::string& heartbeat);
+
+/// The rank that has been silent for the longest, which rank 0 publishes for the others. The text is rank 0's own heartbeat, too.
+struct SilentRank {
+  int rank = -1;  // none
+  std::chrono::milliseconds silence{-1};
+  Leaving leaving = Leaving::no;
+
+  std::string text(std::uint64_t number) const;
+  /// None, if the text is something else, such as a last heartbeat.
+  static SilentRank parse(const std::string& text);
+};
+
+/// Has a rank that others wait for failed? A `peer_timeout` of 0 leaves only ranks that have said that they leave.
+/// `suspicious`: a collective has failed already, so that a shorter silence tells enough.
+bool is_lost(const SilentRank& silent, std::chrono::milliseconds peer_timeout, bool suspicious);
+
+/// What the run fails with because of it: `waiting_rank` waits for it in `what`.
+std::string loss_text(const SilentRank& lost, int waiting_rank, const std::string& what);
+
+/// "1.5 s": tenths of a second, unless there are none.
+std::string silence_text(std::chrono::milliseconds time);
+
+}  // namespace hookline

@@ -1,0 +1,80 @@
+#include "parallel/watch/watch_state.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <exception>
+
+#include "base/error.h"
+#include "parallel/rank/rank_status.h"
+#include "parallel/watch/heartbeat.h"
+#include "parallel/watch/watch_times.h"
+
+namespace hookline {
+namespace {
+
+using std::chrono::milliseconds;
+
+}  // namespace
+
+void FailureWatch::State::fail(const std::string& text) {
+  std::map<std::uint64_t, Wait> ended;
+  {
+    const std::lock_guard lock(mutex);
+    if (failure.empty()) failure = text;
+    ended.swap(waits);
+    own_failure.reset();
+  }
+  changed.notify_all();
+  if (!ended.empty() && own_rank >= 0)
+    tell_waiting(own_rank, true);  // it may be the last that this rank tells
+  for (const auto& [id, wait] : ended) wait.result->setError(std::make_exception_ptr(RunFailed(text)));
+}
+
+void FailureWatch::State::report(const std::string& text, bool may_have_a_cause) {
+  const std::lock_guard lock(mutex);
+  if (!own_failure && failure.empty()) own_failure = OwnFailure{text, may_have_a_cause, Clock::now()};
+  changed.notify_all();
+}
+
+void FailureWatch::State::lose_rank_zero(int rank, const std::string& how, const std::string& detail) {
+  std::string text =
+      "rank 0, which holds the store, " + how + "; rank " + std::to_string(rank) + " waits for it: ";
+  {
+    const std::lock_guard lock(mutex);
+    if (waits.empty()) return;
+    text += waits.begin()->second.what + detail;
+    if (own_failure && !own_failure->may_have_a_cause) text = own_failure->text;
+  }
+  fail(text);
+}
+
+void FailureWatch::State::mind(int rank, milliseconds peer_timeout) {
+  std::unique_lock lock(mutex);
+  while (!closing && failure.empty()) {
+    changed.wait_for(lock, watch_times::kHeartbeat);
+    const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - store_answered);
+    if (peer_timeout.count() == 0 || silence < peer_timeout + watch_times::kPatience) continue;
+    lock.unlock();
+    lose_rank_zero(rank, "has not answered for " + silence_text(silence) + ", so it is stopped or cut off");
+    lock.lock();
+  }
+}
+
+RankPosition FailureWatch::State::position_now() {
+  const std::lock_guard lock(mutex);
+  RankPosition now = position;
+  if (!call_of.empty() && call_of.size() == callers.size()) now.waits = call_of.begin()->second;
+  if (!waits.empty()) now.pending = RankPosition::Pending{waits.begin()->first, waits.begin()->second.what};
+  return now;
+}
+
+std::string FailureWatch::State::waits_for() {
+  const std::lock_guard lock(mutex);
+  return waits.empty() ? "a collective" : waits.begin()->second.what;
+}
+
+void FailureWatch::State::note_caller() {
+  if (torch::autograd::get_current_graph_task_id() < 0) callers.insert(std::this_thread::get_id());
+}
+
+}  // namespace hookline

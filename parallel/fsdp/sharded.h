@@ -4,7 +4,6 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "hooks/fsdp/gradient_scatter.h"
+#include "parallel/fsdp/reduction_queue.h"
+#include "parallel/fsdp/step_phase.h"
+#include "parallel/fsdp/unit_order.h"
 #include "parallel/model/engine.h"
 #include "parallel/model/prepared_parameters.h"
 #include "parallel/shards/flat_parameter.h"
@@ -64,7 +65,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   void drop_gradients() override;
   void summon_full_parameters(const std::function<void()>& body) override;
   WireReport wire_report() const override;
-  std::int64_t bytes_sent() const override { return gathered_bytes_ + scattered_bytes_; }
+  std::int64_t bytes_sent() const override { return gathered_bytes_ + reductions_->bytes_sent(); }
 
   World& world() const { return *world_; }
   torch::nn::Module& module() const { return *module_; }
@@ -76,7 +77,6 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
 
  private:
   class Unit;
-  struct Reduction;
   struct Owner {
     const Unit* unit;
     std::string parameter;
@@ -95,7 +95,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   void start_gather(Unit& unit, Gather kind);
   void gather(Unit& unit, Gather kind);
 
-  bool is_in_backward() const { return in_backward_; }
+  bool is_in_backward() const { return phase_.is_in_backward(); }
   /// Which backward inside of the one under way this is called from; -1 if from none.
   int inner_backward() const;
   void begin_backward();
@@ -105,35 +105,25 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   /// With those before it; and one ahead.
   void gather_for_backward(Unit& unit);
   void start_reductions();
-  void start_reduction(Unit& unit, std::vector<at::Tensor> gradients);
-  bool is_soon_over(const Reduction& reduction);
-  void finish_oldest_reduction();
-  void wait_for(const Reduction& reduction);
   void end_backward();
   void forget_backward();
-  std::string what(const std::string& doing, const Unit& unit) const;
+  std::string what(const std::string& doing, const ShardedUnit& unit) const;
 
   std::shared_ptr<World> world_;
   std::shared_ptr<torch::nn::Module> module_;
   PreparedParameters prepared_;
   ShardedOptions options_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
-  std::shared_ptr<ShardChannel> gathers_;  // over Gloo apart from scatters, which start in another order
-  std::unique_ptr<GradientScatter> scatter_;
-  std::vector<std::shared_ptr<Unit>> units_;        // the first is the root
-  std::vector<Unit*> in_order_, in_order_of_ends_;  // of the first forwards: as they began, as they ended
-  std::unordered_map<const void*, Owner> owners_;   // of the memory of whole parameters
-  std::deque<Reduction> reductions_;
-  bool in_step_ = false;  // parameters are wholes, even where they are not gathered
-  bool in_backward_ = false, had_backward_ = false;  // had: since the last forward
-  bool was_waited_in_vain_ = false;                  // for a reduction, in this backward
-  std::weak_ptr<bool> backward_;                     // expired if the backward under way threw
-  int backward_task_ = -1;                           // autograd's number of it
-  std::int64_t next_in_backward_ = -1;               // in in_order_of_ends_, whose gather is next
+  std::shared_ptr<ShardChannel> gathers_;     // over Gloo apart from scatters, which start in another order
+  std::vector<std::shared_ptr<Unit>> units_;  // the first is the root
+  UnitOrder order_;                           // of positions in it
+  std::unordered_map<const void*, Owner> owners_;  // of the memory of whole parameters
+  std::unique_ptr<ReductionQueue> reductions_;
+  StepPhase phase_;
   bool was_told_ = false;
   int number_ = 0;  // among the World's sharded models, for errors
   std::int64_t steps_ = 0;
-  std::int64_t gathered_bytes_ = 0, scattered_bytes_ = 0;  // sent
+  std::int64_t gathered_bytes_ = 0;  // sent
 };
 
 }  // namespace hookline

@@ -28,6 +28,7 @@ class ShardedUnit {
               std::shared_ptr<ShardChannel> channel);
 
   const std::string& name() const { return name_; }
+  std::size_t position() const { return position_; }
   const std::vector<std::shared_ptr<FlatParameter>>& flats() const { return flats_; }
 
   /// Starts the all-gather, unless the parameters are whole or on their way: false then.

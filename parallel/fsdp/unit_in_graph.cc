@@ -82,7 +82,7 @@ bool Sharded::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
   const bool stays = expects_backward && (is_root || !engine->options_.reshard_after_forward);
   if (!stays && !was_whole_before_ && !parameters.is_in_backward()) {
     parameters.release(*engine->world_);
-    if (!engine->in_step_ && !engine->is_in_backward()) parameters.use_pieces();  // it was called by itself
+    if (!engine->phase_.has_wholes()) parameters.use_pieces();  // it was called by itself
   }
   return expects_backward;
 }

@@ -45,13 +45,10 @@ class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_
   ShardedUnit parameters;
   const std::size_t position;  // in units_
   const bool is_root;
-  std::int64_t begun = -1, ended = -1;      // in the orders in which first forwards began and ended
   bool takes_part = false;                  // in the backward of the last forward
   bool is_done = false;                     // with a round of gradients, in the backward under way
   std::vector<at::Tensor> gradients;        // to be averaged
   std::vector<at::Tensor> later_gradients;  // of further rounds
-  bool is_late = false;                     // its averages last took longer than this rank waits
-  int waits_in_vain = 0;
 
  private:
   enum class Outer { not_begun, open, over };

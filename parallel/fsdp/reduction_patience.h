@@ -1,0 +1,53 @@
+// How long a backward waits for averages that other ranks are late with: pure, without a clock.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+namespace hookline {
+
+/// A rank whose backward passes over a unit starts its part in averaging that unit's gradients only at the end. So nobody waits
+/// for a unit that was late before its averages have come in time again, and then half as long as before; and in a backward that
+/// has waited in vain, nobody waits any more. Units that other ranks skip, also by turns, cost at most 2 s in a whole run.
+///
+/// A unit is its position among the model's. Not synchronised.
+class ReductionPatience {
+ public:
+  static constexpr std::chrono::milliseconds kLongest{1000};
+
+  void begin_backward() { gave_up_ = false; }
+  /// For how long to wait for the unit's averages, before its backward computes further.
+  std::chrono::milliseconds of(std::size_t unit) const {
+    const Unit known = known_of(unit);
+    if (!waits_for(known)) return std::chrono::milliseconds(0);
+    return kLongest / (1 << std::min(known.waits_in_vain, 10));
+  }
+  /// They came within that time.
+  void came(std::size_t unit) {
+    if (unit < units_.size()) units_[unit].is_late = false;
+  }
+  /// They did not.
+  void gave_up(std::size_t unit) {
+    if (units_.size() <= unit) units_.resize(unit + 1);
+    if (waits_for(units_[unit])) {
+      ++units_[unit].waits_in_vain;
+      units_[unit].is_late = true;
+    }
+    gave_up_ = true;
+  }
+
+ private:
+  struct Unit {
+    bool is_late = false;  // its averages last took longer than this rank waits
+    int waits_in_vain = 0;
+  };
+  Unit known_of(std::size_t unit) const { return unit < units_.size() ? units_[unit] : Unit(); }
+  bool waits_for(const Unit& unit) const { return !gave_up_ && !unit.is_late; }
+
+  std::vector<Unit> units_;
+  bool gave_up_ = false;  // in this backward
+};
+
+}  // namespace hookline

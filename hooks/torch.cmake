@@ -7,6 +7,7 @@ hookline_library(hookline_hooks
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
     numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/in_parallel.cc numerics/kernels.cc
     numerics/low_rank.cc numerics/rank_sum.cc
+    ddp/power_sgd_bucket.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
     build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h in_order.h plugin.h register.h registry.h

@@ -1,8 +1,5 @@
 #include "hooks/ddp/power_sgd.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -10,35 +7,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "hooks/numerics/finite_check.h"
-#include "hooks/numerics/low_rank.h"
+#include "hooks/ddp/power_sgd_bucket.h"
 
 namespace hookline {
-
-/// What is kept of a bucket between steps. Used by one step at a time: the Reducer waits for a bucket's future
-/// before the next step begins.
-struct PowerSgd::Bucket {
-  PowerSgdLayout layout;
-  Factors p_factors, q_factors;
-  at::Tensor p;  // [p_numel]
-  at::Tensor q;  // [q_numel]
-  bool has_q = false;
-  std::vector<std::uint64_t> redraw_seeds;  // of the step, one for each matrix
-  FiniteCheck is_finite;
-
-  // With error feedback: gradients and error of the last step, in one [padded_numel]. In the matrices the product of P and Q
-  // is still to be taken off to leave the error, if `holds_product`; the plain segments hold the error itself.
-  // Without: a copy of the gradients, with zeros behind it, if the matrix is larger than the bucket; else undefined.
-  at::Tensor sum;
-  bool holds_product = false;
-  FactorPair before;  // the P and Q of the last step, while those of this one are made
-
-  /// Leaves in `sum` the error that it stands for.
-  void form_error() {
-    if (holds_product) accumulate(layout.matrices, sum, {p, q}, at::Tensor());
-    holds_product = false;
-  }
-};
 
 /// Counts elements before and after compression and logs the rate now and then, the first time at once.
 class PowerSgd::Statistics {
@@ -111,28 +82,15 @@ std::int64_t PowerSgd::bytes_per_step(const std::vector<BucketShapes>& buckets, 
   return elements * static_cast<std::int64_t>(c10::elementSize(dtype));
 }
 
-std::shared_ptr<PowerSgd::Bucket> PowerSgd::bucket_of(const GradBucket& bucket) {
-  std::shared_ptr<Bucket>& state = buckets_[bucket];
+std::shared_ptr<PowerSgdBucket> PowerSgd::bucket_of(const GradBucket& bucket) {
+  std::shared_ptr<PowerSgdBucket>& state = buckets_[bucket];
   if (!state) state = make_bucket(shapes_of(bucket.gradients()), bucket.buffer().options());
   return state;
 }
 
-std::shared_ptr<PowerSgd::Bucket> PowerSgd::make_bucket(const BucketShapes& shapes,
-                                                        const at::TensorOptions& like) const {
-  auto state = std::make_shared<Bucket>();
-  const PowerSgdLayout& layout = state->layout = layout_(shapes, options_);
-  state->p_factors = layout.p_factors();
-  state->q_factors = layout.q_factors();
-  state->p = at::empty({layout.p_numel}, like);
-  state->q = at::empty({layout.q_numel}, like);
-  state->redraw_seeds.resize(layout.matrices.size());
-  if (options_.use_error_feedback) {
-    state->sum = at::zeros({layout.padded_numel}, like);
-    state->before = {at::empty({layout.p_factors_numel()}, like), at::empty({layout.q_numel}, like)};
-  } else if (layout.padded_numel != layout.numel) {
-    state->sum = at::zeros({layout.padded_numel}, like);
-  }
-  return state;
+std::shared_ptr<PowerSgdBucket> PowerSgd::make_bucket(const BucketShapes& shapes,
+                                                      const at::TensorOptions& like) const {
+  return std::make_shared<PowerSgdBucket>(layout_(shapes, options_), like, options_.use_error_feedback);
 }
 
 HookState PowerSgd::save_state(const BucketParameters& buckets) const {
@@ -140,7 +98,7 @@ HookState PowerSgd::save_state(const BucketParameters& buckets) const {
   state.numbers = {
       {"steps", iteration_}, {"draws", seeds_.drawn()}, {"redraws", static_cast<std::int64_t>(redraws_)}};
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const std::shared_ptr<Bucket>* bucket = buckets_.find(buckets[i]);
+    const std::shared_ptr<PowerSgdBucket>* bucket = buckets_.find(buckets[i]);
     if (!bucket) continue;
     state.shared[bucket_key(i, "p")] = (*bucket)->p;
     state.shared[bucket_key(i, "q")] = (*bucket)->q;
@@ -155,7 +113,7 @@ std::vector<at::Tensor> PowerSgd::held_back(const BucketParameters& buckets) con
   std::vector<at::Tensor> errors;
   for (const auto& parameters : buckets) {
     at::Tensor& error = errors.emplace_back();
-    const std::shared_ptr<Bucket>* bucket = buckets_.find(parameters);
+    const std::shared_ptr<PowerSgdBucket>* bucket = buckets_.find(parameters);
     if (!bucket || !options_.use_error_feedback) continue;
     (*bucket)->form_error();
     error = (*bucket)->sum.narrow(0, 0, (*bucket)->layout.numel);
@@ -194,7 +152,7 @@ void PowerSgd::load_state(const HookState& state, const BucketParameters& bucket
   }
 }
 
-void PowerSgd::start_q(Bucket& state) {
+void PowerSgd::start_q(PowerSgdBucket& state) {
   const PowerSgdLayout& layout = state.layout;
   if (!options_.warm_start || !state.has_q) {
     NormalStream random(seeds_.next());
@@ -215,6 +173,16 @@ void PowerSgd::start_q(Bucket& state) {
   orthogonalize_start(state.q, state.q_factors, options_.orthogonalization_epsilon, state.redraw_seeds);
 }
 
+/// Each value of the matrices is part of a value of P.
+void PowerSgd::expect_finite(PowerSgdBucket& state, const at::Tensor& gradients) const {
+  if (state.is_finite.passes(state.p)) return;
+  throw HookError(name_ +
+                  " can't carry NaN or infinity, which its state would keep for good, and the gradients " +
+                  (gradients.is_cpu() ? "hold" : "of the step before held") + " some" +
+                  (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
+                  ": lower the learning rate, or clip or scale the loss");
+}
+
 FuturePtr PowerSgd::run(GradBucket bucket) {
   at::Tensor gradients = bucket.buffer();
   if (!gradients.is_cpu() && !gradients.is_cuda()) {
@@ -225,56 +193,25 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
   if (bucket.is_last()) ++iteration_;
   if (iteration < options_.start_powerSGD_iter) return comm().all_reduce(gradients.div_(world_size()));
 
-  std::shared_ptr<Bucket> state = bucket_of(bucket);
-  const PowerSgdLayout& layout = state->layout;
-  statistics_->count(layout, bucket.is_last(), iteration, name_);
-
-  // `work` holds what this rank has to send: with error feedback once the gradients are added to it, where they are read anyway.
-  const bool feedback = options_.use_error_feedback;
-  const at::Tensor work = state->sum.defined() ? state->sum : gradients;
-  const at::Tensor added = feedback ? gradients : at::Tensor();
-  if (!feedback && state->sum.defined()) work.narrow(0, 0, layout.numel).copy_(gradients);
-
-  FactorPair before;
-  if (state->holds_product) {
-    before = state->before;
-    before.p.copy_(state->p.narrow(0, 0, before.p.numel()));
-    before.q.copy_(state->q);
-    state->holds_product = false;
-  }
+  std::shared_ptr<PowerSgdBucket> state = bucket_of(bucket);
+  statistics_->count(state->layout, bucket.is_last(), iteration, name_);
+  state->put_factors_aside();
   start_q(*state);
-  accumulate_and_multiply(layout.matrices, work, before, added, {state->p, state->q});
-  add_plain(layout.plain, feedback ? work : at::Tensor(), gradients, state->p);
-
-  // Each value of the matrices is part of a value of P.
-  if (!state->is_finite.passes(state->p)) {
-    throw HookError(name_ +
-                    " can't carry NaN or infinity, which its state would keep for good, and the gradients " +
-                    (gradients.is_cpu() ? "hold" : "of the step before held") + " some" +
-                    (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
-                    ": lower the learning rate, or clip or scale the loss");
-  }
+  const at::Tensor work = state->pack(gradients);
+  expect_finite(*state, gradients);
 
   auto turn = std::make_shared<Turn>(q_stage_);
-  const int world = world_size();
-  const double epsilon = options_.orthogonalization_epsilon;
-
   FuturePtr q_ready =
       then_start(comm().all_reduce(state->p),
-                 [state, work, turn = std::move(turn), epsilon](const at::Tensor&) -> FuturePtr {
-                   orthogonalize(state->p, state->p_factors, epsilon);
-                   multiply_transposed(state->layout.matrices, work, {state->p, state->q});
+                 [state, work, turn = std::move(turn),
+                  epsilon = options_.orthogonalization_epsilon](const at::Tensor&) -> FuturePtr {
+                   state->multiply_transposed(work, epsilon);
                    if (state->layout.matrices.empty()) return completed(state->q);
                    return turn->all_reduce(state->q);
                  });
 
-  return then(q_ready, [state, gradients, world, feedback](const at::Tensor&) {
-    state->q.div_(world);
-    reconstruct(state->layout.matrices, {state->p, state->q}, gradients);
-    const std::int64_t behind = state->layout.p_factors_numel();
-    state->p.narrow(0, behind, state->layout.p_numel - behind).div_(world);
-    take_plain(state->layout.plain, state->p, gradients, feedback ? state->sum : at::Tensor());
-    state->holds_product = feedback;
+  return then(q_ready, [state, gradients, world = world_size()](const at::Tensor&) {
+    state->unpack(gradients, world);
     return gradients;
   });
 }

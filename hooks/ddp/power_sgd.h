@@ -10,6 +10,8 @@
 
 namespace hookline {
 
+struct PowerSgdBucket;
+
 /// How a bucket is cut into matrices: per_gradient_layout or whole_bucket_layout.
 using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOptions&);
 
@@ -42,12 +44,13 @@ class PowerSgd : public CommHook {
   std::vector<at::Tensor> held_back(const BucketParameters& buckets) const override;
 
  private:
-  struct Bucket;
   class Statistics;
 
-  std::shared_ptr<Bucket> bucket_of(const GradBucket& bucket);
-  std::shared_ptr<Bucket> make_bucket(const BucketShapes& shapes, const at::TensorOptions& like) const;
-  void start_q(Bucket& state);
+  std::shared_ptr<PowerSgdBucket> bucket_of(const GradBucket& bucket);
+  std::shared_ptr<PowerSgdBucket> make_bucket(const BucketShapes& shapes,
+                                              const at::TensorOptions& like) const;
+  void start_q(PowerSgdBucket& state);
+  void expect_finite(PowerSgdBucket& state, const at::Tensor& gradients) const;
 
   std::string name_;
   PowerSgdOptions options_;
@@ -56,7 +59,7 @@ class PowerSgd : public CommHook {
   std::shared_ptr<Stage> q_stage_;
   std::int64_t iteration_ = 0;
   std::uint64_t redraws_ = 0;
-  PerBucket<std::shared_ptr<Bucket>> buckets_;
+  PerBucket<std::shared_ptr<PowerSgdBucket>> buckets_;
   std::unique_ptr<Statistics> statistics_;
 };
 

@@ -212,7 +212,6 @@ class Accelerator {
   template <class Module>
   DistributedModule<Module> prepare_model(std::shared_ptr<Module> module);
 
-  DdpOptions ddp_options() const;
   std::shared_ptr<Engine> make_engine(std::shared_ptr<torch::nn::Module> module);
   std::shared_ptr<Engine> make_ddp(std::shared_ptr<torch::nn::Module> module);
   std::shared_ptr<Engine> make_sharded(std::shared_ptr<torch::nn::Module> module);

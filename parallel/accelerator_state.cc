@@ -1,0 +1,86 @@
+#include "parallel/accelerator_state.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "config/run_files.h"
+#include "parallel/data/repeated_samples.h"
+#include "parallel/rank/rank_status.h"
+#include "parallel/run_summary.h"
+
+namespace hookline {
+
+Accelerator::State::~State() {
+  if (checkpointer) checkpointer->remind();
+  StepClock& clock = *world->step_clock();
+  if (run_folder && has_stepped)
+    write_run_summary(*run_folder / kRunSummary, clock.steps(), clock.measured(), wire_reports(),
+                      world->device());
+}
+
+std::vector<WireReport> Accelerator::State::wire_reports() const {
+  std::vector<WireReport> reports;
+  for (const auto& model : models) {
+    reports.push_back(model->wire_report());
+    reports.back().choice = choices->report_of(*model);
+    if (const auto& choice = reports.back().choice; choice && choice->chosen.empty())
+      reports.back().pipeline += ", before auto has chosen";
+    else if (choice)
+      reports.back().pipeline +=
+          choice->exchanges > 0 ? ", chosen by auto, others before" : ", chosen by auto";
+  }
+  return reports;
+}
+
+std::int64_t Accelerator::State::bytes_sent() const {
+  std::int64_t bytes = 0;
+  for (const auto& model : models) bytes += model->bytes_sent();
+  return bytes;
+}
+
+void Accelerator::State::tell() const {
+  const auto loss = [this]() -> std::optional<double> {
+    if (!last_loss.defined() || last_loss.numel() != 1) return std::nullopt;
+    return last_loss.item<double>();
+  };
+  tell_step(world->rank(), progress->steps, loss, [this] { return bytes_sent(); });
+}
+
+bool Accelerator::State::has_gradients(const std::vector<at::Tensor>& parameters) const {
+  if (progress->micro_steps != 0) return true;
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    if (progress->backwards_at_step[i] == progress->backwards) continue;
+    for (const auto& group : optimizers[i]->param_groups())
+      for (const at::Tensor& own : group.params())
+        if (std::any_of(parameters.begin(), parameters.end(),
+                        [&](const at::Tensor& parameter) { return parameter.is_same(own); }))
+          return true;
+  }
+  return false;
+}
+
+void Accelerator::State::log(const std::map<std::string, double>& values) {
+  if (trackers) trackers->log(progress->steps, bytes_sent(), values);
+}
+
+void Accelerator::State::after_step(std::int64_t optimizer) {
+  has_stepped = true;
+  const bool last = place->stepped(optimizer, progress->optimizers);
+  if (last) world->step_clock()->end_step();  // what others have done before it is the same step's
+  tell();
+  for (const auto& model : models)
+    if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});
+  checkpointer->step_done();
+}
+
+void Accelerator::State::warn_of_repeated_samples(const std::string& call, const at::Tensor& tensor,
+                                                  bool adds) {
+  if (told_of_repeated_samples || !tensor.defined()) return;
+  const detail::EpochPlan* loader = loader_that_repeats(*place, tensor, adds);
+  if (!loader) return;
+  told_of_repeated_samples = true;
+  if (world->rank() == 0)
+    hookline::log::warning(repeated_samples_warning(call, loader->repeated_samples(), world->size()));
+}
+
+}  // namespace hookline

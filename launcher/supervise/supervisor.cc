@@ -1,28 +1,24 @@
 #include "launcher/supervise/supervisor.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/duration_text.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "launcher/containment/process_tree.h"
 #include "launcher/containment/sentinel.h"
 #include "launcher/process/child.h"
 #include "launcher/process/machine.h"
 #include "launcher/rank/error_file.h"
+#include "launcher/rank/rank_stack.h"
 
 namespace hookline {
 namespace {
@@ -30,56 +26,35 @@ namespace {
 constexpr std::chrono::milliseconds kGroupCheck{10};
 constexpr std::chrono::seconds kPatienceWithGdb{60};  // for each rank
 constexpr int kMostGdbs = 8;                          // each may take a GB of memory
-constexpr std::size_t kTurnBytes = 256 * 1024;        // taken of one stream before the others have their turn
-constexpr std::size_t kDrainBytes =
-    4 << 20;  // more than a pipe holds; a process left behind may write for ever
-
-/// As long as the clock can count.
-std::chrono::steady_clock::duration of_clock(std::chrono::duration<double> time) {
-  constexpr std::chrono::duration<double> kForEver{1e9};
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::min(time, kForEver));
-}
 
 }  // namespace
 
 Supervisor::Supervisor(JobSpec job, Signals& signals)
     : job_(std::move(job)),
       signals_(signals),
+      output_(job_.ranks),
+      ranks_(*job_.bounds),
+      stop_({.to_all = [this](int signal) { ranks_.signal_all(signal); },
+             .to_groups = [this](int signal) { ranks_.signal_groups(signal); }},
+            job_.grace_period),
+      watch_(job_.early_exit, job_.stall_timeout),
       progress_(static_cast<int>(job_.ranks.size()), job_.first_rank),
       stacks_(std::min(usable_cores(), kMostGdbs), kPatienceWithGdb),
-      status_line_(error_, job_.status_form, job_.status_interval) {
-  for (OutputQueue* queue : {&output_, &error_}) queue->set_before_write([this] { status_line_.erase(); });
-  getrlimit(RLIMIT_NOFILE, &former_file_limit_);
-  const rlimit highest = {former_file_limit_.rlim_max, former_file_limit_.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &highest);
-  const auto on_log_failure = [this](const std::filesystem::path& file, int error) {
-    if (!std::exchange(log_failed_, true))
-      log::warning("can't write '" + file.string() + "' any more (" + std::strerror(error) +
-                   "); the run continues without it");
-  };
-  for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
-    const RankSpec& spec = job_.ranks[i];
-    Rank rank;
-    rank.output = std::make_unique<RankStream>(spec.log_folder / "stdout.log", spec.output_prefix, output_,
-                                               on_log_failure);
-    rank.error = std::make_unique<RankStream>(spec.log_folder / "stderr.log", spec.error_prefix, error_,
-                                              on_log_failure);
-    ranks_.push_back(std::move(rank));
-  }
+      status_line_(output_.error(), job_.status_form, job_.status_interval),
+      notes_(job_.first_rank) {
+  output_.set_before_write([this] { status_line_.erase(); });
 }
 
-Supervisor::~Supervisor() { setrlimit(RLIMIT_NOFILE, &former_file_limit_); }
-
 RunResult Supervisor::run() {
-  log::Redirect redirect([this](std::string_view text) { error_.write(text); });
+  log::Redirect redirect([this](std::string_view text) { output_.error().write(text); });
   try {
     start();
   } catch (...) {
-    kill_descendants(kPatienceAfterKill, *job_.bounds);
+    ranks_.kill_all(kPatienceAfterKill);
     throw;
   }
   wait();
-  drain();
+  output_.drain();
   status_line_.erase();
   flush();
   RunResult result{state_, {}, {}};
@@ -93,22 +68,11 @@ RunResult Supervisor::run() {
 }
 
 Failure Supervisor::failure() const {
-  const auto rank = static_cast<std::size_t>(state_.root_cause->rank);
-  Failure failure;
-  failure.cause = *state_.root_cause;
-  failure.cause.rank += job_.first_rank;
+  const int rank = state_.root_cause->rank;
+  Failure failure = notes_.failure(*state_.root_cause, progress_.step_of(rank));
   failure.host = host_name();
-  failure.stopped_ranks = stopped_ranks_;
-  for (int& stopped : failure.stopped_ranks) stopped += job_.first_rank;
-  failure.waiting_ranks = waiting_ranks_;
-  for (int& waiting : failure.waiting_ranks) waiting += job_.first_rank;
-  failure.ranks_like_it = ranks_like_it_;
-  for (int& alike : failure.ranks_like_it) alike += job_.first_rank;
-  failure.has_told_no_step = !progress_.step_of(state_.root_cause->rank);
-  failure.finished_ranks = finished_ranks_;
-  failure.was_waiting = was_waiting_;
-  failure.log_folder = job_.ranks[rank].log_folder;
-  failure.last_error_lines = ranks_[rank].error->tail().lines();
+  failure.log_folder = job_.ranks[static_cast<std::size_t>(rank)].log_folder;
+  failure.last_error_lines = output_.error_tail(rank).lines();
   ErrorFile error_file = read_error_file(failure.log_folder / kErrorFile);
   failure.error = std::move(error_file.error);
   if (failure.error && failure.error->stack) failure.stack_lines = stack_lines(*failure.error->stack);
@@ -120,33 +84,27 @@ Failure Supervisor::failure() const {
 
 void Supervisor::start() {
   memory_kills_before_ = memory_kills_so_far();
-  ends_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    Rank& rank = ranks_[i];
-    const FileDescriptor output = rank.output->open_pipe(), error = rank.error->open_pipe();
+  for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
+    const RankOutput::Pipes pipes = output_.open_pipes(static_cast<int>(i));
     ChildSpec child;
     child.program = job_.program;
     child.arguments = job_.arguments;
     child.environment = job_.ranks[i].environment;
     child.cores = job_.ranks[i].cores;
-    child.standard_output = output.get();
-    child.standard_error = error.get();
+    child.standard_output = pipes.output.get();
+    child.standard_error = pipes.error.get();
     if (i == 0 && job_.store.is_open()) child.inherited.push_back(job_.store.get());
     if (job_.status_of_ranks.is_open()) child.inherited.push_back(job_.status_of_ranks.get());
     child.cgroup = job_.bounds->cgroup();
     child.before_exec = [this] {
       signals_.restore();
       if (job_.holds_warnings) std::signal(SIGUSR1, SIG_IGN);
-      setrlimit(RLIMIT_NOFILE, &former_file_limit_);
+      file_limit_.restore();
       // Yama lets a process be looked at by its ancestors alone; gdb is a child of this one. What is allowed here outlasts exec.
       // A kernel without Yama refuses, and needs no leave.
       if (job_.stall_stacks) prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
     };
-    rank.pid = spawn(child);
-    rank.alive = rank.group_left = true;
-    rank.end = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.pid, 0)));
-    epoll_event event = {EPOLLIN, {.u64 = i}};
-    epoll_ctl(ends_.get(), EPOLL_CTL_ADD, rank.end.get(), &event);
+    ranks_.start(child);
     ++state_.ranks_alive;
   }
   job_.store.reset();
@@ -156,13 +114,12 @@ void Supervisor::start() {
 void Supervisor::wait() {
   while (true) {
     if (state_.ended()) {
-      update_groups();
-      if (!processes_are_left()) return;
+      if (!ranks_.any_left()) return;
       if (state_.phase == Phase::running) log::warning("the ranks left processes behind; stopping them");
       happened(ProcessesLeft{});
       // One SIGKILL for each that was seen misses what they started meanwhile.
-      if (state_.phase == Phase::killing && !kill_descendants(kGroupCheck, *job_.bounds) &&
-          Clock::now() >= deadline_) {
+      if (state_.phase == Phase::killing && !ranks_.kill_all(kGroupCheck) &&
+          Clock::now() >= stop_.deadline()) {
         log::warning("processes that the ranks started do not end, not even by SIGKILL");
         return;
       }
@@ -183,22 +140,18 @@ int Supervisor::poll_timeout_ms() const {
 Supervisor::Clock::time_point Supervisor::next_look() const {
   Clock::time_point next = status_line_.due();
   const auto at = [&next](Clock::time_point time) { next = std::min(next, time); };
-  if (state_.phase == Phase::stopping) at(stop_is_held_ ? stacks_.next_look() : deadline_);
-  if (state_.phase == Phase::running) {
-    if (first_success_) at(*first_success_ + of_clock(job_.early_exit));
-    if (const auto last = progress_.last_step(); last && job_.stall_timeout.count() > 0)
-      at(*last + of_clock(job_.stall_timeout));
-  }
+  if (state_.phase == Phase::stopping) at(stop_.is_held() ? stacks_.next_look() : stop_.deadline());
+  if (state_.phase == Phase::running) at(watch_.next_look(progress_.last_step()));
   return next;
 }
 
 void Supervisor::look_at_the_clock() {
   const Clock::time_point now = Clock::now();
-  if (stop_is_held_) {
+  if (stop_.is_held()) {
     stacks_.look(now);
-    if (!stacks_.is_busy()) release_stop();
+    if (!stacks_.is_busy()) release_stop(now);
   }
-  if (state_.phase == Phase::stopping && !stop_is_held_ && now >= deadline_) happened(GraceOver{});
+  if (state_.phase == Phase::stopping && !stop_.is_held() && now >= stop_.deadline()) happened(GraceOver{});
   if (state_.ended()) return;
   if (state_.phase == Phase::running) {
     look_for_early_exits(now);
@@ -208,48 +161,45 @@ void Supervisor::look_at_the_clock() {
 }
 
 void Supervisor::look_for_early_exits(Clock::time_point now) {
-  if (!first_success_ || now - *first_success_ < of_clock(job_.early_exit)) return;
-  first_success_.reset();
-  const std::string rank = "rank " + std::to_string(job_.first_rank + first_to_succeed_);
+  const auto early = watch_.take_early_exit(now);
+  if (!early) return;
+  const std::string rank = "rank " + std::to_string(job_.first_rank + *early);
   log::warning(rank + " exited with code 0 " + seconds_text(job_.early_exit) +
                " ago, and the others still run: " + progress_.places() + "; if they wait for " + rank +
                ", they wait forever");
 }
 
 void Supervisor::look_for_stalls(Clock::time_point now) {
-  const auto last = progress_.last_step();
-  if (!last || job_.stall_timeout.count() <= 0 || now - *last < of_clock(job_.stall_timeout)) return;
+  if (!watch_.is_stalled(progress_.last_step(), now)) return;
   log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
                progress_.places());
   // Ranks that a debugger holds up fail each other: what has failed first is settled before.
-  stop_is_held_ = job_.stall_stacks;
+  if (job_.stall_stacks) stop_.hold();
   const int behind = *progress_.behind();
-  waiting_ranks_ = progress_.waiting();
-  ranks_like_it_ = progress_.beside(behind);
+  notes_.stalled(progress_.waiting(), progress_.beside(behind));
   happened(RankStuck{behind, job_.stall_timeout.count(), progress_.is_waiting(behind)});
-  if (stop_is_held_) write_stacks(now);
+  if (stop_.is_held()) write_stacks(now);
 }
 
 void Supervisor::write_stacks(Clock::time_point now) {
   // All at one moment, and so that none fails meanwhile since another one, in gdb, does not answer.
-  signal_groups(SIGSTOP);
+  ranks_.signal_groups(SIGSTOP);
   std::vector<StackOrder> orders;
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (!ranks_[rank].alive) continue;
-    const auto of_rank = stack_orders(static_cast<int>(rank), ranks_[rank].pid, job_.ranks[rank].log_folder);
+  for (const int rank : ranks_.alive()) {
+    const auto of_rank =
+        stack_orders(rank, ranks_.process_of(rank), job_.ranks[static_cast<std::size_t>(rank)].log_folder);
     orders.insert(orders.end(), of_rank.begin(), of_rank.end());
   }
   stacks_.start(std::move(orders), now);
   if (stacks_.is_busy())
     log::info("gdb writes the ranks' stacks to stacks.txt beside their logs");
   else
-    release_stop();
+    release_stop(now);
 }
 
-void Supervisor::release_stop() {
-  stop_is_held_ = false;
+void Supervisor::release_stop(Clock::time_point now) {
   for (const std::string& problem : stacks_.problems(job_.first_rank)) log::warning(problem);
-  if (state_.phase == Phase::stopping) stop_all(state_.asked_with);
+  stop_.release(now);
 }
 
 void Supervisor::take_reports() {
@@ -260,7 +210,7 @@ void Supervisor::take_reports() {
     if (count < 0) return;
     const auto report = parse_report({message, static_cast<std::size_t>(count)});
     const bool is_first = report && progress_.take(*report, Clock::now());
-    if (is_first && state_.warned && job_.holds_warnings) signal_groups(SIGUSR1);
+    if (is_first && state_.warned && job_.holds_warnings) ranks_.signal_groups(SIGUSR1);
   }
 }
 
@@ -268,28 +218,19 @@ std::vector<pollfd> Supervisor::own_descriptors() const {
   std::vector<pollfd> descriptors;
   for (const int descriptor : signals_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
   descriptors.push_back({job_.status.get(), POLLIN, 0});
-  for (const OutputQueue* queue : {&output_, &error_})
-    if (!queue->is_empty()) descriptors.push_back({queue->descriptor(), POLLOUT, 0});
+  output_.add_writable(descriptors);
   return descriptors;
 }
 
 void Supervisor::poll_once() {
   std::vector<pollfd> descriptors = own_descriptors();
   if (job_.attention.descriptor) descriptors.push_back({job_.attention.descriptor(), POLLIN, 0});
-  // A stream whose reader is slow waits: its pipe fills up, and the rank is held back as it would be without
-  // us.
-  const auto is_wanted = [](const RankStream& stream) { return stream.is_open() && !stream.is_held_up(); };
-  for (const Rank& rank : ranks_)
-    for (const RankStream* stream : {rank.output.get(), rank.error.get()})
-      if (is_wanted(*stream)) descriptors.push_back({stream->descriptor(), POLLIN, 0});
+  output_.add_readable(descriptors);
 
   poll(descriptors.data(), descriptors.size(), poll_timeout_ms());
-  output_.pump();
-  error_.pump();
-  for (Rank& rank : ranks_)
-    for (RankStream* stream : {rank.output.get(), rank.error.get()})
-      if (is_wanted(*stream)) stream->take(kTurnBytes);
-  tell_of_closed_output();
+  output_.write();
+  output_.read();
+  output_.warn_if_closed();
   take_reports();
   take_signals();
   if (job_.attention.descriptor && job_.attention.read()) happened(SignalReceived{SIGTERM});
@@ -319,62 +260,45 @@ void Supervisor::take_signals() {
   }
   if (!child_ended) return;
   reap();
-  update_groups();
+  ranks_.forget_empty_groups();
 }
 
 void Supervisor::suspend() {
   status_line_.erase();
-  signal_groups(SIGSTOP);
+  ranks_.signal_groups(SIGSTOP);
   signals_.suspend();
-  signal_groups(SIGCONT);
+  ranks_.signal_groups(SIGCONT);
 }
 
 void Supervisor::reap() {
-  // Several may have ended since we looked: epoll keeps them in the order in which they became ready, waitpid does not.
-  epoll_event event;
-  while (epoll_wait(ends_.get(), &event, 1, 0) == 1) {
-    const auto rank = static_cast<int>(event.data.u64);
-    int status;
-    if (waitpid(ranks_[event.data.u64].pid, &status, WNOHANG) <= 0) break;
-    ended(rank, status);
-  }
-  int status;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      if (ranks_[rank].pid == pid && ranks_[rank].alive) ended(static_cast<int>(rank), status);
-    stacks_.ended(pid, status);
-  }
+  while (const auto child = ranks_.next_ended())
+    if (child->rank)
+      ended(*child->rank, child->wait_status);
+    else
+      stacks_.ended(child->process, child->wait_status);
 }
 
 void Supervisor::ended(int rank, int wait_status) {
-  Rank& ended = ranks_[static_cast<std::size_t>(rank)];
-  ended.alive = false;
-  ended.end.reset();
   take_reports();  // what it told last
   const Outcome outcome = outcome_of(wait_status);
-  if (state_.phase == Phase::running && succeeded(outcome)) note_finished(rank);
-  if (state_.phase == Phase::running && !succeeded(outcome)) was_waiting_ = progress_.is_waiting(rank);
-  progress_.ended(rank);
-  if (state_.phase == Phase::running && !succeeded(outcome)) note_stopped_ranks();
-  happened(RankEnded{rank, outcome});
-  if (succeeded(outcome) && !state_.ended() && first_to_succeed_ < 0 && job_.early_exit.count() > 0) {
-    first_to_succeed_ = rank;
-    first_success_ = Clock::now();
+  if (state_.phase == Phase::running) {
+    if (succeeded(outcome))
+      note_success(rank);
+    else
+      notes_.failed(progress_.is_waiting(rank), ranks_.stopped());
   }
+  progress_.ended(rank);
+  happened(RankEnded{rank, outcome});
+  if (succeeded(outcome) && !state_.ended()) watch_.exited_early(rank, Clock::now());
 }
 
-void Supervisor::note_finished(int rank) {
-  finished_ranks_.push_back({job_.first_rank + rank, progress_.step_of(rank)});
+void Supervisor::note_success(int rank) {
+  notes_.finished(rank, progress_.step_of(rank));
   const auto file = job_.ranks[static_cast<std::size_t>(rank)].log_folder / kErrorFile;
   if (const auto error = read_error_file(file).error)
     log::warning("rank " + std::to_string(job_.first_rank + rank) +
                  " exited with code 0, which counts as success, but wrote an error to '" + file.string() +
                  "': " + printable(error->message));
-}
-
-void Supervisor::note_stopped_ranks() {
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].alive && is_stopped(ranks_[rank].pid)) stopped_ranks_.push_back(static_cast<int>(rank));
 }
 
 void Supervisor::happened(const Event& event) {
@@ -386,83 +310,31 @@ void Supervisor::happened(const Event& event) {
     job_.attention.failed(job_.first_rank + cause.rank, cause.outcome, progress_.step_of(cause.rank));
   }
   if (const auto* stop = std::get_if<Stop>(&decision.action)) {
-    if (!stop_is_held_) stop_all(stop->signal);
+    stop_.ask(stop->signal, Clock::now());
   } else if (const auto* forward = std::get_if<Forward>(&decision.action)) {
-    signal_groups(forward->signal);
+    ranks_.signal_groups(forward->signal);
   } else if (std::holds_alternative<Kill>(decision.action)) {
     if (state_.stopped_by != SIGKILL)
       log::warning(std::holds_alternative<GraceOver>(event) ? "some ranks did not stop in time; killing them"
                                                             : "killing the ranks");
     stacks_.give_up("the ranks were killed");
-    signal_all(SIGKILL);
-    deadline_ = Clock::now() + kPatienceAfterKill;
+    stop_.kill(Clock::now());
   }
-}
-
-void Supervisor::stop_all(int signal) {
-  signal_all(signal);
-  signal_groups(SIGCONT);  // a rank that is stopped could not end
-  deadline_ = Clock::now() + of_clock(job_.grace_period);
-}
-
-void Supervisor::signal_groups(int signal) const {
-  for (const Rank& rank : ranks_)
-    if (rank.group_left) kill(-rank.pid, signal);
-}
-
-void Supervisor::signal_all(int signal) const {
-  signal_groups(signal);
-  // And what has left the ranks' groups.
-  for (const SeenProcess& process : descendants()) {
-    const bool has_it = std::any_of(ranks_.begin(), ranks_.end(),
-                                    [&](const Rank& rank) { return rank.pid == process.group; });
-    if (!has_it) signal_process(process, signal);
-  }
-}
-
-bool Supervisor::processes_are_left() const {
-  // Orphans are children of ours. Where the system does not make them so, the groups still tell.
-  return has_children() || job_.bounds->hold_any() ||
-         std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.group_left; });
-}
-
-void Supervisor::update_groups() {
-  for (Rank& rank : ranks_)
-    if (!rank.alive && rank.group_left && kill(-rank.pid, 0) != 0) rank.group_left = false;
-}
-
-void Supervisor::drain() {
-  for (Rank& rank : ranks_)
-    for (RankStream* stream : {rank.output.get(), rank.error.get()})
-      if (stream->is_open()) {
-        stream->take(kDrainBytes);
-        stream->finish();
-      }
 }
 
 void Supervisor::flush() {
-  while (!output_.is_empty() || !error_.is_empty()) {
+  while (!output_.is_written()) {
     std::vector<pollfd> descriptors = own_descriptors();
     poll(descriptors.data(), descriptors.size(), -1);
-    output_.pump();
-    error_.pump();
+    output_.write();
     while (const auto signal = signals_.next()) {
-      if (signal->number == SIGTSTP) {
+      if (signal->number == SIGTSTP)
         suspend();
-      } else if (asks_to_end(signal->number)) {
-        // The reader does not take the rest, and somebody wants an end of it. The logs are complete.
-        output_.discard();
-        error_.discard();
-      }
+      else if (asks_to_end(signal->number))
+        output_.discard();  // the reader does not take the rest, and somebody wants an end of it
     }
   }
-  tell_of_closed_output();
-}
-
-void Supervisor::tell_of_closed_output() {
-  if (output_.error_number() == 0 || std::exchange(told_of_closed_output_, true)) return;
-  log::warning(std::string("can't write to standard output any more (") +
-               std::strerror(output_.error_number()) + "); the run continues, and its logs are complete");
+  output_.warn_if_closed();
 }
 
 }  // namespace hookline

@@ -1,0 +1,55 @@
+// What a supervisor is to run: the ranks of one node.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "launcher/containment/run_bounds.h"
+#include "launcher/output/status_line.h"
+#include "launcher/process/outcome.h"
+#include "launcher/rank/binding.h"
+
+namespace hookline {
+
+struct RankSpec {
+  std::vector<std::string> environment;                    // "NAME=value", complete
+  std::optional<std::string> output_prefix, error_prefix;  // of each line that is shown; none: nothing is
+  Cores cores;                                             // that it is bound to; empty: to none
+  std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
+};
+
+/// Somebody beside the ranks and the user who may want the ranks to end: the other nodes.
+struct Attention {
+  std::function<int()> descriptor;  // none, or -1 once there is nothing more to come
+  std::function<bool()> read;       // called when it is readable; true, once, if the ranks are to be stopped
+  /// Called at the first failure of a rank, a number of the whole run; `step`: that it told last.
+  std::function<void(int rank, const Outcome& outcome, std::optional<std::int64_t> step)> failed;
+};
+
+struct JobSpec {
+  std::string program;                 // path of an executable
+  std::vector<std::string> arguments;  // argv[0] included
+  std::vector<RankSpec> ranks;
+  int first_rank = 0;  // of the whole run: of ranks[0]
+  Attention attention;
+  const RunBounds* bounds = nullptr;  // of the run; lives as long as it
+  FileDescriptor store;               // inherited by rank 0 alone; may hold none
+  FileDescriptor status,
+      status_of_ranks;  // a pair of datagram sockets, ours and that of all ranks; may hold none
+  std::chrono::duration<double> grace_period{10};
+  std::chrono::duration<double> early_exit{0};  // of a rank, after which the others are looked at; 0: never
+  std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never
+  bool stall_stacks = false;                       // write down where stuck ranks are
+  std::optional<int> explained_exit;  // a rank's code that needs no report: it has said what is wrong
+  bool holds_warnings = false;        // ranks ignore SIGUSR1 until they have told something, and get it then
+  StatusLine::Form status_form = StatusLine::Form::none;
+  std::chrono::duration<double> status_interval{60};
+};
+
+}  // namespace hookline

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checksum.h"
-#include "launcher/sweep/command_line.h"
+#include "launcher/sweep/file/command_line.h"
 
 namespace hookline {
 namespace {

@@ -23,7 +23,7 @@
 #include "launcher/rendezvous/messages.h"
 #include "launcher/report/series.h"
 #include "launcher/sweep/metrics_file.h"
-#include "launcher/sweep/sweep_file.h"
+#include "launcher/sweep/file/sweep_file.h"
 #include "launcher/sweep/trial_files.h"
 #include "libexec/estimate/pickle.h"
 #include "support/mutate.h"

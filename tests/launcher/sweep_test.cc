@@ -9,13 +9,13 @@
 #include <set>
 
 #include "base/error.h"
-#include "launcher/sweep/command_line.h"
+#include "launcher/sweep/file/command_line.h"
+#include "launcher/sweep/file/sweep_file.h"
 #include "launcher/sweep/grid_points.h"
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/progress_text.h"
 #include "launcher/sweep/run_sweep.h"
 #include "launcher/sweep/stopping.h"
-#include "launcher/sweep/sweep_file.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial_result.h"
 #include "support/process.h"

@@ -11,7 +11,7 @@
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verb_table.h"
 #include "launcher/process/exit_code.h"
-#include "launcher/sweep/sweep_settings.h"
+#include "launcher/sweep/file/sweep_settings.h"
 
 namespace hookline {
 namespace {

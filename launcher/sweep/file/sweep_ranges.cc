@@ -1,4 +1,4 @@
-#include "launcher/sweep/sweep_ranges.h"
+#include "launcher/sweep/file/sweep_ranges.h"
 
 #include <cmath>
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/sweep/sweep_file.h"
+#include "launcher/sweep/file/sweep_file.h"
 
 namespace hookline {
 

@@ -10,7 +10,7 @@
 #include "config/diagnostic.h"
 #include "config/source_text.h"
 #include "config/toml_tree.h"
-#include "launcher/sweep/sweep_settings.h"
+#include "launcher/sweep/file/sweep_settings.h"
 
 namespace hookline {
 

@@ -1,4 +1,4 @@
-#include "launcher/sweep/sweep_settings.h"
+#include "launcher/sweep/file/sweep_settings.h"
 
 #include <utility>
 

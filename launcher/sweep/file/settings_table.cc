@@ -1,4 +1,4 @@
-#include "launcher/sweep/settings_table.h"
+#include "launcher/sweep/file/settings_table.h"
 
 #include <algorithm>
 #include <system_error>
@@ -8,7 +8,7 @@
 #include "base/suggest.h"
 #include "config/collect.h"
 #include "config/run_files.h"
-#include "launcher/sweep/command_line.h"
+#include "launcher/sweep/file/command_line.h"
 
 namespace hookline {
 

@@ -1,4 +1,4 @@
-#include "launcher/sweep/command_line.h"
+#include "launcher/sweep/file/command_line.h"
 
 #include <algorithm>
 #include <cctype>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hooks/catalog.h"
-#include "launcher/sweep/sweep_settings.h"
+#include "launcher/sweep/file/sweep_settings.h"
 
 namespace hookline {
 

@@ -1,4 +1,4 @@
-#include "launcher/sweep/sweep_file.h"
+#include "launcher/sweep/file/sweep_file.h"
 
 #include <algorithm>
 #include <set>
@@ -8,37 +8,24 @@
 #include "config/schema.h"
 #include "config/source_text.h"
 #include "config/toml_tree.h"
-#include "launcher/sweep/command_line.h"
-#include "launcher/sweep/settings_table.h"
-#include "launcher/sweep/sweep_ranges.h"
+#include "launcher/sweep/file/command_line.h"
+#include "launcher/sweep/file/settings_table.h"
+#include "launcher/sweep/file/sweep_values.h"
 
 namespace hookline {
 namespace {
 
-constexpr const char* kArguments = "args";
 constexpr const char* kZip = "zip";
 constexpr const char* kSeedsAdvice =
     "write its values as seeds in [sweep], or as training.seed, but not as both";
 
-/// As a command line types it.
-std::string typed(const OptionValue& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text ? *text : to_text(value);
-}
-
-/// A list as a command line types it.
-std::string with_commas(const std::vector<std::string>& texts) {
-  std::string text;
-  for (const std::string& each : texts) text += (text.empty() ? "" : ",") + each;
-  return text;
-}
-
-using GivenKey = std::pair<std::string, Span>;
-
 class Reader {
  public:
   Reader(const SourceText& source, std::filesystem::path folder, const Catalog& catalog, SweepRunner runner)
-      : source_(source), keys_(all_keys(catalog)), table_(source, std::move(folder), runner, problems_) {}
+      : source_(source),
+        values_(catalog, [this](Span at, const std::string& message,
+                                const std::string& note) { error(at, message, note); }),
+        table_(source, std::move(folder), runner, problems_) {}
 
   void root(const TomlNode& root) {
     static const std::vector<std::string> tables = {"sweep",  "fixed",   "grid",
@@ -56,10 +43,10 @@ class Reader {
         table_.read(node);
       } else if (name == "fixed") {
         std::vector<GivenKey> fixed;
-        sweep_.fixed = assignments(node, fixed);
+        sweep_.fixed = values_.assignments(node, fixed);
       } else if (name == "baseline") {
         std::vector<GivenKey> given;
-        sweep_.baseline = assignments(node, given);
+        sweep_.baseline = values_.assignments(node, given);
         for (const auto& [key, place] : given) expect_to_tell_apart(key, place);
       } else if (name == "grid") {
         for (const TomlNode* each : one_or_more(node)) grid(*each);
@@ -110,10 +97,6 @@ class Reader {
         diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
   }
 
-  TellProblem tell() {
-    return [this](Span at, const std::string& message, const std::string& note) { error(at, message, note); };
-  }
-
   /// Of something that the file lacks, which has no place in it.
   void error_of_file(std::string message, std::string note) {
     problems_.push_back(
@@ -139,7 +122,7 @@ class Reader {
   /// [grid] itself, or each [grid.NAME] in it: a table whose own tables are none of the config's.
   std::vector<const TomlNode*> one_or_more(const TomlNode& node) {
     const auto is_key = [](const std::string& name) {
-      return name == kArguments || !key_names(name).empty();
+      return name == kArgumentTable || !key_names(name).empty();
     };
     const bool is_one = std::any_of(node.children.begin(), node.children.end(), [&](const auto& child) {
       return is_key(child.first) || child.first == kZip || child.second.kind != TomlNode::Kind::table;
@@ -150,114 +133,8 @@ class Reader {
     return several;
   }
 
-  /// "ddp.comm_hook" and what stands there, for each key below `node`; reports those that nobody knows.
-  void each_key(const TomlNode& node, const std::string& prefix,
-                std::vector<std::pair<std::string, const TomlNode*>>& found) {
-    for (const auto& [name, child] : node.children) {
-      const std::string key = prefix.empty() ? name : prefix + "." + name;
-      const bool is_argument = prefix == kArguments;
-      if (is_argument && name.empty()) {
-        error(child.key, "an argument without a name", "write args.NAME: the program gets --NAME VALUE");
-        continue;
-      }
-      const bool is_option = prefix == kHookOptionTable;  // of any hook: a plug-in's are not known yet
-      const bool is_known =
-          is_argument || is_option || std::find(keys_.begin(), keys_.end(), key) != keys_.end();
-      const bool is_table = key == kArguments || key == kHookOptionTable || !key_names(key).empty();
-      if (is_known) {
-        found.emplace_back(key, &child);
-      } else if (is_table && child.kind == TomlNode::Kind::table) {
-        each_key(child, key, found);
-      } else {
-        const auto near = nearest(key, keys_);
-        error(child.key, "unknown key '" + key + "'",
-              near ? "did you mean '" + *near + "'?"
-                   : "it is a key of the config, such as ddp.comm_hook, or an argument of the program, such "
-                     "as args.lr");
-      }
-    }
-  }
-
-  std::vector<std::pair<std::string, const TomlNode*>> keys_below(const TomlNode& node) {
-    std::vector<std::pair<std::string, const TomlNode*>> found;
-    each_key(node, "", found);
-    return found;
-  }
-
-  Assignments assignments(const TomlNode& table, std::vector<GivenKey>& places) {
-    Assignments result;
-    for (const auto& [key, node] : keys_below(table)) {
-      places.emplace_back(key, node->key);
-      const KeyRow* const row = find_key(key);
-      const auto* texts = std::get_if<std::vector<std::string>>(&node->value);
-      if (row && row->option.type == OptionType::texts && texts) {
-        result[key] = with_commas(*texts);
-        continue;
-      }
-      if (node->kind == TomlNode::Kind::date)
-        refuse_date(key, *node);
-      else if (node->kind != TomlNode::Kind::scalar || is_list(*node))
-        error(node->place, "'" + key + "' has one value here", "lists and ranges belong in [grid]");
-      else
-        result[key] = typed(node->value);
-    }
-    return result;
-  }
-
-  void refuse_date(const std::string& key, const TomlNode& node) {
-    error(node.place, "'" + key + "' can't be a date", "write it as a string, in quotes");
-  }
-
-  std::vector<std::string> list_of(const std::string& key, const TomlNode& node) {
-    std::vector<std::string> values;
-    const KeyRow* const row = find_key(key);
-    const bool takes_lists = row && row->option.type == OptionType::texts;
-    for (const TomlNode& each : node.elements) {
-      const auto* texts = std::get_if<std::vector<std::string>>(&each.value);
-      if (takes_lists && texts) {
-        values.push_back(with_commas(*texts));
-        continue;
-      }
-      if (each.kind == TomlNode::Kind::date) {
-        refuse_date(key, each);
-        return {};
-      }
-      if (takes_lists || texts || each.kind != TomlNode::Kind::scalar) {
-        error(each.place,
-              "a value of '" + key + "' is " +
-                  (takes_lists ? "an array of strings" : "a number, a string, true or false"),
-              takes_lists ? "write an array of such arrays: [[\"a\"], [\"a\", \"b\"]]" : "");
-        return {};
-      }
-      values.push_back(typed(each.value));
-    }
-    if (values.empty()) error(node.place, "'" + key + "' has no values", "name at least one");
-    return values;
-  }
-
-  bool is_list(const TomlNode& node) {
-    return node.kind == TomlNode::Kind::array || std::holds_alternative<std::vector<std::string>>(node.value);
-  }
-
-  Dimension dimension(const std::string& key, const TomlNode& node) {
-    if (is_list(node)) return {key, list_of(key, node)};
-    if (node.kind == TomlNode::Kind::table) return {key, values_of_range(key, node, tell())};
-    if (node.kind == TomlNode::Kind::scalar) return {key, {typed(node.value)}};
-    refuse_date(key, node);
-    return {key, {}};
-  }
-
-  std::vector<Dimension> dimensions(const TomlNode& table, std::vector<GivenKey>& places) {
-    std::vector<Dimension> result;
-    for (const auto& [key, node] : keys_below(table)) {
-      places.emplace_back(key, node->key);
-      result.push_back(dimension(key, *node));
-    }
-    return result;
-  }
-
   void exclude(const TomlNode& table) {
-    sweep_.exclusions.push_back(dimensions(table, excluded_));
+    sweep_.exclusions.push_back(values_.dimensions(table, excluded_));
     if (table.children.empty())
       error(table.key, "an exclusion of nothing", "name keys and the values that don't go together");
   }
@@ -271,7 +148,7 @@ class Reader {
       if (zip->second.kind != TomlNode::Kind::table || zip->second.children.empty())
         error(zip->second.key, "zip has no lists",
               "write [grid.zip], and in it keys whose lists go on together");
-      grid.zip = dimensions(zip->second, tried_);
+      grid.zip = values_.dimensions(zip->second, tried_);
       const auto differs = std::find_if(grid.zip.begin(), grid.zip.end(), [&](const Dimension& each) {
         return each.values.size() != grid.zip.front().values.size();
       });
@@ -281,7 +158,7 @@ class Reader {
                   " values, '" + differs->key + "' " + std::to_string(differs->values.size()));
       rest.children.erase(zip);
     }
-    grid.dimensions = dimensions(rest, tried_);
+    grid.dimensions = values_.dimensions(rest, tried_);
     expect_each_key_once(grid, table);
     sweep_.grids.push_back(std::move(grid));
   }
@@ -318,21 +195,9 @@ class Reader {
       has_samples = has_samples || name == "samples";
     }
     if (!has_samples) error(table.key, "a random search needs samples", "write how many: samples = 20");
-    for (const auto& [key, node] : keys_below(rest)) {
+    for (const auto& [key, node] : values_.keys_below(rest)) {
       tried_.emplace_back(key, node->key);
-      Draw draw;
-      draw.key = key;
-      if (node->kind == TomlNode::Kind::table) {
-        if (const auto given = read_range(key, *node, /*to_draw=*/true, tell())) {
-          draw.from = given->from;
-          draw.to = given->to;
-          draw.log = given->log;
-          draw.whole = given->whole;
-        }
-      } else {
-        draw.choices = dimension(key, *node).values;
-      }
-      search.draws.push_back(std::move(draw));
+      search.draws.push_back(values_.draw(key, *node));
     }
     if (rest.children.empty())
       error(table.key, "a random search needs keys to draw",
@@ -341,7 +206,7 @@ class Reader {
   }
 
   const SourceText& source_;
-  std::vector<std::string> keys_;
+  SweepValues values_;
   std::vector<GivenKey> tried_, excluded_;  // of [grid] and [random]; of [exclude]
   std::vector<Diagnostic> problems_;
   SettingsTable table_;

@@ -6,6 +6,8 @@
 
 namespace hookline {
 
+class VerbParser;
+
 struct SweepFlags {
   std::string output, scheduler, template_file;
   std::vector<std::string> rerun, scheduler_arguments;
@@ -19,6 +21,9 @@ struct SweepFlags {
     if (!rerun.empty()) names += std::string(names.empty() ? "" : " and ") + "--rerun";
     return names;
   }
+
+  /// The parser fills them in; they must outlive it.
+  void add_to(VerbParser& parser);
 
   /// Throws UsageError.
   void check() const;

@@ -1,0 +1,48 @@
+#include "launcher/cli/verbs/sweep/facts.h"
+
+#include <sched.h>
+
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "base/count_text.h"
+#include "config/visible_gpus.h"
+#include "launcher/process/machine.h"
+#include "launcher/process/shell.h"
+
+namespace hookline {
+
+SweepMachine machine_for_trials() {
+  SweepMachine machine;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &cores)) machine.cores.push_back(core);
+  machine.gpus = visible_gpus();
+  return machine;
+}
+
+SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, const SweepMachine& machine,
+                    const std::vector<std::string>& arguments) {
+  SweepFacts facts;
+  facts.name = file.stem().string();
+  std::vector<std::string> command = {"hookline", "sweep"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  facts.command = shown_shell_line(command);
+  facts.machine = host_name() + ", " + count_text(machine.cores.size(), "core");
+  if (machine.gpus > 0) facts.machine += ", " + count_text(static_cast<std::size_t>(machine.gpus), "GPU");
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  char text[32] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", gmtime_r(&now, &utc));
+  facts.began = text;
+  facts.metric = sweep.settings.metric;
+  facts.goal = sweep.settings.goal;
+  facts.metric_value = sweep.settings.metric_value;
+  facts.same = sweep.fixed;
+  return facts;
+}
+
+}  // namespace hookline

@@ -1,0 +1,21 @@
+// Where and how `hookline sweep` runs, as it is kept with the results.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launcher/sweep/file/sweep_file.h"
+#include "launcher/sweep/run_sweep.h"
+#include "launcher/sweep/state.h"
+
+namespace hookline {
+
+/// The cores and GPUs of this machine that trials may use.
+SweepMachine machine_for_trials();
+
+/// `arguments`: of the command. It begins now.
+SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, const SweepMachine& machine,
+                    const std::vector<std::string>& arguments);
+
+}  // namespace hookline

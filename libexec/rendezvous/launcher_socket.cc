@@ -1,0 +1,36 @@
+#include "libexec/rendezvous/launcher_socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+
+namespace hookline {
+
+void LauncherSocket::tell(const std::string& word, const std::string& text) {
+  std::string line = word + " " + text;
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  line += '\n';
+  const std::lock_guard lock(mutex_);
+  for (std::size_t sent = 0; sent < line.size();) {
+    const ssize_t count = ::send(descriptor_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (count <= 0) return;  // it has ended, and this process is about to
+    sent += static_cast<std::size_t>(count);
+  }
+}
+
+bool LauncherSocket::read(std::vector<std::string>& lines, std::chrono::milliseconds patience) {
+  pollfd descriptor = {descriptor_, POLLIN, 0};
+  if (::poll(&descriptor, 1, static_cast<int>(patience.count())) <= 0) return true;
+  char block[4096];
+  const ssize_t count = ::recv(descriptor_, block, sizeof block, 0);
+  if (count <= 0) return false;
+  received_.append(block, static_cast<std::size_t>(count));
+  for (std::size_t end; (end = received_.find('\n')) != std::string::npos; received_.erase(0, end + 1))
+    lines.push_back(received_.substr(0, end));
+  return true;
+}
+
+}  // namespace hookline

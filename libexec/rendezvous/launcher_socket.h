@@ -1,0 +1,28 @@
+// The launcher that has started this process, at the other end of a socket: lines of text in both directions.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace hookline {
+
+/// tell() may be called from several threads, read() from one.
+class LauncherSocket {
+ public:
+  explicit LauncherSocket(int descriptor) : descriptor_(descriptor) {}
+
+  /// Sends "WORD TEXT" as one line.
+  void tell(const std::string& word, const std::string& text);
+
+  /// Adds the lines that have come, waiting at most `patience` for some. False once the launcher has closed its end.
+  bool read(std::vector<std::string>& lines, std::chrono::milliseconds patience);
+
+ private:
+  int descriptor_;
+  std::mutex mutex_;
+  std::string received_;  // an unfinished line
+};
+
+}  // namespace hookline

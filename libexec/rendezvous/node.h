@@ -1,0 +1,70 @@
+// One node of a run at the nodes' store: joins it, and carries lines between its launcher and the others'.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/node_lives.h"
+#include "libexec/rendezvous/place.h"
+
+namespace hookline {
+
+/// What the thread that talks to the store shares with the one that reads from the launcher.
+struct SharedLines {
+  using Clock = std::chrono::steady_clock;
+
+  std::mutex mutex;                                       // of the next three
+  std::vector<std::string> up, down;                      // to be told
+  bool closing = false;                                   // there will be no more
+  std::atomic<Clock::time_point> answered{Clock::now()};  // when the store last did
+  std::atomic<bool> joined{false}, ended{false};
+};
+
+/// The arguments must outlive it. run() is one thread's.
+class StoreNode {
+ public:
+  StoreNode(const StorePlace& place, LauncherSocket& launcher, SharedLines& shared);
+
+  /// Returns when all is told, or when the store is of no more use, which the launcher is told.
+  void run();
+
+  /// Is the port taken by somebody else on this host?
+  bool taken_here() const { return taken_here_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  c10::intrusive_ptr<c10d::TCPStore> connect(bool serve) const;
+  /// The store, served or found; null, and the launcher told why, if neither.
+  c10::intrusive_ptr<c10d::TCPStore> find();
+  bool open();
+  /// False once all is told that there was to tell.
+  bool turn();
+  void read_downs();
+  void read_ups(Clock::time_point now);
+  void look_for_life(Clock::time_point now);
+  bool all_have_heard();
+  /// Empty if the store has no such key.
+  std::string text_at(const std::string& key);
+
+  const StorePlace& place_;
+  LauncherSocket& launcher_;
+  SharedLines& shared_;
+  NodeLives lives_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  bool serves_ = false;
+  std::atomic<bool> taken_here_{false};
+  std::int64_t ups_read_ = 0, downs_read_ = 0, downs_told_ = 0, heartbeats_ = 0;
+  std::int64_t hole_ = 0;  // the line that is counted and not there yet
+  Clock::time_point hole_since_{}, last_heartbeat_{};
+  std::optional<Clock::time_point> closing_since_;
+};
+
+}  // namespace hookline

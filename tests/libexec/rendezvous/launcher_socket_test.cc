@@ -1,0 +1,68 @@
+#include "libexec/rendezvous/launcher_socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_descriptor.h"
+
+namespace hookline {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// Both ends of the socket between a launcher and its store_node.
+struct Ends {
+  Ends() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    launcher = FileDescriptor(ends[0]);
+    node = FileDescriptor(ends[1]);
+  }
+  void say(std::string_view text) const {
+    EXPECT_EQ(send(launcher.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  }
+  FileDescriptor launcher, node;
+};
+
+TEST(LauncherSocket, HandsOutWholeLinesOnly) {
+  const Ends ends;
+  LauncherSocket socket(ends.node.get());
+  std::vector<std::string> lines;
+  EXPECT_TRUE(socket.read(lines, milliseconds(0))) << "nothing has come yet";
+  ends.say("up a\ndown b\nup");
+  EXPECT_TRUE(socket.read(lines, milliseconds(1000)));
+  EXPECT_THAT(lines, ElementsAre("up a", "down b"));
+  lines.clear();
+  ends.say(" c\n");
+  EXPECT_TRUE(socket.read(lines, milliseconds(1000)));
+  EXPECT_THAT(lines, ElementsAre("up c"));
+}
+
+TEST(LauncherSocket, SaysWhenTheLauncherIsGone) {
+  Ends ends;
+  LauncherSocket socket(ends.node.get());
+  ends.launcher.reset();
+  std::vector<std::string> lines;
+  EXPECT_FALSE(socket.read(lines, milliseconds(1000)));
+  EXPECT_THAT(lines, IsEmpty());
+  socket.tell("gone", "nobody reads this");
+}
+
+TEST(LauncherSocket, TellsATextOfSeveralLinesAsOne) {
+  const Ends ends;
+  LauncherSocket(ends.node.get()).tell("gone", "first\nsecond");
+  char text[64];
+  const ssize_t count = recv(ends.launcher.get(), text, sizeof text, 0);
+  ASSERT_GT(count, 0);
+  EXPECT_EQ(std::string_view(text, static_cast<std::size_t>(count)), "gone first second\n");
+}
+
+}  // namespace
+}  // namespace hookline

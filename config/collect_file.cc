@@ -48,9 +48,9 @@ class FileCollector {
   }
 
  private:
-  void error(Span at, std::string message, std::string note) {
+  void error(Span at, std::string message, std::string note, ProblemKind kind = ProblemKind::other) {
     collected_.problems.push_back(
-        diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
+        diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note), kind));
   }
 
   Given given(const std::string& name, const TomlNode& node) const {
@@ -106,14 +106,15 @@ class FileCollector {
       for (const std::string& other : table_names())
         if (find_key(other, key)) note = "it belongs in [" + other + "]";
     }
-    error(node.key, "unknown key '" + key + "' in [" + table + "]", note);
+    error(node.key, "unknown key '" + key + "' in [" + table + "]", note, ProblemKind::unknown_key);
   }
 
   void unknown_table(const std::string& name, const TomlNode& node) {
     const auto near = name == "comm_state_option" ? std::optional<std::string>(kHookOptionTable)
                                                   : nearest(name, table_names());
     error(node.key, "unknown table [" + name + "]",
-          near ? "did you mean [" + *near + "]?" : "the tables are " + joined(table_names(), "[", "]"));
+          near ? "did you mean [" + *near + "]?" : "the tables are " + joined(table_names(), "[", "]"),
+          ProblemKind::unknown_key);
   }
 
   void key_outside(const std::string& name, const TomlNode& node) {

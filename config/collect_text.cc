@@ -162,8 +162,8 @@ void report_unknown_key(const std::string& key, const std::string& where, const 
     for (const KeyRow& row : schema())
       if (row.option.name == key) note = "did you mean '" + row.key() + "'?";
   }
-  collected.problems.push_back(
-      diagnostic_at(Place{where, 0, 0, 1, ""}, Severity::error, "unknown key '" + key + "'", note));
+  collected.problems.push_back(diagnostic_at(Place{where, 0, 0, 1, ""}, Severity::error,
+                                             "unknown key '" + key + "'", note, ProblemKind::unknown_key));
 }
 
 std::string name_in_table(const std::string& key) {

@@ -7,6 +7,16 @@ namespace hookline {
 
 enum class Severity { error, warning };
 
+/// What a problem is about, where code acts on it; its texts are for people alone.
+enum class ProblemKind {
+  other,
+  unknown_key,  // or table
+  unknown_hook,
+  unknown_wrapper,
+  unknown_option,  // of a hook
+  never_starts,    // a hook for which no step is left
+};
+
 /// Line and column count from 1 (columns in characters, not bytes); line 0: the problem has no place in a
 /// file, and `source` says where the value came from ("HOOKLINE_DDP__COMM_HOOK", "--set ddp.comm_hook").
 struct Diagnostic {
@@ -18,6 +28,7 @@ struct Diagnostic {
   std::string line_text;  // the offending line, without its newline
   std::string message;    // "unknown key 'matrix_aproximation_rank' in [ddp.comm_state_option]"
   std::string note;       // behind the caret: "not an option of power_sgd; did you mean '…'?"
+  ProblemKind kind = ProblemKind::other;
 };
 
 /// run.toml:7:1: error: MESSAGE

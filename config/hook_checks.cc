@@ -69,8 +69,9 @@ class HookResolver {
   }
 
  private:
-  void report(const Place& place, Severity severity, std::string message, std::string note) {
-    diagnostics_.push_back(diagnostic_at(place, severity, std::move(message), std::move(note)));
+  void report(const Place& place, Severity severity, std::string message, std::string note,
+              ProblemKind kind = ProblemKind::other) {
+    diagnostics_.push_back(diagnostic_at(place, severity, std::move(message), std::move(note), kind));
   }
 
   std::optional<std::string> text_of(const Given& given, const std::string& name,
@@ -100,7 +101,8 @@ class HookResolver {
                (unknown_.program_may_have_them ? ", or \"program:NAME\" for a hook that the program registers"
                                                : "") +
                (near ? "" : ", or a hook of a shared library in [ddp] plugins") +
-               (near ? "; did you mean " + to_text(*near) + "?" : ""));
+               (near ? "; did you mean " + to_text(*near) + "?" : ""),
+           of_program ? ProblemKind::other : ProblemKind::unknown_hook);
     return {"no", near ? catalog_.find_hook(*near) : nullptr, &given, false};
   }
 
@@ -154,7 +156,8 @@ class HookResolver {
     } else {
       const auto near = nearest(*name, names);
       report(given.place, Severity::error, "unknown wrapper " + to_text(*name),
-             one_of(names) + (near ? "; did you mean " + to_text(*near) + "?" : ""));
+             one_of(names) + (near ? "; did you mean " + to_text(*near) + "?" : ""),
+             ProblemKind::unknown_wrapper);
     }
     return nullptr;
   }
@@ -220,7 +223,8 @@ class HookResolver {
     for (const OptionRow& row : hook.row->options) all += (all.empty() ? "" : ", ") + row.name;
     report(given.key, Severity::error, "unknown key '" + given.name + "' in [" + kHookOptionTable + "]",
            "not an option of " + hook.row->name +
-               (near ? "; did you mean '" + *near + "'?" : ", which has " + all));
+               (near ? "; did you mean '" + *near + "'?" : ", which has " + all),
+           ProblemKind::unknown_option);
   }
 
   void complete_options(const Choice& hook) {
@@ -245,9 +249,10 @@ class HookResolver {
     if (!first || *first < *steps) return;
     const auto given = counting_.find("start_powerSGD_iter");
     report(given != counting_.end() ? given->second->key : hook.given->place, Severity::warning,
-           hook.name + kNeverStarts,
+           hook.name + " would never start",
            "start_powerSGD_iter is " + std::to_string(*first) + " and max_steps " + std::to_string(*steps) +
-               ": no step is left to compress");
+               ": no step is left to compress",
+           ProblemKind::never_starts);
   }
 
   const Collected& collected_;

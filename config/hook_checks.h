@@ -10,9 +10,6 @@
 
 namespace hookline {
 
-/// How the warning of a hook ends that no step is left for.
-inline constexpr const char* kNeverStarts = " would never start";
-
 /// What may be true of hooks that the catalog lacks.
 struct UnknownHooks {
   bool program_may_have_them = false;  // see Sources::allow_program_hooks

@@ -81,9 +81,7 @@ RunConfig read_resolved(const std::filesystem::path& file, const Catalog& catalo
   Resolution resolution = resolve(sources, catalog);
   const bool is_of_another_version =
       std::any_of(resolution.diagnostics.begin(), resolution.diagnostics.end(), [](const Diagnostic& each) {
-        return each.message.starts_with("unknown ") &&
-               each.message.find("[ddp.comm_state_option]") == std::string::npos &&
-               each.message.find("hook") == std::string::npos;
+        return each.kind == ProblemKind::unknown_key || each.kind == ProblemKind::unknown_wrapper;
       });
   if (!resolution.ok() && is_of_another_version) {
     throw ConfigError(

@@ -87,9 +87,10 @@ std::string Place::text() const {
   return line == 0 ? source : source + ":" + std::to_string(line) + ":" + std::to_string(column);
 }
 
-Diagnostic diagnostic_at(const Place& place, Severity severity, std::string message, std::string note) {
-  return {severity,     place.source,    place.line,         place.column,
-          place.length, place.line_text, std::move(message), std::move(note)};
+Diagnostic diagnostic_at(const Place& place, Severity severity, std::string message, std::string note,
+                         ProblemKind kind) {
+  return {severity,        place.source,       place.line,      place.column, place.length,
+          place.line_text, std::move(message), std::move(note), kind};
 }
 
 SourceText::SourceText(std::string name, std::string text)

@@ -31,7 +31,8 @@ struct Place {
   std::string text() const;
 };
 
-Diagnostic diagnostic_at(const Place& place, Severity severity, std::string message, std::string note = "");
+Diagnostic diagnostic_at(const Place& place, Severity severity, std::string message, std::string note = "",
+                         ProblemKind kind = ProblemKind::other);
 
 /// Valid UTF-8 without a byte-order mark or control characters; `name` is the file as the user named it.
 class SourceText {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "config/hook_checks.h"
 #include "config/print.h"
 #include "config/starting_file.h"
 #include "config/visible_gpus.h"
@@ -48,7 +47,7 @@ ResolvedCell SweepCells::cell(const Assignments& values) {
   needed_.cpus = std::max(needed_.cpus, needed.cpus);
   needed_.gpus = std::max(needed_.gpus, needed.gpus);
   for (const Diagnostic& each : resolution.diagnostics)
-    if (each.message.ends_with(kNeverStarts)) cell.never_starts = each.message + ": " + each.note;
+    if (each.kind == ProblemKind::never_starts) cell.never_starts = each.message + ": " + each.note;
   if (const auto start = config.ddp.comm_state_option.find("start_powerSGD_iter");
       start != config.ddp.comm_state_option.end())
     if (const auto* step = std::get_if<std::int64_t>(&start->second)) cell.compresses_from = *step;

@@ -256,6 +256,24 @@ TEST_F(RoundTrip, TellsALauncherOfAnotherVersionFromAMistake) {
   }
 }
 
+TEST_F(RoundTrip, TellsALauncherOfAnotherVersionByWhatIsUnknownNotByItsName) {
+  for (const std::string text :
+       {"[ddp]\ncomm_hook_delay = 1\n", "[hook]\nname = 1\n", "[ddp]\ncomm_wrapper = \"fp9\"\n"}) {
+    TempFolder::write("resolved.toml", text);
+    EXPECT_THAT([] { read_resolved("resolved.toml", Catalog::built_in()); },
+                ::testing::ThrowsMessage<ConfigError>(HasSubstr("is of another version than the library")))
+        << text;
+  }
+  for (const std::string text : {"[ddp]\ncomm_hook = \"fp9\"\n",
+                                 "[ddp]\ncomm_hook = \"power_sgd\"\n[ddp.comm_state_option]\nrank = 2\n"}) {
+    TempFolder::write("resolved.toml", text);
+    EXPECT_THAT([] { read_resolved("resolved.toml", Catalog::built_in()); },
+                ::testing::ThrowsMessage<ConfigError>(
+                    ::testing::AllOf(HasSubstr("unknown "), ::testing::Not(HasSubstr("of another version")))))
+        << text;
+  }
+}
+
 TEST_F(RoundTrip, RefusesAPlaceInQuotesThatHooklineDoesNotWrite) {
   for (const std::string place : {R"("a\u+1 2")", R"("a\u 12")", R"("a\u00")", R"("a\u00zz")", R"("a\u0080")",
                                   R"("a\x")", R"("a\)", R"("a\")", R"("a"b")", R"("a)", R"(")"}) {

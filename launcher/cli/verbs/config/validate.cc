@@ -56,7 +56,7 @@ Json json_of(const Diagnostic& problem) {
   return json;
 }
 
-bool is_unknown_hook(const Diagnostic& problem) { return problem.message.starts_with("unknown hook"); }
+bool is_unknown_hook(const Diagnostic& problem) { return problem.kind == ProblemKind::unknown_hook; }
 
 void tell(const std::string& file, const Checked& checked, bool program_is_named) {
   for (const Diagnostic& problem : checked.problems) std::cerr << render(problem) << std::flush;

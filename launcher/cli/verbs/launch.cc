@@ -116,11 +116,13 @@ std::int64_t step_of_named(const std::string& resume) {
 /// What a run would end with at once, seen before anything starts: ranks look more closely. `dry`: without making anything.
 bool can_resume(const RunConfig& config, bool dry) {
   const TrainingConfig& training = config.training;
+  std::string key = "resume";  // what the next check is about
   try {
     const bool is_named = training.resume != "no" && training.resume != "auto";
     const std::int64_t from = is_named ? step_of_named(training.resume) : 0;
     // A host that joins a run of several finds what that run has saved: the ranks know which start this is.
     if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
+    key = "checkpoint_dir";
     // The ranks' own, from their start on. Those of a run that was killed end a moment after it.
     constexpr std::chrono::seconds kPatience{3};
     if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir", kPatience);
@@ -128,9 +130,7 @@ bool can_resume(const RunConfig& config, bool dry) {
     if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;
   } catch (const Error& error) {
-    const std::string what = error.what();
-    const std::string key = what.starts_with("checkpoint_dir") ? "checkpoint_dir" : "resume";
-    log::error(what + "\n  " + key + ": " + origin_text(config.origins.at("training." + key)));
+    log::error(error.what() + ("\n  " + key) + ": " + origin_text(config.origins.at("training." + key)));
     return false;
   }
 }

@@ -139,6 +139,10 @@ Coordinator::Words Coordinator::start() {
   return {round_};
 }
 
+std::string Coordinator::failed_rank_text(const std::string& node, int rank, const std::string& how) const {
+  return "rank " + std::to_string(rank) + " on " + nodes_.at(node).hello.host + " " + how;
+}
+
 Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed, Time now) {
   if (failed.round != round_.number || phase_ != Phase::running) return {};
   const auto* stuck = std::get_if<Stuck>(&failed.outcome);
@@ -147,8 +151,7 @@ Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed
     return {};
   failure_ = failed;
   failed_node_ = node;
-  failure_text_ = "rank " + std::to_string(failed.rank) + " on " + nodes_.at(node).hello.host + " " +
-                  describe(failed.outcome);
+  failure_text_ = failed_rank_text(node, failed.rank, describe(failed.outcome));
   if (!stuck) return stop(failure_text_);
   if (!stop_at_) stop_at_ = later(now, kTimeToSayMore);
   return {};
@@ -160,9 +163,8 @@ Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& e
     return finish(128 + *end.signal,
                   "the node " + nodes_.at(node).hello.host + " was stopped by " + signal_name(*end.signal));
   warned_ |= end.warned;
-  const std::string rank = failure_ ? "rank " + std::to_string(failure_->rank) : "";
-  if (failure_ && node == failed_node_ && end.report.starts_with(rank + " "))
-    failure_text_ = rank + " on " + nodes_.at(node).hello.host + end.report.substr(rank.size());
+  if (failure_ && node == failed_node_ && end.failed_rank == failure_->rank)
+    failure_text_ = failed_rank_text(node, failure_->rank, end.report);
   return running_.empty() ? stopped(now) : Words();
 }
 

@@ -49,6 +49,8 @@ class Coordinator {
   Words hello(const std::string& node, const NodeHello& hello, Time now);
   Words failed(const std::string& node, const NodeFailed& failed, Time now);
   Words end_of(const std::string& node, const NodeEnd& end, Time now);
+  /// "rank 3 on HOST exited with code 7"
+  std::string failed_rank_text(const std::string& node, int rank, const std::string& how) const;
   Words gone(const std::string& node, const std::string& how, Time now);
   Words gather(Time now);
   Words start();

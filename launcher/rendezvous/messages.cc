@@ -73,6 +73,7 @@ Json json_of(const NodeFailed& failed) {
 Json json_of(const NodeEnd& end) {
   Json json = {{"is", "end"}, {"round", end.round}, {"warned", end.warned}, {"report", end.report}};
   put(json, "signal", end.signal);
+  put(json, "rank", end.failed_rank);
   return json;
 }
 Json json_of(const Leave& leave) {
@@ -112,6 +113,12 @@ NodeFailed failed_of(const Json& json) {
   if (const auto step = json.find("step"); step != json.end())
     failed.step = number_in(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
   return failed;
+}
+
+NodeEnd end_of(const Json& json) {
+  NodeEnd end{round_in(json), signal_in(json), json.at("warned").get<bool>(), json.at("report"), {}};
+  if (const auto rank = json.find("rank"); rank != json.end()) end.failed_rank = int_in(*rank, 0, kMost);
+  return end;
 }
 
 /// Throws JsonError.
@@ -154,9 +161,7 @@ std::optional<Up> up_of(const std::string& line) {
     if (is == "hello") return Up{from, hello_of(json)};
     if (is == "port") return Up{from, port_of(json)};
     if (is == "failed") return Up{from, failed_of(json)};
-    if (is == "end")
-      return Up{from,
-                NodeEnd{round_in(json), signal_in(json), json.at("warned").get<bool>(), json.at("report")}};
+    if (is == "end") return Up{from, end_of(json)};
     if (is == "leave") return Up{from, Leave{signal_in(json)}};
   } catch (const JsonError&) {
   } catch (const Json::exception&) {

@@ -40,7 +40,8 @@ struct NodeEnd {
   int round = 0;
   std::optional<int> signal;  // that somebody stopped the node with
   bool warned = false;        // of a preemption
-  std::string report;         // of its failure, if it was not told to stop before; for people
+  std::string report;  // what became of `failed_rank`, if the node was not told to stop before; for people
+  std::optional<int> failed_rank = {};  // of the whole run
 };
 
 /// A node goes, and does not come back.

@@ -118,13 +118,15 @@ class NodeRun {
     const RunResult result = supervisor.run();
     running_ = false;
     is_explained_ = result.is_explained;
-    NodeEnd end{round.number, {}, result.state.warned, ""};
+    NodeEnd end{round.number, {}, result.state.warned, "", {}};
     if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
       // The first failure of all is told to all, by the coordinator.
-      if (was_told_to_stop_ || lost_store_)
+      if (was_told_to_stop_ || lost_store_) {
         log::warning(failure_report(*result.failure));
-      else
-        end.report = failure_report(*result.failure);
+      } else {
+        end.report = failure_details(*result.failure);
+        end.failed_rank = result.failure->cause.rank;
+      }
     }
     if (result.state.stopped_by && !was_told_to_stop_) {
       end.signal = result.state.stopped_by;
@@ -234,7 +236,7 @@ class NodeRun {
     if (running_) return;
     due_ = false;
     own_.reset();
-    say(NodeEnd{round_.number, {}, false, ""});  // a second one does no harm
+    say(NodeEnd{round_.number, {}, false, "", {}});  // a second one does no harm
   }
 
   void hear(const EndRun& end) {

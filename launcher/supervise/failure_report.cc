@@ -66,8 +66,12 @@ std::string where_stuck(const Failure& failure) {
 }  // namespace
 
 std::string failure_report(const Failure& failure) {
+  return "rank " + std::to_string(failure.cause.rank) + " " + failure_details(failure);
+}
+
+std::string failure_details(const Failure& failure) {
   const RootCause& cause = failure.cause;
-  std::string text = "rank " + std::to_string(cause.rank) + " " + describe(cause.outcome);
+  std::string text = describe(cause.outcome);
   const bool is_stuck = std::holds_alternative<Stuck>(cause.outcome);
   // Each collective needs every rank: the one that left is why this one failed.
   if (!is_stuck && failure.was_waiting && !failure.finished_ranks.empty())

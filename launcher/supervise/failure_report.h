@@ -41,4 +41,7 @@ struct Failure {
 /// newline at the end.
 std::string failure_report(const Failure& failure);
 
+/// The same without the rank: "exited with code 7", and the rest of the report.
+std::string failure_details(const Failure& failure);
+
 }  // namespace hookline

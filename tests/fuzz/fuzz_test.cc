@@ -22,8 +22,8 @@
 #include "launcher/rendezvous/coordinator.h"
 #include "launcher/rendezvous/messages.h"
 #include "launcher/report/series.h"
-#include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/file/sweep_file.h"
+#include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/trial_files.h"
 #include "libexec/estimate/pickle.h"
 #include "support/mutate.h"
@@ -256,7 +256,7 @@ Reader messages() {
   const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
   return {"NodeMessages",
           {to_line(Up{"b", hello_of("two")}), to_line(Up{"b", NodeFailed{1, 3, Signalled{9, true}, 12}}),
-           to_line(Up{"b", NodeEnd{1, 15, true, "rank 3 fell"}}), to_line(Up{"b", Leave{10}}),
+           to_line(Up{"b", NodeEnd{1, 15, true, "fell", 3}}), to_line(Up{"b", Leave{10}}),
            to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(round)), to_line(Down(StopRound{1, "so"})),
            to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"b", "so"})), to_line(Down(Say{"so"}))},
           kJsonPieces,

@@ -132,7 +132,7 @@ TEST(Coordinator, NamesTheStuckRankThatOthersWaitForWhicheverNodeSpeaksFirst) {
   EXPECT_THAT(run.take("b", NodeFailed{1, 1, Stuck{60, false}, 6}), IsEmpty());
   EXPECT_THAT(run.take("c", NodeFailed{1, 2, Exited{1}, 7}), IsEmpty()) << "it follows from the others' end";
   EXPECT_THAT(run.tick(seconds(1)), ElementsAre("stop: " + outside));
-  run.take("a", NodeEnd{1, {}, false, "rank 0 waits in a collective"});
+  run.take("a", NodeEnd{1, {}, false, "waits in a collective", 0});
   run.take("c", NodeEnd{1, {}, false, ""});
   EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), ElementsAre("end 124: " + outside));
 
@@ -150,9 +150,18 @@ TEST(Coordinator, TellsAllNodesWhatTheNodeSaysOfItsFailure) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
   run.take("b", NodeFailed{1, 1, Exited{7}, {}});
-  run.take("a", NodeEnd{1, {}, false, "rank 0 follows from it"});
-  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, "rank 1 exited with code 7\n  its logs on two: /logs"}),
+  run.take("a", NodeEnd{1, {}, false, "follows from it", 0});
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, "exited with code 7\n  its logs on two: /logs", 1}),
               ElementsAre("end 7: rank 1 on two exited with code 7\n  its logs on two: /logs"));
+}
+
+TEST(Coordinator, PassesOverWhatTheNodeSaysOfAnotherRank) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  run.take("b", node("two", 2, 1));
+  run.take("b", NodeFailed{1, 1, Exited{7}, {}});
+  run.take("a", NodeEnd{1, {}, false, ""});
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, "exited with code 1", 2}),
+              ElementsAre("end 7: rank 1 on two exited with code 7"));
 }
 
 TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
@@ -284,8 +293,11 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
     EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
   }
-  EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "rank 1 fell\n  over"}}),
-            to_line(Up{"a", NodeEnd{2, 15, true, "rank 1 fell\n  over"}}));
+  EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "fell\n  over", 1}}),
+            to_line(Up{"a", NodeEnd{2, 15, true, "fell\n  over", 1}}));
+  EXPECT_EQ(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, false, "fell", 1}}))->what).failed_rank,
+            1);
+  EXPECT_FALSE(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, false, ""}}))->what).failed_rank);
   EXPECT_TRUE(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, true, ""}}))->what).warned);
   const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
   EXPECT_EQ(to_line(*down_of(to_line(Down(round)))), to_line(Down(round)));

@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{10};
+constexpr int kNotTold = 1;  // what end_mlflow_run exits with when it has printed why, and what to do
 
 /// A signal by which a defect of the program's own ends it.
 bool is_of_a_crash(int signal) {
@@ -47,21 +48,28 @@ std::vector<std::string> environment_for(const LoggingConfig& logging) {
   return environment;
 }
 
-/// What went wrong; empty if nothing did.
-std::string run_to_its_end(const ChildSpec& child, Signals& signals) {
+/// How telling the server went.
+struct Telling {
+  std::string problem;           // what went wrong; empty if nothing did
+  bool says_what_to_do = false;  // the problem, and which run and which server it is about
+};
+
+Telling run_to_its_end(const ChildSpec& child, Signals& signals) {
   const auto end = Clock::now() + kPatience;
   RunningCommand running(child, signals);
   std::string said;
   while (true) {
     if (const std::optional<int> status = running.look(said)) {
-      if (succeeded(outcome_of(*status))) return said;
-      return "'" + child.program + "' " + describe(outcome_of(*status)) + (said.empty() ? "" : ": " + said);
+      const Outcome outcome = outcome_of(*status);
+      if (succeeded(outcome)) return {};
+      if (outcome == Outcome(Exited{kNotTold}) && !said.empty()) return {said, true};
+      return {"'" + child.program + "' " + describe(outcome) + (said.empty() ? "" : ": " + said)};
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0) return "it has not answered within " + seconds_text(kPatience);
+    if (left.count() <= 0) return {"it has not answered within " + seconds_text(kPatience)};
     const auto signal = signals.wait(left, running.descriptors());
     // SIGTERM and SIGHUP may come more than once to what they ended.
-    if (signal == SIGINT || signal == SIGQUIT) return signal_name(*signal) + " came while it was asked";
+    if (signal == SIGINT || signal == SIGQUIT) return {signal_name(*signal) + " came while it was asked"};
   }
 }
 
@@ -86,18 +94,18 @@ void end_tracked_run(const RunConfig& config, const std::filesystem::path& run_f
   child.program = libexec_program("end_mlflow_run").string();
   child.arguments = {child.program, run_folder.string(), status};
   child.environment = environment_for(config.logging);
-  std::string problem;
+  Telling telling;
   try {
-    problem = run_to_its_end(child, signals);
+    telling = run_to_its_end(child, signals);
   } catch (const std::exception& failure) {
-    problem = failure.what();
+    telling.problem = failure.what();
   }
-  if (problem.empty()) return;
-  const bool is_whole = problem.starts_with("MLflow at ");  // which run, which server, and what to do
-  log::warning(is_whole ? problem
-                        : "MLflow was not told that the run is " + status + ": " + problem +
-                              "; it may show the run as RUNNING forever. Which run it is: '" +
-                              (run_folder / kMlflowNote).string() + "'");
+  if (telling.problem.empty()) return;
+  log::warning(telling.says_what_to_do
+                   ? telling.problem
+                   : "MLflow was not told that the run is " + status + ": " + telling.problem +
+                         "; it may show the run as RUNNING forever. Which run it is: '" +
+                         (run_folder / kMlflowNote).string() + "'");
 }
 
 }  // namespace hookline

@@ -1,5 +1,5 @@
-// end_mlflow_run RUN_FOLDER STATUS: sets the MLflow run of a run's folder to FINISHED, FAILED or KILLED. Prints what went
-// wrong, if anything did. The exit code is 0 then too.
+// end_mlflow_run RUN_FOLDER STATUS: sets the MLflow run of a run's folder to FINISHED, FAILED or KILLED. If the server can't
+// be told, it exits with 1, having printed why, and how to end the run by hand.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -12,6 +12,7 @@ int main(int count, char** arguments) {
     std::fputs("usage: end_mlflow_run RUN_FOLDER FINISHED|FAILED|KILLED\n", stderr);
     return 2;
   }
-  std::fputs(hookline::end_mlflow_run(arguments[1], arguments[2]).c_str(), stdout);
-  return 0;
+  const std::string problem = hookline::end_mlflow_run(arguments[1], arguments[2]);
+  std::fputs(problem.c_str(), stdout);
+  return problem.empty() ? 0 : 1;
 }

@@ -236,10 +236,7 @@ class HookResolver {
     if (const auto conflict = find_conflict(hook.name, options)) {
       const auto given = counting_.find(conflict->option);
       const Given* at = given != counting_.end() ? given->second : hook.given;
-      // "what is wrong: why"
-      const std::size_t colon = conflict->problem.find(": ");
-      report(at ? at->place : Place{}, Severity::error, conflict->problem.substr(0, colon),
-             colon == std::string::npos ? "" : conflict->problem.substr(colon + 2));
+      report(at ? at->place : Place{}, Severity::error, conflict->problem, conflict->why);
       return;
     }
     const auto start = options.find("start_powerSGD_iter");

@@ -48,11 +48,8 @@ Plugins read_plugins(const Collected& collected, const Sources& sources, const C
     plugins.files.push_back(file);
     try {
       add_plugin(file, sources.program_build, plugins.catalog);
-    } catch (const CatalogError& error) {
-      // "plug-in 'FILE' can't be used: why", where the file's name may hold anything.
-      const std::string text = error.what();
-      const std::size_t colon = text.find(": ", text.find(file) + file.size());
-      report(text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 2));
+    } catch (const PluginError& error) {
+      report(error.problem(), error.why());
     }
   }
   return plugins;

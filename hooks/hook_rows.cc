@@ -48,14 +48,13 @@ void add_plugin(const std::filesystem::path& file, const std::string& program_bu
   const std::string name = "plug-in '" + file.string() + "'";
   std::error_code error;
   if (const auto access = find_access_problem(file))
-    throw CatalogError("plug-in " + access->what + ": " + access->advice);
+    throw PluginError("plug-in " + access->what, access->advice);
   const bool is_there = std::filesystem::exists(file, error);
-  if (error) throw CatalogError(name + " can't be read: " + error.message());
+  if (error) throw PluginError(name + " can't be read", error.message());
   if (!is_there) {
-    throw CatalogError(
-        name +
-        " is not there: a relative path counts from the folder of the file that names it, else "
-        "from the current one");
+    throw PluginError(
+        name + " is not there",
+        "a relative path counts from the folder of the file that names it, else from the current one");
   }
   for (const HookRow& known : catalog.hooks()) {
     if (!known.plugin.empty() && std::filesystem::equivalent(known.plugin, file, error)) return;
@@ -81,7 +80,7 @@ void add_plugin(const std::filesystem::path& file, const std::string& program_bu
       catalog.add(std::move(row));
     }
   } catch (const CatalogError& problem) {
-    throw CatalogError(name + " can't be used: " + problem.what());
+    throw PluginError(name + " can't be used", problem.what());
   }
 }
 

@@ -22,10 +22,23 @@ std::vector<HookRow> read_hook_rows(const std::filesystem::path& file);
 /// " and ". Empty if there is none. Throws CatalogError as above.
 std::string read_build(const std::filesystem::path& file);
 
+/// A plug-in can't be used. what() is "PROBLEM: WHY".
+class PluginError : public CatalogError {
+ public:
+  PluginError(const std::string& problem, const std::string& why)
+      : CatalogError(problem + ": " + why), problem_(problem), why_(why) {}
+
+  const std::string& problem() const { return problem_; }  // "plug-in 'FILE' is not there"
+  const std::string& why() const { return why_; }          // or what to do
+
+ private:
+  std::string problem_, why_;
+};
+
 /// Adds the hooks of the plug-in `file` to `catalog`, with HookRow::plugin set to it; nothing if `catalog` has them from
 /// this file already. `program_build` is what the program that is to load it was built with, as
 /// read_build says it; empty: not known, and not compared.
-/// Throws CatalogError if the file is missing, registers no hook, takes a name twice or was built with something else.
+/// Throws PluginError if the file is missing, registers no hook, takes a name twice or was built with something else.
 void add_plugin(const std::filesystem::path& file, const std::string& program_build, Catalog& catalog);
 
 }  // namespace hookline

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/regular_file.h"
 
 namespace hookline {
@@ -47,9 +48,9 @@ std::string BoundedLines::skipped_text(const std::filesystem::path& file) const 
   if (skipped_.count == 0) return "";
   const std::uint64_t others = skipped_.count - 1;
   return "line " + std::to_string(skipped_.first) +
-         (others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others")) +
-         " of '" + file.string() + (others == 0 ? "' is longer than " : "' are longer than ") +
-         file_size_text(most_bytes_) + (others == 0 ? "" : " each");
+         (others == 0 ? "" : " and " + count_text(others, "other")) + " of '" + file.string() +
+         (others == 0 ? "' is longer than " : "' are longer than ") + file_size_text(most_bytes_) +
+         (others == 0 ? "" : " each");
 }
 
 bool read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take,

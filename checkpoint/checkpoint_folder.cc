@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/count_text.h"
 #include "base/error.h"
 
 namespace hookline {
@@ -65,8 +66,6 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
     throw Error("the folder '" + folder.string() + "' can't be read: " + error.message());
   return entries;
 }
-
-std::string count(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
 }  // namespace
 
@@ -155,8 +154,8 @@ std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest&
     if (error) {
       problems.push_back("'" + file.string() + "' can't be read: " + error.message());
     } else if (bytes != record.bytes) {
-      problems.push_back("'" + file.string() + "' has " + count(bytes) + " where " + count(record.bytes) +
-                         " were written");
+      problems.push_back("'" + file.string() + "' has " + count_text(bytes, "byte") + " where " +
+                         count_text(record.bytes, "byte") + " were written");
     } else if (checksum_of_file(file) != record.checksum) {
       problems.push_back("'" + file.string() + "' has changed since it was written: its checksum differs");
     }

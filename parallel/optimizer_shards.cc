@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "hooks/ddp/scatter_average.h"
@@ -33,7 +34,7 @@ std::int64_t unit_of(std::int64_t number, std::size_t stepped) {
 
 ChannelTexts texts_of_gathers() {
   const auto name = [](const ShardOperation& operation) {
-    return "stepped " + std::to_string(operation.unit / kMostOptimizers) + " parameters of optimizer " +
+    return "stepped " + count_text(operation.unit / kMostOptimizers, "parameter") + " of optimizer " +
            std::to_string(operation.unit % kMostOptimizers);
   };
   return {name, "the ranks stepped different parameters of a sharded optimizer",
@@ -44,7 +45,7 @@ ChannelTexts texts_of_gathers() {
 ChannelTexts texts_of_scatters() {
   const auto name = [](const ShardOperation& operation) {
     return "averages its share of bucket " + std::to_string(operation.unit) + ", of " +
-           std::to_string(operation.flat) + " gradients";
+           count_text(operation.flat, "gradient");
   };
   return {name, "the ranks average different gradients",
           "Every rank must run the same backward passes in the same order"};

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "shared_memory/chunks.h"
 #include "shared_memory/seats.h"
@@ -223,8 +224,8 @@ class SharedCollectives::State {
   }
 
   static std::string text_of(const Tag& tag) {
-    return tag.kind == Tag::Kind::exchange ? "an exchange of parts of " + std::to_string(tag.size) + " bytes"
-                                           : "a sum of " + std::to_string(tag.size) + " elements";
+    return tag.kind == Tag::Kind::exchange ? "an exchange of parts of " + count_text(tag.size, "byte")
+                                           : "a sum of " + count_text(tag.size, "element");
   }
 
   std::string name(int rank) const {

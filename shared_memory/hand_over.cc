@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/error.h"
 
 namespace hookline {
@@ -104,9 +105,9 @@ SegmentSource::~SegmentSource() { ::close(socket_); }
 void SegmentSource::hand_over(int receivers, std::chrono::milliseconds timeout) {
   const Clock::time_point until = Clock::now() + timeout;
   for (int served = 0; served < receivers;) {
-    if (Clock::now() >= until || !readable(socket_, until))
-      throw Error(std::to_string(receivers - served) + " of " + std::to_string(receivers) +
-                  " ranks have not asked for the shared memory");
+    if (const int left = receivers - served; Clock::now() >= until || !readable(socket_, until))
+      throw Error(std::to_string(left) + " of " + count_text(receivers, "rank") +
+                  (left == 1 ? " has" : " have") + " not asked for the shared memory");
     if (serve_one(until)) ++served;
   }
 }

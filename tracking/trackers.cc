@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/log.h"
 #include "config/run_files.h"
 
@@ -62,8 +63,7 @@ struct Trackers::Queue {
     const std::size_t all_lost = std::exchange(lost, 0) + lines.size() + (is_done ? 0 : in_hand);
     lines.clear();
     if (all_lost > 0)
-      log::warning(std::to_string(all_lost) + (all_lost == 1 ? " line" : " lines") +
-                   " of metrics did not get to " + place);
+      log::warning(count_text(all_lost, "line") + " of metrics did not get to " + place);
     else if (!is_done)
       log::warning(place + " was not told of the run's end: it does not answer");
     return is_done;

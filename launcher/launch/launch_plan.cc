@@ -1,4 +1,5 @@
 #include "launcher/launch/launch_plan.h"
+#include "base/count_text.h"
 #include "launcher/process/own_environment.h"
 
 #include <algorithm>
@@ -55,8 +56,8 @@ std::string plan_text(const RunConfig& config, const Program& program) {
   const std::filesystem::path folder =
       std::filesystem::absolute(config.logging.dir).lexically_normal() / "DATE-TIME-PID";
   RunPlace place = place_of(config, folder, 0);
-  std::string text = std::to_string(place.ranks) + (place.ranks == 1 ? " rank on " : " ranks on ") +
-                     printable(host_name()) + "; nothing is started\n";
+  std::string text =
+      count_text(place.ranks, "rank") + " on " + printable(host_name()) + "; nothing is started\n";
   if (const int nodes = NodeCount::parse(config.launch.nnodes)->most; nodes > 1) {
     const int node = static_cast<int>(config.launch.node_rank.value_or(0));
     place.node = {node,

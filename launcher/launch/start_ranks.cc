@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/folder_access.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -159,8 +160,8 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
 int keep(const RunConfig& config, const Program& program, const RunFolder& folder, const RunBounds& bounds,
          Signals& signals, const std::optional<NodeSetup>& nodes, NodeLink* link) {
   const int ranks = ranks_of(config.launch);
-  log::info(std::to_string(ranks) + (ranks == 1 ? " rank of '" : " ranks of '") +
-            printable(program.file.string()) + "'; logs in " + printable(folder.path().string()));
+  log::info(count_text(ranks, "rank") + " of '" + printable(program.file.string()) + "'; logs in " +
+            printable(folder.path().string()));
   // Of several nodes, which all run the same, the first speaks for all.
   bool has_begun = false, speaks = false;
   const auto job = [&](const NodePlace& place, std::int64_t attempt, StoreSocket store) {

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/number_text.h"
 
 namespace hookline {
@@ -176,8 +177,8 @@ std::string Progress::places() const {
 
 std::string Progress::line(Time started, Time now) const {
   const auto alive = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.alive; });
-  std::string text = clock_text(now - started) + " · " + std::to_string(alive) + " of " +
-                     std::to_string(ranks_.size()) + (ranks_.size() == 1 ? " rank" : " ranks");
+  std::string text =
+      clock_text(now - started) + " · " + std::to_string(alive) + " of " + count_text(ranks_.size(), "rank");
   if (samples_.empty()) return text;
   const Sample& last = samples_.back();
   text += " · step " + std::to_string(last.step);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/duration_text.h"
 
 namespace hookline {
@@ -11,8 +12,6 @@ namespace {
 
 /// The stall timeouts of several nodes are over at nearly the same time: each counts from the last step of its own ranks.
 constexpr std::chrono::seconds kTimeToSayMore{1};
-
-std::string count(std::size_t nodes) { return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"); }
 
 void append(Coordinator::Words& words, Coordinator::Words more) {
   for (Down& word : more) words.push_back(std::move(word));
@@ -73,7 +72,7 @@ std::string Coordinator::refusal(const NodeHello& hello) const {
   if (!hello.node_rank) return "";
   if (*hello.node_rank >= limits_.most)
     return "node_rank is " + std::to_string(*hello.node_rank) + ", and there are " +
-           count(static_cast<std::size_t>(limits_.most)) + ": it must be less";
+           count_text(limits_.most, "node") + ": it must be less";
   for (const auto& [id, other] : nodes_) {
     if (other.hello.node_rank == hello.node_rank)
       return "node_rank " + std::to_string(*hello.node_rank) + " is taken by " + other.hello.host +
@@ -84,7 +83,7 @@ std::string Coordinator::refusal(const NodeHello& hello) const {
 
 /// "2 of 3 nodes".
 std::string Coordinator::so_many() const {
-  return std::to_string(nodes_.size()) + " of " + count(static_cast<std::size_t>(limits_.most));
+  return std::to_string(nodes_.size()) + " of " + count_text(limits_.most, "node");
 }
 
 Coordinator::Words Coordinator::gather(Time now) {
@@ -98,7 +97,7 @@ Coordinator::Words Coordinator::gather(Time now) {
 }
 
 std::string Coordinator::missing() const {
-  std::string text = std::to_string(nodes_.size()) + " of " + count(static_cast<std::size_t>(limits_.least)) +
+  std::string text = std::to_string(nodes_.size()) + " of " + count_text(limits_.least, "node") +
                      (nodes_.size() == 1 ? " is" : " are") + " there after " +
                      seconds_text(limits_.join_timeout);
   std::string absent;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "launcher/process/outcome.h"
@@ -98,8 +99,8 @@ class NodeRun {
       std::string nodes;
       for (const Member& member : round.members)
         nodes += (nodes.empty() ? "" : ", ") + member.host + " (" + std::to_string(member.ranks) + ")";
-      log::info(std::to_string(round.world_size) + (round.world_size == 1 ? " rank on " : " ranks on ") +
-                std::to_string(place.nodes) + (place.nodes == 1 ? " node: " : " nodes: ") + nodes);
+      log::info(count_text(round.world_size, "rank") + " on " + count_text(place.nodes, "node") + ": " +
+                nodes);
     }
     JobSpec job = make_job_(place, round.restarts, std::move(store));
     job.first_rank = mine.first_rank;

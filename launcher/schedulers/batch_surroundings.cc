@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/count_text.h"
 #include "config/node_count.h"
 #include "launcher/schedulers/surroundings_parts.h"
 
@@ -218,7 +219,7 @@ std::optional<Surroundings> pbs_surroundings(const HostFacts& here) {
   const int count = static_cast<int>(hosts->names.size());
   if (number && *number >= count) {
     by_number.problem = "PBS_NODENUM=" + std::to_string(*number) + " is none of the " +
-                        std::to_string(count) + (count == 1 ? " host" : " hosts") +
+                        count_text(count, "host") +
                         " that PBS_NODEFILE names, which are counted from 0: set [launch] nnodes = 1 to use "
                         "this node alone, or correct the variables";
     return by_number;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "launcher/schedulers/slurm_array.h"
@@ -30,10 +31,6 @@ constexpr int kMostFailures = 60;  // in a row, of asking a controller that does
 constexpr std::chrono::seconds kPatience{5}, kPatienceAfterExit{60};
 constexpr std::chrono::seconds kPatienceForSlurm{
     10};  // for a job whose submission was interrupted to show up
-
-std::string trials_text(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " trial" : " trials");
-}
 
 class ArraySweep {
  public:
@@ -75,7 +72,7 @@ class ArraySweep {
     for (const auto& [id, job] : in_jobs()) busy.insert(id);
     const NextTrials next = next_trials(trials_, busy, run_.settings.budget_trials);
     if (next.budget)
-      log::info("no further trial is begun: budget_trials is used up: " + trials_text(*next.budget));
+      log::info("no further trial is begun: budget_trials is used up: " + count_text(*next.budget, "trial"));
     const std::vector<std::string>& chosen = next.ids;
     if (chosen.empty()) return;
     for (const std::string& id : chosen) {
@@ -86,7 +83,7 @@ class ArraySweep {
     }
     jobs_.push_back(submit_array(request, run_.folder, chosen, signals_));
     const ArrayJob& job = jobs_.back();
-    log::info("job " + job.number + " runs " + trials_text(chosen.size()) + "; its logs are in " +
+    log::info("job " + job.number + " runs " + count_text(chosen.size(), "trial") + "; its logs are in " +
               job.stem.parent_path().string());
   }
 
@@ -97,8 +94,8 @@ class ArraySweep {
     }
     line_.erase();
     if (lost_ > 0)
-      log::info(trials_text(lost_) + (lost_ == 1 ? " waits" : " wait") + " again; " + run_.same_command() +
-                " submits " + (lost_ == 1 ? "it" : "them"));
+      log::info(count_text(lost_, "trial") + (lost_ == 1 ? " waits" : " wait") + " again; " +
+                run_.same_command() + " submits " + (lost_ == 1 ? "it" : "them"));
     return {any_failed(trials_) || lost_ > 0, std::nullopt};
   }
 
@@ -111,7 +108,7 @@ class ArraySweep {
           std::count_if(job.elements.begin(), job.elements.end(),
                         [&](const auto& each) { return places_.contains(each.second); }));
       if (left > 0)
-        log::info("job " + job.number + " goes on, with " + trials_text(left) + " to come; " +
+        log::info("job " + job.number + " goes on, with " + count_text(left, "trial") + " to come; " +
                   run_.same_command() + " follows it, and 'scancel " + job.number + "' cancels it");
     }
   }
@@ -172,8 +169,8 @@ class ArraySweep {
     }
     if (is_within(job.stem.string(), kPatienceForSlurm)) return false;
     log::warning("Slurm has no job of '" + job.script().string() +
-                 "', whose submission was interrupted: " + trials_text(job.elements.size()) + " of it " +
-                 (job.elements.size() == 1 ? "waits" : "wait") + " again");
+                 "', whose submission was interrupted: " + count_text(job.elements.size(), "trial") +
+                 " of it " + (job.elements.size() == 1 ? "waits" : "wait") + " again");
     job.elements.clear();
     keep(job);
     return false;
@@ -262,8 +259,8 @@ class ArraySweep {
 
   void show() {
     if (!line_.is_wanted()) return;
-    std::string text = std::to_string(count_ended(trials_)) + "/" + std::to_string(trials_.size()) +
-                       " trials | " + std::to_string(running_) + " running | " + std::to_string(pending_) +
+    std::string text = std::to_string(count_ended(trials_)) + "/" + count_text(trials_.size(), "trial") +
+                       " | " + std::to_string(running_) + " running | " + std::to_string(pending_) +
                        " queued";
     if (pending_ > 0 && !reason_.empty() && reason_ != "None") text += " (" + reason_ + ")";
     if (const auto left = seconds_left(trials_, run_.settings); left && running_ > 0)

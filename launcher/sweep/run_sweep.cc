@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_text.h"
 #include "base/duration_text.h"
 #include "base/log.h"
 #include "launcher/sweep/known_trials.h"
@@ -104,7 +105,7 @@ class Sweep {
     const SweepSettings& settings = run_.settings;
     const std::size_t begun = ended() + running_.size();
     if (settings.budget_trials && static_cast<std::int64_t>(begun) >= *settings.budget_trials)
-      return "budget_trials is used up: " + std::to_string(begun) + " trials";
+      return "budget_trials is used up: " + count_text(begun, "trial");
     if (const double used = seconds_used(trials_); settings.budget && used >= *settings.budget)
       return "budget_seconds is used up: trials have run for " + seconds_text(Seconds(used));
     if (settings.failed == "stop" && has_failed()) return "a trial has failed, and failed = \"stop\"";
@@ -215,7 +216,7 @@ class Sweep {
 
   void stop_all(int signal) {
     line_.erase();
-    log::info("stopping " + std::to_string(running_.size()) + (running_.size() == 1 ? " trial" : " trials"));
+    log::info("stopping " + count_text(running_.size(), "trial"));
     for (const Running& each : running_) each.trial->interrupt(signal);
     while (!running_.empty()) {
       const bool is_asked_again = wait().has_value();
@@ -251,9 +252,9 @@ class Sweep {
     for (const Running& each : running_)
       running.push_back(
           running_text(trials_[each.index], each.trial->metrics(), run_.settings.metric, run_.same));
-    line_.show(line_within(
-        line_.columns(),
-        std::to_string(ended()) + "/" + std::to_string(trials_.size()) + " trials" + time_left(), running));
+    line_.show(line_within(line_.columns(),
+                           std::to_string(ended()) + "/" + count_text(trials_.size(), "trial") + time_left(),
+                           running));
   }
 
   static Histories pointers_to(const std::vector<History>& histories) {

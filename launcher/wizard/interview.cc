@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/number_text.h"
 #include "config/questions.h"
 #include "hooks/option.h"
@@ -271,8 +272,7 @@ std::string Interview::fastest_by_default() const {
 
 std::string Interview::here() const {
   std::string text =
-      std::to_string(here_.cores) + (here_.cores == 1 ? " core" : " cores") + ", " +
-      (here_.gpus == 0 ? "no GPU" : std::to_string(here_.gpus) + (here_.gpus == 1 ? " GPU" : " GPUs"));
+      count_text(here_.cores, "core") + ", " + (here_.gpus == 0 ? "no GPU" : count_text(here_.gpus, "GPU"));
   std::string interfaces;
   for (const std::string& interface : here_.interfaces)
     interfaces += (interfaces.empty() ? "" : ", ") + interface;

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/count_text.h"
+
 namespace hookline {
 namespace {
 
@@ -37,10 +39,10 @@ std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ra
 }
 
 Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {
-  Check check{"open files", Verdict::ok,
-              std::to_string(used) + " of " + std::to_string(limit) + " at most, with " +
-                  std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"),
-              ""};
+  Check check{
+      "open files", Verdict::ok,
+      std::to_string(used) + " of " + std::to_string(limit) + " at most, with " + count_text(ranks, "rank"),
+      ""};
   // The program has files of its own: workers of its data loader, datasets.
   if (used > limit / 2) {
     check.verdict = Verdict::warning;

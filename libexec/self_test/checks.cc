@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
 
@@ -150,15 +151,12 @@ int Report::finish() {
   const auto failed = count(Verdict::failed), warnings = count(Verdict::warning);
   write(name_of(failed ? Verdict::failed : warnings ? Verdict::warning : Verdict::ok));
   if (form_ == Form::text) {
-    const auto many = [](auto n, const std::string& what) {
-      return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-    };
-    std::string words = failed     ? many(failed, "check") + " failed"
-                        : warnings ? "runs will work, with " + many(warnings, "warning")
+    std::string words = failed     ? count_text(failed, "check") + " failed"
+                        : warnings ? "runs will work, with " + count_text(warnings, "warning")
                                    : "all is well";
-    if (failed && warnings) words += ", " + many(warnings, "warning");
+    if (failed && warnings) words += ", " + count_text(warnings, "warning");
     if (not_tried()) words += ", " + std::to_string(not_tried()) + " not tried";
-    out_ << "\n" << many(checks_.size(), "check") << ": " << words << "\n" << std::flush;
+    out_ << "\n" << count_text(checks_.size(), "check") << ": " << words << "\n" << std::flush;
   }
   return failed ? 1 : 0;
 }

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -133,12 +134,9 @@ class SelfTest {
     log::set_level("warning");  // the report is what is read
     const double joined = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::vector<std::string> nodes = texts("join", environment_text("GROUP_RANK").value_or("0"));
-    const auto count = [](std::size_t n, const std::string& what) {
-      return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-    };
     report_.add({"join", Verdict::ok,
-                 count(nodes.size(), "rank") + " on " +
-                     count(std::set<std::string>(nodes.begin(), nodes.end()).size(), "host") + ", " +
+                 count_text(nodes.size(), "rank") + " on " +
+                     count_text(std::set<std::string>(nodes.begin(), nodes.end()).size(), "host") + ", " +
                      device_text() + ", in " + duration_of(joined),
                  ""});
     whereabouts_.emplace(world());

@@ -1,6 +1,7 @@
 #include "parallel/data/repeated_samples.h"
 
 #include <algorithm>
+#include "base/count_text.h"
 
 namespace hookline {
 
@@ -19,8 +20,7 @@ const detail::EpochPlan* loader_that_repeats(const TrainingPlace& place, const a
 std::string repeated_samples_warning(const std::string& call, std::int64_t repeated,
                                      std::int64_t world_size) {
   const std::int64_t ranks = std::min(repeated, world_size);
-  return call + ": the loader repeats " + std::to_string(repeated) +
-         (repeated == 1 ? " sample" : " samples") +
+  return call + ": the loader repeats " + count_text(repeated, "sample") +
          " in the last batches of an epoch, so that every rank has as many, and a sum or an average over the "
          "ranks counts " +
          (repeated == 1 ? "it" : "them") + " twice. The last row of " +

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
@@ -204,8 +205,7 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
     return false;
   }
   if (world_->rank() == 0 && !is_told)
-    log::info("the program has not called loader.epoch(): its first " + std::to_string(passes) +
-              (passes == 1 ? " loop" : " loops") +
+    log::info("the program has not called loader.epoch(): its first " + count_text(passes, "loop") +
               " over the training loader, done before the run resumed, get no batch; to leave them out" +
               kBeginAtEpoch);
   return true;
@@ -449,7 +449,7 @@ std::string Checkpointer::reason_for_none() const {
     return "each of " + std::to_string(tries_) + " attempts failed, for the reasons that were logged then";
   if (steps == 0)
     return "no optimizer that prepare() returned has made a step; call step() of the prepared optimizer";
-  return "it took " + std::to_string(steps) + (steps == 1 ? " step" : " steps") +
+  return "it took " + count_text(steps, "step") +
          ", fewer than up to the next checkpoint, and the program did not call accelerator.end_training(), "
          "which saves the end";
 }

@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "parallel/tensors/byte_tensor.h"
@@ -197,14 +198,14 @@ template <class Options, class State>
 void load_as(optim::Optimizer& optimizer, const SavedPart& saved, const ShardedParameters* shards) {
   const Json& groups = saved.notes.at("groups");
   if (groups.size() != optimizer.param_groups().size())
-    throw Error("it has " + std::to_string(groups.size()) + " groups of parameters, and the program's has " +
+    throw Error("it has " + count_text(groups.size(), "group") + " of parameters, and the program's has " +
                 std::to_string(optimizer.param_groups().size()));
   std::size_t index = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     optim::OptimizerParamGroup& group = optimizer.param_groups()[g];
     if (const auto count = groups[g].at("parameters").get<std::size_t>(); count != group.params().size())
-      throw Error("its group " + std::to_string(g) + " has " + std::to_string(count) +
-                  " parameters, and the program's has " + std::to_string(group.params().size()));
+      throw Error("its group " + std::to_string(g) + " has " + count_text(count, "parameter") +
+                  ", and the program's has " + std::to_string(group.params().size()));
     visit(static_cast<Options&>(group.options()), Take{groups[g], saved.shared});
     for (const at::Tensor& parameter : group.params()) {
       const auto numbers = saved.notes.at("state").find(std::to_string(index));

@@ -1,5 +1,6 @@
 #include "parallel/tensors/saved_part.h"
 
+#include "base/count_text.h"
 #include "base/log.h"
 
 namespace hookline {
@@ -7,9 +8,8 @@ namespace hookline {
 void Resumption::tell_resets(bool here) {
   if (here) {
     for (const std::string& reset : resets)
-      log::warning("not restored from '" + checkpoint + "' (saved by " + std::to_string(saved_ranks) +
-                   (saved_ranks == 1 ? " rank" : " ranks") + ", now " + std::to_string(ranks) +
-                   "): " + reset);
+      log::warning("not restored from '" + checkpoint + "' (saved by " + count_text(saved_ranks, "rank") +
+                   ", now " + std::to_string(ranks) + "): " + reset);
   }
   resets.clear();
 }

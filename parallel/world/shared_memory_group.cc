@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "hooks/future.h"
 #include "hooks/numerics/rank_sum.h"
@@ -34,7 +35,7 @@ PartExchange::Identity identity_of(std::int64_t kind, int root, const at::Tensor
 
 std::string text_of(const PartExchange::Identity& identity) {
   const auto [kind, root, type, elements] = identity;
-  const std::string of = " of " + std::to_string(elements) + " elements (" +
+  const std::string of = " of " + count_text(elements, "element") + " (" +
                          c10::toString(static_cast<c10::ScalarType>(type)) + ")";
   if (kind == kAllGather) return "an all-gather" + of;
   if (kind == kBroadcast) return "a broadcast from rank " + std::to_string(root) + of;

@@ -632,7 +632,7 @@ TEST(OptimizerShards, FailEveryRankWhereRanksStepDifferentParameters) {
         failure_of<RunFailed>([&, &optimizer = optimizer] { optimizer.step(); }),
         HasSubstr(
             "the ranks stepped different parameters of a sharded optimizer: rank 0 stepped 2 parameters "
-            "of optimizer 1, and rank 1 stepped 1 parameters of optimizer 1. A parameter without a "
+            "of optimizer 1, and rank 1 stepped 1 parameter of optimizer 1. A parameter without a "
             "gradient is not stepped: every rank must step the same optimizers in the same order, with "
             "gradients for the same parameters"));
   });

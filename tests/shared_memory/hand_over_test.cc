@@ -111,7 +111,7 @@ TEST(HandOver, IsNotHeldUpByStrangersThatKeepComing) {
     while (!is_over) close(connected_to(source));
   });
   EXPECT_EQ(error_of([&] { source.hand_over(1, std::chrono::milliseconds(200)); }),
-            "1 of 1 ranks have not asked for the shared memory");
+            "1 of 1 rank has not asked for the shared memory");
   is_over = true;
   strangers.join();
 }

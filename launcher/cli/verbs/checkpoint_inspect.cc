@@ -29,10 +29,9 @@ void pad(std::string& text, std::size_t width) { text.resize(std::max(text.size(
 
 void print_text(const fs::path& folder, const Manifest& manifest, bool with_tensors) {
   std::cout << printable(folder.string()) << "\n  step   " << manifest.step << "\n  saved  "
-            << printable(manifest.saved_at) << " by "
-            << count_text(static_cast<std::uint64_t>(manifest.world_size), "rank") << ", hookline "
-            << printable(manifest.version) << "\n  hook   " << printable(manifest.hook) << "\n  files  "
-            << manifest.files.size() << ", " << size_text(bytes_of(manifest)) << "\n";
+            << printable(manifest.saved_at) << " by " << count_text(manifest.world_size, "rank")
+            << ", hookline " << printable(manifest.version) << "\n  hook   " << printable(manifest.hook)
+            << "\n  files  " << manifest.files.size() << ", " << size_text(bytes_of(manifest)) << "\n";
   std::size_t width = 0;
   for (const FileRecord& file : manifest.files) width = std::max(width, file.name.size());
   for (const FileRecord& file : manifest.files) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/number_text.h"
 #include "config/hook_settings.h"
@@ -331,7 +332,7 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
             " ranks of a host communicate; all of it is " +
             bytes_text(memory.shared * static_cast<double>(question.sharing)) + " with ddp\n";
   }
-  text += "in a step, " + std::to_string(question.ranks) + " ranks" +
+  text += "in a step, " + count_text(question.ranks, "rank") +
           (question.hosts > 1 ? " on " + std::to_string(question.hosts) + " hosts" : "") + " over " +
           question.link + ":\n  " + padded("hook or sharding", 27) + padded("bytes", 14) + "ms on the wire\n";
   for (const Wire& wire : hooks) text += row_of(wire, question);

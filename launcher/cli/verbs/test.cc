@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bounded_json.h"
+#include "base/count_text.h"
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "config/origin_text.h"
@@ -83,7 +84,7 @@ void conclude(std::optional<Json> report, int code, bool json) {
   if (!is_whole && !json && report) {
     const std::size_t tried = report->at("checks").size();
     std::cout << "\n"
-              << tried << (tried == 1 ? " check" : " checks") << ", and the ranks ended before the other "
+              << count_text(tried, "check") << ", and the ranks ended before the other "
               << report->at("not_tried") << " were tried\n";
   }
   if (json && !is_whole && code != kSuccess) {

@@ -1,0 +1,23 @@
+#include "base/count_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hookline {
+namespace {
+
+TEST(CountText, HasAPluralUnlessThereIsOne) {
+  EXPECT_EQ(count_text(0, "file"), "0 files");
+  EXPECT_EQ(count_text(1, "file"), "1 file");
+  EXPECT_EQ(count_text(2, "file"), "2 files");
+}
+
+TEST(CountText, TakesCountsOfEveryType) {
+  EXPECT_EQ(count_text(std::vector<int>{4}.size(), "GPU"), "1 GPU");
+  EXPECT_EQ(count_text(std::int64_t{10'000'000'000}, "byte"), "10000000000 bytes");
+}
+
+}  // namespace
+}  // namespace hookline

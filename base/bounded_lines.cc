@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/regular_file.h"
 
@@ -49,7 +50,7 @@ std::string BoundedLines::skipped_text(const std::filesystem::path& file) const 
   const std::uint64_t others = skipped_.count - 1;
   return "line " + std::to_string(skipped_.first) +
          (others == 0 ? "" : " and " + count_text(others, "other")) + " of '" + file.string() +
-         (others == 0 ? "' is longer than " : "' are longer than ") + file_size_text(most_bytes_) +
+         (others == 0 ? "' is longer than " : "' are longer than ") + binary_bytes_text(most_bytes_) +
          (others == 0 ? "" : " each");
 }
 

@@ -31,7 +31,7 @@ class BoundedLines {
   void finish(const Take& take);
 
   const SkippedLines& skipped() const { return skipped_; }
-  /// "line 3 and 2 others of 'FILE' are longer than 1.0 MiB each"; empty if none was skipped.
+  /// "line 3 and 2 others of 'FILE' are longer than 1 MiB each"; empty if none was skipped.
   std::string skipped_text(const std::filesystem::path& file) const;
 
  private:

@@ -14,4 +14,15 @@ std::string rounded(double value, int digits) {
   return text;
 }
 
+Unit unit_for(double value, std::span<const Unit> units) {
+  constexpr double kRoundedToOne = 0.9995;  // by three digits, so that there is no "1000 kB"
+  for (const Unit& unit : units)
+    if (std::abs(value) >= kRoundedToOne * unit.size) return unit;
+  return units.back();
+}
+
+std::string text_in(double value, const Unit& unit) {
+  return rounded(value / unit.size, 3) + " " + unit.name;
+}
+
 }  // namespace hookline

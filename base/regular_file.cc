@@ -6,10 +6,10 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ios>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 
 namespace hookline {
@@ -36,9 +36,9 @@ RegularFile open_input(const std::filesystem::path& file, std::uint64_t most_byt
   RegularFile opened = open_regular(file, O_RDONLY);
   if (opened.descriptor < 0 || opened.bytes <= most_bytes) return opened;
   ::close(opened.descriptor);
-  return {
-      -1, opened.bytes, FileProblem::too_large,
-      "it has " + file_size_text(opened.bytes) + ", and at most " + file_size_text(most_bytes) + " are read"};
+  return {-1, opened.bytes, FileProblem::too_large,
+          "it has " + bytes_beyond_text(opened.bytes, most_bytes) + ", and at most " +
+              binary_bytes_text(most_bytes) + " are read"};
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ std::string InputFile::read_all() {
     file_.why = "it can't be read to its end";
   } else if (text.size() > most_bytes_) {
     file_.problem = FileProblem::too_large;
-    file_.why = "it has more than " + file_size_text(most_bytes_) + ", which is the most that is read";
+    file_.why = "it has more than " + binary_bytes_text(most_bytes_) + ", which is the most that is read";
   }
   return text;
 }
@@ -114,15 +114,6 @@ std::string write_and_close(int descriptor, std::string_view text) {
   }
   if (::close(descriptor) != 0 && error_number == 0) error_number = errno;
   return error_number == 0 ? "" : std::strerror(error_number);
-}
-
-std::string file_size_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kMebibyte = 1024 * 1024;
-  if (bytes < 1024) return std::to_string(bytes) + " bytes";
-  if (bytes < kMebibyte) return std::to_string(bytes / 1024) + " KiB";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / kMebibyte);
-  return text;
 }
 
 }  // namespace hookline

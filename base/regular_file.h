@@ -58,7 +58,4 @@ std::string write_regular_file(const std::filesystem::path& file, std::string_vi
 /// Writes all of `text` to an open descriptor, and closes it. Why it could not; empty if it could.
 std::string write_and_close(int descriptor, std::string_view text);
 
-/// "256 KiB", "1.5 MiB"
-std::string file_size_text(std::uint64_t bytes);
-
 }  // namespace hookline

@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include "base/bytes_text.h"
 #include "base/folder_access.h"
 #include "base/regular_file.h"
 #include "base/suggest.h"
@@ -56,7 +57,8 @@ class Files {
     if (bytes > kMostBytes - bytes_) {
       collected_.problems.push_back(diagnostic_at(
           Place{file.string(), 0, 0, 1, ""}, Severity::error,
-          "makes the config too large: its files have more than " + file_size_text(kMostBytes) + " together",
+          "makes the config too large: its files have more than " + binary_bytes_text(kMostBytes) +
+              " together",
           (included_at.empty() ? "" : included_at + " includes it; ") + "remove what no run needs"));
       collected_.incomplete = true;
       return;

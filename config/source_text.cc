@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/bytes_text.h"
 #include "base/folder_access.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
@@ -63,8 +64,9 @@ std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {
     case FileProblem::too_large:
       return file_error(
           name,
-          "is too large for a config: " + file_size_text(std::max<std::uint64_t>(file.bytes(), text.size())),
-          "a config has at most " + file_size_text(kLargestBytes));
+          "is too large for a config: " +
+              bytes_beyond_text(std::max<std::uint64_t>(file.bytes(), text.size()), kLargestBytes),
+          "a config has at most " + binary_bytes_text(kLargestBytes));
     case FileProblem::refused:
       break;
   }

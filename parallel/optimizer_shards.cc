@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "hooks/ddp/scatter_average.h"
-#include "parallel/model/wire_table.h"
 #include "parallel/resume/optimizer_state.h"
 #include "parallel/shards/gradient_shares.h"
 #include "parallel/shards/shard_channels.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bounded_json.h"
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/number_text.h"
@@ -134,7 +135,7 @@ std::string table_of(const Json& model) {
 
 std::string heading_of(const Json& model) {
   std::string text = count_text(model["parameters"].get<std::uint64_t>(), "parameter") + ", " +
-                     rounded(model["gradient_bytes"].get<double>() / 1e6, 3) + " MB of gradients a step · " +
+                     bytes_text(model["gradient_bytes"].get<double>()) + " of gradients a step · " +
                      count_text(model["ranks"].get<std::uint64_t>(), "rank") + " on " +
                      count_text(model["hosts"].get<std::uint64_t>(), "host") + " over " +
                      printable(model["backend"].get<std::string>()) + "\n";

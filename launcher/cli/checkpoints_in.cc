@@ -1,8 +1,5 @@
 #include "launcher/cli/checkpoints_in.h"
 
-#include <array>
-#include <cstdio>
-
 #include "base/folder_access.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "launcher/cli/arguments.h"
@@ -29,20 +26,6 @@ std::uint64_t bytes_of(const Manifest& manifest) {
   std::uint64_t bytes = 0;
   for (const FileRecord& file : manifest.files) bytes += file.bytes;
   return bytes;
-}
-
-std::string size_text(std::uint64_t bytes) {
-  if (bytes < 1000) return std::to_string(bytes) + " bytes";
-  double value = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* next : std::array{"kB", "MB", "GB", "TB"}) {
-    if (value < 1000) break;
-    value /= 1000;
-    unit = next;
-  }
-  char text[40];
-  std::snprintf(text, sizeof text, "%.1f %s", value, unit);
-  return text;
 }
 
 }  // namespace hookline

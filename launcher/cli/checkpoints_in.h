@@ -15,7 +15,4 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
 
 std::uint64_t bytes_of(const Manifest& manifest);
 
-/// "12.3 MB"
-std::string size_text(std::uint64_t bytes);
-
 }  // namespace hookline

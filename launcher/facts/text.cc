@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/bytes_text.h"
 #include "base/printable.h"
 #include "launcher/facts/facts.h"
 
@@ -22,19 +21,6 @@ std::string plain(const Facts& value, const std::string& indent) {
 }
 
 constexpr std::string_view kBytes = "_bytes";
-
-/// "7.6 GiB", "64 KiB"
-std::string bytes_text(double bytes) {
-  const char* unit = "bytes";
-  for (const char* larger : {"KiB", "MiB", "GiB"}) {
-    if (bytes < 1024) break;
-    bytes /= 1024;
-    unit = larger;
-  }
-  char text[64];
-  std::snprintf(text, sizeof text, bytes == std::floor(bytes) ? "%.0f %s" : "%.1f %s", bytes, unit);
-  return text;
-}
 
 /// "memory_bytes" as a person says it: "memory". The names of variables, and of the config's keys, stay.
 std::string label(std::string name) {
@@ -54,7 +40,7 @@ void add(const Facts& facts, const std::string& indent, std::string& text) {
   for (const auto& [name, value] : facts.items()) {
     const std::string start = indent + (facts.is_array() ? "-" : printable(label(name)) + ":");
     if (name.ends_with(kBytes) && value.is_number()) {
-      text += start + " " + bytes_text(value.get<double>()) + "\n";
+      text += start + " " + binary_bytes_text(value.get<double>()) + "\n";
     } else if (is_list_of_texts(value) && !value.empty()) {
       std::string line;
       for (const Facts& each : value)

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/number_text.h"
 
@@ -39,16 +40,6 @@ std::string clock_text(std::chrono::steady_clock::duration time) {
                   static_cast<long long>(total % 60));
   }
   return text;
-}
-
-std::string bytes_text(double bytes) {
-  const char* unit = " B/s";
-  for (const char* next : {" kB/s", " MB/s", " GB/s"}) {
-    if (bytes < 1000) break;
-    bytes /= 1000;
-    unit = next;
-  }
-  return rounded(bytes, 3) + unit;
 }
 
 }  // namespace
@@ -190,7 +181,7 @@ std::string Progress::line(Time started, Time now) const {
     text += " · " + rounded(static_cast<double>(last.step - first->step) / time, 3) + " steps/s";
   if (loss_) text += " · loss " + rounded(*loss_, 4);
   if (time > 0 && last.sent_bytes > first->sent_bytes)
-    text += " · " + bytes_text(static_cast<double>(last.sent_bytes - first->sent_bytes) / time);
+    text += " · " + rate_text(static_cast<double>(last.sent_bytes - first->sent_bytes) / time);
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/bounded_json.h"
+#include "base/bytes_text.h"
 #include "base/folder_access.h"
 #include "base/regular_file.h"
 #include "config/run_files.h"
@@ -76,7 +77,7 @@ std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
 
 std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on) {
   if (goes_on)
-    return "'" + file.string() + "' is larger than " + file_size_text(kMostMetricsBytes) +
+    return "'" + file.string() + "' is larger than " + binary_bytes_text(kMostMetricsBytes) +
            ": what it logs behind that is lost";
   const std::string skipped = lines.skipped_text(file);
   const bool is_one = lines.skipped().count == 1;

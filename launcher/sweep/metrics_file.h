@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{1} << 30;
 /// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no object.
 std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 
-/// "line 3 of 'FILE' is longer than 1.0 MiB: what it logs is lost"; empty if no line was skipped. Of a file that `goes_on`
+/// "line 3 of 'FILE' is longer than 1 MiB: what it logs is lost"; empty if no line was skipped. Of a file that `goes_on`
 /// behind kMostMetricsBytes it says that.
 std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on);
 

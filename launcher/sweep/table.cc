@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/bytes_text.h"
 #include "base/duration_text.h"
 #include "base/number_text.h"
 #include "base/printable.h"
@@ -44,9 +45,8 @@ std::string seconds_text_of(const Measured& value) {
 }
 
 std::string bytes_text_of(const Measured& value) {
-  if (value.mean >= 1e9) return with_spread(value, 1e9, 4) + " GB";
-  if (value.mean >= 1e6) return with_spread(value, 1e6, 4) + " MB";
-  return with_spread(value, 1e3, 4) + " kB";
+  const Unit unit = bytes_unit(value.mean);
+  return with_spread(value, unit.size, 3) + " " + unit.name;
 }
 
 struct Group {

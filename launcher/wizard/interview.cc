@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/number_text.h"
 #include "config/questions.h"
@@ -30,8 +31,6 @@ std::string typed(const OptionValue& value) {
   }
   return to_text(value);
 }
-
-std::string megabytes(double bytes) { return rounded(bytes / 1e6, 3) + " MB"; }
 
 std::string count_of(std::int64_t number) {
   if (number < 1'000'000) return std::to_string(number);
@@ -159,7 +158,7 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
       const auto seconds =
           so_far.launch.nnodes == "1" ? here_.hook_seconds.find(hook.name) : here_.hook_seconds.end();
       question.choices.push_back(
-          {hook.name, hook.summary + (bytes ? " " + megabytes(*bytes) + " a step." : "") +
+          {hook.name, hook.summary + (bytes ? " " + bytes_text(*bytes) + " a step." : "") +
                           (seconds != here_.hook_seconds.end()
                                ? " " + rounded(1e3 * seconds->second, 3) + " ms a step here."
                                : "")});
@@ -250,8 +249,8 @@ std::string Interview::traffic(const RunConfig& config) const {
   if (config.ddp.shard_optimizer)
     sent = bytes_with_sharded_optimizer(*hook, *sent, static_cast<double>(parameters_));
   const auto whole = bytes_per_step(*catalog_.find_hook("no"), {}, *catalog_.find_wrapper("no"), shapes);
-  return "in a step, a rank hands " + megabytes(*sent) + " to the network" +
-         (*sent == *whole ? "" : ", where " + megabytes(*whole) + " go without a hook") + " (of " +
+  return "in a step, a rank hands " + bytes_text(*sent) + " to the network" +
+         (*sent == *whole ? "" : ", where " + bytes_text(*whole) + " go without a hook") + " (of " +
          count_of(parameters_) + " parameters)";
 }
 

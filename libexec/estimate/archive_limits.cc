@@ -8,19 +8,15 @@
 #include <limits>
 #include <system_error>
 
+#include "base/bytes_text.h"
 #include "libexec/estimate/pickle.h"
 
 namespace hookline {
 namespace {
 
-constexpr std::uint64_t kMebibyte = 1 << 20;
 constexpr std::uint64_t kMemoryBesides = std::uint64_t{1} << 30;  // for code, lists and libtorch itself
 constexpr int kMemoryForEachByte = 2;                             // of the file
 constexpr const char* kAdvice = ": it is damaged, or no model of torch's";
-
-std::string mebibytes(std::uint64_t bytes) {
-  return std::to_string(bytes / kMebibyte + (bytes % kMebibyte != 0)) + " MiB";
-}
 
 /// The sum, or the most that there is.
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
@@ -49,11 +45,11 @@ void check_records(const std::vector<ArchiveRecord>& records, std::uint64_t file
     all = sum(all, record.bytes);
   }
   if (tensors > file_bytes)
-    throw ArchiveError("its tensors have " + mebibytes(tensors) + " in a file of " + mebibytes(file_bytes) +
-                       ", and torch stores them as they are" + kAdvice);
+    throw ArchiveError("its tensors have " + bytes_beyond_text(tensors, file_bytes) + " in a file of " +
+                       binary_bytes_text(file_bytes) + ", and torch stores them as they are" + kAdvice);
   if (others > kMostPickleBytes)
-    throw ArchiveError("its code and its lists have " + mebibytes(others) + ", and the most is " +
-                       mebibytes(kMostPickleBytes) + kAdvice);
+    throw ArchiveError("its code and its lists have " + bytes_beyond_text(others, kMostPickleBytes) +
+                       ", and the most is " + binary_bytes_text(kMostPickleBytes) + kAdvice);
 }
 
 std::uint64_t limit_memory(std::uint64_t file_bytes) {
@@ -69,12 +65,12 @@ std::uint64_t limit_memory(std::uint64_t file_bytes) {
     throw std::system_error(errno, std::generic_category(), "setrlimit");
   const rlimit no_core{0, 0};  // of a file that crashes its reader
   ::setrlimit(RLIMIT_CORE, &no_core);
-  return bytes / kMebibyte;
+  return bytes;
 }
 
-std::string out_of_memory_text(std::uint64_t limit_mb) {
-  return "to read it takes more than " + std::to_string(limit_mb) +
-         " MiB of memory, which no model in a file of its size does" + kAdvice;
+std::string out_of_memory_text(std::uint64_t limit_bytes) {
+  return "to read it takes more than " + binary_bytes_text(limit_bytes) +
+         " of memory, which no model in a file of its size does" + kAdvice;
 }
 
 }  // namespace hookline

@@ -9,7 +9,7 @@
 
 namespace hookline {
 
-/// Why an archive is not read; what() says it about the archive: "its tensors have 1200 MiB, …".
+/// Why an archive is not read; what() says it about the archive: "its tensors have 1.2 GiB, …".
 class ArchiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -25,10 +25,10 @@ struct ArchiveRecord {
 void check_records(const std::vector<ArchiveRecord>& records, std::uint64_t file_bytes);
 
 /// Lets this process allocate what a model in a file of `file_bytes` takes, beyond what it has already, and no more. Allocations
-/// fail then: std::bad_alloc. Returns how many MiB these are.
+/// fail then: std::bad_alloc. Returns how many bytes these are.
 std::uint64_t limit_memory(std::uint64_t file_bytes);
 
 /// What to say when an allocation has failed.
-std::string out_of_memory_text(std::uint64_t limit_mb);
+std::string out_of_memory_text(std::uint64_t limit_bytes);
 
 }  // namespace hookline

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes_text.h"
 #include "libexec/estimate/archive_limits.h"
 #include "libexec/estimate/pickle.h"
 #include "libexec/estimate/script.h"
@@ -46,8 +47,9 @@ Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
   if (is_script) check_records(records_of(archive), file_bytes);
   // A record is stored in fewer bytes than it has: a megabyte of a file may be gigabytes of memory.
   if (const std::size_t bytes = archive.getRecordSize("data.pkl"); bytes > kMostPickleBytes)
-    throw PickleError("its list of tensors has " + std::to_string(bytes >> 20) + " MiB, and the most is " +
-                      std::to_string(kMostPickleBytes >> 20) + " MiB: it is damaged, or no model of torch's");
+    throw PickleError("its list of tensors has " + bytes_beyond_text(bytes, kMostPickleBytes) +
+                      ", and the most is " + binary_bytes_text(kMostPickleBytes) +
+                      ": it is damaged, or no model of torch's");
   const std::string list = text_of(archive, "data.pkl");
   const Pickle saved = read_pickle(list);
   if (!is_script) return parameter_shapes(saved);
@@ -59,7 +61,7 @@ Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
 
 /// 2, with a sentence on standard error, for a file that can't be read.
 int print_shapes_in(const std::string& file) {
-  std::uint64_t limit_mb = 0;
+  std::uint64_t limit_bytes = 0;
   const auto fail = [](const std::string& why) {
     const std::size_t start = why.find_first_not_of('\n');  // libtorch's parser leaves a line free
     const std::string line = start == why.npos ? "" : why.substr(start, why.find('\n', start) - start);
@@ -69,15 +71,15 @@ int print_shapes_in(const std::string& file) {
   try {
     at::set_num_threads(1);  // each has a stack, which counts as memory
     const std::uint64_t file_bytes = std::filesystem::file_size(file);
-    limit_mb = limit_memory(file_bytes);
+    limit_bytes = limit_memory(file_bytes);
     std::printf("%s\n", nlohmann::json(shapes_in(file, file_bytes)).dump().c_str());
     return 0;
   } catch (const c10::Error& error) {
     const std::string why = error.what_without_backtrace();
     const bool is_of_memory = why.find("allocate memory") != why.npos || why.find("bad_alloc") != why.npos;
-    return fail(is_of_memory ? out_of_memory_text(limit_mb) : why);
+    return fail(is_of_memory ? out_of_memory_text(limit_bytes) : why);
   } catch (const std::bad_alloc&) {
-    return fail(out_of_memory_text(limit_mb));
+    return fail(out_of_memory_text(limit_bytes));
   } catch (const std::exception& error) {
     return fail(error.what());
   }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "base/bytes_text.h"
+
 namespace hookline {
 namespace {
 
@@ -19,8 +21,8 @@ class Budget {
  public:
   void spend(std::uint64_t bytes) {
     if (bytes > left_)
-      throw PickleError("to read it takes more than " + std::to_string(kMostPickleBytes >> 20) +
-                        " MiB of memory, which no list of a model's tensors does: it is damaged, or it holds "
+      throw PickleError("to read it takes more than " + binary_bytes_text(kMostPickleBytes) +
+                        " of memory, which no list of a model's tensors does: it is damaged, or it holds "
                         "more than a model");
     left_ -= bytes;
   }

@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
-#include "base/regular_file.h"
+#include "base/bytes_text.h"
 #include "launcher/rendezvous/messages.h"
 #include "libexec/rendezvous/unreachable.h"
 
@@ -26,7 +26,7 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 
 /// What the launcher is to read; of what is too long for a message, that much alone.
 std::string message_in(const std::vector<std::uint8_t>& bytes) {
-  return bytes.size() <= kLongestMessageBytes ? text_of(bytes) : "one of " + file_size_text(bytes.size());
+  return bytes.size() <= kLongestMessageBytes ? text_of(bytes) : "one of " + binary_bytes_text(bytes.size());
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

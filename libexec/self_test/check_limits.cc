@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 
 namespace hookline {
@@ -52,8 +53,7 @@ Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {
 }
 
 Check judge_shared_memory(std::int64_t available, bool nccl, int ranks) {
-  Check check{"shared memory", Verdict::ok, std::to_string(available / 1'000'000) + " MB free in /dev/shm",
-              ""};
+  Check check{"shared memory", Verdict::ok, bytes_text(available) + " free in /dev/shm", ""};
   if (!nccl || ranks < 2) {
     check.found += ", which these ranks do not use";
     return check;
@@ -62,7 +62,7 @@ Check judge_shared_memory(std::int64_t available, bool nccl, int ranks) {
   constexpr std::int64_t kNeededByARank = 64'000'000;
   if (available < kNeededByARank * ranks) {
     check.verdict = Verdict::warning;
-    check.found += ", and NCCL may want " + std::to_string(kNeededByARank * ranks / 1'000'000) + " MB";
+    check.found += ", and NCCL may want " + bytes_text(kNeededByARank * ranks);
     check.advice =
         "give a container more (docker run --shm-size=1g, an emptyDir with medium: Memory at /dev/shm), "
         "or set NCCL_SHM_DISABLE=1";
@@ -114,7 +114,7 @@ Check judge_links(const std::vector<Link>& links) {
   for (const bool same_node : {true, false}) {
     const std::vector<Link> kind = of_kind(links, same_node);
     if (kind.empty()) continue;
-    check.found += std::string(check.found.empty() ? "median " : ", ") + rate_of(median_rate(kind)) +
+    check.found += std::string(check.found.empty() ? "median " : ", ") + rate_text(median_rate(kind)) +
                    (same_node ? " on one host" : " between hosts");
     const Link* worst = nullptr;
     for (const std::size_t i : slow)
@@ -124,7 +124,7 @@ Check judge_links(const std::vector<Link>& links) {
     check.verdict = Verdict::warning;
     check.advice +=
         (check.advice.empty() ? "" : "\n") + std::string("rank ") + std::to_string(worst->from) + " - " +
-        std::to_string(worst->to) + " reaches " + rate_of(worst->bytes_per_second) +
+        std::to_string(worst->to) + " reaches " + rate_text(worst->bytes_per_second) +
         ", and the others wait for it at every step: " +
         (same_node ? "look for another process on its cores"
                    : "look at its cable, its switch port and its link speed (ethtool), or for other traffic");

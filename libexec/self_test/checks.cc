@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
@@ -48,11 +49,6 @@ std::string duration_of(double seconds) {
   return seconds < 1 ? number(seconds * 1e3, "ms") : number(seconds, "s");
 }
 
-std::string rate_of(double bytes_per_second) {
-  return bytes_per_second < 0.9995e9 ? number(bytes_per_second / 1e6, "MB/s")
-                                     : number(bytes_per_second / 1e9, "GB/s");
-}
-
 Report::Report(Form form, std::ostream& out, std::filesystem::path file)
     : form_(form), out_(out), file_(std::move(file)) {}
 
@@ -85,7 +81,7 @@ void Report::add(const std::vector<Link>& links) {
     const Link& link = links[i];
     out_ << std::string(kVerdict, ' ')
          << padded("  rank " + std::to_string(link.from) + " - " + std::to_string(link.to), kName)
-         << padded(duration_of(link.latency_seconds), 10) << padded(rate_of(link.bytes_per_second), 12)
+         << padded(duration_of(link.latency_seconds), 10) << padded(rate_text(link.bytes_per_second), 12)
          << (link.same_node ? "on one host" : "between hosts") << "\n";
   }
   if (links.size() > kMostLinksShown)

@@ -74,7 +74,4 @@ class Report {
 /// "23 us", "1.5 ms", "2.1 s"
 std::string duration_of(double seconds);
 
-/// "2.1 GB/s", "12 MB/s": bytes, 10⁹ and 10⁶
-std::string rate_of(double bytes_per_second);
-
 }  // namespace hookline

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -39,7 +40,6 @@
 #include "libexec/self_test/versions.h"
 #include "libexec/self_test/whereabouts.h"
 #include "parallel/hookline.h"
-#include "parallel/model/wire_table.h"
 #include "parallel/rank/environment.h"
 #include "parallel/world/text_exchange.h"
 
@@ -224,8 +224,7 @@ class SelfTest {
       return;
     }
     report_.add({each.name(), Verdict::ok,
-                 bytes_text(static_cast<std::int64_t>(time.bytes_sent)) + " a step in " +
-                     duration_of(time.seconds) +
+                 bytes_text(time.bytes_sent) + " a step in " + duration_of(time.seconds) +
                      (time.is_mean ? "" : "; it gives something else than the mean, alike on all ranks"),
                  ""});
     report_.add(time);

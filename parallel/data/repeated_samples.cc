@@ -1,6 +1,7 @@
 #include "parallel/data/repeated_samples.h"
 
 #include <algorithm>
+
 #include "base/count_text.h"
 
 namespace hookline {

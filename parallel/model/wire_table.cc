@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "base/bytes_text.h"
+
 namespace hookline {
 namespace {
 
@@ -20,13 +22,6 @@ std::string count(std::int64_t elements) {
 }
 
 }  // namespace
-
-std::string bytes_text(std::int64_t bytes) {
-  const auto size = static_cast<double>(bytes);
-  if (bytes < 1000) return std::to_string(bytes) + " B";
-  if (bytes < 10'000) return format("%.1f kB", size / 1e3);
-  return format(bytes >= 1'000'000 ? "%.1f MB" : "%.2f MB", size / 1e6);
-}
 
 std::string pipeline_line(const WireReport& report) {
   std::string line = report.pipeline + " · " + count(report.parameters) + " gradients · " +

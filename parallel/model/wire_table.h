@@ -9,10 +9,7 @@
 
 namespace hookline {
 
-/// "25.2 MB", "8.5 kB" or "512 B" (10⁶, 10³ and single bytes).
-std::string bytes_text(std::int64_t bytes);
-
-/// "power_sgd(rank=2, start=10) in fp16 · 6.3 M gradients · 25.2 MB -> 0.05 MB a step after step 10"
+/// "power_sgd(rank=2, start=10) in fp16 · 6.3 M gradients · 25.2 MB -> 50 kB a step after step 10"
 std::string pipeline_line(const WireReport& report);
 
 /// A row a model: steps, bytes that plain gradients would have taken, bytes sent, ratio.

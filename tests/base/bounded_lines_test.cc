@@ -35,10 +35,10 @@ TEST(BoundedLines, SkipAndCountWhatIsTooLong) {
   for (std::size_t piece = 1; piece < 12; ++piece) {
     BoundedLines bounded(5);
     EXPECT_EQ(lines_of("one\ntoo long\nthree\n", bounded, piece), (Lines{{"one", 0}, {"three", 13}}));
-    EXPECT_EQ(bounded.skipped_text("f"), "line 2 of 'f' is longer than 5 bytes");
+    EXPECT_EQ(bounded.skipped_text("f"), "line 2 of 'f' is longer than 5 B");
     BoundedLines more(5);
     EXPECT_EQ(lines_of("longer\n1\nlonger\nlonger", more, piece), (Lines{{"1", 7}}));
-    EXPECT_EQ(more.skipped_text("f"), "line 1 and 2 others of 'f' are longer than 5 bytes each");
+    EXPECT_EQ(more.skipped_text("f"), "line 1 and 2 others of 'f' are longer than 5 B each");
   }
 }
 

@@ -37,8 +37,8 @@ TEST(CheckpointInspect, ShowsWhatIsThere) {
             "  step   10\n"
             "  saved  2026-01-31T12:00:00Z by 2 ranks, hookline 0.1.0\n"
             "  hook   no hook\n"
-            "  files  1, 80 bytes\n"
-            "    model.safetensors  1 tensor      80 bytes\n"
+            "  files  1, 80 B\n"
+            "    model.safetensors  1 tensor      80 B\n"
             "      weight  F32 [2, 1]\n");
   EXPECT_EQ(one.exit_code, 0);
   const ProcessResult all = sandbox.run({"checkpoint", "inspect", "checkpoints", "--json"});
@@ -67,15 +67,15 @@ TEST(CheckpointVerify, NamesWhatIsNotAsItWas) {
   save(folder / checkpoint_name(10), 10);
   save(folder / checkpoint_name(20), 20);
   ProcessResult result = sandbox.run({"checkpoint", "verify", "checkpoints"});
-  EXPECT_EQ(result.out,
-            "checkpoints/step_00000020: good (1 file, 80 bytes)\ncheckpoints/step_00000010: good (1 file, 80 "
-            "bytes)\n");
+  EXPECT_EQ(
+      result.out,
+      "checkpoints/step_00000020: good (1 file, 80 B)\ncheckpoints/step_00000010: good (1 file, 80 B)\n");
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(result.exit_code, 0);
 
   fs::resize_file(folder / "step_00000020/model.safetensors", 72);
   result = sandbox.run({"checkpoint", "verify", "checkpoints"});
-  EXPECT_EQ(result.out, "checkpoints/step_00000010: good (1 file, 80 bytes)\n");
+  EXPECT_EQ(result.out, "checkpoints/step_00000010: good (1 file, 80 B)\n");
   EXPECT_EQ(result.err,
             "hookline: error: 'checkpoints/step_00000020/model.safetensors' has 72 bytes where 80 bytes were "
             "written\n");

@@ -283,13 +283,13 @@ TEST(Estimate, PrintsATable) {
           "10000000 parameters in float32, fp16, adam; without activations a rank takes\n"
           "              ddp           sharded over 2\n"
           "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
-          "  buckets     40 MB         20.97 MB\n  optimizer   80 MB         40 MB\n"
-          "  hook        20 MB         0 B\n  shared      4.198 MB      6.298 MB\n"
-          "  all         224.2 MB      107.3 MB\n"
+          "  buckets     40 MB         21 MB\n  optimizer   80 MB         40 MB\n"
+          "  hook        20 MB         0 B\n  shared      4.2 MB        6.3 MB\n"
+          "  all         224 MB        107 MB\n"
           "sharded: the largest unit has 1048576 parameters (that of the largest parameter; "
           "--unit N says how many an FsdpUnit has)\n"
           "shared: a rank's part of the memory through which the 2 ranks of a host communicate; all of it is "
-          "8.397 MB with ddp\nin a step, 2 ranks over 1gbit:\n"));
+          "8.4 MB with ddp\nin a step, 2 ranks over 1gbit:\n"));
   EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
   EXPECT_THAT(result.out, HasSubstr("  shard_grad_op              40 MB         320\n"
                                     "  full_shard                 60 MB         480\n"));

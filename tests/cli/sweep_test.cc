@@ -626,7 +626,7 @@ TEST(Sweep, SaysWhatOfATrialCanNotBeRead) {
     const std::string start = "hookline: warning: a=" + a + ": ";
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr(start + "line 2 of '"),
-                      HasSubstr("/runs/latest/metrics.jsonl' is longer than 1.0 MiB: what it logs is lost\n"),
+                      HasSubstr("/runs/latest/metrics.jsonl' is longer than 1 MiB: what it logs is lost\n"),
                       HasSubstr("/runs/latest/summary.json' can't be read: it nests more than 64 deep: the "
                                 "trial's measures are missing from the results\n"),
                       HasSubstr("] a=" + a + ": score 1, ")));
@@ -647,7 +647,7 @@ TEST(Sweep, IsNotKeptBusyByAFileOfTerabytes) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: warning: a=1: '"),
-                    HasSubstr("/runs/latest/metrics.jsonl' is larger than 1024.0 MiB: what it logs behind "
+                    HasSubstr("/runs/latest/metrics.jsonl' is larger than 1 GiB: what it logs behind "
                               "that is lost\n"),
                     HasSubstr("] a=1: score 1, "), HasSubstr("it exited with code 3\n")));
 }

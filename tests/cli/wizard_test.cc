@@ -63,9 +63,9 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    2) allreduce          Divides by the number of ranks, then sums. 40 MB a step.
    3) fp16               Averages gradients in float16: half the bytes. 20 MB a step.
    4) bf16               Averages gradients in bfloat16: half the bytes, float32's range. 20 MB a step.
-   5) power_sgd          Sends two thin factors of each gradient matrix instead of the matrix. 0.117 MB a step.
-   6) batched_power_sgd  PowerSGD of each bucket as one square matrix: faster, coarser. 0.0253 MB a step.
-   7) noop               Sends nothing: each rank keeps its own gradients, and the ranks drift apart. 0 MB a step.
+   5) power_sgd          Sends two thin factors of each gradient matrix instead of the matrix. 117 kB a step.
+   6) batched_power_sgd  PowerSGD of each bucket as one square matrix: faster, coarser. 25.3 kB a step.
+   7) noop               Sends nothing: each rank keeps its own gradients, and the ranks drift apart. 0 B a step.
    8) auto               Chosen while the run trains, by measurements: see [ddp.auto].
    [no] > fp16
 
@@ -92,7 +92,7 @@ TEST(Wizard, TakesNumbersAndDefaultsAndGoesBack) {
       answer(sandbox, "\n4\n<\n2\n3\n\n", {"--output", "run.toml", "--parameters", "1000"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(sandbox.read("run.toml"), kFp16File);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("0.002 MB a step"),
+  EXPECT_THAT(result.out, AllOf(HasSubstr(" 2 kB a step"),
                                 HasSubstr("run it: hookline launch --config run.toml ./train\n")));
 }
 

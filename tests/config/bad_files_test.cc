@@ -63,7 +63,7 @@ TEST_F(BadFiles, HugeOnesAreErrorsAtOnce) {
   TempFolder::write("huge.toml", "[ddp]\n");
   std::filesystem::resize_file("huge.toml", std::uintmax_t{1} << 40);
   EXPECT_EQ(report_of_file("huge.toml"),
-            "huge.toml: error: is too large for a config: 1048576.0 MiB\n  a config has at most 256 KiB\n");
+            "huge.toml: error: is too large for a config: 1 TiB\n  a config has at most 256 KiB\n");
 }
 
 TEST_F(BadFiles, BinaryOnesAreErrors) {

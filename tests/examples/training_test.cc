@@ -69,7 +69,7 @@ TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("power_sgd(rank=2, start=10) in fp16"));
   EXPECT_THAT(result.out, HasSubstr("logs and resolved config: "));
-  EXPECT_THAT(result.err, HasSubstr("1.1 MB -> 8.5 kB a step after step 10"));
+  EXPECT_THAT(result.err, HasSubstr("1.14 MB -> 8.48 kB a step after step 10"));
 }
 
 TEST(Digits, LeavesWhatTheRunHasMeasured) {

@@ -285,7 +285,7 @@ TEST(ErrorFile, IsNotWaitedFor) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(read_error_file(pipe).problem, "it is a named pipe, not a regular file");
   EXPECT_EQ(read_error_file(folder.write("large.json", std::string(2 << 20, ' '))).problem,
-            "it has 2.0 MiB, and at most 1.0 MiB are read");
+            "it has 2 MiB, and at most 1 MiB are read");
   EXPECT_EQ(read_error_file("/dev/zero").problem, "it is a device, not a regular file");
   EXPECT_EQ(read_error_file(folder.path()).problem, "it is a directory");
 }

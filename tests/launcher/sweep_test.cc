@@ -555,14 +555,14 @@ TEST(Metrics, SaySoWhenALineIsTooLong) {
   metrics.finish();
   EXPECT_THAT(metrics.points(), SizeIs(2));
   EXPECT_EQ(metrics.step(), 3);
-  EXPECT_EQ(metrics.loss(), "line 2 of '" + file.string() + "' is longer than 1.0 MiB: what it logs is lost");
+  EXPECT_EQ(metrics.loss(), "line 2 of '" + file.string() + "' is longer than 1 MiB: what it logs is lost");
   folder.write("metrics.jsonl", longer + longer);
   MetricsFile none(file, "loss");
   none.finish();
   TrialResult result;
   judge(none, Yardstick{"loss"}, result);
   EXPECT_EQ(result.reason, "it never logged 'loss'; it logged no metric; line 1 and 1 other of '" +
-                               file.string() + "' are longer than 1.0 MiB each: what they log is lost");
+                               file.string() + "' are longer than 1 MiB each: what they log is lost");
 }
 
 TEST(Metrics, AreReadALittleAtATimeAndNotWithoutEnd) {
@@ -576,8 +576,7 @@ TEST(Metrics, AreReadALittleAtATimeAndNotWithoutEnd) {
   EXPECT_THAT(metrics.points(), SizeIs(1));
   metrics.finish();
   EXPECT_THAT(metrics.points(), SizeIs(1));
-  EXPECT_EQ(metrics.loss(),
-            "'" + file.string() + "' is larger than 1024.0 MiB: what it logs behind that is lost");
+  EXPECT_EQ(metrics.loss(), "'" + file.string() + "' is larger than 1 GiB: what it logs behind that is lost");
 }
 
 TEST(Metrics, PassOverALineThatNestsDeep) {

@@ -429,7 +429,7 @@ TEST(OptimizerShards, SayWhatAGatherAddsToAHookThatCannotBeHalved) {
   });
   EXPECT_THAT(messages.text(),
               HasSubstr("[ddp] shard_optimizer: power_sgd averages gradients whole on every rank, so that "
-                        "gathering the parameters adds 1.0 MB to each step"));
+                        "gathering the parameters adds 1 MB to each step"));
 }
 
 /// Parameters after backward passes of which the last ones communicate, without zero_grad between them.

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -31,7 +32,7 @@ void print_text(const fs::path& folder, const Manifest& manifest, bool with_tens
   std::cout << printable(folder.string()) << "\n  step   " << manifest.step << "\n  saved  "
             << printable(manifest.saved_at) << " by " << count_text(manifest.world_size, "rank")
             << ", hookline " << printable(manifest.version) << "\n  hook   " << printable(manifest.hook)
-            << "\n  files  " << manifest.files.size() << ", " << size_text(bytes_of(manifest)) << "\n";
+            << "\n  files  " << manifest.files.size() << ", " << bytes_text(bytes_of(manifest)) << "\n";
   std::size_t width = 0;
   for (const FileRecord& file : manifest.files) width = std::max(width, file.name.size());
   for (const FileRecord& file : manifest.files) {
@@ -39,7 +40,7 @@ void print_text(const fs::path& folder, const Manifest& manifest, bool with_tens
     std::string name = file.name, tensors = count_text(header.tensors.size(), "tensor");
     pad(name, width);
     pad(tensors, 14);
-    std::cout << "    " << printable(name) << "  " << tensors << size_text(file.bytes) << "\n";
+    std::cout << "    " << printable(name) << "  " << tensors << bytes_text(file.bytes) << "\n";
     for (const TensorRow& row : header.tensors) {
       if (with_tensors) std::cout << "      " << printable(row.name) << "  " << shape_text(row) << "\n";
     }

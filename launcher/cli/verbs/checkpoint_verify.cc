@@ -1,6 +1,7 @@
 // hookline checkpoint verify: does a checkpoint hold what was written?
 #include <iostream>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -22,7 +23,7 @@ bool is_good(const std::filesystem::path& folder) {
     problems = problems_of(folder, manifest, [](const std::string&) { return true; });
     if (problems.empty())
       std::cout << printable(folder.string()) << ": good (" << count_text(manifest.files.size(), "file")
-                << ", " << size_text(bytes_of(manifest)) << ")\n"
+                << ", " << bytes_text(bytes_of(manifest)) << ")\n"
                 << std::flush;
   } catch (const Error& error) {
     problems = {error.what()};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/bytes_text.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/number_text.h"
@@ -141,15 +142,6 @@ std::vector<Wire> wires_of_sharding(const RunConfig& config, double count) {
     wires.push_back({strategy, hook, bytes, config.fsdp.sharding_strategy == strategy, bytes});
   }
   return wires;
-}
-
-/// "200 MB", "28 GB", "16 B": 10³, 10⁶, … bytes.
-std::string bytes_text(double bytes) {
-  static constexpr std::pair<double, const char*> kUnits[] = {
-      {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-  for (const auto& [size, unit] : kUnits)
-    if (bytes >= size) return rounded(bytes / size, 4) + " " + unit;
-  return rounded(bytes, 4) + " B";
 }
 
 std::string padded(std::string text, std::size_t width) {
@@ -302,7 +294,7 @@ std::string row_of(const Wire& wire, const Question& question) {
            "not known: it is a plug-in's or a program's; what it sends is printed at the end of a run\n";
   }
   return "  " + padded(name, 27) + padded(bytes_text(*wire.bytes), 14) +
-         rounded(1e3 * seconds_of(wire, question), 4) + (wire.is_chosen ? "   <- the config's" : "") + "\n";
+         rounded(1e3 * seconds_of(wire, question), 3) + (wire.is_chosen ? "   <- the config's" : "") + "\n";
 }
 
 std::string table_of(const Question& question, const RunConfig& config, const Memory& memory,

@@ -15,6 +15,7 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::ProcessOptions;
@@ -161,12 +162,14 @@ for file in ['tensors.pt', 'code.pt', 'constants.pt']:
   const auto refused = [&](const std::string& file, const std::string& why) {
     const ProcessResult result = estimate_in_little_memory(folder, file);
     EXPECT_EQ(result.exit_code, 2) << file;
-    EXPECT_THAT(result.err, HasSubstr("'" + file + "' can't be read as a model of torch's: " + why +
-                                      ": it is damaged, or no model of torch's\n"));
+    EXPECT_THAT(result.err, ContainsRegex("'" + file + "' can't be read as a model of torch's: " + why +
+                                          ": it is damaged, or no model of torch's\n"));
   };
-  refused("tensors.pt", "its tensors have 1145 MiB in a file of 2 MiB, and torch stores them as they are");
-  refused("constants.pt", "its tensors have 300 MiB in a file of 1 MiB, and torch stores them as they are");
-  refused("code.pt", "its code and its lists have 301 MiB, and the most is 256 MiB");
+  refused("tensors.pt",
+          "its tensors have 1.12 GiB in a file of 1.[0-9]+ MiB, and torch stores them as they are");
+  refused("constants.pt",
+          "its tensors have 300 MiB in a file of [0-9]+ KiB, and torch stores them as they are");
+  refused("code.pt", "its code and its lists have 300 MiB, and the most is 256 MiB");
 }
 
 TEST(EstimateRun, EndsAPickleInATorchScriptArchiveThatTakesAllMemory) {

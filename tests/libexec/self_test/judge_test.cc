@@ -53,7 +53,7 @@ TEST(Judge, MeasuresLinksAgainstTheirLike) {
   // A network is slower than a host's own memory, and that is no reason to warn.
   Check check = judge_links({link(0, 1, true, 2e9), link(2, 3, true, 2e9), link(0, 2, false, 1.2e8)});
   EXPECT_EQ(check.verdict, Verdict::ok);
-  EXPECT_EQ(check.found, "median 2.0 GB/s on one host, 120 MB/s between hosts");
+  EXPECT_EQ(check.found, "median 2 GB/s on one host, 120 MB/s between hosts");
   check = judge_links({link(0, 1, false, 1.2e8), link(0, 2, false, 1.1e8), link(1, 2, false, 1.2e7)});
   EXPECT_EQ(check.verdict, Verdict::warning);
   EXPECT_THAT(check.advice, HasSubstr("rank 1 - 2 reaches 12 MB/s, and the others wait for it"));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/count_text.h"
+#include "base/duration_text.h"
 #include "base/error.h"
 #include "shared_memory/chunks.h"
 #include "shared_memory/seats.h"
@@ -332,9 +333,7 @@ class SharedCollectives::State {
   void look_after() {
     if (active_.empty()) return;
     if (Clock::now() >= active_.front().deadline)
-      throw PeerError("a collective took longer than " +
-                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
-                      " s");
+      throw PeerError("a collective took longer than " + seconds_text(timeout_));
     std::vector<int> dead, left;
     for (int rank = 0; rank < ranks_; ++rank) {
       const Presence presence = rank == rank_ ? Presence::here : seats_.presence(rank);

@@ -1,6 +1,7 @@
 #include "launcher/cli/advice.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "base/bounded_json.h"
 #include "base/bytes_text.h"
 #include "base/count_text.h"
+#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/printable.h"
@@ -31,8 +33,8 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-std::string ms(const Json& seconds) {
-  return seconds.is_null() ? "" : rounded(1e3 * seconds.get<double>(), 3) + " ms";
+std::string time_of(const Json& seconds) {
+  return seconds.is_null() ? "" : duration_text(std::chrono::duration<double>(seconds.get<double>()));
 }
 
 /// The run of `model` with as many ranks, on that link.
@@ -120,12 +122,12 @@ std::string table_of(const Json& model) {
     std::string predicted_there, mark = model["chosen"] == row["name"] ? "<- best here" : "";
     if (there) {
       if (const Json* each = row_named(*there, row["name"]))
-        predicted_there = ms((*each)["predicted_seconds"]);
+        predicted_there = time_of((*each)["predicted_seconds"]);
       if ((*there)["best"] == row["name"]) mark += mark.empty() ? "<- best there" : " and there";
     }
     std::string line = "  " + padded(printable(row["name"].get<std::string>()), kNameWidth) +
-                       padded(ms(row["predicted_seconds"]), kTimeWidth) +
-                       padded(ms(row["measured_seconds"]), kTimeWidth) +
+                       padded(time_of(row["predicted_seconds"]), kTimeWidth) +
+                       padded(time_of(row["measured_seconds"]), kTimeWidth) +
                        (there ? padded(predicted_there, kTimeWidth + 4) : "") + mark;
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
@@ -145,7 +147,7 @@ std::string heading_of(const Json& model) {
           count_text(there["hosts"].get<std::uint64_t>(), "host");
   if (!there["link"].is_null())
     text += ", " + rounded(there["link"]["bits_per_second"].get<double>() / 1e6, 6) + " Mbit/s, latency " +
-            rounded(1e3 * there["link"]["latency_seconds"].get<double>(), 3) + " ms";
+            time_of(there["link"]["latency_seconds"]);
   return text + ". Extrapolated from what was measured here: no such run was made.\n";
 }
 

@@ -56,7 +56,7 @@ std::optional<double> seconds_left(const std::vector<Trial>& trials, const Sweep
 }
 
 std::string time_left_text(double seconds) {
-  return ", about " + seconds_text(std::chrono::duration<double>(std::max(0.0, seconds))) + " left";
+  return ", about " + duration_text(std::chrono::duration<double>(std::max(0.0, seconds))) + " left";
 }
 
 }  // namespace hookline

@@ -40,14 +40,15 @@ std::string with_spread(const Measured& value, double unit, int digits) {
   return text;
 }
 
-std::string seconds_text_of(const Measured& value) {
-  return value.mean < 1 ? with_spread(value, 1e-3, 3) + " ms" : with_spread(value, 1, 4) + " s";
-}
-
-std::string bytes_text_of(const Measured& value) {
-  const Unit unit = bytes_unit(value.mean);
+std::string in_unit(const Measured& value, const Unit& unit) {
   return with_spread(value, unit.size, 3) + " " + unit.name;
 }
+
+std::string duration_text_of(const Measured& value) {
+  return in_unit(value, duration_unit(std::chrono::duration<double>(value.mean)));
+}
+
+std::string bytes_text_of(const Measured& value) { return in_unit(value, bytes_unit(value.mean)); }
 
 struct Group {
   ResultRow row;
@@ -109,7 +110,7 @@ std::string short_name(const Trial& trial, const Assignments& same) {
 std::string line_of(const Trial& trial, std::size_t ended, std::size_t all, const std::string& metric,
                     const Assignments& same) {
   const TrialResult& result = trial.result;
-  const std::string time = seconds_text(std::chrono::duration<double>(result.seconds));
+  const std::string time = duration_text(std::chrono::duration<double>(result.seconds));
   std::string line =
       "[" + std::to_string(ended) + "/" + std::to_string(all) + "] " + short_name(trial, same) + ": ";
   if (result.status != TrialStatus::done)
@@ -248,8 +249,8 @@ std::string table_text(const std::vector<ResultRow>& rows, const std::string& me
   const auto plain = [](const Measured& value) { return with_spread(value, 1, 5); };
   const auto times = [](const Measured& value) { return with_spread(value, 1, 3) + "x"; };
   if (!metric.empty()) column(printable(metric), [&](const ResultRow& row) { return of(row.metric, plain); });
-  column("step", [&](const ResultRow& row) { return of(row.step_seconds, seconds_text_of); });
-  column("trial", [&](const ResultRow& row) { return of(row.trial_seconds, seconds_text_of); });
+  column("step", [&](const ResultRow& row) { return of(row.step_seconds, duration_text_of); });
+  column("trial", [&](const ResultRow& row) { return of(row.trial_seconds, duration_text_of); });
   column("speed-up",
          [&](const ResultRow& row) { return row.is_baseline ? "baseline" : of(row.speedup, times); });
   column("sent a step", [&](const ResultRow& row) { return of(row.bytes_per_step, bytes_text_of); });

@@ -1,10 +1,12 @@
 #include "launcher/wizard/interview.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/bytes_text.h"
 #include "base/count_text.h"
+#include "base/duration_text.h"
 #include "base/number_text.h"
 #include "config/questions.h"
 #include "hooks/option.h"
@@ -158,10 +160,11 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
       const auto seconds =
           so_far.launch.nnodes == "1" ? here_.hook_seconds.find(hook.name) : here_.hook_seconds.end();
       question.choices.push_back(
-          {hook.name, hook.summary + (bytes ? " " + bytes_text(*bytes) + " a step." : "") +
-                          (seconds != here_.hook_seconds.end()
-                               ? " " + rounded(1e3 * seconds->second, 3) + " ms a step here."
-                               : "")});
+          {hook.name,
+           hook.summary + (bytes ? " " + bytes_text(*bytes) + " a step." : "") +
+               (seconds != here_.hook_seconds.end()
+                    ? " " + duration_text(std::chrono::duration<double>(seconds->second)) + " a step here."
+                    : "")});
     }
     if (const bool sends = so_far.launch.nnodes == "1" && so_far.launch.processes_per_node.value_or(1) > 1;
         sends)

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/duration_text.h"
 #include "libexec/rendezvous/launcher_socket.h"
 #include "libexec/rendezvous/node.h"
 #include "libexec/rendezvous/place.h"
@@ -68,10 +69,7 @@ int main(int argc, char** argv) {
     // A call to a store whose host is cut off does not return.
     const auto silence = Clock::now() - shared.answered.load();
     if (shared.joined && silence > place.node_timeout) {
-      launcher.tell("gone",
-                    "it has not answered for " +
-                        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(silence).count()) +
-                        " s");
+      launcher.tell("gone", "it has not answered for " + hookline::seconds_text(silence));
       break;
     }
   }

@@ -1,7 +1,6 @@
 #include "libexec/self_test/checks.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -9,6 +8,7 @@
 
 #include "base/bytes_text.h"
 #include "base/count_text.h"
+#include "base/duration_text.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
 
@@ -27,12 +27,6 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-std::string number(double value, const char* unit) {
-  char text[64];
-  std::snprintf(text, sizeof text, value < 9.95 ? "%.1f %s" : "%.0f %s", value, unit);
-  return text;
-}
-
 std::string indented(const std::string& text, const std::string& indent) {
   std::string result;
   for (const char c : printable_lines(text)) {
@@ -43,11 +37,6 @@ std::string indented(const std::string& text, const std::string& indent) {
 }
 
 }  // namespace
-
-std::string duration_of(double seconds) {
-  if (seconds < 1e-3) return number(seconds * 1e6, "us");
-  return seconds < 1 ? number(seconds * 1e3, "ms") : number(seconds, "s");
-}
 
 Report::Report(Form form, std::ostream& out, std::filesystem::path file)
     : form_(form), out_(out), file_(std::move(file)) {}
@@ -81,8 +70,9 @@ void Report::add(const std::vector<Link>& links) {
     const Link& link = links[i];
     out_ << std::string(kVerdict, ' ')
          << padded("  rank " + std::to_string(link.from) + " - " + std::to_string(link.to), kName)
-         << padded(duration_of(link.latency_seconds), 10) << padded(rate_text(link.bytes_per_second), 12)
-         << (link.same_node ? "on one host" : "between hosts") << "\n";
+         << padded(duration_text(std::chrono::duration<double>(link.latency_seconds)), 10)
+         << padded(rate_text(link.bytes_per_second), 12) << (link.same_node ? "on one host" : "between hosts")
+         << "\n";
   }
   if (links.size() > kMostLinksShown)
     out_ << "           and " << links.size() - kMostLinksShown << " more: --json shows all\n";

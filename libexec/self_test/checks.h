@@ -71,7 +71,4 @@ class Report {
   std::vector<HookTime> hooks_;
 };
 
-/// "23 us", "1.5 ms", "2.1 s"
-std::string duration_of(double seconds);
-
 }  // namespace hookline

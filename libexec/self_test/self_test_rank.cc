@@ -27,6 +27,7 @@
 
 #include "base/bytes_text.h"
 #include "base/count_text.h"
+#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -132,12 +133,12 @@ class SelfTest {
     if (!obstacle.empty()) throw Error(obstacle);
     accelerator_.emplace(Accelerator::from_env());
     log::set_level("warning");  // the report is what is read
-    const double joined = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto joined = std::chrono::steady_clock::now() - start;
     const std::vector<std::string> nodes = texts("join", environment_text("GROUP_RANK").value_or("0"));
     report_.add({"join", Verdict::ok,
                  count_text(nodes.size(), "rank") + " on " +
                      count_text(std::set<std::string>(nodes.begin(), nodes.end()).size(), "host") + ", " +
-                     device_text() + ", in " + duration_of(joined),
+                     device_text() + ", in " + duration_text(joined),
                  ""});
     whereabouts_.emplace(world());
     limit_.asks([this] { return whereabouts_->behind(); });
@@ -224,7 +225,8 @@ class SelfTest {
       return;
     }
     report_.add({each.name(), Verdict::ok,
-                 bytes_text(time.bytes_sent) + " a step in " + duration_of(time.seconds) +
+                 bytes_text(time.bytes_sent) + " a step in " +
+                     duration_text(std::chrono::duration<double>(time.seconds)) +
                      (time.is_mean ? "" : "; it gives something else than the mean, alike on all ranks"),
                  ""});
     report_.add(time);
@@ -267,7 +269,7 @@ int main(int argc, char** argv) {
   const double seconds = std::atof(argv[1]);
   TimeLimit limit(TimeLimit::Seconds(seconds), [&](const std::string& at, const std::string& behind) {
     report.add({at, Verdict::failed,
-                "not done when the limit of " + duration_of(seconds) + " was reached" +
+                "not done when the limit of " + seconds_text(TimeLimit::Seconds(seconds)) + " was reached" +
                     (behind.empty() ? "" : "; " + behind),
                 behind.empty() ? "on a slow network, raise --time-limit"
                                : "see what these do; on a slow network, raise --time-limit"});

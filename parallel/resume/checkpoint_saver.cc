@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
@@ -126,12 +127,10 @@ bool CheckpointSaver::save_now(const std::filesystem::path& folder, const Checkp
   const auto start = std::chrono::steady_clock::now();
   const std::string problem = write(folder, content);
   if (world_->rank() == 0) {
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%.2g s", took.count());
+    const auto took = std::chrono::steady_clock::now() - start;
     if (problem.empty()) {
       log::info("checkpoint '" + folder.string() + "' saved at step " + std::to_string(content.step) +
-                " in " + seconds);
+                " in " + duration_text(took));
     } else {
       log::error("the checkpoint '" + folder.string() + "' was not saved, and training goes on: " + problem);
     }

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/duration_text.h"
+
 namespace hookline {
 
 std::optional<std::string> LongWaits::look(const std::vector<RankPosition>& positions, Time now) {
@@ -21,8 +23,7 @@ std::optional<std::string> LongWaits::look(const std::vector<RankPosition>& posi
   if (!is_new || (warned_ && now - *warned_ < patience_)) return std::nullopt;
   warned_ = now;
   for (Held& held : held_) held.is_told = held.number.has_value();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience_).count();
-  return long_wait_text(positions, waits_long, std::to_string(seconds) + " s") +
+  return long_wait_text(positions, waits_long, seconds_text(std::chrono::duration<double>(patience_))) +
          ". Every rank has to make the same calls; [launch] stall_timeout_seconds ends a run that is stuck";
 }
 

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "parallel/rank/environment.h"
@@ -122,7 +122,8 @@ void finish(std::vector<Attempt>& attempts, Clock::time_point give_up) {
   }
 }
 
-std::string problem_of(int node, const std::string& own, const Attempt& attempt, double patience) {
+std::string problem_of(int node, const std::string& own, const Attempt& attempt,
+                       std::chrono::duration<double> patience) {
   const std::string whole = "node " + std::to_string(node) + " (" + own + ") can't connect to node " +
                             std::to_string(attempt.node) + " at " + attempt.host + " port " + attempt.port +
                             ": ";
@@ -134,9 +135,7 @@ std::string problem_of(int node, const std::string& own, const Attempt& attempt,
                 : kOtherNetwork);
   }
   if (attempt.error == ETIMEDOUT) {
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%.3g s", patience);
-    return whole + "no answer within " + seconds +
+    return whole + "no answer within " + seconds_text(patience) +
            "; a firewall drops it, or the way back leads elsewhere. Ranks connect by any of the ports in "
            "/proc/sys/net/ipv4/ip_local_port_range: open them between the hosts, or " +
            kOtherNetwork;
@@ -217,8 +216,7 @@ void expect_nodes_reach_each_other(c10d::Store& store, int node, int nodes, cons
     }
     finish(attempts, Clock::now() + patience);
     for (const Attempt& attempt : attempts) {
-      if (attempt.error)
-        add_problem(problem_of(node, address, attempt, std::chrono::duration<double>(patience).count()));
+      if (attempt.error) add_problem(problem_of(node, address, attempt, patience));
     }
     write(store, key_of("reached", node), problems);
     problems.clear();

@@ -8,8 +8,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "base/duration_text.h"
 #include "base/error.h"
-#include "base/number_text.h"
 #include "parallel/rank/environment.h"
 #include "parallel/watch/rank_position.h"
 
@@ -93,8 +93,8 @@ void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::
   }
   if (missing.empty()) return;
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  throw Error(names_of(missing) + " did not join the run within " + rounded(waited.count(), 3) +
-              " s, for which rank " + std::to_string(rank) +
+  throw Error(names_of(missing) + " did not join the run within " + seconds_text(waited) +
+              ", for which rank " + std::to_string(rank) +
               " has waited: see whether it failed, or takes long to get to "
               "Accelerator::from_env (then set [launch] join_timeout_seconds)");
 }

@@ -8,21 +8,13 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "base/time_text.h"
 #include "config/run_files.h"
 
 namespace hookline {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string timestamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local = {};
-  localtime_r(&now, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-  return text;
-}
 
 void point_latest_to(const fs::path& folder) {
   const fs::path link = folder.parent_path() / "latest";
@@ -56,7 +48,7 @@ std::string attempt_name(std::int64_t number) { return "attempt_" + std::to_stri
 RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config) {
   const fs::path absolute_parent = fs::absolute(parent).lexically_normal();
   fs::create_directories(absolute_parent);
-  const std::string name = timestamp() + "-" + std::to_string(getpid());
+  const std::string name = time_name(std::time(nullptr)) + "-" + std::to_string(getpid());
   // Process ids repeat: between containers that share a file system, for one.
   for (int attempt = 1;; ++attempt) {
     path_ = absolute_parent / (attempt == 1 ? name : name + "-" + std::to_string(attempt));

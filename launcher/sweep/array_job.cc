@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "base/time_text.h"
 #include "checkpoint/replace_file.h"
 #include "launcher/process/shell.h"
 #include "launcher/schedulers/job_text.h"
@@ -69,11 +70,7 @@ fs::path ArrayJob::log_of(int element) const {
 }
 
 fs::path stem_now(const fs::path& folder) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  char text[32] = "";
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S-", localtime_r(&now, &local));
-  return folder / "array" / (text + std::to_string(getpid()));
+  return folder / "array" / (time_name(std::time(nullptr)) + "-" + std::to_string(getpid()));
 }
 
 std::string array_script(const ArrayRequest& request, const fs::path& stem, std::size_t count) {

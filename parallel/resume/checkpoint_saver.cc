@@ -8,6 +8,7 @@
 #include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/time_text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checksum.h"
 #include "parallel/world/text_exchange.h"
@@ -18,15 +19,6 @@ namespace {
 using Json = nlohmann::json;
 
 const char* const kWhat = "saving a checkpoint";
-
-std::string now_as_text() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 /// On the CPU and contiguous; memory of its own if `copy`.
 void bring_here(NamedTensors& tensors, bool copy) {
@@ -175,7 +167,8 @@ std::string CheckpointSaver::write(const std::filesystem::path& folder, const Ch
       exchange_texts(*world_, group_, own.dump(-1, ' ', false, Json::error_handler_t::replace), kWhat);
 
   // Rank 0 gives the folder its name.
-  Manifest manifest{content.step, world_->size(), content.hook, now_as_text(), HOOKLINE_VERSION, {}};
+  Manifest manifest{
+      content.step, world_->size(), content.hook, file_time_text(std::time(nullptr)), HOOKLINE_VERSION, {}};
   problem.clear();
   for (const std::string& text : all) {
     const Json of_rank = Json::parse(text);

@@ -14,6 +14,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/time_text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "parallel/resume/loader_state.h"
 #include "parallel/resume/preemption.h"
@@ -105,7 +106,7 @@ void Checkpointer::go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint) {
   resumption_ = {from_->folder().string(), manifest.world_size, world_->size(), {}};
   if (world_->rank() == 0)
     log::info("resuming from step " + std::to_string(manifest.step) + ": checkpoint '" +
-              resumption_.checkpoint + "' of " + manifest.saved_at);
+              resumption_.checkpoint + "' of " + time_text(manifest.saved_at));
 }
 
 std::string Checkpointer::next_name(const std::string& kind) const {

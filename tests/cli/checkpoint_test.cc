@@ -35,7 +35,7 @@ TEST(CheckpointInspect, ShowsWhatIsThere) {
   EXPECT_EQ(one.out,
             "checkpoints/step_00000010\n"
             "  step   10\n"
-            "  saved  2026-01-31T12:00:00Z by 2 ranks, hookline 0.1.0\n"
+            "  saved  2026-01-31 12:00:00 UTC by 2 ranks, hookline 0.1.0\n"
             "  hook   no hook\n"
             "  files  1, 80 B\n"
             "    model.safetensors  1 tensor      80 B\n"

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/time_text.h"
 #include "checkpoint/tensor_file.h"
 #include "launcher/cli/checkpoints_in.h"
 #include "launcher/cli/verb_parser.h"
@@ -30,7 +31,7 @@ void pad(std::string& text, std::size_t width) { text.resize(std::max(text.size(
 
 void print_text(const fs::path& folder, const Manifest& manifest, bool with_tensors) {
   std::cout << printable(folder.string()) << "\n  step   " << manifest.step << "\n  saved  "
-            << printable(manifest.saved_at) << " by " << count_text(manifest.world_size, "rank")
+            << printable(time_text(manifest.saved_at)) << " by " << count_text(manifest.world_size, "rank")
             << ", hookline " << printable(manifest.version) << "\n  hook   " << printable(manifest.hook)
             << "\n  files  " << manifest.files.size() << ", " << bytes_text(bytes_of(manifest)) << "\n";
   std::size_t width = 0;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/folder_access.h"
 #include "base/log.h"
+#include "base/time_text.h"
 #include "checkpoint/replace_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
@@ -23,14 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostSweeps = 100;
-
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  char text[64] = "";
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %Z", localtime_r(&now, &local));
-  return text;
-}
 
 /// To a file, or, for "-", to standard output.
 void write(const std::string& file, const std::string& text) {
@@ -126,7 +119,7 @@ int report(const Arguments& arguments) {
     return kBadInput;
   }
   try {
-    write(output, report_page(results, now_text()));
+    write(output, report_page(results, time_text(std::time(nullptr))));
     if (output != "-") log::info("the report is " + output);
     write(csv, trials_as_csv(results));
     write(json_lines, trials_as_json_lines(results));

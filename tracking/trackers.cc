@@ -124,12 +124,12 @@ struct Trackers::Queue {
     } catch (const TryAgain& problem) {
       taken = std::min(problem.taken(), batch.size());
       is_away_ = !is_told_ || is_away_;
-      tell(problem.what(), "; training goes on, and it is tried again");
+      tell(problem.what(), "; training continues, and it is tried again");
       return true;
     } catch (const std::exception& problem) {
-      tell(problem.what(), "; training goes on without what is lost");
+      tell(problem.what(), "; training continues without what is lost");
     } catch (...) {
-      tell(kUnknown, "; training goes on without what is lost");
+      tell(kUnknown, "; training continues without what is lost");
     }
     return false;
   }

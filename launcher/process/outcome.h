@@ -36,10 +36,10 @@ inline constexpr int kSavedForLater = 75;
 
 /// What is said then, and if SIGUSR1 came while there were no ranks that could.
 inline constexpr const char* kSavedForLaterText =
-    "the ranks saved their state, as SIGUSR1 asks, and ended: launch again, with [training] resume = "
+    "the ranks saved a checkpoint on SIGUSR1 and ended: launch again, with [training] resume = "
     "\"auto\"";
 inline constexpr const char* kEndedForLaterText =
-    "the run ends while no ranks train, as SIGUSR1 asks: launch again, with [training] resume = \"auto\"";
+    "the run ends on SIGUSR1 while no ranks train: launch again, with [training] resume = \"auto\"";
 
 /// As a shell counts: the code itself, or 128 + the signal's number; 124, as `timeout` has it, for one that is stuck.
 int exit_code(const Outcome& outcome);

@@ -53,7 +53,7 @@ Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& 
   last_came_ = now;
   if (phase_ == Phase::gathering) {
     Words words = gather(now);
-    if (words.empty()) words.push_back(Say{"the node " + hello.host + " is here: " + so_many()});
+    if (words.empty()) words.push_back(Say{"the node " + hello.host + " joined: " + so_many()});
     return words;
   }
   return {Say{"the node " + hello.host + " waits; it takes part when the nodes form again"}};

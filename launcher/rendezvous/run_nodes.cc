@@ -194,7 +194,8 @@ class NodeRun {
 
   void give_up_store() {
     log::error("the node at " + setup_.store.address + ":" + std::to_string(setup_.store.port) +
-               ", which the others meet at, is gone (" + *lost_store_ + "): the run can't go on without it");
+               ", which the others meet at, is gone (" + *lost_store_ +
+               "): the run can't continue without it");
     exit_code_ = 1;
   }
 

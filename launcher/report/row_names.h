@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "launcher/sweep/sweep_file.h"
+#include "launcher/sweep/file/sweep_file.h"
 
 namespace hookline {
 

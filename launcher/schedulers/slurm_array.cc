@@ -28,7 +28,7 @@ ArrayQueue array_queue(const std::filesystem::path& script, const std::string& j
   ArrayQueue queue;
   if (code == 127)
     throw NoSlurm("there is no 'squeue' on this machine, and the job of '" + script.string() +
-                  "' may go on: run this where Slurm's commands are");
+                  "' may still run: run this where Slurm's commands are");
   if (text.find("Invalid job id") != text.npos) return queue;
   if (code != 0) throw SlurmError("Slurm's queue can't be asked: " + text);
   std::istringstream lines(text);

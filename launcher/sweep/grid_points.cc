@@ -158,7 +158,8 @@ class Cells {
     }
     if (is_out || !seen_.insert(cell).second) return false;
     if (cells_.size() == kMostCells)
-      throw Error("the sweep has more than " + std::to_string(kMostCells) + " cells: try fewer values");
+      throw Error("the sweep has more than " + std::to_string(kMostCells) +
+                  " combinations: try fewer values");
     cells_.push_back(cell);
     return true;
   }

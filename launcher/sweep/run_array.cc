@@ -108,7 +108,7 @@ class ArraySweep {
           std::count_if(job.elements.begin(), job.elements.end(),
                         [&](const auto& each) { return places_.contains(each.second); }));
       if (left > 0)
-        log::info("job " + job.number + " goes on, with " + count_text(left, "trial") + " to come; " +
+        log::info("job " + job.number + " continues, with " + count_text(left, "trial") + " to come; " +
                   run_.same_command() + " follows it, and 'scancel " + job.number + "' cancels it");
     }
   }

@@ -235,7 +235,7 @@ class Sweep {
       }
     }
     log::info("stopped with " + std::to_string(ended()) + " of " + std::to_string(trials_.size()) +
-              " trials done; " + run_.same_command() + " goes on from there");
+              " trials done; " + run_.same_command() + " continues from there");
   }
 
   std::string time_left() const {

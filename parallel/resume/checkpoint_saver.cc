@@ -124,7 +124,8 @@ bool CheckpointSaver::save_now(const std::filesystem::path& folder, const Checkp
       log::info("checkpoint '" + folder.string() + "' saved at step " + std::to_string(content.step) +
                 " in " + duration_text(took));
     } else {
-      log::error("the checkpoint '" + folder.string() + "' was not saved, and training goes on: " + problem);
+      log::error("the checkpoint '" + folder.string() +
+                 "' was not saved, and training continues: " + problem);
     }
     if (problem.empty() && after) after();
   }

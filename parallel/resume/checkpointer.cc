@@ -308,10 +308,11 @@ void Checkpointer::save_without_loader(const EpochPlan* waited_for) {
   }
   if (!waited_for) warn_of_save_in_round(/*before_batch=*/false);
   if (waited_for && waited_for->is_under_way() && !std::exchange(told_of_mid_batch_, true))
-    warn("the checkpoint of step " + std::to_string(progress_->steps) +
-         " is saved while a batch of a prepared loader is in hand: if the program takes more steps on that "
-         "batch, a run that resumes goes on with the next one; save less often than once in a batch, with a "
-         "larger checkpoint_every_steps");
+    warn(
+        "the checkpoint of step " + std::to_string(progress_->steps) +
+        " is saved while a batch of a prepared loader is in hand: if the program takes more steps on that "
+        "batch, a run that resumes continues with the next one; save less often than once in a batch, with a "
+        "larger checkpoint_every_steps");
   save_due();
 }
 

@@ -49,7 +49,7 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
       "${SLURM_CPUS_PER_TASK:+--cpus-per-task=\"$SLURM_CPUS_PER_TASK\"} " HOOKLINE_BINARY
       " launch --config run.toml --set ddp.comm_hook=fp16 --set training.resume=auto ./train --name 'a b'\n"
       "code=$?\n"
-      "# Ranks that were warned in time have saved their state: the job goes on from there.\n"
+      "# Ranks that were warned in time have saved their state: the job continues from there.\n"
       "if [ $code -eq 75 ]; then\n"
       "  scontrol requeue \"$SLURM_JOB_ID\"\n"
       "fi\n"
@@ -257,9 +257,8 @@ TEST_F(Submit, SaysWhatAPreemptionWouldCost) {
             "hookline: warning: the run keeps no checkpoints: after a preemption it begins again ([training] "
             "checkpoint_every_steps)\n");
   EXPECT_EQ(warning_of({"slurm", "--set", "training.resume=no", "run.toml", "./train"}),
-            "hookline: warning: resume is \"no\" (from command line --set training.resume): a job that comes "
-            "back does not "
-            "go on from its own checkpoints; \"auto\" does\n");
+            "hookline: warning: resume is \"no\" (from command line --set training.resume): a requeued job "
+            "does not resume from its own checkpoints; \"auto\" does\n");
   EXPECT_THAT(
       run({"--print", "--scheduler", "slurm", "--set", "training.resume=no", "run.toml", "./train"}).out,
       ::testing::Not(HasSubstr("resume=auto")));
@@ -361,7 +360,7 @@ TEST_F(HungQueue, DoesNotKeepASweepFromEndingAtASignal) {
   const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,
-              HasSubstr("hookline: job 42 goes on, with 2 trials to come; the same command follows "
+              HasSubstr("hookline: job 42 continues, with 2 trials to come; the same command follows "
                         "it, and 'scancel 42' cancels it\n"));
   // The next command asks first what the job has brought.
   EXPECT_EQ(sweep_until(SIGINT).exit_code, 130);

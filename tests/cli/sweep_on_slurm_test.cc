@@ -215,7 +215,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
   EXPECT_EQ(queued.out, "");
   const std::string job = job_in(queued.err);
   EXPECT_THAT(queued.err, HasSubstr("hookline: job " + job +
-                                    " goes on, with 3 trials to come; the same "
+                                    " continues, with 3 trials to come; the same "
                                     "command follows it, and 'scancel " +
                                     job + "' cancels it\n"));
 
@@ -223,7 +223,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
   const ProcessResult once_more = sweep({"--no-follow"});
   EXPECT_EQ(once_more.exit_code, 0) << once_more.err;
   EXPECT_EQ(job_in(once_more.err), "");
-  EXPECT_THAT(once_more.err, HasSubstr("hookline: job " + job + " goes on, with 3 trials to come; "));
+  EXPECT_THAT(once_more.err, HasSubstr("hookline: job " + job + " continues, with 3 trials to come; "));
   const ProcessResult local = run({"sweep", "s.toml"});
   EXPECT_EQ(local.exit_code, 2);
   EXPECT_EQ(local.err, "hookline: error: job " + job +
@@ -248,7 +248,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
   follower.signal(SIGINT);
   const ProcessResult stopped = follower.wait();
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT);
-  EXPECT_THAT(stopped.err, HasSubstr("hookline: job " + job + " goes on, with 2 trials to come; "));
+  EXPECT_THAT(stopped.err, HasSubstr("hookline: job " + job + " continues, with 2 trials to come; "));
 
   sandbox_.folder.write("go", "");
   const ProcessResult result = sweep();
@@ -584,14 +584,14 @@ TEST_F(SweepWithScriptsForSlurm, SubmitsNothingTwiceThoughTheAnswerWasLost) {
   EXPECT_THAT(lost.err,
               ContainsRegex("hookline: error: sbatch has not said whether it took '.*[.]sbatch': sbatch: "
                             "error: Batch job submission failed: Socket timed out on send/recv "
-                            "operation; the same command finds out, and then goes on\n"));
+                            "operation; the same command finds out, and then continues\n"));
   sandbox.script("bin/squeue",
                  "[ -z \"$SQUEUE_USERS\" ] || exit 9\nfor e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat "
                  "submitted)\"; done\n");
   const ProcessResult found = sweep_with({"--no-follow"});
   EXPECT_EQ(found.exit_code, 0) << found.err;
   EXPECT_THAT(found.err,
-              HasSubstr("hookline: job 77 goes on, with 3 trials to come; the same command follows it, "
+              HasSubstr("hookline: job 77 continues, with 3 trials to come; the same command follows it, "
                         "and 'scancel 77' cancels it\n"));
   EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
 }
@@ -609,7 +609,7 @@ TEST_F(SweepWithScriptsForSlurm, AsksAgainWhenSlurmDoesNotAnswer) {
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("Slurm's queue can't be asked: Unable to contact slurm controller; it is "
                               "asked again\n"),
-                    HasSubstr("hookline: job 77 goes on, with 3 trials to come")));
+                    HasSubstr("hookline: job 77 continues, with 3 trials to come")));
 }
 
 TEST_F(SweepWithScriptsForSlurm, TellsOfFailuresThoughAJobGoesOn) {
@@ -662,8 +662,9 @@ TEST_F(SweepJob, NeedsSlurmsCommands) {
                        "{\"job\": \"7\", \"elements\": {\"1\": \"" + plan.out.substr(0, 12) + "\"}}");
   options.arguments = {"sweep", "s.toml"};
   result = testing::run_process(HOOKLINE_BINARY, options);
-  EXPECT_EQ(result.err, "hookline: error: there is no 'squeue' on this machine, and the job of '" + folder +
-                            "/20260101-000000-1.sbatch' may go on: run this where Slurm's commands are\n");
+  EXPECT_EQ(result.err,
+            "hookline: error: there is no 'squeue' on this machine, and the job of '" + folder +
+                "/20260101-000000-1.sbatch' may still run: run this where Slurm's commands are\n");
   EXPECT_EQ(result.exit_code, 1);
   sandbox.folder.write(folder + "/20260101-000000-1.json", "{\"job\": 7}");
   result = testing::run_process(HOOKLINE_BINARY, options);

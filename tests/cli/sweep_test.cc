@@ -168,10 +168,11 @@ TEST(Sweep, IsStoppedByASignalAndGoesOn) {
   sweep.signal(SIGINT);
   const ProcessResult stopped = sweep.wait();
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT);
-  EXPECT_THAT(stopped.err,
-              AllOf(HasSubstr("hookline: stopping 1 trial\n"),
-                    HasSubstr("hookline: stopped with 0 of 12 trials done; the same command goes on from "
-                              "there\n")));
+  EXPECT_THAT(
+      stopped.err,
+      AllOf(
+          HasSubstr("hookline: stopping 1 trial\n"),
+          HasSubstr("hookline: stopped with 0 of 12 trials done; the same command continues from there\n")));
   EXPECT_FALSE(sandbox.has("hookline-sweeps/s/best.toml"));
   sandbox.folder.write("go", "");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
@@ -190,7 +191,7 @@ TEST(Sweep, SaysHowItGoesOnWithoutRunningTheSameAgain) {
   sweep.signal(SIGINT);
   EXPECT_THAT(sweep.wait().err,
               HasSubstr("hookline: stopped with 11 of 12 trials done; the same command, without "
-                        "--rerun, goes on from there\n"));
+                        "--rerun, continues from there\n"));
 }
 
 TEST(Sweep, IsSuspendedWithItsTrials) {

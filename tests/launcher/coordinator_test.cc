@@ -64,7 +64,7 @@ struct Nodes {
 
 TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
   Nodes run(limits(3, 3), {}, node("one", 2, 0));
-  EXPECT_THAT(run.take("c", node("three", 1, 2)), ElementsAre("say: the node three is here: 2 of 3 nodes"));
+  EXPECT_THAT(run.take("c", node("three", 1, 2)), ElementsAre("say: the node three joined: 2 of 3 nodes"));
   EXPECT_THAT(run.take("b", node("two", 4, 1)), ElementsAre("round 1 after 0: one@0 two@2 three@6 of 7"));
   EXPECT_THAT(run.take("a", StorePort{1, 4711}), ElementsAre("port 4711"));
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
@@ -75,9 +75,9 @@ TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
 TEST(Coordinator, WaitsForTheLastCallAndNoLongerOnceAllThatMayComeAreThere) {
   Nodes run(limits(2, 4), {}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(100)), IsEmpty());
-  EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("say: the node two is here: 2 of 4 nodes"));
+  EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("say: the node two joined: 2 of 4 nodes"));
   EXPECT_THAT(run.tick(seconds(4)), IsEmpty());
-  EXPECT_THAT(run.take("c", node("three", 1)), ElementsAre("say: the node three is here: 3 of 4 nodes"));
+  EXPECT_THAT(run.take("c", node("three", 1)), ElementsAre("say: the node three joined: 3 of 4 nodes"));
   EXPECT_THAT(run.tick(seconds(4)), IsEmpty()) << "the call starts again with each that comes";
   EXPECT_EQ(run.coordinator.next(), run.now + seconds(1));
   EXPECT_THAT(run.tick(seconds(1)), ElementsAre("round 1 after 0: one@0 two@1 three@2 of 3"));
@@ -191,7 +191,7 @@ TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 three@1 of 2"));
   EXPECT_THAT(run.lost("c"), ElementsAre("stop: the node three is lost: it sends no heartbeat"));
   EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}), ElementsAre("say: forming again: 1 of 3 nodes"));
-  EXPECT_THAT(run.take("d", node("four", 2)), ElementsAre("say: the node four is here: 2 of 3 nodes"))
+  EXPECT_THAT(run.take("d", node("four", 2)), ElementsAre("say: the node four joined: 2 of 3 nodes"))
       << "a newcomer is waited for";
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
 }

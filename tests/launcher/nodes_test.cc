@@ -219,7 +219,7 @@ TEST_F(Nodes, EndForLaterWhenTheyAreWarnedBeforeEnoughAreThere) {
   const std::vector<std::string> sets = {"launch.nnodes=3", "training.checkpoint_every_steps=1"};
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
-  for (const auto& node : nodes) ASSERT_TRUE(node->wait_for("is here: 2 of 3 nodes"));
+  for (const auto& node : nodes) ASSERT_TRUE(node->wait_for("joined: 2 of 3 nodes"));
   nodes[1]->signal(SIGUSR1);
   for (const auto& node : nodes) {
     const ProcessResult result = node->wait();

@@ -221,9 +221,9 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(report(kProgram + grid + "[baseline]\nlogging.dir = \"x\"\n"),
               HasSubstr("s.toml:6:9: error: 'logging.dir' tells no trials apart\n"));
   for (const std::string zip : {"zip = 3\n", "zip = [\"a\"]\n", "[grid.zip]\n"})
-    EXPECT_THAT(report(kProgram + grid + zip), AllOf(HasSubstr(": error: zip has no lists\n"),
-                                                     HasSubstr("write [grid.zip], and in it keys whose "
-                                                               "lists go on together\n")))
+    EXPECT_THAT(report(kProgram + grid + zip),
+                AllOf(HasSubstr(": error: zip has no lists\n"),
+                      HasSubstr("write [grid.zip], and in it keys whose lists advance together\n")))
         << zip;
   EXPECT_THAT(report(kProgram + "[grid]\nargs.\"\" = 1\n"),
               AllOf(HasSubstr("s.toml:4:6: error: an argument without a name\n"),
@@ -347,7 +347,7 @@ TEST(SweepFile, RefusesMoreCellsThanAnybodyRuns) {
         try {
           cells_of(sweep);
         } catch (const Error& error) {
-          EXPECT_STREQ(error.what(), "the sweep has more than 100000 cells: try fewer values");
+          EXPECT_STREQ(error.what(), "the sweep has more than 100000 combinations: try fewer values");
           throw;
         }
       },

@@ -327,7 +327,7 @@ TEST(Checkpoint, ThatCannotBeWrittenIsToldAndLeavesTheRunAlone) {
   EXPECT_THAT(
       messages.text(),
       HasSubstr("error: the checkpoint '" + (scratch.path() / "file/state").string() +
-                "' was not saved, and training goes on: the folder '" +
+                "' was not saved, and training continues: the folder '" +
                 (scratch.path() / "file/state.part").string() + "' can't be made: Not a directory\n"));
 }
 

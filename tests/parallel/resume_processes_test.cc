@@ -125,8 +125,8 @@ TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
   EXPECT_THAT(stopped.err,
               AllOf(ContainsRegex("hookline: stopping at step [0-9]+, because of SIGUSR1: with resume = "),
-                    HasSubstr("hookline: the ranks saved their state, as SIGUSR1 asks, and ended: launch "
-                              "again, with [training] resume = \"auto\"\n"),
+                    HasSubstr("hookline: the ranks saved a checkpoint on SIGUSR1 and ended: launch again, "
+                              "with [training] resume = \"auto\"\n"),
                     Not(HasSubstr("error"))));
   const ProcessResult result = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -169,8 +169,8 @@ TEST(ResumedRun, IsLeftForLaterByAPreemptionBetweenTwoAttempts) {
   launcher.signal(SIGUSR1);
   const ProcessResult stopped = launcher.wait();
   EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("hookline: the run ends while no ranks train, as SIGUSR1 asks: launch "
-                                     "again, with [training] resume = \"auto\"\n"));
+  EXPECT_THAT(stopped.err, HasSubstr("hookline: the run ends on SIGUSR1 while no ranks train: launch again, "
+                                     "with [training] resume = \"auto\"\n"));
   const ProcessResult result = run(launch_in(folder.path(), with(first, {"training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("resuming from step 8: "));
@@ -304,7 +304,7 @@ TEST(FullDisk, FailsTheSaveAndNotTheRun) {
   EXPECT_THAT(
       result.err,
       AllOf(HasSubstr(
-                "error: the checkpoint 'checkpoints/step_00000008' was not saved, and training goes on: "),
+                "error: the checkpoint 'checkpoints/step_00000008' was not saved, and training continues: "),
             HasSubstr("can't be written: No space left on device"),
             HasSubstr("error: the checkpoint 'checkpoints/step_00000012' was not saved")));
   EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=12"}, {RESUMING_RANK_PROGRAM, "2000"}));

@@ -612,7 +612,8 @@ TEST(TrainingLoop, SaysThatACheckpointIsSavedWithABatchInHand) {
       HasSubstr(
           "hookline: warning: the checkpoint of step 4 is saved while a batch of a prepared loader is in "
           "hand: "
-          "if the program takes more steps on that batch, a run that resumes goes on with the next one; save "
+          "if the program takes more steps on that batch, a run that resumes continues with the next one; "
+          "save "
           "less often than once in a batch, with a larger checkpoint_every_steps\n"));
   EXPECT_EQ(text.find("in hand"), text.rfind("in hand")) << text;
 }

@@ -282,7 +282,7 @@ TEST(MlflowServer, IsToldWhatItRefuses) {
   }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("metrics can't be written to MLflow at "), HasSubstr("HTTP 400: "),
-                    HasSubstr("; training goes on without what is lost\n"),
+                    HasSubstr("; training continues without what is lost\n"),
                     HasSubstr("1 line of metrics did not get to MLflow")));
 }
 

@@ -193,7 +193,7 @@ TEST(Trackers, TellOnceOfAFullDiskAndWhatItDidNotTake) {
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "hookline: warning: metrics can't be written to '/dev/full': No space left on device; training "
-            "goes on, and it is tried again\n"
+            "continues, and it is tried again\n"
             "hookline: warning: 100 lines of metrics did not get to '/dev/full'\n");
 }
 
@@ -226,7 +226,7 @@ TEST(Trackers, SurviveATrackerThatThrowsAnything) {
   EXPECT_THAT(
       ::testing::internal::GetCapturedStderr(),
       HasSubstr(
-          "metrics can't be written to a book: an exception that is no std::exception; training goes on"));
+          "metrics can't be written to a book: an exception that is no std::exception; training continues"));
 }
 
 /// Tells what was asked of it, and fails as it is told to.
@@ -274,10 +274,10 @@ TEST(Trackers, GiveAgainWhatWasNotTaken) {
     ASSERT_TRUE(testing::eventually([&] { return script.failures == 0; }));
     for (int step = 2; step <= 4; ++step) trackers.log(step, 0, {});
   }
-  EXPECT_EQ(
-      ::testing::internal::GetCapturedStderr(),
-      "hookline: warning: metrics can't be written to a book: it is shut; training goes on, and it is tried "
-      "again\nhookline: metrics get to a book again\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "hookline: warning: metrics can't be written to a book: it is shut; training continues, and it "
+            "is tried "
+            "again\nhookline: metrics get to a book again\n");
   EXPECT_THAT(script.calls, ElementsAre("begin fp16", "line 2", "line 3", "line 4", "finished"));
 }
 
@@ -289,10 +289,10 @@ TEST(Trackers, LoseWhatATrackerWillNeverTake) {
     trackers.add(std::make_unique<Recording>(script));
     trackers.log(1, 0, {});
   }
-  EXPECT_EQ(
-      ::testing::internal::GetCapturedStderr(),
-      "hookline: warning: metrics can't be written to a book: it is burnt; training goes on without what is "
-      "lost\nhookline: warning: 1 line of metrics did not get to a book\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "hookline: warning: metrics can't be written to a book: it is burnt; training continues without "
+            "what is "
+            "lost\nhookline: warning: 1 line of metrics did not get to a book\n");
   EXPECT_THAT(script.calls, ElementsAre("begin fp16", "finished"));
 }
 

@@ -107,7 +107,7 @@ std::int64_t step_of_named(const std::string& resume) {
         error.what() +
         (inside.empty()
              ? std::string(": resume is \"auto\", \"no\", or the folder of a checkpoint")
-             : "; it holds some: resume = \"auto\" goes on from the newest in checkpoint_dir, or name "
+             : "; it holds some: resume = \"auto\" resumes from the newest in checkpoint_dir, or name "
                "one, such as '" +
                    inside.front().path.string() + "'"));
   }

@@ -58,7 +58,7 @@ void tell_of_preemption(const Request& request, const RunConfig& config) {
   if (is_given(config, "training.resume") && training.resume != "auto")
     log::warning("resume is " + to_text(training.resume) + " (" +
                  origin_text(config.origins.at("training.resume")) +
-                 "): a job that comes back does not go on from its own checkpoints; \"auto\" does");
+                 "): a requeued job does not resume from its own checkpoints; \"auto\" does");
   if (request.scheduler == "kubernetes")
     log::warning("checkpoint_dir '" + training.checkpoint_dir +
                  "' must be on a volume that all pods share, and the manifest mounts none: add yours, in a "

@@ -147,7 +147,7 @@ class Reader {
     if (zip != rest.children.end()) {
       if (zip->second.kind != TomlNode::Kind::table || zip->second.children.empty())
         error(zip->second.key, "zip has no lists",
-              "write [grid.zip], and in it keys whose lists go on together");
+              "write [grid.zip], and in it keys whose lists advance together");
       grid.zip = values_.dimensions(zip->second, tried_);
       const auto differs = std::find_if(grid.zip.begin(), grid.zip.end(), [&](const Dimension& each) {
         return each.values.size() != grid.zip.front().values.size();

@@ -19,7 +19,7 @@ struct RestartPolicy {
   bool keeps_checkpoints = false;          // so that SIGUSR1 asks to end, and to be launched again later
 };
 
-/// Has a rank that ended so saved its state, as SIGUSR1 asks, to go on another time? Where no checkpoints are kept, 75 is a
+/// Has a rank that ended so saved a checkpoint on SIGUSR1, to continue later? Where no checkpoints are kept, 75 is a
 /// code as any other.
 bool saved_for_later(const RestartPolicy& policy, const Outcome& outcome);
 

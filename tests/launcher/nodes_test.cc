@@ -224,7 +224,7 @@ TEST_F(Nodes, EndForLaterWhenTheyAreWarnedBeforeEnoughAreThere) {
   for (const auto& node : nodes) {
     const ProcessResult result = node->wait();
     EXPECT_EQ(result.exit_code, 75) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("hookline: the run ends while no ranks train, as SIGUSR1 asks: "));
+    EXPECT_THAT(result.err, HasSubstr("hookline: the run ends on SIGUSR1 while no ranks train: "));
   }
 }
 

@@ -80,7 +80,7 @@ TEST_F(OnSlurm, APreemptedJobIsQueuedAgainAndGoesOn) {
   const std::string number = job.substr(0, job.find('\n'));
   // What a scheduler sends before it takes the nodes away.
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {"--signal=USR1", number}).exit_code, 0);
-  ASSERT_TRUE(submitted.wait_for("as SIGUSR1 asks, and ended")) << submitted.out();
+  ASSERT_TRUE(submitted.wait_for("saved a checkpoint on SIGUSR1 and ended")) << submitted.out();
   // Slurm waits for two minutes.
   EXPECT_TRUE(eventually([&] {
     return slurm_.run("/usr/bin/scontrol", {"update", "JobId=" + number, "StartTime=now"}).exit_code == 0;

@@ -150,7 +150,7 @@ TEST(ResumedRun, GoesOnAfterAPreemptionThatCameBeforeItsRanksCouldTakeIt) {
   folder.write("go", "");
   const ProcessResult stopped = launcher.wait();
   EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("hookline: the ranks saved their state, as SIGUSR1 asks, and ended: "));
+  EXPECT_THAT(stopped.err, HasSubstr("hookline: the ranks saved a checkpoint on SIGUSR1 and ended: "));
   const ProcessResult result = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));

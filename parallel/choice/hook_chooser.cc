@@ -58,7 +58,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
     : world_(std::move(world)),
       ddp_(ddp),
       options_(std::move(options)),
-      settings_(std::move(settings), has_scopes(*world_), options_.bucket_bytes),
+      settings_(std::move(settings), !options_.try_each && has_scopes(*world_), options_.bucket_bytes),
       predictor_(world_) {
   if (ddp.options().hook_between_hosts)
     throw Error(

@@ -24,7 +24,7 @@ class ObservedSteps {
   /// A step that began at `start`, its backward at `backward`, and is over.
   void add(Clock::time_point start, Clock::time_point backward, Clock::time_point now);
 
-  /// Of all but the first, which exchanging the hook slows: medians, of the slowest rank. A collective call.
+  /// Of all but the first, which exchanging the hook slows: lower quartiles, of the slowest rank. A collective call.
   StepPlan agreed_plan(World& world) const;
 
  private:

@@ -18,13 +18,10 @@ const std::string kName = "the choice of a hook";
 constexpr double kLinkBudget = 1, kHooksBudget = 3, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.02;
 constexpr std::size_t kHooksInOtherBuckets = 2;
 
-std::int64_t largest_bucket(const BucketParameters& buckets) {
-  std::int64_t largest = 0;
-  for (const auto& bucket : buckets) {
-    std::int64_t bytes = 0;
-    for (const at::Tensor& tensor : bucket) bytes += static_cast<std::int64_t>(tensor.nbytes());
-    largest = std::max(largest, bytes);
-  }
+double largest_send(const std::vector<BucketCost>& costs) {
+  double largest = 0;
+  for (const BucketCost& bucket : costs)
+    for (const Send& send : bucket.sends) largest = std::max(largest, send.bytes);
   return largest;
 }
 
@@ -69,47 +66,50 @@ struct StepPredictor::Round {
   }
 };
 
-LinkCost StepPredictor::measured_link(SumScope scope, std::int64_t largest_bytes, double step_seconds) {
+LinkCost StepPredictor::measured_link(SumScope scope, const std::vector<BucketCost>& sends,
+                                      double step_seconds) {
   ProcessGroupPtr& group = groups_[scope];
   if (!group)
     group = scope == SumScope::all_ranks ? world_->make_stage_group("hook-choice")
                                          : world_->make_group("hook-choice", scope);
-  return measure_link(*world_, *group, largest_bytes, std::max(kLeastLinkBudget, kLinkBudget * step_seconds),
-                      kName);
+  return measure_link(*world_, *group, static_cast<std::int64_t>(largest_send(sends)),
+                      std::max(kLeastLinkBudget, kLinkBudget * step_seconds), kName);
 }
 
 double StepPredictor::time_all_reduce(std::int64_t bytes) {
   return hookline::time_all_reduce(*world_, *groups_.at(SumScope::all_ranks), bytes, kName);
 }
 
-void StepPredictor::measure(const ObservedStep& observed, const SettingList& settings,
-                            const std::vector<BucketParameters>& layouts) {
+void StepPredictor::measure(const ObservedStep& observed, const BucketParameters& buckets) {
   StepPlan plan = observed.plan;
   plan.buckets.clear();
-  for (const double ready : ready_times(layouts[0], observed.buckets, observed.plan))
+  for (const double ready : ready_times(buckets, observed.buckets, observed.plan))
     plan.buckets.push_back({ready, {}});
-  const std::int64_t largest = largest_bucket(layouts[0]);
-  const LinkCost link = measured_link(SumScope::all_ranks, largest, observed.seconds);
-  const double cores = cores_of_a_rank(*world_);
+  std::vector<BucketCost> sends = cost_without_a_hook(buckets);
+  const LinkCost link = measured_link(SumScope::all_ranks, sends, observed.seconds);
   measured_ = MeasuredStep{std::move(plan),
-                           cost_without_a_hook(layouts[0]),
+                           std::move(sends),
                            observed.seconds,
-                           {cores, link.full, link.half},
+                           {cores_of_a_rank(*world_), link.full, link.half},
                            {},
                            {}};
-  if (!settings.has_scopes()) return;
-  inside_hosts_ = measured_link(SumScope::inside_hosts, largest, observed.seconds).full;
-  const LinkCost between = measured_link(SumScope::between_hosts, largest, observed.seconds);
-  measured_->between_hosts = Machine{cores, between.full, between.half};
+}
+
+void StepPredictor::measure_scopes() {
+  MeasuredStep& step = *measured_;
+  inside_hosts_ = measured_link(SumScope::inside_hosts, step.no_hook, step.seconds).full;
+  const LinkCost between = measured_link(SumScope::between_hosts, step.no_hook, step.seconds);
+  step.between_hosts = Machine{step.machine.cores, between.full, between.half};
 }
 
 std::vector<StepPredictor::Prediction> StepPredictor::predict(const ObservedStep& observed,
                                                               const SettingList& settings,
                                                               const std::vector<BucketParameters>& layouts,
                                                               bool all) {
-  measure(observed, settings, layouts);
+  measure(observed, layouts[0]);
   const bool may_gain = seconds_alone(*measured_) <= observed.seconds * (1 - ChoiceRule().least_gain);
   if (!may_gain && !all) return {};
+  if (settings.has_scopes()) measure_scopes();
   Round round{observed,
               settings,
               layouts,

@@ -51,9 +51,9 @@ class StepPredictor {
 
  private:
   struct Round;
-  LinkCost measured_link(SumScope scope, std::int64_t largest_bytes, double step_seconds);
-  void measure(const ObservedStep& observed, const SettingList& settings,
-               const std::vector<BucketParameters>& layouts);
+  LinkCost measured_link(SumScope scope, const std::vector<BucketCost>& sends, double step_seconds);
+  void measure(const ObservedStep& observed, const BucketParameters& buckets);
+  void measure_scopes();
   void add_costs(Round& round, std::size_t layout, const std::vector<std::size_t>& hooks);
   void log_left_out(const std::string& text) const;
 

@@ -32,7 +32,7 @@ class StoreNode {
  public:
   StoreNode(const StorePlace& place, LauncherSocket& launcher, SharedLines& shared);
 
-  /// Returns when all is told, or when the store is of no more use, which the launcher is told.
+  /// Returns when every line has been carried, or when the store can't be used any more: the launcher gets a line that says so.
   void run();
 
   /// Is the port taken by somebody else on this host?
@@ -45,7 +45,7 @@ class StoreNode {
   /// The store, served or found; null, and the launcher told why, if neither.
   c10::intrusive_ptr<c10d::TCPStore> find();
   bool open();
-  /// False once all is told that there was to tell.
+  /// False once every line has been carried.
   bool turn();
   void read_downs();
   void read_ups(Clock::time_point now);

@@ -14,7 +14,10 @@ namespace {
 constexpr int kThreads = 1024;  // of the block that orthogonalizes a factor
 constexpr int kWarp = 32;
 constexpr int kMostRedraws = 3;
-constexpr int kTileColumns = 256, kTileRows = 8;  // of a matrix, for one block
+// What a thread has of a matrix, its columns side by side, and what a block of 64 × 4 threads has.
+constexpr int kColumns = 4, kRows = 8;
+constexpr int kThreadsAcross = 64, kThreadsDown = 4;
+constexpr int kTileColumns = kThreadsAcross * kColumns, kTileRows = kThreadsDown * kRows;
 
 /// The type of the sums of products, and the epsilon of a type of gradients.
 template <typename T>
@@ -49,6 +52,45 @@ __device__ void narrow(double value, double& to) { to = value; }
 __device__ void narrow(double value, float& to) { to = static_cast<float>(value); }
 __device__ void narrow(double value, __half& to) { to = __double2half(value); }
 __device__ void narrow(double value, __nv_bfloat16& to) { to = __double2bfloat16(value); }
+
+/// The same for several at once, of halves two by two.
+template <typename T>
+__device__ void widen(const T (&from)[kColumns], typename Number<T>::Sum (&to)[kColumns]) {
+  for (int i = 0; i < kColumns; ++i) to[i] = widen(from[i]);
+}
+__device__ void widen(const __half (&from)[kColumns], float (&to)[kColumns]) {
+  for (int i = 0; i < kColumns; i += 2) {
+    const float2 two = __half22float2(__halves2half2(from[i], from[i + 1]));
+    to[i] = two.x;
+    to[i + 1] = two.y;
+  }
+}
+__device__ void widen(const __nv_bfloat16 (&from)[kColumns], float (&to)[kColumns]) {
+  for (int i = 0; i < kColumns; i += 2) {
+    const float2 two = __bfloat1622float2(__halves2bfloat162(from[i], from[i + 1]));
+    to[i] = two.x;
+    to[i + 1] = two.y;
+  }
+}
+
+template <typename T>
+__device__ void narrow(const typename Number<T>::Sum (&from)[kColumns], T (&to)[kColumns]) {
+  for (int i = 0; i < kColumns; ++i) to[i] = from[i];
+}
+__device__ void narrow(const float (&from)[kColumns], __half (&to)[kColumns]) {
+  for (int i = 0; i < kColumns; i += 2) {
+    const __half2 two = __floats2half2_rn(from[i], from[i + 1]);
+    to[i] = __low2half(two);
+    to[i + 1] = __high2half(two);
+  }
+}
+__device__ void narrow(const float (&from)[kColumns], __nv_bfloat16 (&to)[kColumns]) {
+  for (int i = 0; i < kColumns; i += 2) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(from[i], from[i + 1]);
+    to[i] = __low2bfloat16(two);
+    to[i + 1] = __high2bfloat16(two);
+  }
+}
 
 /// The sum of a[i]·b[i], on every thread of the block, added in an order that depends on n alone.
 __device__ double dot(const double* a, const double* b, std::int64_t n) {
@@ -136,9 +178,55 @@ __global__ void __launch_bounds__(kThreads)
 
 __host__ __device__ std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Calls `run` with a matrix and each element of it that this thread has: a column of its block's tile.
-template <typename Run>
-__device__ void for_own_elements(const Table<CompressedMatrix>& table, Run run) {
+/// As many elements as a thread has of a row, read or written at once where all of them are there and lie at a multiple of
+/// their size.
+template <typename T>
+struct alignas(kColumns * sizeof(T)) Together {
+  T values[kColumns];
+};
+
+template <typename T>
+__host__ __device__ bool is_aligned(const T* values, std::int64_t offset, std::int64_t stride) {
+  return reinterpret_cast<std::uintptr_t>(values + offset) % sizeof(Together<T>) == 0 && stride % kColumns == 0;
+}
+
+template <typename T>
+__device__ void read(const T* from, int count, bool at_once, T (&to)[kColumns]) {
+  if (at_once && count == kColumns) {
+    const Together<T> all = *reinterpret_cast<const Together<T>*>(from);
+    for (int i = 0; i < kColumns; ++i) to[i] = all.values[i];
+  } else {
+    for (int i = 0; i < kColumns; ++i)
+      if (i < count) to[i] = from[i];
+  }
+}
+
+template <typename T>
+__device__ void write(const T (&from)[kColumns], int count, bool at_once, T* to) {
+  if (at_once && count == kColumns) {
+    Together<T> all;
+    for (int i = 0; i < kColumns; ++i) all.values[i] = from[i];
+    *reinterpret_cast<Together<T>*>(to) = all;
+  } else {
+    for (int i = 0; i < kColumns; ++i)
+      if (i < count) to[i] = from[i];
+  }
+}
+
+__device__ int at_most(int most, std::int64_t count) {
+  return count < 0 ? 0 : count < most ? static_cast<int>(count) : most;
+}
+
+/// What this thread has of a matrix; at the edges of the matrix fewer rows and columns, or none.
+struct Patch {
+  CompressedMatrix matrix;
+  std::int64_t row, column;
+  int rows, columns;
+
+  __device__ std::int64_t offset(int r) const { return matrix.offset + (row + r) * matrix.m + column; }
+};
+
+__device__ Patch own_patch(const Table<CompressedMatrix>& table) {
   unsigned which = 0;  // the last whose first block is this one or before
   for (unsigned end = table.count; end - which > 1;) {
     const unsigned middle = which + (end - which) / 2;
@@ -147,45 +235,97 @@ __device__ void for_own_elements(const Table<CompressedMatrix>& table, Run run) 
     else
       end = middle;
   }
-  const CompressedMatrix& matrix = table.entries[which];
-  const std::int64_t tile = blockIdx.x - table.first_block[which], across = quotient_up(matrix.m, kTileColumns);
-  const std::int64_t column = tile % across * kTileColumns + threadIdx.x, first_row = tile / across * kTileRows;
-  if (column >= matrix.m) return;
-  for (std::int64_t row = first_row; row < matrix.n && row < first_row + kTileRows; ++row) run(matrix, row, column);
+  Patch patch{table.entries[which], 0, 0, 0, 0};
+  const unsigned tile = blockIdx.x - table.first_block[which];
+  const auto across = static_cast<unsigned>(quotient_up(patch.matrix.m, kTileColumns));
+  patch.column = static_cast<std::int64_t>(tile % across) * kTileColumns + threadIdx.x % kThreadsAcross * kColumns;
+  patch.row = static_cast<std::int64_t>(tile / across) * kTileRows + threadIdx.x / kThreadsAcross * kRows;
+  patch.columns = at_most(kColumns, patch.matrix.m - patch.column);
+  patch.rows = at_most(kRows, patch.matrix.n - patch.row);
+  return patch;
 }
 
-/// An element of P·Qᵀ.
+/// The patch's elements of P·Qᵀ.
 template <typename T>
-__device__ T product_at(const CompressedMatrix& matrix, const T* p, const T* q, std::int64_t row, std::int64_t column) {
-  typename Number<T>::Sum sum = 0;
-  for (std::int64_t k = 0; k < matrix.rank; ++k)
-    sum += widen(p[matrix.p_offset + k * matrix.n + row]) * widen(q[matrix.q_offset + k * matrix.m + column]);
-  T rounded;
-  narrow(sum, rounded);
-  return rounded;
+__device__ void multiply(const Patch& patch, const T* __restrict__ p, const T* __restrict__ q,
+                         T (&products)[kRows][kColumns]) {
+  using Sum = typename Number<T>::Sum;
+  const CompressedMatrix& matrix = patch.matrix;
+  const bool at_once = is_aligned(q, matrix.q_offset, matrix.m);
+  Sum sums[kRows][kColumns] = {};
+  for (std::int64_t k = 0; k < matrix.rank; ++k) {
+    T read_across[kColumns] = {};
+    read(q + matrix.q_offset + k * matrix.m + patch.column, patch.columns, at_once, read_across);
+    Sum across[kColumns];
+    widen(read_across, across);
+    const T* down = p + matrix.p_offset + k * matrix.n + patch.row;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= patch.rows) continue;
+      const Sum factor = widen(down[r]);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) sums[r][c] += factor * across[c];
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) narrow(sums[r], products[r]);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kTileColumns)
-    accumulate_kernel(const __grid_constant__ Table<CompressedMatrix> table, T* sum, const T* p, const T* q,
-                      const T* bucket, std::int64_t bucket_numel) {
-  for_own_elements(table, [&](const CompressedMatrix& matrix, std::int64_t row, std::int64_t column) {
-    const std::int64_t at = matrix.offset + row * matrix.m + column;
-    T value = sum[at];
-    if (p) narrow(widen(value) - widen(product_at(matrix, p, q, row, column)), value);
-    if (bucket && at < bucket_numel) narrow(widen(value) + widen(bucket[at]), value);
-    sum[at] = value;
-  });
+__global__ void __launch_bounds__(kThreadsAcross* kThreadsDown)
+    accumulate_kernel(const __grid_constant__ Table<CompressedMatrix> table, T* __restrict__ sum, const T* __restrict__ p,
+                      const T* __restrict__ q, const T* __restrict__ bucket, std::int64_t bucket_numel) {
+  using Sum = typename Number<T>::Sum;
+  const Patch patch = own_patch(table);
+  if (patch.rows == 0 || patch.columns == 0) return;
+  T products[kRows][kColumns];
+  if (p) multiply(patch, p, q, products);
+  const bool at_once = is_aligned(sum, patch.matrix.offset, patch.matrix.m),
+             bucket_at_once = is_aligned(bucket, patch.matrix.offset, patch.matrix.m);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= patch.rows) continue;
+    const std::int64_t at = patch.offset(r);
+    T values[kColumns] = {}, added[kColumns] = {};
+    read(sum + at, patch.columns, at_once, values);
+    const int count = bucket ? at_most(patch.columns, bucket_numel - at) : 0;
+    if (count > 0) read(bucket + at, count, bucket_at_once, added);
+    Sum sums[kColumns], others[kColumns];
+    widen(values, sums);
+    if (p) {
+      widen(products[r], others);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) sums[c] -= others[c];
+      narrow(sums, values);
+      widen(values, sums);
+    }
+    if (count > 0) {
+      widen(added, others);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+        if (c < count) sums[c] += others[c];
+      narrow(sums, values);
+    }
+    write(values, patch.columns, at_once, sum + at);
+  }
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kTileColumns)
-    reconstruct_kernel(const __grid_constant__ Table<CompressedMatrix> table, const T* p, const T* q, T* bucket,
-                       std::int64_t bucket_numel) {
-  for_own_elements(table, [&](const CompressedMatrix& matrix, std::int64_t row, std::int64_t column) {
-    const std::int64_t at = matrix.offset + row * matrix.m + column;
-    if (at < bucket_numel) bucket[at] = product_at(matrix, p, q, row, column);
-  });
+__global__ void __launch_bounds__(kThreadsAcross* kThreadsDown)
+    reconstruct_kernel(const __grid_constant__ Table<CompressedMatrix> table, const T* __restrict__ p,
+                       const T* __restrict__ q, T* __restrict__ bucket, std::int64_t bucket_numel) {
+  const Patch patch = own_patch(table);
+  if (patch.rows == 0 || patch.columns == 0) return;
+  T products[kRows][kColumns];
+  multiply(patch, p, q, products);
+  const bool at_once = is_aligned(bucket, patch.matrix.offset, patch.matrix.m);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= patch.rows) continue;
+    const std::int64_t at = patch.offset(r);
+    const int count = at_most(patch.columns, bucket_numel - at);
+    if (count > 0) write(products[r], count, at_once, bucket + at);
+  }
 }
 
 /// Not by <<<…>>>, which no C++ compiler reads: tests compile this file for the CPU too.
@@ -269,7 +409,7 @@ cudaError_t accumulate(Real type, const Matrices& matrices, void* sum, const voi
   return with_type(type, [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     return in_tables(matrices, tiles_of, [&](const Table<CompressedMatrix>& table) {
-      return launch(accumulate_kernel<T>, table.blocks, kTileColumns, stream, table, static_cast<T*>(sum),
+      return launch(accumulate_kernel<T>, table.blocks, kThreadsAcross * kThreadsDown, stream, table, static_cast<T*>(sum),
                     static_cast<const T*>(p), static_cast<const T*>(q), static_cast<const T*>(bucket), bucket_numel);
     });
   });
@@ -280,7 +420,7 @@ cudaError_t reconstruct(Real type, const Matrices& matrices, const void* p, cons
   return with_type(type, [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     return in_tables(matrices, tiles_of, [&](const Table<CompressedMatrix>& table) {
-      return launch(reconstruct_kernel<T>, table.blocks, kTileColumns, stream, table, static_cast<const T*>(p),
+      return launch(reconstruct_kernel<T>, table.blocks, kThreadsAcross * kThreadsDown, stream, table, static_cast<const T*>(p),
                     static_cast<const T*>(q), static_cast<T*>(bucket), bucket_numel);
     });
   });

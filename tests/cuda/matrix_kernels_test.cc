@@ -10,26 +10,27 @@
 namespace hookline::testing {
 namespace {
 
-/// A bucket, and what a rank keeps beside it: values of T, with a gap of 3 in front of each matrix and each factor.
+/// A bucket, and what a rank keeps beside it: values of T, with a gap in front of each matrix and each factor. A gap of 3 leaves
+/// nothing where more than one value can be read at once; a gap of 4 does, where the sizes are multiples of 4 as well.
 template <typename T>
 struct Bucket {
   Matrices matrices;
   std::vector<T> p, q, sum, bucket;
 
   /// Each shape: n, m and the rank. The bucket ends `missing` elements before its last matrix.
-  explicit Bucket(const std::vector<std::array<Index, 3>>& shapes, Index missing = 0) {
-    CompressedMatrix next{3, 0, 0, 0, 3, 3};
+  explicit Bucket(const std::vector<std::array<Index, 3>>& shapes, Index missing = 0, Index gap = 3) {
+    CompressedMatrix next{gap, 0, 0, 0, gap, gap};
     for (const auto& [n, m, rank] : shapes) {
       next = {next.offset, n, m, rank, next.p_offset, next.q_offset};
       matrices.push_back(next);
-      next.offset += n * m + 3;
-      next.p_offset += n * rank + 3;
-      next.q_offset += m * rank + 3;
+      next.offset += n * m + gap;
+      next.p_offset += n * rank + gap;
+      next.q_offset += m * rank + gap;
     }
-    p = random<T>(next.p_offset - 3, 1);
-    q = random<T>(next.q_offset - 3, 2);
-    sum = random<T>(next.offset - 3, 3);
-    bucket = random<T>(next.offset - 3 - missing, 4);
+    p = random<T>(next.p_offset - gap, 1);
+    q = random<T>(next.q_offset - gap, 2);
+    sum = random<T>(next.offset - gap, 3);
+    bucket = random<T>(next.offset - gap - missing, 4);
   }
 };
 
@@ -174,6 +175,18 @@ TYPED_TEST(MatrixKernels, TakeOneLaunchFor64Matrices) {
   }
 }
 #endif
+
+TYPED_TEST(MatrixKernels, ReadAndWriteSeveralValuesAtOnceWhereTheyLieSo) {
+  for (const auto& [n, m] : std::vector<std::array<Index, 2>>{{1, 4}, {33, 12}, {7, 260}, {70, 516}}) {
+    for (const Index missing : {0, 1, 6}) {
+      const Bucket<TypeParam> bucket({{n, m, 3}, {n, m, 1}}, missing, 4);
+      const std::string what =
+          std::to_string(n) + " by " + std::to_string(m) + ", " + std::to_string(missing) + " missing";
+      expect_reconstructed(bucket, what);
+      expect_accumulated(bucket, what);
+    }
+  }
+}
 
 TYPED_TEST(MatrixKernels, TakeABucketThatEndsBeforeItsLastMatrix) {
   for (const Index missing : {1, 35, 6 * 7, 6 * 7 + 3 + 10}) {  // the last: within the matrix before

@@ -1,6 +1,7 @@
 #include "hooks/numerics/low_rank.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
@@ -99,14 +100,64 @@ const Sum<T>* widened(const at::Tensor& tensor, Kernels kernels) {
   }
 }
 
-at::Tensor matrix_of(const at::Tensor& bucket, const CompressedMatrix& c) {
-  return bucket.narrow(0, c.offset, c.n * c.m).view({c.n, c.m});
+/// Matrices of one size and rank that lie at equal distances, as do their factors: one product on a GPU, which takes a call's
+/// time for each.
+struct Batch {
+  CompressedMatrix first;
+  std::int64_t count = 1, step = 0, p_step = 0, q_step = 0;  // of `count` above 1: from each to the next
+
+  bool takes(const CompressedMatrix& c) const {
+    if (c.n != first.n || c.m != first.m || c.rank != first.rank) return false;
+    if (count == 1)
+      return c.offset > first.offset && c.p_offset > first.p_offset && c.q_offset > first.q_offset;
+    return c.offset == first.offset + count * step && c.p_offset == first.p_offset + count * p_step &&
+           c.q_offset == first.q_offset + count * q_step;
+  }
+
+  void add(const CompressedMatrix& c) {
+    if (count++ > 1) return;
+    step = c.offset - first.offset;
+    p_step = c.p_offset - first.p_offset;
+    q_step = c.q_offset - first.q_offset;
+  }
+
+  at::Tensor matrices_of(const at::Tensor& bucket) const {
+    return part_of(bucket, first.offset, step, first.n, first.m);
+  }
+  at::Tensor p_of(const at::Tensor& p) const {
+    return part_of(p, first.p_offset, p_step, first.rank, first.n);
+  }
+  at::Tensor q_of(const at::Tensor& q) const {
+    return part_of(q, first.q_offset, q_step, first.rank, first.m);
+  }
+
+ private:
+  at::Tensor part_of(const at::Tensor& whole, std::int64_t offset, std::int64_t distance, std::int64_t rows,
+                     std::int64_t columns) const {
+    return whole.as_strided({count, rows, columns}, {distance, columns, 1}, whole.storage_offset() + offset);
+  }
+};
+
+std::vector<Batch> batches_of(const Matrices& matrices) {
+  std::vector<Batch> batches;
+  for (const CompressedMatrix& c : matrices) {
+    if (!batches.empty() && batches.back().takes(c)) {
+      batches.back().add(c);
+    } else {
+      batches.push_back({c});
+    }
+  }
+  return batches;
 }
-at::Tensor p_of(const at::Tensor& p, const CompressedMatrix& c) {
-  return p.narrow(0, c.p_offset, c.rank * c.n).view({c.rank, c.n});
-}
-at::Tensor q_of(const at::Tensor& q, const CompressedMatrix& c) {
-  return q.narrow(0, c.q_offset, c.rank * c.m).view({c.rank, c.m});
+
+/// product = a·b, of each of a batch.
+void multiply_on_gpu(at::Tensor product, const at::Tensor& a, const at::Tensor& b) {
+  if (product.size(0) > 1) {
+    at::bmm_out(product, a, b);
+  } else {
+    product = product[0];
+    at::mm_out(product, a[0], b[0]);
+  }
 }
 
 /// Calls `run` with a null pointer of the tensor's type.
@@ -161,10 +212,8 @@ void accumulate_and_multiply(const Matrices& matrices, const at::Tensor& sum, co
                              const at::Tensor& bucket, const FactorPair& now, Kernels kernels) {
   if (sum.is_cuda()) {
     if (before.p.defined() || bucket.defined()) accumulate(matrices, sum, before, bucket);
-    for (const CompressedMatrix& c : matrices) {
-      at::Tensor product = p_of(now.p, c);
-      at::mm_out(product, q_of(now.q, c), matrix_of(sum, c).t());
-    }
+    for (const Batch& batch : batches_of(matrices))
+      multiply_on_gpu(batch.p_of(now.p), batch.q_of(now.q), batch.matrices_of(sum).transpose(1, 2));
     return;
   }
   with_type(sum, [&]<typename T>(T*) { accumulate_on_cpu<T>(matrices, sum, before, bucket, now, kernels); });
@@ -173,10 +222,8 @@ void accumulate_and_multiply(const Matrices& matrices, const at::Tensor& sum, co
 void multiply_transposed(const Matrices& matrices, const at::Tensor& bucket, const FactorPair& factors,
                          Kernels kernels) {
   if (bucket.is_cuda()) {
-    for (const CompressedMatrix& c : matrices) {
-      at::Tensor product = q_of(factors.q, c);
-      at::mm_out(product, p_of(factors.p, c), matrix_of(bucket, c));
-    }
+    for (const Batch& batch : batches_of(matrices))
+      multiply_on_gpu(batch.q_of(factors.q), batch.p_of(factors.p), batch.matrices_of(bucket));
     return;
   }
   with_type(bucket, [&]<typename T>(T*) {

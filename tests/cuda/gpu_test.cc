@@ -93,6 +93,36 @@ TEST_F(Gpu, MultipliesAsTheCpuDoes) {
   }
 }
 
+TEST_F(Gpu, MultipliesMatricesOfOneSizeTogether) {
+  over("gloo");
+  // In a row: three at equal distances, one farther off, one of another size, and two with room for a bias between them.
+  Matrices matrices;
+  std::int64_t offset = 0, p_offset = 0, q_offset = 0;
+  const auto add = [&](std::int64_t n, std::int64_t m, std::int64_t gap) {
+    matrices.push_back({offset, n, m, 2, p_offset, q_offset});
+    offset += n * m + gap;
+    p_offset += 2 * n;
+    q_offset += 2 * m;
+  };
+  for (const std::int64_t gap : {0, 0, 5, 3}) add(30, 20, gap);
+  add(20, 30, 0);
+  for (const std::int64_t gap : {7, 0}) add(16, 64, gap);
+  const auto on = [&](c10::Device device) {
+    const at::Tensor bucket = random({offset}, at::kFloat, 1).to(device),
+                     sum = random({offset}, at::kFloat, 2).to(device);
+    const FactorPair factors{at::empty({p_offset}, sum.options()),
+                             random({q_offset}, at::kFloat, 3).to(device)};
+    accumulate_and_multiply(matrices, sum, {}, bucket, factors);
+    const at::Tensor p = factors.p.clone();
+    hookline::multiply_transposed(matrices, sum, factors);
+    return std::pair(p, factors.q);
+  };
+  const auto [p, q] = on(at::kCUDA);
+  const auto [expected_p, expected_q] = on(at::kCPU);
+  EXPECT_LE(distance(p, expected_p), 1e-5);
+  EXPECT_LE(distance(q, expected_q), 1e-5);
+}
+
 TEST_F(Gpu, AveragesOverNcclWithEveryHookAndWrapper) {
   const Placement placement = over("nccl");
   for (const HookRow& hook : Registry::instance().catalog().hooks()) {

@@ -15,12 +15,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -85,15 +88,74 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
   return options;
 }
 
-/// Ends the Gloo group that it is made of when it goes.
+}  // namespace
+
+/// The NCCL backends of a World's groups. One that goes without being shut down aborts what is on the GPU, of which the host
+/// has waited for nothing, and warns of it; after a failure that is what is wanted. Thread-safe.
+class NcclBackends {
+ public:
+  explicit NcclBackends(std::function<bool()> has_failed) : has_failed_(std::move(has_failed)) {}
+
+  void add(c10::intrusive_ptr<c10d::Backend> backend) {
+    const std::lock_guard lock(mutex_);
+    backends_.push_back(std::move(backend));
+  }
+
+  /// Shuts one down that add() was given and that is not shut down yet.
+  void end(const c10d::Backend* backend) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(backends_.begin(), backends_.end(),
+                                    [&](const auto& each) { return each.get() == backend; });
+    if (found == backends_.end()) return;
+    shut_down(**found);
+    backends_.erase(found);
+  }
+
+  void end_all() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& backend : backends_) shut_down(*backend);
+    backends_.clear();
+  }
+
+ private:
+  void shut_down(c10d::Backend& backend) const {
+    if (has_failed_() || std::uncaught_exceptions() > 0) return;
+    try {
+      backend.shutdown();
+    } catch (const std::exception& error) {
+      log::warning(std::string("NCCL did not end as it should: ") + error.what());
+    }
+  }
+
+  std::function<bool()> has_failed_;
+  std::mutex mutex_;
+  std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
+};
+
+namespace {
+
+/// Ends the Gloo group and the NCCL backend that it is made of when it goes.
 class OwningGroup : public c10d::ProcessGroup {
  public:
   OwningGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
               std::shared_ptr<GlooGroup> gloo)
       : ProcessGroup(store, rank, size), gloo_(std::move(gloo)) {}
+  ~OwningGroup() override {
+    if (const auto backends = nccl_backends_.lock()) backends->end(nccl_);
+  }
+
+  void set_nccl(const c10::intrusive_ptr<c10d::Backend>& nccl,
+                const std::shared_ptr<NcclBackends>& backends) {
+    setBackend(c10::DeviceType::CUDA, BackendType::NCCL, nccl);
+    backends->add(nccl);
+    nccl_ = nccl.get();
+    nccl_backends_ = backends;
+  }
 
  private:
   std::shared_ptr<GlooGroup> gloo_;
+  const c10d::Backend* nccl_ = nullptr;
+  std::weak_ptr<NcclBackends> nccl_backends_;
 };
 
 }  // namespace
@@ -129,6 +191,7 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       timeout_(timeout),
       placement_(placement),
       backends_(std::make_shared<GlooGroups>()),
+      nccl_backends_(std::make_shared<NcclBackends>([this] { return !watch_->failure().empty(); })),
       step_clock_(std::make_shared<StepClock>(placement.device)) {
   // A connection of its own: a call that waits for the store on this one must not hold the watch up.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
@@ -153,21 +216,10 @@ std::string World::backend_name() const {
 }
 
 World::~World() {
-  flush_nccl();
+  nccl_backends_->end_all();
   watch_.reset();  // tells the others that this rank has left, before its connections end
   group_.reset();
   backends_->end();
-}
-
-void World::flush_nccl() {
-  // Otherwise its destructor would abort what is on the GPU, of which the host has waited for nothing. After a failure
-  // that is what is wanted.
-  if (!placement_.nccl || !watch_->failure().empty() || std::uncaught_exceptions() > 0) return;
-  try {
-    group_->getBackend(c10::DeviceType::CUDA)->shutdown();
-  } catch (const std::exception& error) {
-    log::warning(std::string("NCCL did not end as it should: ") + error.what());
-  }
 }
 
 std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope scope) {
@@ -216,8 +268,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> World::make_group(const std::string& name
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
   if (placement_.nccl) {
     auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", store);
-    group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                      placement_.nccl->make_nccl(nccl_store, rank_, size_, timeout_));
+    group->set_nccl(placement_.nccl->make_nccl(nccl_store, rank_, size_, timeout_), nccl_backends_);
   } else if (placement_.device.is_cuda()) {
     group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
   }

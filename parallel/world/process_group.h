@@ -19,6 +19,7 @@ namespace hookline {
 
 class GlooGroup;
 class GlooGroups;
+class NcclBackends;
 class SharedCollectives;
 
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
@@ -127,7 +128,6 @@ class World {
   static constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::seconds(10);
 
  private:
-  void flush_nccl();
   std::unique_ptr<SharedCollectives> open_memory(c10d::Store& store);
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -140,6 +140,7 @@ class World {
   bool shares_memory_ = false;
   std::map<std::string, int> uses_;  // of each name
   std::shared_ptr<GlooGroups> backends_;
+  std::shared_ptr<NcclBackends> nccl_backends_;
   std::unique_ptr<FailureWatch> watch_;
   std::shared_ptr<StepClock> step_clock_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

@@ -117,7 +117,8 @@ void send_and_receive(World& world, at::ScalarType dtype) {
   if (world.size() == 1) return;
   const int next = (world.rank() + 1) % world.size();
   const int previous = (world.rank() + world.size() - 1) % world.size();
-  Tensors sent{given(world, world.rank(), dtype)}, received{blank(world, dtype)};
+  const c10::Device device = device_of_sends(world);
+  Tensors sent{given(world, world.rank(), dtype).to(device)}, received{blank(world, dtype).to(device)};
   const auto send = [&] { return world.group()->send(sent, next, 1); };
   const auto receive = [&] { return world.group()->recv(received, previous, 1); };
   // NCCL does a rank's in order, and the other end of each must be its neighbour's.
@@ -126,18 +127,28 @@ void send_and_receive(World& world, at::ScalarType dtype) {
   const auto second = sends_first ? receive() : send();
   wait_without_future(first);
   wait_without_future(second);
-  expect_equal(received[0], given(world, previous, dtype), world.rank());
+  expect_equal(received[0], given(world, previous, dtype).to(device), world.rank());
 }
 
 }  // namespace
+
+c10::Device device_of_sends(const World& world) {
+  return world.uses_nccl() ? world.device() : c10::Device(c10::kCPU);
+}
 
 void wait_without_future(const c10::intrusive_ptr<c10d::Work>& work) { work->wait(); }
 
 const std::vector<Collective>& collectives() {
   static const std::vector<Collective> all = {
-      {"broadcast", broadcast},           {"all-reduce", all_reduce}, {"reduce", reduce},
-      {"all-gather", all_gather},         {"gather", gather},         {"scatter", scatter},
-      {"reduce-scatter", reduce_scatter}, {"all-to-all", all_to_all}, {"send and receive", send_and_receive},
+      {"broadcast", broadcast},
+      {"all-reduce", all_reduce},
+      {"reduce", reduce},
+      {"all-gather", all_gather},
+      {"gather", gather},
+      {"scatter", scatter},
+      {"reduce-scatter", reduce_scatter},
+      {"all-to-all", all_to_all},
+      {"send and receive", send_and_receive, true},
   };
   return all;
 }

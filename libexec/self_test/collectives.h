@@ -15,7 +15,11 @@ namespace hookline {
 struct Collective {
   std::string name;  // "all-reduce"
   std::function<void(World&, at::ScalarType)> expect_right;
+  bool is_between_two = false;  // a send and a receive
 };
+
+/// Where tensors must lie that a rank sends to another. Gloo reduces and gathers what lies on a GPU, but sends only from the CPU.
+c10::Device device_of_sends(const World& world);
 
 const std::vector<Collective>& collectives();
 

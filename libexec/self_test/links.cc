@@ -38,15 +38,15 @@ class End {
     wait_without_future(world_.group()->recv(tensors, peer_, kTag));
   }
   void send_number(std::int64_t number) {
-    send(at::full({1}, number, at::TensorOptions(at::kLong).device(world_.device())));
+    send(at::full({1}, number, at::TensorOptions(at::kLong).device(device_of_sends(world_))));
   }
   std::int64_t receive_number() {
-    const at::Tensor number = at::empty({1}, at::TensorOptions(at::kLong).device(world_.device()));
+    const at::Tensor number = at::empty({1}, at::TensorOptions(at::kLong).device(device_of_sends(world_)));
     receive(number);
     return number.item<std::int64_t>();
   }
   at::Tensor payload(std::int64_t bytes) const {
-    return at::zeros({bytes}, at::TensorOptions(at::kByte).device(world_.device()));
+    return at::zeros({bytes}, at::TensorOptions(at::kByte).device(device_of_sends(world_)));
   }
 
  private:

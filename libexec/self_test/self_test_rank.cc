@@ -212,6 +212,8 @@ class SelfTest {
       }
       names += (names.empty() ? "" : ", ") + dtype_name(dtype);
     }
+    if (collective.is_between_two && device_of_sends(world()) != world().device())
+      names += "; on the CPU, since Gloo sends nothing from a GPU";
     report_.add({collective.name, Verdict::ok, names, ""});
   }
 

@@ -1,6 +1,7 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
 Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts, choice; all if none is named)
+       bench.py BUILD_FOLDER gpu           on a GPU, which all ranks share
        bench.py BUILD_FOLDER recordings    the table "choice", and tests/prediction/recordings made anew
 
 Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both. A peer
@@ -49,6 +50,11 @@ TWO_A_HOST_CASES = [
     ("fp16", "no", 0, "between_hosts"),
     ("power_sgd", "no", 2, "between_hosts"),
 ]
+# ranks, backend, units of the hidden layers; NCCL wants a GPU for each rank
+GPU_CASES = [(1, "nccl", 4096), (1, "nccl", 8192), (2, "gloo", 4096)]
+GPU_STEPS = 200
+GPU_ROUNDS = 1
+GPU_STEP_CASES = [("no", "no", 0), ("fp16", "no", 0), ("power_sgd", "no", 1), ("power_sgd", "no", 4), ("power_sgd", "fp16", 4)]
 SHARDED_CASES = [("full_shard", "no", 0), ("shard_grad_op", "no", 0)]
 # ranks, units of the hidden layers, million parameters
 MACHINE_CASES = [(2, 2048, 6.3), (2, 4096, 21), (4, 2048, 6.3), (8, 2048, 6.3)]
@@ -63,11 +69,11 @@ def report_peer(command, code, output):
     print(f"a peer failed with exit code {code}: {' '.join(command)}\n{output[-1000:]}", file=sys.stderr, flush=True)
 
 
-def run(command, folder):
+def run(command, folder, environment=None):
     """Output and seconds; of a peer that failed no seconds, but NaN."""
     start = time.perf_counter()
     done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command, cwd=folder, env=environment or ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     seconds = time.perf_counter() - start
     if done.returncode and not is_peer(command):
@@ -175,6 +181,16 @@ def hook_variables(hook, wrapper, rank):
     return variables
 
 
+def hook_flags(hook, wrapper, rank):
+    """Of `hookline launch`; a strategy of sharding takes the place of a hook."""
+    if (hook, wrapper, rank) in SHARDED_CASES:
+        return ["--set", f"fsdp.sharding_strategy={hook}"]
+    flags = ["--comm-hook", hook, "--comm-wrapper", wrapper]
+    if hook == "power_sgd":
+        flags += ["--state-option", f"matrix_approximation_rank={rank}", "--state-option", "start_powerSGD_iter=2"]
+    return flags
+
+
 def in_turns(folder, commands):
     """Medians of milliseconds a step, and of peak memory in MB, of each command."""
     rows = [[figures(command, run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
@@ -234,12 +250,7 @@ def steps(folder, hookline, step_rank, cases, hidden):
     print("|---|---|---|---|---|---|---|")
     for hook, wrapper, rank in cases:
         command = [hookline, "launch", "--processes-per-node", str(RANKS)]
-        if (hook, wrapper, rank) in SHARDED_CASES:
-            command += ["--set", f"fsdp.sharding_strategy={hook}"]
-        else:
-            command += ["--comm-hook", hook, "--comm-wrapper", wrapper]
-        if hook == "power_sgd":
-            command += ["--state-option", f"matrix_approximation_rank={rank}", "--state-option", "start_powerSGD_iter=2"]
+        command += hook_flags(hook, wrapper, rank)
         ours, theirs = [], []
         for _ in range(STEP_ROUNDS):
             script = [str(HERE / "step_rank.py"), str(STEPS), str(hidden), hook, wrapper, str(rank)]
@@ -251,6 +262,27 @@ def steps(folder, hookline, step_rank, cases, hidden):
             f"| {name_of(hook, wrapper, rank)} | {mine:.1f} | {its:.1f} | {its / mine:.2f} "
             f"| {my_peak:.0f} | {its_peak:.0f} | {my_peak / its_peak:.2f} |"
         )
+    print()
+
+
+def gpu(folder, build, hookline, step_rank):
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "CUDA_VISIBLE_DEVICES"}
+    print(run([f"{build}/tests/gpu_passes"], folder, environment)[0], flush=True)
+    print("| ranks, backend, units | hook | hookline, ms a step | PyTorch, ms | PyTorch ÷ hookline |\n|---|---|---|---|---|")
+    for ranks, backend, hidden in GPU_CASES:
+        count = GPU_STEPS if backend == "nccl" else STEPS
+        ours = [hookline, "launch", "--processes-per-node", str(ranks), "--set", "launch.device=cuda", "--set", f"launch.backend={backend}"]
+        theirs = environment | {"BENCH_BACKEND": "nccl" if backend == "nccl" else f"cuda:{backend}"}
+        for hook, wrapper, rank in GPU_STEP_CASES:
+            program = [step_rank, str(count), str(hidden)]
+            script = [str(HERE / "step_rank.py"), str(count), str(hidden), hook, wrapper, str(rank)]
+            rows = []
+            for _ in range(GPU_ROUNDS):
+                mine = [*ours, *hook_flags(hook, wrapper, rank), *program]
+                its = torchrun(script, ranks=ranks)
+                rows.append([figures(mine, run(mine, folder, environment)[0])[0], figures(its, run(its, folder, theirs)[0])[0]])
+            mine, its = median(rows, 0), median(rows, 1)
+            show(f"| {ranks}, {backend}, {hidden} | {name_of(hook, wrapper, rank)} | {mine:.3f} | {its:.3f} | {its / mine:.2f} |")
     print()
 
 
@@ -303,7 +335,7 @@ def hosts_of_two(folder, step_rank, pair):
 def main():
     all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts", "choice"]
     tables = sys.argv[2:] or all_tables
-    if len(sys.argv) < 2 or not set(tables) <= {*all_tables, "recordings"}:
+    if len(sys.argv) < 2 or not set(tables) <= {*all_tables, "gpu", "recordings"}:
         sys.exit(__doc__)
     build = str(pathlib.Path(sys.argv[1]).resolve())
     hookline, step_rank = f"{build}/bin/hookline", f"{build}/tests/step_rank"
@@ -326,6 +358,8 @@ def main():
         if "sharded" in tables:
             print("21 million parameters, each layer a unit:\n")
             steps(folder, hookline, step_rank, SHARDED_CASES, WIDE_HIDDEN)
+        if "gpu" in tables:
+            gpu(folder, build, hookline, step_rank)
         if "hosts" in tables:
             hosts(folder, step_rank)
         if "choice" in tables or "recordings" in tables:

@@ -2,6 +2,8 @@
 full_shard or shard_grad_op for a HOOK, in its FullyShardedDataParallel.
 
 Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HIDDEN HOOK WRAPPER RANK_OF_POWER_SGD [adamw | fused_adamw]
+
+With BENCH_BACKEND=nccl or cuda:gloo in the environment it runs on a GPU, over NCCL or Gloo.
 """
 
 import os
@@ -16,6 +18,10 @@ from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 INPUTS, OUTPUTS, BATCH, WARM_UP_STEPS = 1024, 10, 32, 5
+BACKEND = os.environ.get("BENCH_BACKEND", "gloo")
+ON_GPU = BACKEND != "gloo"
+DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
+STEPS_OF_A_TIME = 10 if ON_GPU else 1
 
 
 def replicated(net, hook, wrapper, rank):
@@ -34,7 +40,7 @@ def replicated(net, hook, wrapper, rank):
 
 def sharded(net, strategy):
     """Each layer a unit, as in step_rank.cc."""
-    options = {"sharding_strategy": ShardingStrategy[strategy.upper()], "use_orig_params": True, "device_id": torch.device("cpu")}
+    options = {"sharding_strategy": ShardingStrategy[strategy.upper()], "use_orig_params": True, "device_id": DEVICE}
     for index, layer in enumerate(net):
         if isinstance(layer, torch.nn.Linear):
             net[index] = FullyShardedDataParallel(layer, **options)
@@ -45,28 +51,31 @@ def main():
     steps, hidden, rank = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[5])
     hook, wrapper = sys.argv[3:5]
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    dist.init_process_group("gloo")
+    dist.init_process_group(BACKEND)
     net = torch.nn.Sequential(
         torch.nn.Linear(INPUTS, hidden),
         torch.nn.ReLU(),
         torch.nn.Linear(hidden, hidden),
         torch.nn.ReLU(),
         torch.nn.Linear(hidden, OUTPUTS),
-    )
+    ).to(DEVICE)
     model = sharded(net, hook) if hook in ("full_shard", "shard_grad_op") else replicated(net, hook, wrapper, rank)
     if len(sys.argv) > 6:
         optimizer = torch.optim.AdamW(model.parameters(), fused=sys.argv[6] == "fused_adamw" or None)
     else:
         optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    inputs, targets = torch.randn(BATCH, INPUTS), torch.randn(BATCH, OUTPUTS)
+    inputs, targets = torch.randn(BATCH, INPUTS).to(DEVICE), torch.randn(BATCH, OUTPUTS).to(DEVICE)
     times = []
-    for step in range(WARM_UP_STEPS + steps):
+    for each in range(-WARM_UP_STEPS, steps // STEPS_OF_A_TIME):
         start = time.perf_counter()
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(inputs), targets).backward()
-        optimizer.step()
-        if step >= WARM_UP_STEPS:
-            times.append(time.perf_counter() - start)
+        for _ in range(STEPS_OF_A_TIME):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(inputs), targets).backward()
+            optimizer.step()
+        if ON_GPU:
+            torch.cuda.synchronize()
+        if each >= 0:
+            times.append((time.perf_counter() - start) / STEPS_OF_A_TIME)
     if dist.get_rank() == 0:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"median {1000 * sorted(times)[len(times) // 2]:.3f} ms, peak {peak:.1f} MB", flush=True)

@@ -14,18 +14,15 @@ at::Tensor part_of(const at::Tensor& whole, std::int64_t stride) {
 
 }  // namespace
 
-CompressionError::CompressionError(std::shared_ptr<World> world)
-    : world_(std::move(world)),
-      comm_(world_->rank(), world_->size(), [world = world_](const std::string& name) {
-        return world->make_stage_group("compression-error-" + name);
-      }) {}
+CompressionError::CompressionError(std::shared_ptr<World> world, std::shared_ptr<Comm> comm)
+    : world_(std::move(world)), comm_(std::move(comm)) {}
 
 std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first) {
   if (is_first) samples_.clear();
   auto sample = std::make_shared<Sample>();
   // Odd, lest it be a multiple of the width of a matrix, most of which are even: that would be one column's.
   sample->stride = ((bucket.numel() + kMostElements - 1) / kMostElements) | 1;
-  sample->exact = comm_.all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(world_->size()));
+  sample->exact = comm_->all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(world_->size()));
   samples_.push_back(sample);
   return sample;
 }

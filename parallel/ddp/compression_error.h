@@ -17,8 +17,8 @@ namespace hookline {
 /// counted as sent. Every rank makes the same calls.
 class CompressionError {
  public:
-  /// A collective call: it makes a process group.
-  explicit CompressionError(std::shared_ptr<World> world);
+  /// Sends by `comm`, which no hook uses, and one of these objects at a time.
+  CompressionError(std::shared_ptr<World> world, std::shared_ptr<Comm> comm);
 
   static bool measures(std::int64_t step) { return step > 0 && (step & (step - 1)) == 0; }
   static constexpr std::int64_t kMostElements = 1 << 12;
@@ -40,7 +40,7 @@ class CompressionError {
 
  private:
   std::shared_ptr<World> world_;
-  Comm comm_;
+  std::shared_ptr<Comm> comm_;
   std::vector<std::shared_ptr<Sample>>
       samples_;  // of the step that is measured now, or was last; empty: taken
 };

@@ -193,7 +193,14 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
   std::unique_ptr<CompressionError> error;
   const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                  parameters_[0].scalar_type());
-  if (sent < bytes_of(parameters_) && !averages_shares()) error = std::make_unique<CompressionError>(world_);
+  if (sent < bytes_of(parameters_) && !averages_shares()) {
+    if (!comm_of_errors_)
+      comm_of_errors_ =
+          std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
+            return world->make_stage_group("compression-error-" + name);
+          });
+    error = std::make_unique<CompressionError>(world_, comm_of_errors_);
+  }
   auto guarded =
       std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder_), std::move(error));
   hook_ = guarded.get();

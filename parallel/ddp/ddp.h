@@ -189,6 +189,7 @@ class Ddp : public Engine {
   std::shared_ptr<Comm> comm_;                // of the gradients without a hook
   std::shared_ptr<Comm> hook_comm_;           // of a hook: the same, unless it works between hosts
   std::shared_ptr<Comm> comm_between_hosts_;  // null until it is asked for
+  std::shared_ptr<Comm> comm_of_errors_;      // of CompressionError; null until the first
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;

@@ -7,16 +7,16 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"
-#include "hooks/registry.h"
 #include "parallel/choice/bucket_sizes.h"
+#include "parallel/choice/hook_in_use.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
-#include "parallel/ddp/between_hosts.h"
 
 namespace hookline {
 namespace {
@@ -26,6 +26,9 @@ constexpr double kProbePart = 0.01;
 // An all-reduce shorter than this many latencies says nothing about bandwidth.
 constexpr double kLatencies = 3;
 constexpr int kMostPatience = 8;
+// After this part of its steps, and so many at least, a setting on trial that is so much slower than the fastest is measured no longer.
+constexpr int kFirstPart = 5, kLeastOfFirstPart = 8;
+constexpr double kFarBehind = 1.08;
 
 // The first step has no time, and the first deferred one does not count.
 static_assert(kStepsBeforeAChoice ==
@@ -41,12 +44,6 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;
-}
-
-/// Can a hook work between hosts?
-bool has_scopes(const World& world) {
-  return world.device().is_cpu() && world.uses_shared_memory() && !world.uses_nccl() &&
-         !world.layout().is_one_host() && world.layout().most_ranks() > 1;
 }
 
 std::string ms(double seconds) { return rounded(1e3 * seconds, 3) + " ms"; }
@@ -134,7 +131,12 @@ void HookChooser::after_step() {
       measuring_seconds_ += std::max(0.0, periods_.back() - plain_);
     }
     note_error();
-    if (--left_ == 0) {
+    --left_;
+    if (is_far_behind()) {
+      counted_ -= left_;
+      left_ = 0;
+    }
+    if (left_ == 0) {
       end_phase();
       if (phase_ != Phase::watching) measuring_seconds_ += seconds_of(Clock::now() - now);
     }
@@ -159,6 +161,17 @@ void HookChooser::end_phase() {
     case Phase::watching:
       return look();
   }
+}
+
+/// A setting on trial, as its first steps show; asked once in each trial. What shows once more that it is the fastest has all of its
+/// steps.
+bool HookChooser::is_far_behind() const {
+  if (phase_ != Phase::proving || is_resumed_ || !world_->device().is_cpu()) return false;
+  if (in_use_ != 0 && is_measured(in_use_)) return false;
+  const int part = std::max(counted_ / kFirstPart, kLeastOfFirstPart);
+  if (counted_ < 2 * part || left_ != counted_ - part) return false;
+  const std::vector<double> first(periods_.end() - part, periods_.end());
+  return means_over_ranks(*world_, {lower_quartile(first)})[0] > kFarBehind * fastest_measured_;
 }
 
 /// On a GPU a step's end is seen at a window's ends only, and the mean is right.
@@ -196,14 +209,14 @@ std::size_t HookChooser::finest_layout() const {
 /// The largest all-reduce that a look at the link can afford, in steps as they are now.
 void HookChooser::choose_probe() {
   probe_bytes_ = 0;
+  probe_seconds_ = 0;
   if (!predictor_.measured()) return;  // nothing was predicted here
   const CollectiveTimes& times = predictor_.measured()->machine.full;
   const int window = count_of(options_.steps.window, 10 * options_.steps.seconds);
   const double affordable = kProbePart * window * watched_step_ / kLooks;
   for (const CollectiveTime& each : times.measured())
     if (each.seconds >= kLatencies * times.latency() && each.seconds <= affordable)
-      probe_bytes_ = static_cast<std::int64_t>(each.bytes);
-  probe_seconds_ = probe_link();
+      std::tie(probe_bytes_, probe_seconds_) = std::pair(static_cast<std::int64_t>(each.bytes), each.seconds);
 }
 
 /// Rank 0's.
@@ -220,15 +233,8 @@ void HookChooser::use(std::size_t setting) {
   chosen_at_ = steps_;
   largest_error_.reset();
   if (decision_.seconds(setting) > 0) step_ = decision_.seconds(setting);
-  const HookSetting& chosen = settings_[setting];
-  const Ddp::HookMaker make_hook = [&](const HookContext& context) {
-    HookContext own = chosen.between_hosts ? ddp_.context_between_hosts() : context;
-    own.buckets_are_final = true;
-    auto hook = Registry::instance().build(chosen.hook, chosen.wrapper, chosen.options, own);
-    if (chosen.between_hosts) hook = std::make_unique<BetweenHosts>(*world_, std::move(hook));
-    return hook;
-  };
-  ddp_.exchange_hook(make_hook, layouts_.empty() ? BucketParameters() : layouts_[settings_.size_of(setting)]);
+  use_setting(*world_, ddp_, settings_[setting],
+              layouts_.empty() ? BucketParameters() : layouts_[settings_.size_of(setting)]);
 }
 
 void HookChooser::decide() {
@@ -457,6 +463,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   }
   saved.at("plain_seconds").get_to(plain_);
   saved.at("watched_step_seconds").get_to(watched_step_);
+  fastest_measured_ = watched_step_ > 0 ? watched_step_ : plain_;
   decision_.settle_on(chosen);
   use(chosen);
   exchanges_ = 0;

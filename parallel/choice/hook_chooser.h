@@ -104,6 +104,7 @@ class HookChooser {
   void note_error();
   bool gives_up();
   void give_up_from(std::size_t setting);
+  bool is_far_behind() const;
   double agreed_step() const;
   void choose_probe();
   std::size_t agreed_next();

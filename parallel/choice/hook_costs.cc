@@ -1,9 +1,8 @@
 #include "parallel/choice/hook_costs.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/maximum.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -11,13 +10,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
+#include <numeric>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "hooks/registry.h"
 #include "parallel/choice/hook_timing.h"
-#include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
 
 namespace hookline {
@@ -36,33 +38,47 @@ void for_each_number(HookCost& cost, const Action& action) {
   action(cost.margin);
 }
 
-/// Nothing if it can't be timed on some rank, which then says why in `problem`.
-std::optional<HookCost> agreed_cost(World& world, const HookSetting& setting, const BucketParameters& buckets,
-                                    double hopeless_seconds, std::string& problem) {
+/// What one rank found of a setting.
+struct Timed {
   HookCost cost;
+  std::string problem;  // why it can't be timed; empty: it was
+};
+
+Timed time_here(const HookSetting& setting, int ranks, const BucketParameters& buckets,
+                double hopeless_seconds) {
   try {
-    cost = cost_of_hook(
-        [&](const HookContext& context) {
-          return Registry::instance().build(setting.hook, setting.wrapper, setting.options, context);
-        },
-        world.size(), buckets, hopeless_seconds);
+    return {cost_of_hook(
+                [&](const HookContext& context) {
+                  return Registry::instance().build(setting.hook, setting.wrapper, setting.options, context);
+                },
+                ranks, buckets, hopeless_seconds),
+            ""};
   } catch (const std::exception& error) {
-    problem = error.what();
+    return {{}, error.what()};
   }
-  if (means_over_ranks(world, {problem.empty() ? 0.0 : 1.0})[0] > 0) {
-    if (problem.empty()) problem = "another rank can't time it";
-    return std::nullopt;
-  }
+}
+
+/// Each of `costs` as it is on the rank where that one takes the longest: the others wait for it in each step.
+void take_slowest(World& world, const std::vector<HookCost*>& costs) {
   std::vector<double> numbers;
-  double seconds = -cost.margin;  // which is the last number, and none of seconds
-  for_each_number(cost, [&](double& number) {
-    numbers.push_back(number);
-    seconds += number;
-  });
-  numbers = of_slowest_rank(world, numbers, seconds);
-  auto next = numbers.begin();
-  for_each_number(cost, [&](double& number) { number = *next++; });
-  return cost;
+  for (HookCost* const cost : costs)
+    for_each_number(*cost, [&](double& number) { numbers.push_back(number); });
+  if (numbers.empty()) return;
+  const std::vector<at::Tensor> of_ranks = world.all_gather(at::tensor(numbers, at::kDouble));
+  std::size_t first = 0;
+  for (HookCost* const cost : costs) {
+    std::size_t count = 0;
+    for_each_number(*cost, [&](double&) { ++count; });
+    const double* slowest = nullptr;
+    double most = 0;
+    for (const at::Tensor& each : of_ranks) {
+      const double* const own = each.const_data_ptr<double>() + first;
+      const double seconds = std::accumulate(own, own + count - 1, 0.0);  // the last number is the margin
+      if (!slowest || seconds > most) std::tie(slowest, most) = std::pair(own, seconds);
+    }
+    for_each_number(*cost, [&](double& number) { number = *slowest++; });
+    first += count;
+  }
 }
 
 }  // namespace
@@ -130,35 +146,69 @@ double cores_of_a_rank(World& world) {
   cpu_set_t own;
   CPU_ZERO(&own);
   if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_SET(0, &own);
-  const at::Tensor mask = at::zeros({CPU_SETSIZE}, at::kByte);
-  for (int core = 0; core < CPU_SETSIZE; ++core) mask[core] = CPU_ISSET(core, &own) ? 1 : 0;
+  // One element a core, and the threads.
+  const at::Tensor mask = at::zeros({CPU_SETSIZE + 1}, at::kInt);
+  auto* const is_own = mask.mutable_data_ptr<int>();
+  for (int core = 0; core < CPU_SETSIZE; ++core) is_own[core] = CPU_ISSET(core, &own) ? 1 : 0;
+  is_own[CPU_SETSIZE] = at::get_num_threads();
   const std::vector<at::Tensor> masks = world.all_gather(mask);
-  const std::vector<int>& ranks = world.layout().local_ranks();
-  at::Tensor any = at::zeros_like(mask);
-  for (const int rank : ranks) any = at::maximum(any, masks[static_cast<std::size_t>(rank)]);
-  const auto cores = static_cast<double>(any.sum().item<std::int64_t>());
-  return std::max(1.0, cores / static_cast<double>(ranks.size()) / at::get_num_threads());
+  double fewest = std::numeric_limits<double>::infinity();
+  for (const std::vector<int>& ranks : world.layout().hosts) {
+    int cores = 0, threads = 0;
+    for (const int rank : ranks)
+      threads += masks[static_cast<std::size_t>(rank)].const_data_ptr<int>()[CPU_SETSIZE];
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      cores += std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
+        return masks[static_cast<std::size_t>(rank)].const_data_ptr<int>()[core] != 0;
+      });
+    fewest = std::min(fewest, static_cast<double>(cores) / threads);
+  }
+  return std::max(1.0, fewest);
 }
 
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds) {
+  // A wrapper pays where links are slow, and steps take so long that there is time for all.
+  std::vector<std::size_t> order;
+  for (const bool is_wrapped : {false, true})
+    for (std::size_t i = 0; i < settings.size(); ++i)
+      if ((settings[i].wrapper != "no") == is_wrapped) order.push_back(i);
+  // Each rank by itself, since a short message may take longer than timing a hook.
+  std::vector<Timed> timed;
+  const auto start = std::chrono::steady_clock::now();
+  double seconds = 0;
+  for (std::size_t i = 0; i < order.size() && seconds <= budget_seconds; ++i) {
+    timed.push_back(time_here(settings[order[i]], world.size(), buckets, hopeless_seconds));
+    seconds = seconds_of(std::chrono::steady_clock::now() - start);
+  }
+
+  std::vector<double> own{seconds};
+  for (std::size_t i = 0; i < order.size(); ++i)
+    own.push_back(i >= timed.size() ? 2 : timed[i].problem.empty() ? 0 : 1);  // not timed, timed, can't be
   HookCosts result;
   result.costs.resize(settings.size());
   result.is_broken.resize(settings.size());
-  // A wrapper pays where links are slow, and steps take so long that there is time for all.
-  for (const bool is_wrapped : {false, true}) {
-    for (std::size_t i = 0; i < settings.size(); ++i) {
-      const HookSetting& setting = settings[i];
-      if ((setting.wrapper != "no") != is_wrapped) continue;
-      if (result.seconds > budget_seconds) continue;
-      const auto start = std::chrono::steady_clock::now();
-      std::string problem;
-      result.costs[i] = agreed_cost(world, setting, buckets, hopeless_seconds, problem);
-      result.is_broken[i] = !result.costs[i];
-      if (result.is_broken[i]) result.failures.push_back(setting.name + ": " + problem);
-      result.seconds += means_over_ranks(world, {seconds_of(std::chrono::steady_clock::now() - start)})[0];
+  const std::vector<at::Tensor> of_ranks = world.all_gather(at::tensor(own, at::kDouble));
+  std::vector<HookCost*> costs;
+  for (std::size_t i = 0; i <= order.size(); ++i) {
+    std::vector<double> values;
+    for (const at::Tensor& each : of_ranks) values.push_back(each.const_data_ptr<double>()[i]);
+    if (i == 0) {
+      result.seconds = *std::max_element(values.begin(), values.end());
+      continue;
+    }
+    const std::size_t setting = order[i - 1];
+    if (std::count(values.begin(), values.end(), 0) == world.size()) {
+      result.costs[setting] = std::move(timed[i - 1].cost);
+      costs.push_back(&*result.costs[setting]);
+    } else if (std::count(values.begin(), values.end(), 1) > 0) {
+      result.is_broken[setting] = true;
+      std::string why = i - 1 < timed.size() ? timed[i - 1].problem : "";
+      if (why.empty()) why = "another rank can't time it";
+      result.failures.push_back(settings[setting].name + ": " + why);
     }
   }
+  take_slowest(world, costs);
   return result;
 }
 

@@ -36,8 +36,9 @@ HookCost behind_an_average_inside(const HookCost& cost, const std::vector<Bucket
 /// What is sent without a hook.
 std::vector<BucketCost> cost_without_a_hook(const BucketParameters& buckets);
 
-/// The cores that the ranks of this host may run on, for each of them, in units of what a rank's own arithmetic uses. Ranks may share
-/// all of them, or be bound to some each. A collective call.
+/// The cores that the ranks of a host may run on, for each of their threads that compute, on the host where these are the fewest: the
+/// others wait for its ranks. 1 at least. Ranks may share all of a host's cores, or be bound to some each. The same on every rank; a
+/// collective call.
 double cores_of_a_rank(World& world);
 
 }  // namespace hookline

@@ -19,6 +19,7 @@ namespace hookline {
 namespace {
 
 constexpr int kRank = 1, kMeasuredSteps = 3, kLatestStart = 10;
+constexpr double kAgreement = 0.1;  // of two measured steps, which then need no third
 
 /// Seconds since it was last asked.
 class Stopwatch {
@@ -184,10 +185,12 @@ HookCost timed(CommHook& hook, Recording& recording, const BucketParameters& buc
     }
     if (number < unmeasured) continue;
     steps.push_back(std::move(costs));
-    if (busy_of(steps.back()) > hopeless_seconds) break;
+    const double busy = busy_of(steps.back());
+    if (busy > hopeless_seconds) break;
+    if (steps.size() == 2 && std::abs(busy - busy_of(steps[0])) <= kAgreement * busy) break;
   }
   std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return busy_of(a) < busy_of(b); });
-  const std::size_t middle = steps.size() / 2;
+  const std::size_t middle = (steps.size() - 1) / 2;
   const double median = busy_of(steps[middle]), slowest = busy_of(steps.back());
   return {std::move(steps[middle]), median > 0 ? slowest / median - 1 : 0, HookCost::Known::measured};
 }

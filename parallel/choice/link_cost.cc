@@ -13,11 +13,15 @@ namespace hookline {
 namespace {
 
 // Sizes grow fast while latency is all that counts.
-constexpr std::int64_t kLeastBytes = 64, kFastGrowth = 16, kFastUntil = 64 << 10, kGrowth = 4;
-// Of so many the second fastest counts; of short ones more, since a single delay is long beside them.
-constexpr int kTimes = 3, kTimesOfShort = 4;
+constexpr std::int64_t kLeastBytes = 64, kGrowth = 4, kFewBytes = 16 << 10;
+std::int64_t next_size(std::int64_t bytes, std::int64_t largest) {
+  bytes *= bytes < kFewBytes ? 256 : bytes < (256 << 10) ? 16 : kGrowth;
+  return 2 * bytes > largest ? largest : bytes;  // two sizes that are nearly the same say no more than one
+}
+// Of so many the second fastest counts; of short ones the fastest, since delays are long beside them: Gloo's event loop may hold a
+// core that it shares with the thread that sends, for a tick of the kernel's clock.
+constexpr int kTimes = 3;
 constexpr double kShort = 0.005;  // seconds
-constexpr std::size_t kWhich = 1;
 
 /// Of all threads of this process, on a core.
 double busy_seconds() {
@@ -31,13 +35,28 @@ class Prober {
   Prober(World& world, c10d::ProcessGroup& group, const std::string& name)
       : world_(world), group_(group), name_(name) {}
 
-  /// The `which`-th fastest, from 0, of so many runs; its mean over all ranks.
-  CollectiveTime measure(std::int64_t bytes, at::ScalarType type, int times, std::size_t which) {
+  /// The mean over all ranks of the fastest of kTimes, or, of long ones, of the second fastest.
+  CollectiveTime measure(std::int64_t bytes, at::ScalarType type) {
+    return run(bytes, type, kTimes,
+               [](const std::vector<double>& sorted) { return sorted[1] < kShort ? 0 : 1; });
+  }
+
+  /// The mean over all ranks of the fastest of so many.
+  CollectiveTime fastest_of(int times, std::int64_t bytes) {
+    return run(bytes, at::kFloat, times, [](const std::vector<double>&) { return 0; });
+  }
+
+  /// The same on every rank.
+  double spent() const { return spent_on_average_; }
+
+ private:
+  /// One after the other: each ends on all ranks at about the same time, so that nothing need be between them.
+  template <class Which>
+  CollectiveTime run(std::int64_t bytes, at::ScalarType type, int times, Which which) {
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
     std::vector<at::Tensor> tensors{at::zeros({std::max<std::int64_t>(1, bytes / element)}, type)};
     std::vector<double> seconds, busy;
     for (int i = 0; i < times; ++i) {
-      world_.barrier(name_);
       const double busy_before = busy_seconds();
       const auto start = std::chrono::steady_clock::now();
       world_.wait(group_.allreduce(tensors), name_);
@@ -48,15 +67,12 @@ class Prober {
     }
     std::sort(seconds.begin(), seconds.end());
     std::sort(busy.begin(), busy.end());
-    const std::vector<double> means = means_over_ranks(world_, {seconds[which], busy[which], spent_});
+    const auto chosen = static_cast<std::size_t>(which(seconds));
+    const std::vector<double> means = means_over_ranks(world_, {seconds[chosen], busy[chosen], spent_});
     spent_on_average_ = means[2];
     return {static_cast<double>(tensors[0].nbytes()), means[0], means[1]};
   }
 
-  /// The same on every rank.
-  double spent() const { return spent_on_average_; }
-
- private:
   World& world_;
   c10d::ProcessGroup& group_;
   std::string name_;
@@ -88,22 +104,30 @@ std::vector<double> of_slowest_rank(World& world, const std::vector<double>& val
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name) {
   Prober prober(world, group, name);
-  prober.measure(kLeastBytes, at::kFloat, 1, 0);  // may open connections
+  prober.fastest_of(1, kLeastBytes);  // may open connections
   std::vector<CollectiveTime> full, half;
-  const auto growth = [](std::int64_t bytes) { return bytes < kFastUntil ? kFastGrowth : kGrowth; };
-  for (std::int64_t bytes = kLeastBytes;; bytes = std::min(bytes * growth(bytes), largest_bytes)) {
-    const bool is_short = full.empty() || full.back().seconds * kGrowth < kShort;
-    full.push_back(prober.measure(bytes, at::kFloat, is_short ? kTimesOfShort : kTimes, kWhich));
+  for (std::int64_t bytes = kLeastBytes;;) {
+    full.push_back(prober.measure(bytes, at::kFloat));
     if (bytes >= largest_bytes) break;
-    // The next one takes at most as many times as long as it is larger; half as much is left for the others.
-    const double next = kTimes * full.back().seconds * kGrowth;
-    if (prober.spent() + next > budget_seconds / 2) break;
+    // The next one takes at most as many times as long as it is larger, where latency is not all that counts; half as much is left
+    // for the others.
+    const auto fits = [&](std::int64_t next) {
+      const double longer =
+          bytes < kFewBytes ? kGrowth : static_cast<double>(next) / static_cast<double>(bytes);
+      return prober.spent() + kTimes * full.back().seconds * longer <= budget_seconds / 2;
+    };
+    std::int64_t next = next_size(bytes, largest_bytes);
+    if (!fits(next)) next = std::min(kGrowth * bytes, largest_bytes);
+    if (!fits(next)) break;
+    bytes = next;
   }
-  // The smallest, and the two that the times of larger ones follow from.
+  // Of the smallest, latency is all that counts, and the same; times of larger ones follow from the last two.
   for (std::size_t i = 0; i < full.size(); ++i) {
-    if (i != 0 && i + 2 < full.size()) continue;
-    half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf,
-                                  full[i].seconds < kShort ? kTimesOfShort : kTimes, kWhich));
+    if (i + 2 < full.size()) {
+      if (i == 0) half.push_back(full[0]);
+      continue;
+    }
+    half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf));
     // As many bytes take as long on the link, and no longer than their sum takes besides; else the network was in the way.
     half.back().seconds = std::min(half.back().seconds, full[i].seconds + half.back().busy_seconds);
   }
@@ -111,7 +135,7 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
 }
 
 double time_all_reduce(World& world, c10d::ProcessGroup& group, std::int64_t bytes, const std::string& name) {
-  return Prober(world, group, name).measure(bytes, at::kFloat, kLooks, 0).seconds;
+  return Prober(world, group, name).fastest_of(kLooks, bytes).seconds;
 }
 
 }  // namespace hookline

@@ -26,7 +26,7 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
                       double budget_seconds, const std::string& name);
 
 /// Of so many the fastest counts in time_all_reduce.
-inline constexpr int kLooks = 5;
+inline constexpr int kLooks = 4;
 
 /// One of these all-reduces, of float32: the fastest of some, which is what the link allows whatever else the machine does; the mean
 /// over the ranks. A collective call.

@@ -15,7 +15,7 @@ namespace {
 
 const std::string kName = "the choice of a hook";
 // Multiples of a step without a hook that measuring the link and timing hooks may take, and seconds that each may take in any case.
-constexpr double kLinkBudget = 1, kHooksBudget = 3, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.02;
+constexpr double kLinkBudget = 1, kHooksBudget = 2, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.012;
 constexpr std::size_t kHooksInOtherBuckets = 2;
 
 double largest_send(const std::vector<BucketCost>& costs) {
@@ -70,8 +70,7 @@ LinkCost StepPredictor::measured_link(SumScope scope, const std::vector<BucketCo
                                       double step_seconds) {
   ProcessGroupPtr& group = groups_[scope];
   if (!group)
-    group = scope == SumScope::all_ranks ? world_->make_stage_group("hook-choice")
-                                         : world_->make_group("hook-choice", scope);
+    group = scope == SumScope::all_ranks ? world_->group() : world_->make_group("hook-choice", scope);
   return measure_link(*world_, *group, static_cast<std::int64_t>(largest_send(sends)),
                       std::max(kLeastLinkBudget, kLinkBudget * step_seconds), kName);
 }

@@ -92,7 +92,7 @@ inline void register_hooks() {
     };
     add("free", [](int) { return 0; });
     add("slow", [](int) { return 400; });
-    add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is measured in four runs
+    add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is timed in three or four runs
     add("toll", [](int) { return 2; });                           // for each bucket
     add("fickle", [](int) { return fickle_takes.load(); });
     Registry::instance().add(row_of("forgetful"), [](HookContext context, const OptionMap&) {
@@ -112,14 +112,14 @@ inline constexpr WatchRule kTolerant{8, 0.99, 2, 8};
 template <class Net>
 struct TrainerOf {
   TrainerOf(const std::shared_ptr<World>& its_world, const std::vector<std::string>& hooks,
-            ChoiceOptions options = {})
+            ChoiceOptions options = {}, int first_window = 8)
       : world(its_world), model(world, net, DdpOptions()) {
     register_hooks();
     std::vector<HookSetting> settings;
     for (const std::string& hook : hooks) settings.push_back({hook, hook});
     options.steps.plain = 8;
     options.steps.deferred = 4;
-    options.steps.first_window = 8;
+    options.steps.first_window = first_window;
     options.steps.window = kWindow;
     options.steps.least_seconds = 0;
     options.steps.seconds = 1e6;  // however slow they are

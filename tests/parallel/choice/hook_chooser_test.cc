@@ -72,6 +72,16 @@ TEST(HookChooser, GivesUpAHookWhoseStepsAreSlowerThanPredicted) {
   });
 }
 
+TEST(HookChooser, MeasuresAHookThatIsFarSlowerForAPartOfItsStepsOnly) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"deceptive"}, {}, /*first_window=*/20);
+    trainer.train(kMeasured + 1 + 2 + 7);
+    EXPECT_EQ(trainer.hook(), "free") << "the deceptive one";
+    trainer.train(1);
+    EXPECT_EQ(trainer.hook(), "none") << "after 8 of 20 steps";
+  });
+}
+
 TEST(HookChooser, TriesTheNextHookWhenOneIsGivenUp) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"deceptive", "free"});

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -86,7 +89,7 @@ TEST(MeasureLink, GivesEveryRankTheSameTimesOfEverySizeUpToTheLargest) {
   });
   for (const LinkCost& cost : costs) {
     const std::vector<CollectiveTime>& full = cost.full.measured();
-    ASSERT_THAT(full, SizeIs(4));  // 64, 1024, 16384
+    ASSERT_THAT(full, SizeIs(3));  // 64 and 16384 before it
     EXPECT_EQ(full.back().bytes, 100'000);
     EXPECT_EQ(cost.half.measured().back().bytes, 100'000);
     for (std::size_t i = 0; i < full.size(); ++i) {
@@ -284,6 +287,83 @@ TEST(CostOfHook, TakesWhatTheHookEstimatesItself) {
   EXPECT_EQ(found.how, HookCost::Known::derived);
   EXPECT_EQ(found.margin, 0.5);
   EXPECT_EQ(found.buckets.at(1).busy_after, 0.25);
+}
+
+thread_local int rank_here = 0;  // of the thread that times hooks
+
+HookRow row_named(const std::string& name) {
+  HookRow row;
+  row.name = name;
+  row.summary = "Is there for a test.";
+  row.source = row.parity = "none";
+  return row;
+}
+
+/// Computes for 10 ms on rank 0, and for 20 on rank 1.
+class Sleepy : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 * (1 + rank_here)));
+    return completed(bucket.buffer());
+  }
+  std::string describe() const override { return "sleepy"; }
+};
+
+void register_hooks_of_ranks() {
+  static const bool once = [] {
+    Registry::instance().add(row_named("sleepy"), [](HookContext context, const OptionMap&) {
+      return std::make_unique<Sleepy>(std::move(context));
+    });
+    Registry::instance().add(row_named("broken_on_rank_1"),
+                             [](HookContext context, const OptionMap&) -> std::unique_ptr<CommHook> {
+                               if (rank_here == 1) return std::make_unique<Broken>(std::move(context));
+                               return std::make_unique<Sleepy>(std::move(context));
+                             });
+    return true;
+  }();
+  EXPECT_TRUE(once);
+}
+
+double busy_of(const HookCost& cost) {
+  double busy = 0;
+  for (const BucketCost& bucket : cost.buckets) busy += bucket.busy_after;
+  return busy;
+}
+
+TEST(CostsOf, AreOfTheSlowestRankAndLeaveOutWhatOneCanNotTime) {
+  register_hooks_of_ranks();
+  std::vector<HookCosts> found(2);
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    rank_here = world->rank();
+    found[static_cast<std::size_t>(rank_here)] =
+        costs_of(*world, two_buckets(), {{"sleepy", "sleepy"}, {"b", "broken_on_rank_1"}, {"fp16", "fp16"}},
+                 kPatient, kPatient);
+  });
+  for (const HookCosts& costs : found) {
+    ASSERT_TRUE(costs.costs.at(0) && costs.costs.at(2));
+    EXPECT_GE(busy_of(*costs.costs[0]), 2 * 0.02) << "two buckets on rank 1";
+    EXPECT_EQ(busy_of(*costs.costs[0]), busy_of(*found[0].costs[0]));
+    EXPECT_EQ(busy_of(*costs.costs[2]), busy_of(*found[0].costs[2]));
+    EXPECT_FALSE(costs.costs[1]);
+    EXPECT_EQ(costs.is_broken, (std::vector<bool>{false, true, false}));
+    EXPECT_EQ(costs.seconds, found[0].seconds);
+  }
+  EXPECT_THAT(found[0].failures, ::testing::ElementsAre("b: another rank can't time it"));
+  EXPECT_THAT(found[1].failures, ::testing::ElementsAre("b: this hook is broken"));
+}
+
+TEST(CostsOf, AreThoseThatThereWasTimeFor) {
+  register_hooks_of_ranks();
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    rank_here = world->rank();
+    const HookCosts costs =
+        costs_of(*world, two_buckets(), {{"sleepy in fp16", "sleepy", "fp16"}, {"sleepy", "sleepy"}},
+                 /*budget_seconds=*/0, kPatient);
+    EXPECT_TRUE(costs.costs.at(1)) << "one is timed in any case, and those in a wrapper come last";
+    EXPECT_FALSE(costs.costs.at(0));
+    EXPECT_EQ(costs.is_broken, (std::vector<bool>{false, false}));
+  });
 }
 
 TEST(CostOfHook, RefusesAnEstimateThatIsNone) {

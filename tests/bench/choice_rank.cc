@@ -31,8 +31,10 @@
 #include "hooks/registry.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_chooser.h"
+#include "parallel/choice/hook_in_use.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
+#include "parallel/choice/setting_list.h"
 #include "parallel/hookline.h"
 
 namespace hookline {
@@ -71,7 +73,7 @@ void print(const ChoiceReport& chosen, const MeasuredStep& step, const Seconds& 
 /// A setting of the sweep.
 struct Candidate {
   HookSetting setting;
-  std::size_t layout;
+  std::size_t layout;  // its buckets
 };
 
 /// Of an even number, the higher one of the two in the middle.
@@ -137,27 +139,20 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
       if (each.predicted > 0) predicted[each.name] = each.predicted;
 
   const std::vector<BucketParameters> layouts = layouts_of(buckets, options.bucket_bytes);
+  World& world = accelerator.world();
   const auto seconds_with = [&, &model = model](const Candidate& candidate) {
-    model.ddp().exchange_hook(
-        [&](HookContext context) {
-          context.buckets_are_final = true;
-          const HookSetting& each = candidate.setting;
-          return Registry::instance().build(each.hook, each.wrapper, each.options, std::move(context));
-        },
-        layouts[candidate.layout]);
-    return median_of_steps(accelerator.world(), model.ddp(), step);
+    use_setting(world, model.ddp(), candidate.setting, layouts[candidate.layout]);
+    return median_of_steps(world, model.ddp(), step);
   };
   std::vector<Candidate> sweep;
-  std::vector<HookSetting> every = all;
-  every.insert(every.begin(), {"no hook", "no"});
-  for (const HookSetting& each : every) {
-    const bool is_named = hooks.empty() || std::count(hooks.begin(), hooks.end(), each.name) > 0;
-    const std::vector<HookSetting> in_sizes = in_each_size({each}, options.bucket_bytes);
-    for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-      const std::string& name = in_sizes[layout].name;
-      if (!layouts[layout].empty() && (is_named || name == "no hook" || name == chosen.chosen))
-        sweep.push_back({in_sizes[layout], layout});
-    }
+  const SettingList settings(all, has_scopes(world), options.bucket_bytes);
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::size_t layout = settings.size_of(i);
+    const std::string& hook = settings[i - layout].name;
+    const bool is_named = hooks.empty() || std::count(hooks.begin(), hooks.end(), hook) > 0;
+    if (!layouts[layout].empty() &&
+        (is_named || settings.hook_of(i) == 0 || settings[i].name == chosen.chosen))
+      sweep.push_back({settings[i], layout});
   }
   std::map<std::string, std::vector<double>> times;
   const auto measure = [&](const Candidate& candidate) {

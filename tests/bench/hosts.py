@@ -60,14 +60,14 @@ class Hosts:
             return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
 
     def run(self, command, folder, variables, ranks_a_host=1, bind=False, failed=None):
-        """Rank 0's output. `bind`: each rank to one core, the next one. `failed`: called where a rank fails, instead of an exit."""
+        """Rank 0's output. `bind`: the ranks of each host to one core, the next one. `failed`: called where a rank fails, instead of an exit."""
         processes = []
         for rank in range(ranks_a_host * len(self.names)):
             name, local = self.names[rank // ranks_a_host], rank % ranks_a_host
             environment = {**self.environment, **variables, "RANK": str(rank), "LOCAL_RANK": str(local)}
             environment |= {"WORLD_SIZE": str(ranks_a_host * len(self.names))}
             environment |= {"MASTER_ADDR": "10.99.1.1", "MASTER_PORT": "29400", "GLOO_SOCKET_IFNAME": "e0"}
-            on_core = ["taskset", "-c", str(rank % os.cpu_count())] if bind else []
+            on_core = ["taskset", "-c", str(rank // ranks_a_host % os.cpu_count())] if bind else []
             processes.append(
                 subprocess.Popen(
                     ["ip", "netns", "exec", name, *on_core, *command], cwd=folder, env=environment, text=True,

@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(kThreadsAcross* kThreadsDown)
   T products[kRows][kColumns];
   if (p) multiply(patch, p, q, products);
   const bool at_once = is_aligned(sum, patch.matrix.offset, patch.matrix.m),
-             bucket_at_once = is_aligned(bucket, patch.matrix.offset, patch.matrix.m);
+             bucket_at_once = bucket && is_aligned(bucket, patch.matrix.offset, patch.matrix.m);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if (r >= patch.rows) continue;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -75,19 +76,25 @@ inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error("CUDA: error " + std::to_string(error));
 }
 
-/// An array that kernels see. It ends where its values end, for the address sanitizer to see what lies beyond.
+/// An array that kernels see. It begins at a multiple of 256 bytes, as on a GPU, and ends where its values end, for the address
+/// sanitizer to see what lies beyond.
 template <typename T>
 class DeviceArray {
  public:
-  explicit DeviceArray(const std::vector<T>& values) : size_(values.size()), memory_(new T[values.size()]) {
-    std::copy(values.begin(), values.end(), memory_.get());
+  explicit DeviceArray(const std::vector<T>& values)
+      : size_(values.size()), memory_(static_cast<T*>(::operator new(size_ * sizeof(T), kAlignment))) {
+    std::uninitialized_copy(values.begin(), values.end(), memory_.get());
   }
   T* data() { return memory_.get(); }
   std::vector<T> values() const { return {memory_.get(), memory_.get() + size_}; }
 
  private:
+  static constexpr std::align_val_t kAlignment{256};
+  struct Free {
+    void operator()(T* memory) const { ::operator delete(memory, kAlignment); }
+  };
   std::size_t size_;
-  std::unique_ptr<T[]> memory_;
+  std::unique_ptr<T, Free> memory_;
 };
 
 /// What `run` returns, whatever the order of threads.

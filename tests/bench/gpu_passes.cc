@@ -50,11 +50,10 @@ void measure(c10::Device device, const Shape& shape, c10::ScalarType dtype, std:
   const auto options = c10::TensorOptions(device).dtype(dtype);
   const std::int64_t size = shape.n * shape.m, numel = shape.count * size;
   hookline::Matrices matrices;
-  hookline::Factors p_factors, q_factors;
+  hookline::Factors p_factors;
   for (std::int64_t i = 0; i < shape.count; ++i) {
     matrices.push_back({i * size, shape.n, shape.m, rank, i * rank * shape.n, i * rank * shape.m});
     p_factors.push_back({i * rank * shape.n, rank, shape.n});
-    q_factors.push_back({i * rank * shape.m, rank, shape.m});
   }
   const at::Tensor bucket = at::randn({numel}, options), sum = at::randn({numel}, options);
   const hookline::FactorPair before{at::randn({shape.count * rank * shape.n}, options),

@@ -164,11 +164,12 @@ TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
   std::filesystem::permissions(folder_.path() / "short", std::filesystem::perms::owner_all);
   const ProcessResult result = advise({"./short"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("hookline: error: the program ended before a hook was chosen: let it take a hundred "
-                        "steps of a model that it prepares, or on a GPU 30 for each hook that it tries, with "
-                        "more epochs or more "
-                        "data; its logs are in '"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("hookline: error: the program ended before a hook was chosen: let it take a hundred "
+                "steps of a model that it prepares, or on a GPU up to 62 for each hook that it tries, with "
+                "more epochs or more "
+                "data; its logs are in '"));
 }
 
 TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {

@@ -165,7 +165,8 @@ int advise(const Arguments& arguments) {
     if (keeps_logs_here) folder.keep();
     log::error(
         "the program ended before a hook was chosen: let it take a hundred steps of a model that it "
-        "prepares, or on a GPU 30 for each hook that it tries, with more epochs or more data; its logs are "
+        "prepares, or on a GPU up to 62 for each hook that it tries, with more epochs or more data; its logs "
+        "are "
         "in '" +
         config.logging.dir + "'");
     return kNoAdvice;

@@ -114,7 +114,7 @@ bool is_worth_showing(const Json& row, const Json& as_configured, const Json& mo
 std::string table_of(const Json& model) {
   const Json* const there = model.contains("elsewhere") ? &model["elsewhere"] : nullptr;
   std::string text = "  " + padded("hook", kNameWidth) + padded("predicted", kTimeWidth) +
-                     padded("measured", kTimeWidth) + (there ? "predicted there" : "") + "\n";
+                     (there ? padded("measured", kTimeWidth) + "predicted there" : "measured") + "\n";
   const Json* as_configured = nullptr;
   for (const Json& row : model["settings"]) {
     if (!row.contains("bucket_bytes")) as_configured = &row;
@@ -151,8 +151,11 @@ std::string heading_of(const Json& model) {
   return text + ". Extrapolated from what was measured here: no such run was made.\n";
 }
 
-/// Of a hook that was predicted and then measured, how far off the prediction was.
+/// Of a hook that was predicted and then measured, how far off the prediction was; or why none is the best.
 std::string off_by(const Json& model) {
+  if (model["chosen"].is_null())
+    return "The program ended before the fastest had been measured: let it take 300 steps, or 600 on a GPU, "
+           "to see which is best.\n";
   for (const Json& row : model["settings"]) {
     if (row["name"] != model["chosen"] || row["predicted_seconds"].is_null() ||
         row["measured_seconds"].is_null())

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -58,7 +59,9 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
   const auto chooser = std::make_shared<HookChooser>(world_, *ddp, std::move(settings), options);
   ddp->after_each_step([this, chooser] {
     chooser->after_step();
-    if (advice_) end_if_all_have_chosen();
+    if (!advice_) return;
+    end_if_all_have_chosen();
+    write_what_is_known();
   });
   choosers_.emplace_back(ddp.get(), chooser);
   return chooser;
@@ -81,27 +84,41 @@ void Choices::end_if_all_have_chosen() const {
   const bool all_have = std::all_of(choosers_.begin(), choosers_.end(),
                                     [](const auto& each) { return each.second->is_settled(); });
   if (!all_have) return;
-  if (world_->rank() == 0) {
-    nlohmann::ordered_json models = nlohmann::ordered_json::array();
-    for (const auto& [engine, chooser] : choosers_) {
-      const ChoiceReport report = chooser->report();
-      models.push_back(to_json(report));
-      if (report.measured)
-        models.back()["measured_step"] = nlohmann::ordered_json::parse(to_json(*report.measured));
-      const WireReport wire = engine->wire_report();
-      models.back()["parameters"] = wire.parameters;
-      models.back()["gradient_bytes"] = wire.gradient_bytes;
-      models.back()["ranks"] = world_->size();
-      models.back()["hosts"] = world_->layout().hosts.size();
-      models.back()["backend"] = world_->backend_name();
-    }
-    const std::string problem = write_regular_file(*advice_, models.dump(2) + "\n");
-    if (!problem.empty())
-      throw Error("the advice can't be written to '" + advice_->string() + "': " + problem);
-  }
+  if (world_->rank() == 0) write_advice(true);
   world_->barrier("the end of hookline advise");
   std::fflush(nullptr);
   std::_Exit(EXIT_SUCCESS);  // a program's own end may wait for steps that are not taken any more
+}
+
+/// Once for each setting that comes into use after the predictions.
+void Choices::write_what_is_known() {
+  if (world_->rank() != 0) return;
+  int exchanges = 0;
+  for (const auto& [engine, chooser] : choosers_) {
+    if (!chooser->chosen()) return;
+    exchanges += chooser->exchanges();
+  }
+  if (std::exchange(written_exchanges_, exchanges) != exchanges) write_advice(false);
+}
+
+/// Without `is_whole` nothing is said to be chosen.
+void Choices::write_advice(bool is_whole) const {
+  nlohmann::ordered_json models = nlohmann::ordered_json::array();
+  for (const auto& [engine, chooser] : choosers_) {
+    const ChoiceReport report = chooser->report();
+    models.push_back(to_json(report));
+    if (!is_whole) models.back()["chosen"] = nullptr;
+    if (report.measured)
+      models.back()["measured_step"] = nlohmann::ordered_json::parse(to_json(*report.measured));
+    const WireReport wire = engine->wire_report();
+    models.back()["parameters"] = wire.parameters;
+    models.back()["gradient_bytes"] = wire.gradient_bytes;
+    models.back()["ranks"] = world_->size();
+    models.back()["hosts"] = world_->layout().hosts.size();
+    models.back()["backend"] = world_->backend_name();
+  }
+  const std::string problem = write_regular_file(*advice_, models.dump(2) + "\n");
+  if (!problem.empty()) throw Error("the advice can't be written to '" + advice_->string() + "': " + problem);
 }
 
 }  // namespace hookline

@@ -15,7 +15,8 @@
 namespace hookline {
 
 /// Makes models choose as [ddp.auto] says. Where `hookline advise` runs the program, it ends once all of them have chosen: with
-/// exit code 0, and with what was found in the file that $HOOKLINE_ADVICE_FILE names. Not synchronised.
+/// exit code 0, and with what was found in the file that $HOOKLINE_ADVICE_FILE names. That file is there from the first prediction on,
+/// with what is known by then, for a program that ends by itself. Not synchronised.
 class Choices {
  public:
   explicit Choices(std::shared_ptr<World> world);
@@ -27,10 +28,13 @@ class Choices {
 
  private:
   void end_if_all_have_chosen() const;
+  void write_what_is_known();
+  void write_advice(bool is_whole) const;
 
   std::shared_ptr<World> world_;
   std::optional<std::filesystem::path> advice_;
   std::vector<std::pair<const Engine*, std::shared_ptr<HookChooser>>> choosers_;
+  int written_exchanges_ = -1;  // of hooks, when the advice was last written
 };
 
 /// Among the notes of a hook's part of a checkpoint: the choice that it came from.

@@ -16,8 +16,10 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::TemporaryFolder;
@@ -141,6 +143,17 @@ TEST_F(Advise, RunsAProgramOfTheUsers) {
   EXPECT_EQ(nlohmann::json::parse(result.out)[0]["ranks"], 2);
 }
 
+TEST_F(Advise, ShowsWhatIsKnownOfAProgramThatEndsBeforeTheFastestIsMeasured) {
+  // 46 steps, of which 36 are without a hook.
+  const ProcessResult result = advise({"--processes-per-node", "2", TRAINING_PROGRAM, "--epochs", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("\n  no hook +[0-9.]+ ms\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr("The program ended before the fastest had been measured: let it take 300 steps, or "
+                        "600 on a GPU, to see which is best.\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("<- best here")));
+}
+
 TEST_F(Advise, IsAskedByTheWizard) {
   std::ofstream(folder_.path() / "answers") << "1\n2\n";
   ProcessOptions options;
@@ -164,12 +177,10 @@ TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
   std::filesystem::permissions(folder_.path() / "short", std::filesystem::perms::owner_all);
   const ProcessResult result = advise({"./short"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("hookline: error: the program ended before a hook was chosen: let it take a hundred "
-                "steps of a model that it prepares, or on a GPU up to 62 for each hook that it tries, with "
-                "more epochs or more "
-                "data; its logs are in '"));
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: the program ended before a hook was chosen: let it take 300 steps "
+                        "of a model that "
+                        "it prepares, or 600 on a GPU, with more epochs or more data; its logs are in '"));
 }
 
 TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {

@@ -97,9 +97,10 @@ int advise(const Arguments& arguments) {
   AdviseFlags flags;
   VerbParser parser(
       "hookline advise [flags] program [arguments]",
-      "Train for about a hundred steps, predict how long a step takes with each communication hook, and "
-      "measure it without a hook and with the best one. The config's comm_hook and comm_wrapper are not "
-      "used. Instead of a program, name a model's file or the shapes of its parameters. Changes no file.",
+      "Train for up to 300 steps, predict how long a step takes with each communication hook, and measure it "
+      "without a hook and with the best ones. The config's comm_hook and comm_wrapper are not used. Instead "
+      "of a "
+      "program, name a model's file or the shapes of its parameters. Changes no file.",
       "hookline advise --processes-per-node 2 ./train");
   flags.config.add_file_flag(parser);
   flags.config.add_profile_flag(parser);
@@ -164,10 +165,9 @@ int advise(const Arguments& arguments) {
     if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 tells
     if (keeps_logs_here) folder.keep();
     log::error(
-        "the program ended before a hook was chosen: let it take a hundred steps of a model that it "
-        "prepares, or on a GPU up to 62 for each hook that it tries, with more epochs or more data; its logs "
-        "are "
-        "in '" +
+        "the program ended before a hook was chosen: let it take 300 steps of a model that it prepares, or "
+        "600 on a "
+        "GPU, with more epochs or more data; its logs are in '" +
         config.logging.dir + "'");
     return kNoAdvice;
   }

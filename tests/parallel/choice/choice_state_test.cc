@@ -70,7 +70,7 @@ TEST(HookChoice, GivesUpWhatCompressesMore) {
     ChoiceOptions options;
     options.max_error = 0.9;
     options.bucket_bytes = {64 << 20};
-    testing::TrainerOf<testing::ManyImpl> trainer(world, {"forgetful", "fp16"}, options);
+    testing::TrainerOf<testing::ManyImpl> trainer(world, {"forgetful", "slow"}, options);
     trainer.train(kMeasured + 1 + kProved);
     const ChoiceReport report = trainer.chooser->report();
     for (const ChoiceReport::Setting& each : report.settings)

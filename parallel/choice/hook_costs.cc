@@ -14,12 +14,12 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "hooks/registry.h"
 #include "parallel/choice/hook_timing.h"
+#include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"
 
 namespace hookline {
@@ -58,26 +58,18 @@ Timed time_here(const HookSetting& setting, int ranks, const BucketParameters& b
   }
 }
 
-/// Each of `costs` as it is on the rank where that one takes the longest: the others wait for it in each step.
+/// Each of `costs` as it is on the rank where that one takes the longest.
 void take_slowest(World& world, const std::vector<HookCost*>& costs) {
-  std::vector<double> numbers;
-  for (HookCost* const cost : costs)
-    for_each_number(*cost, [&](double& number) { numbers.push_back(number); });
-  if (numbers.empty()) return;
-  const std::vector<at::Tensor> of_ranks = world.all_gather(at::tensor(numbers, at::kDouble));
-  std::size_t first = 0;
+  std::vector<TimedValues> own;
   for (HookCost* const cost : costs) {
-    std::size_t count = 0;
-    for_each_number(*cost, [&](double&) { ++count; });
-    const double* slowest = nullptr;
-    double most = 0;
-    for (const at::Tensor& each : of_ranks) {
-      const double* const own = each.const_data_ptr<double>() + first;
-      const double seconds = std::accumulate(own, own + count - 1, 0.0);  // the last number is the margin
-      if (!slowest || seconds > most) std::tie(slowest, most) = std::pair(own, seconds);
-    }
-    for_each_number(*cost, [&](double& number) { number = *slowest++; });
-    first += count;
+    TimedValues& each = own.emplace_back();
+    for_each_number(*cost, [&](double& number) { each.values.push_back(number); });
+    each.seconds = std::accumulate(each.values.begin(), each.values.end() - 1, 0.0);  // without the margin
+  }
+  const std::vector<std::vector<double>> slowest = of_slowest_rank(world, own);
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    auto next = slowest[i].begin();
+    for_each_number(*costs[i], [&](double& number) { number = *next++; });
   }
 }
 

@@ -89,16 +89,26 @@ std::vector<double> means_over_ranks(World& world, const std::vector<double>& va
   return {first, first + all.numel()};
 }
 
-std::vector<double> of_slowest_rank(World& world, const std::vector<double>& values, double seconds) {
-  std::vector<double> own = values;
-  own.push_back(seconds);
-  std::vector<double> slowest;
-  for (const at::Tensor& each : world.all_gather(at::tensor(own, at::kDouble))) {
-    const double* const first = each.const_data_ptr<double>();
-    if (slowest.empty() || first[values.size()] > slowest.back()) slowest.assign(first, first + each.numel());
+std::vector<std::vector<double>> of_slowest_rank(World& world, const std::vector<TimedValues>& own) {
+  if (own.empty()) return {};
+  std::vector<double> numbers;
+  for (const TimedValues& each : own) {
+    numbers.push_back(each.seconds);
+    numbers.insert(numbers.end(), each.values.begin(), each.values.end());
   }
-  slowest.pop_back();
-  return slowest;
+  const std::vector<at::Tensor> of_ranks = world.all_gather(at::tensor(numbers, at::kDouble));
+  std::vector<std::vector<double>> all;
+  std::size_t first = 0;
+  for (const TimedValues& each : own) {
+    const double* slowest = nullptr;
+    for (const at::Tensor& of_rank : of_ranks) {
+      const double* const its = of_rank.const_data_ptr<double>() + first;
+      if (!slowest || *its > *slowest) slowest = its;
+    }
+    all.emplace_back(slowest + 1, slowest + 1 + each.values.size());
+    first += 1 + each.values.size();
+  }
+  return all;
 }
 
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,

@@ -13,8 +13,15 @@ namespace hookline {
 /// The mean of each value over all ranks, the same on all of them. A collective call.
 std::vector<double> means_over_ranks(World& world, const std::vector<double>& values);
 
-/// `values` of the rank whose `seconds` are the most, on all of them: the others wait for it in each step. A collective call.
-std::vector<double> of_slowest_rank(World& world, const std::vector<double>& values, double seconds);
+/// What a rank measured, and the seconds by which ranks are compared.
+struct TimedValues {
+  std::vector<double> values;
+  double seconds = 0;
+};
+
+/// The values of each of `own`, which has as many on every rank, from the rank where its seconds are the most: the others wait for that
+/// one in each step. The same on every rank. A collective call, unless there are none.
+std::vector<std::vector<double>> of_slowest_rank(World& world, const std::vector<TimedValues>& own);
 
 struct LinkCost {
   CollectiveTimes full, half;  // of float32, of float16

@@ -29,7 +29,8 @@ StepPlan ObservedSteps::agreed_plan(World& world) const {
   add([](const Step& step) { return step.after; });
   for (std::size_t bucket = 0; bucket < steps_.back().ready.size(); ++bucket)
     add([&](const Step& step) { return step.ready.at(bucket); });
-  numbers = of_slowest_rank(world, numbers, numbers[0] + numbers[1] + numbers.back());
+  const double seconds = numbers[0] + numbers[1] + numbers.back();
+  numbers = of_slowest_rank(world, {{std::move(numbers), seconds}})[0];
   StepPlan plan;
   plan.before_backward = numbers[0];
   plan.after_backward = numbers[1];

@@ -18,6 +18,7 @@
 #include "parallel/choice/hook_timing.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/distributed_module.h"
+#include "tests/parallel/choice/choosing_trainer.h"
 #include "tests/support/failure.h"
 #include "tests/support/random_rows.h"
 #include "tests/support/run_ranks.h"
@@ -291,14 +292,6 @@ TEST(CostOfHook, TakesWhatTheHookEstimatesItself) {
 
 thread_local int rank_here = 0;  // of the thread that times hooks
 
-HookRow row_named(const std::string& name) {
-  HookRow row;
-  row.name = name;
-  row.summary = "Is there for a test.";
-  row.source = row.parity = "none";
-  return row;
-}
-
 /// Computes for 10 ms on rank 0, and for 20 on rank 1.
 class Sleepy : public CommHook {
  public:
@@ -312,10 +305,10 @@ class Sleepy : public CommHook {
 
 void register_hooks_of_ranks() {
   static const bool once = [] {
-    Registry::instance().add(row_named("sleepy"), [](HookContext context, const OptionMap&) {
+    Registry::instance().add(testing::row_of("sleepy"), [](HookContext context, const OptionMap&) {
       return std::make_unique<Sleepy>(std::move(context));
     });
-    Registry::instance().add(row_named("broken_on_rank_1"),
+    Registry::instance().add(testing::row_of("broken_on_rank_1"),
                              [](HookContext context, const OptionMap&) -> std::unique_ptr<CommHook> {
                                if (rank_here == 1) return std::make_unique<Broken>(std::move(context));
                                return std::make_unique<Sleepy>(std::move(context));

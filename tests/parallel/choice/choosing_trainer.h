@@ -66,6 +66,17 @@ class FreeHook : public CommHook {
   int runs_ = 0;
 };
 
+/// Sends nothing, and sleeps 20 ms for each bucket but the first.
+class TollHook : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override {
+    if (bucket.index() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return completed(bucket.buffer());
+  }
+  std::string describe() const override { return "toll"; }
+};
+
 /// Sends nothing, and leaves nothing of the gradients; its bytes say that it compresses.
 class ForgetfulHook : public CommHook {
  public:
@@ -93,8 +104,10 @@ inline void register_hooks() {
     add("free", [](int) { return 0; });
     add("slow", [](int) { return 400; });
     add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is timed in three or four runs
-    add("toll", [](int) { return 2; });                           // for each bucket
     add("fickle", [](int) { return fickle_takes.load(); });
+    Registry::instance().add(row_of("toll"), [](HookContext context, const OptionMap&) {
+      return std::make_unique<TollHook>(std::move(context));
+    });
     Registry::instance().add(row_of("forgetful"), [](HookContext context, const OptionMap&) {
       return std::make_unique<ForgetfulHook>(std::move(context));
     });

@@ -165,10 +165,11 @@ TEST(HookChooser, EndsOnEveryRankWhenOneLeavesWhileItMeasures) {
 ChoiceOptions in_sizes() {
   ChoiceOptions options;
   options.bucket_bytes = {64 << 20, 1 << 20};
+  options.predict_all = true;  // a busy machine could leave no time to time a hook in each size
   return options;
 }
 
-// A hook that takes as long for each bucket, however large: one bucket is better than the two that there are, and than 16.
+// The hook takes longer the more buckets there are: one is better than the two of the config, and than 16.
 TEST(HookChooser, ChoosesTheSizeOfBuckets) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     testing::TrainerOf<testing::ManyImpl> trainer(world, {"toll"}, in_sizes());
@@ -181,7 +182,7 @@ TEST(HookChooser, ChoosesTheSizeOfBuckets) {
     ASSERT_EQ(report.settings.size(), 6U);
     EXPECT_EQ(report.settings[1].name, "no hook, 64 MiB buckets");
     EXPECT_GT(report.settings[1].predicted, 0);
-    EXPECT_GT(report.settings[5].predicted, report.settings[3].predicted) << "16 tolls instead of 2";
+    EXPECT_GT(report.settings[5].predicted, report.settings[3].predicted) << "15 tolls instead of one";
   });
 }
 
@@ -194,7 +195,7 @@ TEST(HookChooser, ResumesInTheBucketsThatItChose) {
     testing::TrainerOf<testing::ManyImpl> after(world, {"toll"}, in_sizes());
     EXPECT_TRUE(after.model.ddp().load_state(before.model.ddp().save_state()));
     EXPECT_EQ(after.chooser->resume(saved), "");
-    EXPECT_EQ(after.hook(), "free");
+    EXPECT_EQ(after.hook(), "toll");
     EXPECT_EQ(after.model.ddp().buckets().size(), 1U);
     after.train(2);
     EXPECT_EQ(after.model.ddp().buckets().size(), 1U);

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/file_keys.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
+#include "config/sources/file_keys.h"
 
 namespace hookline {
 namespace {

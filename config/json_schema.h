@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 

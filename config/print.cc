@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
-#include "config/edit.h"
 #include "config/origin_text.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
+#include "config/toml/edit.h"
 
 namespace hookline {
 namespace {

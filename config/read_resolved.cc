@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "config/collect.h"
 #include "config/origin_text.h"
 #include "config/resolve.h"
-#include "config/toml_keys.h"
+#include "config/sources/collect.h"
+#include "config/toml/toml_keys.h"
 
 namespace hookline {
 namespace {

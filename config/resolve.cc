@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "config/auto_hook_checks.h"
-#include "config/collect.h"
-#include "config/hook_checks.h"
-#include "config/node_count.h"
-#include "config/plugins.h"
-#include "config/schema.h"
-#include "config/sharding_checks.h"
+#include "config/checks/auto_hook_checks.h"
+#include "config/checks/hook_checks.h"
+#include "config/checks/plugins.h"
+#include "config/checks/sharding_checks.h"
+#include "config/schema/node_count.h"
+#include "config/schema/schema.h"
+#include "config/sources/collect.h"
 
 namespace hookline {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "config/diagnostic.h"
-#include "config/run_config.h"
-#include "hooks/catalog.h"
+#include "config/schema/run_config.h"
+#include "config/toml/diagnostic.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 

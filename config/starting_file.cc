@@ -1,8 +1,8 @@
 #include "config/starting_file.h"
 
-#include "config/file_keys.h"
 #include "config/print.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
+#include "config/sources/file_keys.h"
 
 namespace hookline {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "config/run_config.h"
-#include "hooks/catalog.h"
+#include "config/schema/run_config.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 

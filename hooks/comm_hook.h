@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "hooks/catalog/hook_cost.h"
+#include "hooks/catalog/option.h"
 #include "hooks/comm.h"
 #include "hooks/future.h"
 #include "hooks/grad_bucket.h"
-#include "hooks/hook_cost.h"
 #include "hooks/hook_state.h"
-#include "hooks/option.h"
 
 namespace hookline {
 

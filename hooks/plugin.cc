@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hooks/build_stamp.h"
-#include "hooks/hook_rows.h"
+#include "hooks/catalog/hook_rows.h"
 #include "hooks/register.h"
 
 namespace hookline {

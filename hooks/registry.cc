@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "base/suggest.h"
+#include "hooks/catalog/option_rules.h"
 #include "hooks/ddp/allreduce.h"
 #include "hooks/ddp/half_compress.h"
 #include "hooks/ddp/half_wrapper.h"
 #include "hooks/ddp/noop.h"
 #include "hooks/ddp/power_sgd.h"
-#include "hooks/option_rules.h"
 
 namespace hookline {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 #include "hooks/comm_hook.h"
 
 namespace hookline {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "parallel/data/data_loader.h"
 #include "parallel/distributed_module.h"
 #include "parallel/model/prepared_optimizer.h"

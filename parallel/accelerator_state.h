@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "parallel/accelerator.h"
 #include "parallel/choice/choices.h"
 #include "parallel/data/training_place.h"

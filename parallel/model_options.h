@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/fsdp/sharded.h"
 

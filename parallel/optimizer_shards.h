@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "hooks/fsdp/buffer_pool.h"
 #include "hooks/fsdp/shard_channel.h"
 #include "parallel/ddp/ddp.h"

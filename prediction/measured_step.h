@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hooks/hook_cost.h"
+#include "hooks/catalog/hook_cost.h"
 #include "prediction/step_plan.h"
 
 namespace hookline {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "hooks/hook_cost.h"
+#include "hooks/catalog/hook_cost.h"
 #include "prediction/collective_times.h"
 
 namespace hookline {

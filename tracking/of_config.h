@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "tracking/trackers.h"
 
 namespace hookline {

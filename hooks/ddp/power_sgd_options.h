@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "hooks/catalog/option.h"
 #include "hooks/numerics/bucket_parts.h"
-#include "hooks/option.h"
 
 namespace hookline {
 

@@ -7,7 +7,7 @@
 #include "base/folder_access.h"
 #include "base/regular_file.h"
 #include "base/suggest.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
 
 namespace hookline {
 namespace {

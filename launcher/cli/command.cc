@@ -9,7 +9,7 @@
 
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/terminal_text.h"
 #include "launcher/cli/verb_table.h"

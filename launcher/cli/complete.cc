@@ -4,10 +4,10 @@
 #include <iostream>
 
 #include "base/printable.h"
-#include "config/find_config.h"
 #include "config/resolve.h"
-#include "config/schema.h"
-#include "hooks/catalog.h"
+#include "config/schema/schema.h"
+#include "config/sources/find_config.h"
+#include "hooks/catalog/catalog.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verb_table.h"
 #include "launcher/process/exit_code.h"

@@ -4,7 +4,7 @@
 
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "config/find_config.h"
+#include "config/sources/find_config.h"
 
 namespace hookline {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "config/schema.h"
+#include "config/schema/schema.h"
 #include "launcher/import/accelerate_config.h"
 #include "launcher/import/launchers.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "config/schema.h"
+#include "config/schema/schema.h"
 #include "launcher/import/accelerate_config.h"
 
 namespace hookline {

@@ -2,7 +2,7 @@
 
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "hooks/hook_rows.h"
+#include "hooks/catalog/hook_rows.h"
 #include "launcher/rank/program.h"
 
 namespace hookline {

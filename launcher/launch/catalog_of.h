@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/resolve.h"
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 

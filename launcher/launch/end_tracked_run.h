@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "launcher/process/signals.h"
 
 namespace hookline {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/printable.h"
-#include "config/node_count.h"
+#include "config/schema/node_count.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/shell.h"

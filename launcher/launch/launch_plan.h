@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "launcher/rank/binding.h"
 #include "launcher/rank/program.h"
 #include "launcher/rank/rank_environment.h"

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "base/log.h"
-#include "config/node_count.h"
 #include "config/origin_text.h"
-#include "config/schema.h"
+#include "config/schema/node_count.h"
+#include "config/schema/schema.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/own_address.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "launcher/rendezvous/run_nodes.h"
 
 namespace hookline {

@@ -1,7 +1,7 @@
 // A config completed by what the scheduler says.
 #pragma once
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 
 namespace hookline {
 

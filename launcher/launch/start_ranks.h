@@ -1,7 +1,7 @@
 // Starts the ranks of a checked run and sees them to their end.
 #pragma once
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "launcher/rank/program.h"
 
 namespace hookline {

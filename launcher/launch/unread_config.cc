@@ -13,7 +13,7 @@
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/run_files.h"
-#include "hooks/hook_rows.h"
+#include "hooks/catalog/hook_rows.h"
 #include "launcher/process/exit_code.h"
 
 namespace hookline {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "launcher/rank/program.h"
 
 namespace hookline {

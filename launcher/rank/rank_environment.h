@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 
 namespace hookline {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "config/schema.h"
-#include "hooks/catalog.h"
+#include "config/schema/schema.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 namespace {

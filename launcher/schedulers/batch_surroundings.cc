@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/count_text.h"
-#include "config/node_count.h"
+#include "config/schema/node_count.h"
 #include "launcher/schedulers/surroundings_parts.h"
 
 namespace hookline {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/regular_file.h"
-#include "config/node_count.h"
+#include "config/schema/node_count.h"
 #include "launcher/process/machine.h"
 #include "launcher/schedulers/surroundings_parts.h"
 

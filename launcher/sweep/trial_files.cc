@@ -7,7 +7,7 @@
 #include "base/regular_file.h"
 #include "checkpoint/folder_lock.h"
 #include "checkpoint/replace_file.h"
-#include "config/source_text.h"
+#include "config/toml/source_text.h"
 
 namespace hookline {
 namespace {

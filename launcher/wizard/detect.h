@@ -1,7 +1,7 @@
 // What the wizard finds out by itself.
 #pragma once
 
-#include "config/detected.h"
+#include "config/schema/detected.h"
 
 namespace hookline {
 

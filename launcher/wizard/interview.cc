@@ -8,9 +8,9 @@
 #include "base/count_text.h"
 #include "base/duration_text.h"
 #include "base/number_text.h"
-#include "config/questions.h"
-#include "hooks/option.h"
-#include "hooks/wire_estimate.h"
+#include "config/schema/questions.h"
+#include "hooks/catalog/option.h"
+#include "hooks/catalog/wire_estimate.h"
 #include "prediction/choose.h"
 
 namespace hookline {

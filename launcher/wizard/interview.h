@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "config/detected.h"
 #include "config/resolve.h"
-#include "config/schema.h"
-#include "hooks/catalog.h"
+#include "config/schema/detected.h"
+#include "config/schema/schema.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 

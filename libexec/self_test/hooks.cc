@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "hooks/catalog/wire_estimate.h"
 #include "hooks/registry.h"
-#include "hooks/wire_estimate.h"
 #include "parallel/ddp/given_gradients.h"
 #include "parallel/distributed_module.h"
 #include "parallel/world/same_bits.h"

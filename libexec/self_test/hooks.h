@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/catalog.h"
-#include "hooks/option.h"
+#include "hooks/catalog/catalog.h"
+#include "hooks/catalog/option.h"
 #include "libexec/self_test/checks.h"
 #include "parallel/world/process_group.h"
 

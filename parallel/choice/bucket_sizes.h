@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/hook_settings.h"
+#include "config/checks/hook_settings.h"
 #include "hooks/hook_state.h"
 #include "prediction/step_plan.h"
 

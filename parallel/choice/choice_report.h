@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/hook_cost.h"
+#include "hooks/catalog/hook_cost.h"
 #include "prediction/measured_step.h"
 
 namespace hookline {

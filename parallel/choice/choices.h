@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "parallel/choice/hook_chooser.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/tensors/saved_part.h"

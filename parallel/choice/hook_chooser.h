@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "config/hook_settings.h"
+#include "config/checks/hook_settings.h"
 #include "parallel/choice/choice_report.h"
 #include "parallel/choice/observed_steps.h"
 #include "parallel/choice/setting_list.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "config/hook_settings.h"
-#include "hooks/hook_cost.h"
+#include "config/checks/hook_settings.h"
+#include "hooks/catalog/hook_cost.h"
 #include "hooks/hook_state.h"
 #include "parallel/world/process_group.h"
 #include "prediction/collective_times.h"

@@ -1,7 +1,7 @@
 // Puts a setting that may be chosen to use in a model.
 #pragma once
 
-#include "config/hook_settings.h"
+#include "config/checks/hook_settings.h"
 #include "hooks/hook_state.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/world/process_group.h"

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "hooks/future.h"
-#include "parallel/world/future_work.h"
+#include "parallel/groups/future_work.h"
 
 namespace hookline {
 namespace {

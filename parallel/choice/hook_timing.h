@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "hooks/catalog/hook_cost.h"
 #include "hooks/comm_hook.h"
-#include "hooks/hook_cost.h"
 
 namespace hookline {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/hook_settings.h"
+#include "config/checks/hook_settings.h"
 #include "parallel/choice/bucket_sizes.h"
 
 namespace hookline {

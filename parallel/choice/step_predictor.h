@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "hooks/hook_cost.h"
+#include "hooks/catalog/hook_cost.h"
 #include "hooks/hook_state.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/setting_list.h"
-#include "parallel/world/host_layout.h"
+#include "parallel/groups/host_layout.h"
 #include "parallel/world/process_group.h"
 #include "prediction/measured_step.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "parallel/world/future_work.h"
+#include "parallel/groups/future_work.h"
 
 namespace hookline {
 namespace {

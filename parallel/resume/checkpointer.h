@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "checkpoint/folder_lock.h"
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 #include "parallel/data/training_place.h"
 #include "parallel/model/prepared_optimizer.h"
 #include "parallel/resume/checkpoint_saver.h"

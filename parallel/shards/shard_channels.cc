@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/world/gloo_group.h"
+#include "parallel/groups/gloo_group.h"
 
 namespace hookline {
 namespace {

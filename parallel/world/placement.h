@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "config/run_config.h"
+#include "config/schema/run_config.h"
 
 namespace hookline {
 

@@ -28,13 +28,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "hooks/comm.h"
+#include "parallel/groups/gloo_group.h"
+#include "parallel/groups/gloo_groups.h"
+#include "parallel/groups/shared_memory_group.h"
 #include "parallel/rank/environment.h"
 #include "parallel/world/cuda_module.h"
-#include "parallel/world/gloo_group.h"
-#include "parallel/world/gloo_groups.h"
 #include "parallel/world/reachability.h"
 #include "parallel/world/run_store.h"
-#include "parallel/world/shared_memory_group.h"
 
 namespace hookline {
 namespace {

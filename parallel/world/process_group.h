@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "parallel/groups/host_layout.h"
 #include "parallel/rank/step_clock.h"
 #include "parallel/watch/failure_watch.h"
-#include "parallel/world/host_layout.h"
 #include "parallel/world/placement.h"
 
 namespace hookline {

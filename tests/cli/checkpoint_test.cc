@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/tensor_file.h"
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

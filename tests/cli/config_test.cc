@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

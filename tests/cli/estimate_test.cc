@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "checkpoint/tensor_file.h"
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

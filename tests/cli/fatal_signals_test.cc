@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 #include "support/sanitized.h"
 
 namespace hookline {

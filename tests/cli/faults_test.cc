@@ -15,7 +15,7 @@
 #include <regex>
 #include <thread>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

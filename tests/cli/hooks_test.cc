@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hooks/catalog.h"
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 namespace {

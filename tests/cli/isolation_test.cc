@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 #include "support/terminal.h"
 
 namespace hookline {

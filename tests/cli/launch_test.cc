@@ -10,7 +10,7 @@
 
 #include <set>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 #include "support/sanitized.h"
 
 namespace hookline {

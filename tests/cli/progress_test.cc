@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 
 namespace hookline {
 namespace {

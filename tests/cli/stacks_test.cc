@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/run_hookline.h"
 #include "launcher/supervise/stacks.h"
-#include "run_hookline.h"
 
 namespace hookline {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 #include "support/terminal.h"
 
 namespace hookline {

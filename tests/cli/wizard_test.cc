@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "run_hookline.h"
+#include "cli/run_hookline.h"
 #include "support/terminal.h"
 
 namespace hookline {

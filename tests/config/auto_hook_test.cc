@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/hook_settings.h"
+#include "config/checks/hook_settings.h"
 #include "config/print.h"
 #include "tests/config/config_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "config/diagnostic.h"
+#include "config/toml/diagnostic.h"
 
 #include <gtest/gtest.h>
 

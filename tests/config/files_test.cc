@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "config/find_config.h"
+#include "config/sources/find_config.h"
 #include "tests/config/config_fixture.h"
 
 namespace hookline {

@@ -1,12 +1,12 @@
-#include "config/migrate.h"
+#include "config/sources/migrate.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
 
-#include "config/edit.h"
-#include "config/file_keys.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
+#include "config/sources/file_keys.h"
+#include "config/toml/edit.h"
 #include "tests/config/config_fixture.h"
 
 namespace hookline {

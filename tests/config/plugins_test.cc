@@ -3,7 +3,7 @@
 
 #include "config/print.h"
 #include "config_fixture.h"
-#include "hooks/hook_rows.h"
+#include "hooks/catalog/hook_rows.h"
 
 namespace hookline {
 namespace {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/schema.h"
+#include "config/schema/schema.h"
 #include "tests/config/config_fixture.h"
 
 namespace hookline {

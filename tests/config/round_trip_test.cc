@@ -5,7 +5,7 @@
 #include <random>
 
 #include "config/print.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
 #include "config/starting_file.h"
 #include "tests/config/config_fixture.h"
 #include "tests/support/sanitized.h"

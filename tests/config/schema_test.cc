@@ -1,5 +1,5 @@
-#include "config/schema.h"
-#include "config/questions.h"
+#include "config/schema/schema.h"
+#include "config/schema/questions.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "config/toml_keys.h"
+#include "config/toml/toml_keys.h"
 
 namespace hookline {
 namespace {

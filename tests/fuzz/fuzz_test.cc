@@ -16,7 +16,7 @@
 #include "checkpoint/tensor_file.h"
 #include "config/print.h"
 #include "config/resolve.h"
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 #include "launcher/import/imported.h"
 #include "launcher/rank/error_file.h"
 #include "launcher/rendezvous/coordinator.h"

@@ -1,8 +1,8 @@
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 
 #include <gmock/gmock.h>
 
-#include "hooks/option_rules.h"
+#include "hooks/catalog/option_rules.h"
 #include "tests/support/failure.h"
 
 namespace hookline {

@@ -1,4 +1,4 @@
-#include "hooks/hook_rows.h"
+#include "hooks/catalog/hook_rows.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>

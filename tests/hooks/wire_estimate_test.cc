@@ -1,4 +1,4 @@
-#include "hooks/wire_estimate.h"
+#include "hooks/catalog/wire_estimate.h"
 
 #include <gtest/gtest.h>
 

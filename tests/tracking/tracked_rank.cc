@@ -12,7 +12,7 @@
 
 #include "config/resolve.h"
 #include "config/run_files.h"
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 #include "tracking/of_config.h"
 
 namespace hookline {

@@ -6,7 +6,7 @@
 #include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
-#include "hooks/hook_rows.h"
+#include "hooks/catalog/hook_rows.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "config/schema.h"
-#include "hooks/catalog.h"
+#include "config/schema/schema.h"
+#include "hooks/catalog/catalog.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verb_table.h"
 #include "launcher/process/exit_code.h"

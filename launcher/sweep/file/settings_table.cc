@@ -6,8 +6,8 @@
 
 #include "base/folder_access.h"
 #include "base/suggest.h"
-#include "config/collect.h"
 #include "config/run_files.h"
+#include "config/sources/collect.h"
 #include "launcher/sweep/file/command_line.h"
 
 namespace hookline {

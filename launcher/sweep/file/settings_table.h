@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "config/diagnostic.h"
-#include "config/source_text.h"
-#include "config/toml_tree.h"
+#include "config/toml/diagnostic.h"
+#include "config/toml/source_text.h"
+#include "config/toml/toml_tree.h"
 #include "launcher/sweep/file/sweep_settings.h"
 
 namespace hookline {

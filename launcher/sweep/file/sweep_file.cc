@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/suggest.h"
-#include "config/schema.h"
-#include "config/source_text.h"
-#include "config/toml_tree.h"
+#include "config/schema/schema.h"
+#include "config/toml/source_text.h"
+#include "config/toml/toml_tree.h"
 #include "launcher/sweep/file/command_line.h"
 #include "launcher/sweep/file/settings_table.h"
 #include "launcher/sweep/file/sweep_values.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hooks/catalog.h"
+#include "hooks/catalog/catalog.h"
 #include "launcher/sweep/file/sweep_settings.h"
 
 namespace hookline {

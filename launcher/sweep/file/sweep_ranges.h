@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/toml_tree.h"
+#include "config/toml/toml_tree.h"
 
 namespace hookline {
 

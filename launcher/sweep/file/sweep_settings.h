@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/option.h"
+#include "hooks/catalog/option.h"
 
 namespace hookline {
 

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "base/suggest.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
 
 namespace hookline {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "config/toml_tree.h"
-#include "hooks/catalog.h"
+#include "config/toml/toml_tree.h"
+#include "hooks/catalog/catalog.h"
 #include "launcher/sweep/file/sweep_file.h"
 #include "launcher/sweep/file/sweep_ranges.h"
 

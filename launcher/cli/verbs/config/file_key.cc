@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "config/file_keys.h"
-#include "config/schema.h"
+#include "config/schema/schema.h"
+#include "config/sources/file_keys.h"
 #include "launcher/cli/arguments.h"
 
 namespace hookline {

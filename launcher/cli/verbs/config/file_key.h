@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "config/toml_keys.h"
-#include "hooks/catalog.h"
+#include "config/toml/toml_keys.h"
+#include "hooks/catalog/catalog.h"
 
 namespace hookline {
 

@@ -1,9 +1,9 @@
 // hookline config get: one value of a file.
 #include <iostream>
 
-#include "config/edit.h"
-#include "config/file_keys.h"
-#include "config/toml_tree.h"
+#include "config/sources/file_keys.h"
+#include "config/toml/edit.h"
+#include "config/toml/toml_tree.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/cli/verbs/config/file_key.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "config/detected.h"
+#include "config/schema/detected.h"
 
 namespace hookline {
 

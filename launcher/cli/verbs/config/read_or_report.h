@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "config/source_text.h"
+#include "config/toml/source_text.h"
 
 namespace hookline {
 

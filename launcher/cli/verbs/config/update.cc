@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "checkpoint/replace_file.h"
-#include "config/edit.h"
-#include "config/file_keys.h"
-#include "config/migrate.h"
+#include "config/sources/file_keys.h"
+#include "config/sources/migrate.h"
+#include "config/toml/edit.h"
 #include "launcher/cli/line_diff.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

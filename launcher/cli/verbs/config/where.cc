@@ -4,7 +4,7 @@
 
 #include "base/folder_access.h"
 #include "base/printable.h"
-#include "config/find_config.h"
+#include "config/sources/find_config.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

@@ -11,7 +11,7 @@
 #include "checkpoint/replace_file.h"
 #include "config/print.h"
 #include "config/starting_file.h"
-#include "hooks/wire_estimate.h"
+#include "hooks/catalog/wire_estimate.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/cli/verbs/config/measured_hooks.h"

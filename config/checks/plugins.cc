@@ -1,0 +1,58 @@
+#include "config/checks/plugins.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/schema/schema.h"
+#include "hooks/catalog/hook_rows.h"
+
+namespace hookline {
+namespace {
+namespace fs = std::filesystem;
+
+/// The absolute path of a plug-in, without links: a relative one counts from the place of what names it.
+std::string path_of(const std::string& name, const Given& given) {
+  const bool of_file = given.layer == OriginKind::file;
+  const fs::path relative = of_file ? fs::path(given.place.source).parent_path() / name : fs::path(name);
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(fs::absolute(relative, error), error);
+  return (error || path.empty() ? relative : path).string();
+}
+
+}  // namespace
+
+Plugins read_plugins(const Collected& collected, const Sources& sources, const Catalog& catalog) {
+  Plugins plugins{{}, catalog, {}};
+  const auto found = collected.keys.find("ddp.plugins");
+  if (found == collected.keys.end()) return plugins;
+  const Given& given = found->second.back();
+  std::vector<Diagnostic> reported_by_the_key_itself;
+  const auto value =
+      checked_value(given, find_key("ddp", "plugins")->option, "ddp", reported_by_the_key_itself);
+  if (!value) return plugins;
+  const auto report = [&](std::string message, std::string note) {
+    plugins.problems.push_back(
+        diagnostic_at(given.place, Severity::error, std::move(message), std::move(note)));
+  };
+  for (const std::string& name : std::get<std::vector<std::string>>(*value)) {
+    if (name.empty() || name.find('\0') != name.npos) {
+      report(name.empty() ? "the name of a plug-in is empty" : "the name of a plug-in holds a zero byte",
+             "must be the path of a shared library");
+      continue;
+    }
+    const std::string file = path_of(name, given);
+    if (std::count(plugins.files.begin(), plugins.files.end(), file)) {
+      report("plug-in '" + file + "' is named twice", "keep one of them");
+      continue;
+    }
+    plugins.files.push_back(file);
+    try {
+      add_plugin(file, sources.program_build, plugins.catalog);
+    } catch (const PluginError& error) {
+      report(error.problem(), error.why());
+    }
+  }
+  return plugins;
+}
+
+}  // namespace hookline

@@ -1,0 +1,127 @@
+// The typed configuration of a run: what every reader of the config gets, whatever the values came from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooks/catalog/option.h"
+
+namespace hookline {
+
+/// Where a value came from, in order of precedence (the later wins).
+enum class OriginKind { default_value, file, environment, command_line };
+
+struct Origin {
+  OriginKind kind = OriginKind::default_value;
+  std::string where;  // "run.toml:3:1", "HOOKLINE_DDP__COMM_HOOK", "--set ddp.comm_hook"; empty for a default
+};
+
+/// [launch]: who runs where.
+struct LaunchConfig {
+  std::string nnodes = "1";               // number of hosts; "2:4": at least 2, at most 4
+  std::optional<std::int64_t> node_rank;  // of this host; unset: "auto", in the order in which they come
+  std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
+  std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
+  std::string device = "auto";                     // cpu, cuda; auto: cuda where there is a GPU
+  std::string backend = "auto";                    // gloo, nccl, shm; auto: see config/schema/schema.cc
+  double grace_period_seconds = 10;                // between SIGTERM and SIGKILL
+  std::string binding = "none";                    // of ranks to cores: none, core, numa
+  std::string isolation = "none";                  // of ranks from other processes: none, pid
+  std::int64_t max_restarts = 0;                   // of all ranks, after one failed
+  std::string restart = "curable";                 // or always: also after a failure that will come again
+  double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one
+  double early_exit_seconds =
+      30;  // after a rank succeeded before the others, which are then told of; 0: never
+  double stall_timeout_seconds = 0;   // without a finished step, after which the run fails; 0: never
+  bool stall_stacks = false;          // have gdb write down where the ranks are then
+  double join_timeout_seconds = 300;  // for all ranks to be there, at the start
+  double peer_timeout_seconds = 10;   // without a heartbeat of a rank that others wait for; 0: for ever
+};
+
+/// [rendezvous]: where several nodes meet.
+struct RendezvousConfig {
+  std::string main_address;         // of the host of rank 0, as all nodes reach it; empty: none is needed
+  std::int64_t main_port = 29500;   // there
+  std::string run_id = "default";   // keeps apart runs that meet at one place
+  double last_call_seconds = 5;     // for more nodes than are needed, after the last one came
+  double node_timeout_seconds = 5;  // without a heartbeat of a node, after which it is lost
+};
+
+/// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.
+struct DdpConfig {
+  std::int64_t dim = 0;
+  bool broadcast_buffers = true;
+  std::optional<std::int64_t> bucket_cap_mb;  // MiB; unset: first bucket 1 MiB, cap 25 MiB
+  bool find_unused_parameters = false;
+  bool check_reduction = false;
+  bool gradient_as_bucket_view = false;
+  bool static_graph = false;
+  bool shard_optimizer = false;  // each rank keeps and steps its part of the optimizers' state: ZeRO stage 1
+  std::string comm_hook = "no";  // canonical name (aliases are resolved)
+  std::string comm_wrapper = "no";
+  std::string comm_scope = "all_ranks";  // between_hosts: the hook works between hosts only
+  OptionMap comm_state_option;           // every option of the chosen hook, defaults filled in
+  std::vector<std::string> plugins;      // shared libraries that bring hooks; absolute
+};
+
+/// [ddp.auto]: what comm_hook = "auto" may choose.
+struct AutoHookConfig {
+  std::string allow = "half";  // lossless, half, low_rank: the most that a hook may change the gradients
+  // Of ‖g - e‖ / ‖e‖ of a hook's gradients g and their exact average e, in the 2-norm; unset: any.
+  std::optional<double> max_error = {};
+  std::vector<std::string> hooks = {};  // the only ones considered; empty: all that `allow` permits
+};
+
+/// [fsdp]: what ranks share out instead of each holding all of it; as Accelerate's FullyShardedDataParallelPlugin names it.
+struct FsdpConfig {
+  std::string sharding_strategy = "no_shard";  // DDP; shard_grad_op, full_shard
+  std::string comm_hook = "no";                // fp16, bf16: what gradients are cast to while they travel
+};
+
+/// [training]
+struct TrainingConfig {
+  std::optional<std::int64_t>
+      max_steps;  // optimizer steps the run is meant to take; unset: the program decides
+  std::int64_t gradient_accumulation_steps = 1;
+  std::string fused_optimizer = "auto";                // no, yes; auto: where torch has a kernel for it
+  std::optional<std::int64_t> seed;                    // unset: not seeded
+  std::optional<std::int64_t> checkpoint_every_steps;  // optimizer steps; unset: none are saved by themselves
+  std::string checkpoint_dir = "checkpoints";          // the folder that they are made in
+  std::int64_t checkpoint_keep_last = 3;               // older ones are removed
+  bool checkpoint_async = false;                       // save from a copy, while training goes on
+  std::string resume = "no";     // or auto: from the newest in checkpoint_dir; or a checkpoint's folder
+  std::string record_gradients;  // the folder to record gradients in; empty: don't
+  std::int64_t record_gradients_steps = 10;  // how many steps of them
+};
+
+/// [logging]
+struct LoggingConfig {
+  std::string level = "info";           // debug, info, warning, error
+  std::string dir = "hookline-runs";    // run folders are made in here
+  std::string status = "auto";          // live, plain, off; auto: live on a terminal, else plain
+  double status_interval_seconds = 60;  // between plain lines
+  std::string show = "all";             // of the ranks' output: all, stdout, stderr, none; logs hold it all
+  std::string show_ranks = "all";       // all, none, or numbers: 0,2-5
+  std::string prefix_template = "[${rank}] ";  // before each line of a rank's output
+  std::vector<std::string> trackers;           // beside metrics.jsonl: tensorboard, mlflow
+  std::string mlflow_tracking_uri;             // a server; empty: as the environment says
+  std::string mlflow_experiment;               // empty: as the environment says
+};
+
+/// A whole configuration. `origins` has an entry for each key, "table.key" ("ddp.comm_state_option.NAME"
+/// too).
+struct RunConfig {
+  LaunchConfig launch;
+  RendezvousConfig rendezvous;
+  DdpConfig ddp;
+  AutoHookConfig auto_hook;
+  FsdpConfig fsdp;
+  TrainingConfig training;
+  LoggingConfig logging;
+  std::map<std::string, Origin> origins;
+};
+
+}  // namespace hookline

@@ -1,0 +1,254 @@
+// The only source that includes toml11, whose single header takes long to compile.
+#include "config/toml/toml_tree.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <toml.hpp>
+
+#include "config/toml/toml_keys.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::size_t kMostProblems = 20;
+constexpr std::size_t kMostRounds = 40;
+constexpr std::size_t kLongestWord = 100;
+
+using Value = toml::value;
+using Parsed = toml::result<Value, std::vector<toml::error_info>>;
+
+Parsed parse(const std::string& text, const std::string& name) {
+  return toml::try_parse<toml::type_config>(std::vector<unsigned char>(text.begin(), text.end()), name);
+}
+
+// ---- from toml11's values to our tree
+
+Span span_of(const toml::source_location& at, const SourceText& source) {
+  const Span line = source.line_span(at.first_line_number());
+  const std::size_t column = at.first_column_number() > 0 ? at.first_column_number() - 1 : 0;
+  return {line.offset + std::min(column, line.length), at.length()};
+}
+
+TomlNode convert(const Value& value, const KeyPath& path, const std::map<KeyPath, KeyPlace>& keys,
+                 const SourceText& source) {
+  TomlNode node;
+  if (value.is_boolean()) {
+    node.value = value.as_boolean();
+  } else if (value.is_integer()) {
+    node.value = static_cast<std::int64_t>(value.as_integer());
+  } else if (value.is_floating()) {
+    node.value = static_cast<double>(value.as_floating());
+  } else if (value.is_string()) {
+    node.value = std::string(value.as_string());
+  }
+  const bool is_list_of_texts =
+      value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
+                                      [](const Value& each) { return each.is_string(); });
+  if (value.is_array()) {
+    // Keys inside of an array have no names of their own among the text's.
+    for (const Value& each : value.as_array()) node.elements.push_back(convert(each, path, {}, source));
+  }
+  if (is_list_of_texts) {
+    std::vector<std::string> texts;
+    for (const Value& each : value.as_array()) texts.push_back(each.as_string());
+    node.value = std::move(texts);
+  }
+  node.kind = value.is_table()                        ? TomlNode::Kind::table
+              : value.is_array() && !is_list_of_texts ? TomlNode::Kind::array
+              : is_list_of_texts || value.is_boolean() || value.is_integer() || value.is_floating() ||
+                      value.is_string()
+                  ? TomlNode::Kind::scalar
+                  : TomlNode::Kind::date;
+  const auto found = keys.find(path);
+  if (found != keys.end()) {
+    node.key = found->second.key;
+    node.place = found->second.value;
+  } else if (!path.empty()) {
+    node.key = node.place = span_of(value.location(), source);
+  }
+  if (value.is_table()) {
+    for (const auto& [name, child] : value.as_table()) {
+      KeyPath below = path;
+      below.push_back(name);
+      node.children.emplace_back(name, convert(child, below, keys, source));
+    }
+    std::sort(node.children.begin(), node.children.end(),
+              [](const auto& a, const auto& b) { return a.second.key.offset < b.second.key.offset; });
+  }
+  return node;
+}
+
+// ---- from toml11's errors to our diagnostics
+
+/// toml11 names the function first: "toml::parse_value: unknown value appeared".
+std::string without_function_name(const std::string& title) {
+  const std::size_t end = title.compare(0, 6, "toml::") == 0 ? title.find(':', 6) : title.npos;
+  if (end == title.npos) return title;
+  const std::size_t text = title.find_first_not_of(": ", end);
+  return text == title.npos ? title : title.substr(text);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  return text;
+}
+
+/// The value on a line `key = value  # comment`.
+std::optional<Span> value_on(const SourceText& source, Span line) {
+  const std::string_view text = source.at(line);
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos) return std::nullopt;
+  std::string_view value = text.substr(equals + 1);
+  value = trimmed(value.substr(0, value.find('#')));
+  if (value.empty()) return std::nullopt;
+  return Span{line.offset + static_cast<std::size_t>(value.data() - text.data()), value.size()};
+}
+
+/// `key = word`, where a text has lost its quotes.
+std::optional<Diagnostic> missing_quotes(const SourceText& source, Span line) {
+  const auto value = value_on(source, line);
+  if (!value || value->length > kLongestWord) return std::nullopt;
+  const std::string word(source.at(*value));
+  const auto is_of_word = [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("_-.:/").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!std::isalpha(static_cast<unsigned char>(word[0])) ||
+      !std::all_of(word.begin(), word.end(), is_of_word))
+    return std::nullopt;
+  std::string lower = word;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool is_flag = lower == "true" || lower == "false";
+  return diagnostic_at(source.place(*value), Severity::error, "'" + word + "' is not a TOML value",
+                       is_flag ? "write " + lower : "text needs quotes: \"" + word + "\"");
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
+
+bool is_header(const SourceText& source, Span line) { return trimmed(source.at(line)).substr(0, 1) == "["; }
+
+Diagnostic given_twice(const SourceText& source, Span line, Span key, std::size_t first_line) {
+  const std::string where = "the first is in line " + std::to_string(first_line);
+  std::string_view name = trimmed(source.at(key));
+  if (!is_header(source, line))
+    return diagnostic_at(source.place(key), Severity::error, "key '" + std::string(name) + "' is given twice",
+                         where + ": keep one of them");
+  while (!name.empty() && name.front() == '[') name.remove_prefix(1);
+  while (!name.empty() && name.back() == ']') name.remove_suffix(1);
+  const Span inside{key.offset + static_cast<std::size_t>(name.data() - source.at(key).data()), name.size()};
+  return diagnostic_at(source.place(inside), Severity::error,
+                       "table [" + std::string(trimmed(name)) + "] is given twice",
+                       where + ": put the keys of both there");
+}
+
+Diagnostic to_diagnostic(const toml::error_info& error, const SourceText& source) {
+  const std::string title = without_function_name(error.title());
+  if (error.locations().empty())
+    return diagnostic_at({source.name(), 0, 0, 1, ""}, Severity::error, "not valid TOML: " + title);
+  const auto& [location, explanation] = error.locations().front();
+  const Span line = source.line_span(location.first_line_number());
+  const Span span = span_of(location, source);
+  if (error.locations().size() > 1 && (contains(title, "already") || contains(title, "conflict") ||
+                                       contains(title, "reopen") || contains(title, "immutable")))
+    return given_twice(source, line, span, error.locations()[1].first.first_line_number());
+  if (const auto value = value_on(source, line); value && contains(title, "too large"))
+    return diagnostic_at(source.place(*value), Severity::error,
+                         "the number " + std::string(source.at(*value)) + " is too large",
+                         "an integer has 64 bits");
+  if (auto unquoted = missing_quotes(source, line)) return *unquoted;
+  if (contains(title, "separator `=`"))
+    return diagnostic_at(source.place(span), Severity::error, "'=' is missing", "write KEY = VALUE");
+  return diagnostic_at(source.place(span), Severity::error, "not valid TOML: " + title, explanation);
+}
+
+// ---- reading on behind an error
+
+void blank(std::string& text, Span span) {
+  for (std::size_t i = span.offset; i < span.offset + span.length && i < text.size(); ++i)
+    if (text[i] != '\n') text[i] = ' ';
+}
+
+/// What has to go with `line` for the rest to be read: of a header its section, of a text of several lines
+/// too.
+Span statement_at(const SourceText& source, const std::string& text, std::size_t line) {
+  const Span first = source.line_span(line);
+  const std::string_view statement = source.at(first);
+  const bool is_section = is_header(source, first) || statement.find("\"\"\"") != statement.npos ||
+                          statement.find("'''") != statement.npos;
+  if (!is_section) return first;
+  std::size_t end = text.find("\n[", first.offset);
+  if (end == text.npos) end = text.size();
+  return {first.offset, end - first.offset};
+}
+
+/// "\u0000" in a text: what takes a text of a config, a system call or a program, would take what is before it.
+void find_zeros(const TomlNode& node, const SourceText& source, std::vector<Diagnostic>& problems) {
+  const auto has_zero = [](const std::string& text) { return text.find('\0') != text.npos; };
+  const auto* text = std::get_if<std::string>(&node.value);
+  if (node.kind == TomlNode::Kind::scalar && text && has_zero(*text))
+    problems.push_back(diagnostic_at(source.place(node.place), Severity::error, "a text with a zero in it",
+                                     "no program and no file takes one: leave \\u0000 out"));
+  for (const TomlNode& each : node.elements) find_zeros(each, source, problems);
+  for (const auto& [name, child] : node.children) {
+    if (has_zero(name))
+      problems.push_back(diagnostic_at(source.place(child.key), Severity::error, "a key with a zero in it",
+                                       "leave \\u0000 out"));
+    find_zeros(child, source, problems);
+  }
+}
+
+TomlDocument parsed_toml(const SourceText& source) {
+  TomlDocument document;
+  if (const auto deep = find_deep_nesting(source.text())) {
+    document.problems.push_back(diagnostic_at(source.place({*deep, 1}), Severity::error, "nested too deep",
+                                              "a config nests at most 64 deep"));
+    return document;
+  }
+  std::vector<std::string> texts = {std::string(source.text())};
+  std::set<std::size_t> reported;
+  for (std::size_t round = 0; round < kMostRounds && !texts.empty(); ++round) {
+    std::string& text = texts.back();
+    const Parsed parsed = parse(text, source.name());
+    if (parsed.is_ok()) {
+      document.roots.push_back(convert(parsed.unwrap(), {}, find_keys(text), source));
+      texts.pop_back();
+      continue;
+    }
+    const std::string before = text;
+    std::vector<std::string> twice;
+    for (const toml::error_info& error : parsed.unwrap_err()) {
+      Diagnostic problem = to_diagnostic(error, source);
+      const auto line = static_cast<std::size_t>(problem.line);
+      const Span statement = statement_at(source, before, line);
+      if (contains(problem.message, "is given twice") && is_header(source, statement)) {
+        std::string section(before.size(), ' ');
+        for (std::size_t i = 0; i < before.size(); ++i)
+          if (before[i] == '\n' || (i >= statement.offset && i < statement.offset + statement.length))
+            section[i] = before[i];
+        twice.push_back(std::move(section));
+      }
+      blank(text, statement);
+      if (reported.insert(line).second) document.problems.push_back(std::move(problem));
+      if (document.problems.size() >= kMostProblems) {
+        document.problems.push_back(diagnostic_at({source.name(), 0, 0, 1, ""}, Severity::error,
+                                                  "has too many errors: not all of it was read",
+                                                  "is it a TOML file?"));
+        return document;
+      }
+    }
+    if (text == before) texts.pop_back();
+    for (std::string& section : twice) texts.insert(texts.begin(), std::move(section));
+  }
+  return document;
+}
+
+}  // namespace
+
+TomlDocument parse_toml(const SourceText& source) {
+  TomlDocument document = parsed_toml(source);
+  for (const TomlNode& root : document.roots) find_zeros(root, source, document.problems);
+  return document;
+}
+
+}  // namespace hookline

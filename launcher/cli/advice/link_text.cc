@@ -1,0 +1,86 @@
+#include "launcher/cli/advice/link_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/bounded_json.h"
+#include "base/error.h"
+#include "base/regular_file.h"
+#include "launcher/cli/verb_parser.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::uint64_t kLargestReport = 64 << 20;
+constexpr double kSlowestLink = 1e3, kFastestLink = 1e15;  // bits a second
+
+/// "2.5Gbit": 2.5 and "gbit"; a number that is not positive for what does not begin with one.
+std::pair<double, std::string> number_and_unit(const std::string& text) {
+  double number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(read.ptr, text.data() + text.size());
+  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  return {read.ec == std::errc() ? number : 0, std::move(unit)};
+}
+
+/// The slowest link counts: an all-reduce waits for it.
+LinkText link_in(const std::string& name) {
+  nlohmann::json report;
+  try {
+    report = json_or_discarded<nlohmann::json>(read_regular_file(name, kLargestReport));
+  } catch (const Error& error) {
+    throw UsageError(std::string("--link: ") + error.what());
+  }
+  LinkText slowest;
+  try {
+    for (const nlohmann::json& link : report.at("links")) {
+      if (link.at("same_node").get<bool>()) continue;
+      const double bits = 8 * link.at("bytes_per_second").get<double>();
+      if (!(bits > 0)) continue;
+      if (slowest.bits_per_second == 0 || bits < slowest.bits_per_second) slowest.bits_per_second = bits;
+      slowest.latency_seconds = std::max(slowest.latency_seconds, link.at("latency_seconds").get<double>());
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(
+        "--link '" + name +
+        "' is no report of hookline test: make one with hookline test --json, or write 1gbit,0.2ms");
+  }
+  if (slowest.bits_per_second == 0)
+    throw UsageError("--link '" + name +
+                     "' has no link between hosts: run hookline test on two hosts, or write 1gbit,0.2ms");
+  return slowest;
+}
+
+bool is_file_name(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".json");
+}
+
+}  // namespace
+
+double link_speed_of(const std::string& text) {
+  const auto [number, unit] = number_and_unit(text);
+  if (!(number > 0) || (unit != "mbit" && unit != "gbit"))
+    throw UsageError("--link '" + text + "' is no speed: write 100mbit or 10gbit");
+  const double bits = number * (unit == "gbit" ? 1e9 : 1e6);
+  if (bits < kSlowestLink || bits > kFastestLink)
+    throw UsageError("--link '" + text + "' is no network's speed: it is from 0.001mbit to 1000000gbit");
+  return bits;
+}
+
+LinkText link_of(const std::string& text) {
+  if (is_file_name(text)) return link_in(text);
+  const std::size_t comma = text.find(',');
+  LinkText link{link_speed_of(text.substr(0, comma)), 0};
+  if (comma == std::string::npos) return link;
+  const auto [number, unit] = number_and_unit(text.substr(comma + 1));
+  if (!(number >= 0) || (unit != "us" && unit != "ms" && unit != "s"))
+    throw UsageError("--link '" + text + "' has no latency behind the comma: write 1gbit,0.2ms");
+  link.latency_seconds = number * (unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : 1);
+  if (link.latency_seconds > 60) throw UsageError("--link '" + text + "': a latency is at most 60s");
+  return link;
+}
+
+}  // namespace hookline

@@ -1,0 +1,33 @@
+// The Gloo groups of a World, each of which ends with whatever uses it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "parallel/groups/gloo_group.h"
+
+namespace hookline {
+
+/// Thread-safe.
+class GlooGroups {
+ public:
+  void add(c10::intrusive_ptr<GlooGroup> group);
+
+  /// Nobody starts collectives of `group` any more: it ends with the caller's reference, or, if some are still under way, with
+  /// a later call. Its own threads may call this.
+  void release(const GlooGroup* group);
+
+  /// Ends all groups; leaves those behind whose collectives are stuck.
+  void end();
+
+ private:
+  struct Entry {
+    c10::intrusive_ptr<GlooGroup> group;
+    bool is_released = false;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace hookline

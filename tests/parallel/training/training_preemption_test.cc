@@ -1,0 +1,67 @@
+// A scheduler's warning in a training loop: the run that resumes is the one that would have gone on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "parallel/resume/preemption.h"
+#include "tests/parallel/training/training_program.h"
+
+namespace hookline {
+namespace {
+
+using namespace testing;
+
+/// Where a process that a death test starts, which runs the test anew, finds the folder of the one that started it.
+constexpr const char* kFolder = "HOOKLINE_PREEMPTED_RUN";
+
+/// Trains two epochs of four steps, each with a measurement on the training samples behind it, and is warned before step `at`.
+Loop warned_before_step(std::int64_t at) {
+  return [at](Program& program) {
+    Loader training = program.rows(8);
+    for (auto epoch = training.epoch(); epoch < 2; ++epoch) {
+      for (auto& batch : training) {
+        if (at > 0) {
+          // Ranks look for the signal every 0.3 s: with steps that slow, at each.
+          std::this_thread::sleep_for(std::chrono::milliseconds(350));
+          if (program.accelerator.steps_done() == at - 1) std::raise(SIGUSR1);
+        }
+        program.step(batch);
+      }
+      at::Tensor sum = torch::zeros({});
+      {
+        const torch::NoGradGuard no_grad;
+        for (auto& batch : training) sum += program.loss(batch.data, batch.target);
+      }
+      program.rate *= 0.9 - 0.01 * sum.item<double>();
+      program.use_rate();
+    }
+    program.accelerator.end_training();
+  };
+}
+
+class TrainingPreemptionDeathTest : public ::testing::TestWithParam<std::int64_t> {};
+
+TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementBehindAnEpoch) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const TemporaryFolder scratch;
+  ::setenv(kFolder, scratch.path().c_str(), /*overwrite=*/0);
+  RunConfig config = saving(scratch, 1000);
+  config.training.checkpoint_dir = std::string(std::getenv(kFolder)) + "/checkpoints";
+  EXPECT_EXIT(run(config, warned_before_step(GetParam())), ::testing::ExitedWithCode(kSavedForLater),
+              "stopping at step " + std::to_string(GetParam()) + ", because of SIGUSR1");
+  ::unsetenv(kFolder);
+  const End whole = run({}, warned_before_step(0));
+  ASSERT_EQ(whole.steps, 8);
+  expect_same(run(config, warned_before_step(0)), whole);
+}
+INSTANTIATE_TEST_SUITE_P(BeforeInAndBehindTheLastStep, TrainingPreemptionDeathTest,
+                         ::testing::Values(3, 4, 5));
+
+}  // namespace
+}  // namespace hookline

@@ -20,20 +20,21 @@ std::exception_ptr collective_error(c10::ivalue::Future& failed) {
   }
 }
 
-FuturePtr Stage::all_reduce(std::uint64_t turn, at::Tensor tensor) {
+FuturePtr OrderedChannel::all_reduce(std::uint64_t ticket, at::Tensor tensor) {
   FuturePtr result = make_future(tensor.device());
   std::optional<c10::Stream> stream;
   if (tensor.is_cuda()) stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device());
-  in_order_.run(turn, [this, tensor = std::move(tensor), result, stream] { start(tensor, result, stream); });
+  in_order_.run(ticket,
+                [this, tensor = std::move(tensor), result, stream] { start(tensor, result, stream); });
   return result;
 }
 
-void Stage::skip(std::uint64_t turn) {
-  in_order_.run(turn, [] {});
+void OrderedChannel::skip(std::uint64_t ticket) {
+  in_order_.run(ticket, [] {});
 }
 
-void Stage::start(const at::Tensor& tensor, const FuturePtr& result,
-                  const std::optional<c10::Stream>& its_stream) {
+void OrderedChannel::start(const at::Tensor& tensor, const FuturePtr& result,
+                           const std::optional<c10::Stream>& its_stream) {
   try {
     // Another bucket's thread may be the one that starts this collective: with the stream of its own.
     const c10::OptionalStreamGuard stream(its_stream);
@@ -65,38 +66,40 @@ void Stage::start(const at::Tensor& tensor, const FuturePtr& result,
 
 Comm::Comm(int rank, int world_size, GroupFactory make_group)
     : rank_(rank), world_size_(world_size), make_group_(std::move(make_group)) {
-  open_stage("gradients");
+  open_channel("gradients");
 }
 
 FuturePtr Comm::all_reduce(at::Tensor tensor) {
-  Stage& first = *stages_.front().stage;
-  return first.all_reduce(first.take_turn(), std::move(tensor));
+  OrderedChannel& first = *channels_.front().channel;
+  return first.all_reduce(first.draw_ticket(), std::move(tensor));
 }
 
-std::shared_ptr<Stage> Comm::open_stage(const std::string& name) {
-  for (Opened& each : stages_)
+std::shared_ptr<OrderedChannel> Comm::open_channel(const std::string& name) {
+  for (Opened& each : channels_)
     if (each.is_free && each.name == name) {
       each.is_free = false;
-      return each.stage;
+      return each.channel;
     }
-  auto stage = std::make_shared<Stage>(make_group_("hook-" + std::to_string(stages_.size()) + "-" + name));
-  stages_.push_back({name, stage});
-  return stage;
+  auto channel =
+      std::make_shared<OrderedChannel>(make_group_("hook-" + std::to_string(channels_.size()) + "-" + name));
+  channels_.push_back({name, channel});
+  return channel;
 }
 
-void Comm::release_stages() {
-  for (std::size_t i = 1; i < stages_.size(); ++i) stages_[i].is_free = true;  // the first is every hook's
+void Comm::release_channels() {
+  for (std::size_t i = 1; i < channels_.size(); ++i)
+    channels_[i].is_free = true;  // the first is every hook's
 }
 
 std::int64_t Comm::bytes_sent() const {
   std::int64_t bytes = 0;
-  for (const Opened& each : stages_) bytes += each.stage->bytes();
+  for (const Opened& each : channels_) bytes += each.channel->bytes();
   return bytes;
 }
 
 std::vector<StageBytes> Comm::bytes_by_stage() const {
   std::vector<StageBytes> all;
-  for (const Opened& each : stages_) all.push_back({each.name, each.stage->bytes()});
+  for (const Opened& each : channels_) all.push_back({each.name, each.channel->bytes()});
   return all;
 }
 

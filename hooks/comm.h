@@ -1,4 +1,4 @@
-// What a hook communicates with: ordered stages of collectives, and a count of the bytes they send.
+// What a hook communicates with: channels that keep collectives in order and count the bytes that they send.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -26,39 +26,40 @@ using ProcessGroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 /// tell a broken connection from ranks that start different collectives.
 std::exception_ptr collective_error(c10::ivalue::Future& failed);
 
-/// What a rank has handed to the collectives of one stage.
+/// What a rank has handed to the collectives of one stage of a hook.
 struct StageBytes {
-  std::string stage;       ///< The stage's name: "gradients", or as in Comm::open_stage().
+  std::string stage;       ///< "gradients", or the channel's name as in Comm::open_channel().
   std::int64_t bytes = 0;  ///< Bytes so far.
 };
 
 /// Makes a process group of all ranks; `name` keeps groups apart. Collective.
 using GroupFactory = std::function<ProcessGroupPtr(const std::string& name)>;
 
-/// One process group whose collectives start in the same order on every rank. Hooks use it through Turn.
+/// One process group whose collectives start in the same order on every rank. Hooks use it through Ticket.
 ///
 /// Gloo matches collectives by the order in which each rank starts them. A hook with several stages starts
 /// its later collectives from callbacks of earlier ones, whose order differs from rank to rank. So each stage
-/// has its own group, and each bucket takes a turn in CommHook::run, whose order is the same on all ranks. A
-/// collective waits, without blocking a thread, until those of all earlier turns have started.
+/// has a channel with a group of its own, and each bucket draws a ticket in CommHook::run, whose order is the
+/// same on all ranks. A collective waits, without blocking a thread, until those with earlier tickets have
+/// started.
 ///
-/// Thread-safe. Every turn that is taken must be used exactly once, by all_reduce() or skip().
-class Stage {
+/// Thread-safe. Every ticket that is drawn must be used exactly once, by all_reduce() or skip().
+class OrderedChannel {
  public:
-  /// Made by Comm::open_stage().
-  explicit Stage(ProcessGroupPtr group) : group_(std::move(group)) {}
+  /// Made by Comm::open_channel().
+  explicit OrderedChannel(ProcessGroupPtr group) : group_(std::move(group)) {}
 
-  /// Returns the next turn, from 0; take turns in the same order on every rank.
-  std::uint64_t take_turn() { return in_order_.take_turn(); }
+  /// Returns the next ticket, from 0; draw tickets in the same order on every rank.
+  std::uint64_t draw_ticket() { return in_order_.draw_ticket(); }
 
-  /// Sums `tensor` over all ranks, in place, once all earlier turns have started. Does not wait: the future
+  /// Sums `tensor` over all ranks, in place, once the collectives of all earlier tickets have started. Does not wait: the future
   /// holds `tensor`, or the error of the collective.
-  FuturePtr all_reduce(std::uint64_t turn, at::Tensor tensor);
+  FuturePtr all_reduce(std::uint64_t ticket, at::Tensor tensor);
 
-  /// Gives up `turn`, for a bucket that sends nothing in this stage.
-  void skip(std::uint64_t turn);
+  /// Gives up `ticket`, for a bucket that sends nothing through this channel.
+  void skip(std::uint64_t ticket);
 
-  /// Bytes that this rank has handed to the stage's collectives so far.
+  /// Bytes that this rank has handed to the channel's collectives so far.
   std::int64_t bytes() const { return bytes_.load(); }
 
  private:
@@ -70,26 +71,27 @@ class Stage {
   InOrder in_order_;
 };
 
-/// A bucket's turn in a stage. If it is destroyed unused, it gives the turn up, so that a bucket that fails
-/// does not hold up the others.
-class Turn {
+/// A bucket's place in the order of a channel. If it is destroyed unused, it gives its place up, so that a
+/// bucket that fails does not hold up the others.
+class Ticket {
  public:
-  /// Takes the stage's next turn: in CommHook::run, so that the order is the same on every rank.
-  explicit Turn(std::shared_ptr<Stage> stage) : stage_(std::move(stage)), number_(stage_->take_turn()) {}
-  ~Turn() {
-    if (stage_) stage_->skip(number_);
+  /// Draws the channel's next ticket: do so in CommHook::run, so that the order is the same on every rank.
+  explicit Ticket(std::shared_ptr<OrderedChannel> channel)
+      : channel_(std::move(channel)), number_(channel_->draw_ticket()) {}
+  ~Ticket() {
+    if (channel_) channel_->skip(number_);
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
 
-  /// Uses the turn: Stage::all_reduce(). Call it once at most.
+  /// Uses the ticket: OrderedChannel::all_reduce(). Call it once at most.
   FuturePtr all_reduce(at::Tensor tensor) {
-    const std::shared_ptr<Stage> stage = std::move(stage_);
-    return stage->all_reduce(number_, std::move(tensor));
+    const std::shared_ptr<OrderedChannel> channel = std::move(channel_);
+    return channel->all_reduce(number_, std::move(tensor));
   }
 
  private:
-  std::shared_ptr<Stage> stage_;  // null once used
+  std::shared_ptr<OrderedChannel> channel_;  // null once used
   std::uint64_t number_;
 };
 
@@ -109,12 +111,12 @@ class Comm {
   /// error of the collective. Collective: call it from CommHook::run, any number of times for a bucket.
   FuturePtr all_reduce(at::Tensor tensor);
 
-  /// Opens a stage for collectives that start in callbacks. Collective: call it from a hook's constructor.
-  std::shared_ptr<Stage> open_stage(const std::string& name);
+  /// Opens a channel for collectives that start in callbacks. Collective: call it from a hook's constructor.
+  std::shared_ptr<OrderedChannel> open_channel(const std::string& name);
 
-  /// For Ddp: the hook that opened the stages is gone, and the next one's open_stage() reuses them by name.
+  /// For Ddp: the hook that opened the channels is gone, and the next one's open_channel() reuses them by name.
   /// Called on every rank, between two steps.
-  void release_stages();
+  void release_channels();
 
   /// Bytes that this rank has handed to collectives so far.
   std::int64_t bytes_sent() const;
@@ -127,10 +129,10 @@ class Comm {
   GroupFactory make_group_;
   struct Opened {
     std::string name;
-    std::shared_ptr<Stage> stage;
+    std::shared_ptr<OrderedChannel> channel;
     bool is_free = false;
   };
-  std::vector<Opened> stages_;  // the first is that of all_reduce
+  std::vector<Opened> channels_;  // the first is that of all_reduce
 };
 
 }  // namespace hookline

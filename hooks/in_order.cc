@@ -4,9 +4,9 @@
 
 namespace hookline {
 
-void InOrder::run(std::uint64_t turn, std::function<void()> action) {
+void InOrder::run(std::uint64_t ticket, std::function<void()> action) {
   std::unique_lock lock(mutex_);
-  waiting_.emplace(turn, std::move(action));
+  waiting_.emplace(ticket, std::move(action));
   if (running_) return;
   running_ = true;
   for (auto next = waiting_.find(next_turn_); next != waiting_.end(); next = waiting_.find(next_turn_)) {

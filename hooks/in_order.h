@@ -9,19 +9,19 @@
 
 namespace hookline {
 
-/// Runs actions one after another, in the order of their turns. An action that is ready early waits, without
-/// blocking a thread. Thread-safe. Every turn that is taken must be used exactly once.
+/// Runs actions one after another, in the order of their tickets. An action that is ready early waits, without
+/// blocking a thread. Thread-safe. Every ticket that is drawn must be used exactly once.
 class InOrder {
  public:
-  /// Returns the next turn, from 0.
-  std::uint64_t take_turn() { return turns_taken_.fetch_add(1); }
+  /// Returns the next ticket, from 0.
+  std::uint64_t draw_ticket() { return tickets_drawn_.fetch_add(1); }
 
-  /// Runs `action` once those of all earlier turns have run: on this thread, followed by actions that have
+  /// Runs `action` once those of all earlier tickets have run: on this thread, followed by actions that have
   /// waited for it, or later on the thread of an earlier action. `action` may call run(), and must not throw.
-  void run(std::uint64_t turn, std::function<void()> action);
+  void run(std::uint64_t ticket, std::function<void()> action);
 
  private:
-  std::atomic<std::uint64_t> turns_taken_{0};
+  std::atomic<std::uint64_t> tickets_drawn_{0};
   std::mutex mutex_;  // guards the rest; never held while an action runs
   std::map<std::uint64_t, std::function<void()>> waiting_;
   std::uint64_t next_turn_ = 0;

@@ -82,7 +82,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
     const auto now = state.lock();
     if (!now || now->world->size() == 1) return true;
     return std::any_of(now->models.begin(), now->models.end(),
-                       [](const auto& model) { return model->wire_report().steps > 0; });
+                       [](const auto& model) { return model->communication_stats().steps > 0; });
   };
   state_->progress->after_step = [state = std::weak_ptr<State>(state_)](std::int64_t optimizer) {
     if (const auto now = state.lock()) now->after_step(optimizer);
@@ -206,6 +206,6 @@ void Accelerator::add_tracker(std::unique_ptr<Tracker> tracker) {
   state_->trackers->add(std::move(tracker));
 }
 
-std::string Accelerator::wire_summary() const { return wire_table(state_->wire_reports()); }
+std::string Accelerator::wire_summary() const { return wire_table(state_->communication_stats()); }
 
 }  // namespace hookline

@@ -73,7 +73,7 @@ class Accelerator {
   /// order of the arguments. Collective with a model.
   ///
   /// A model moves to device() and gets the hook of [ddp], or is sharded by [fsdp]: its parameters are then
-  /// this rank's pieces, except inside forward, backward and summon_full_parameters. If the run resumes,
+  /// this rank's pieces, except inside forward, backward and summon_full_params. If the run resumes,
   /// everything gets its saved state. Throws Error as the constructor of Ddp does, and HookError for a hook
   /// that cannot be built.
   template <class... Things>

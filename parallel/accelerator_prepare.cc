@@ -24,7 +24,7 @@ namespace hookline {
 std::shared_ptr<Engine> Accelerator::make_engine(std::shared_ptr<torch::nn::Module> module) {
   const bool is_sharded = config().fsdp.sharding_strategy != "no_shard";
   std::shared_ptr<Engine> engine = is_sharded ? make_sharded(std::move(module)) : make_ddp(std::move(module));
-  if (state_->models.empty()) remember_hook(engine->wire_report().pipeline);
+  if (state_->models.empty()) remember_hook(engine->communication_stats().pipeline);
   state_->models.push_back(engine);
   return engine;
 }
@@ -90,7 +90,7 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
   checkpointer.add({checkpointer.next_name("hook"),
                     [sharded] {
                       SavedPart saved;
-                      saved.notes = {{"hook", sharded->wire_report().pipeline}};
+                      saved.notes = {{"hook", sharded->communication_stats().pipeline}};
                       return saved;
                     },
                     [](const SavedPart&, Resumption&) {}});

@@ -14,14 +14,14 @@ Accelerator::State::~State() {
   if (checkpointer) checkpointer->remind();
   StepClock& clock = *world->step_clock();
   if (run_folder && has_stepped)
-    write_run_summary(*run_folder / kRunSummary, clock.steps(), clock.measured(), wire_reports(),
+    write_run_summary(*run_folder / kRunSummary, clock.steps(), clock.measured(), communication_stats(),
                       world->device());
 }
 
-std::vector<WireReport> Accelerator::State::wire_reports() const {
-  std::vector<WireReport> reports;
+std::vector<CommunicationStats> Accelerator::State::communication_stats() const {
+  std::vector<CommunicationStats> reports;
   for (const auto& model : models) {
-    reports.push_back(model->wire_report());
+    reports.push_back(model->communication_stats());
     reports.back().choice = choices->report_of(*model);
     if (const auto& choice = reports.back().choice; choice && choice->chosen.empty())
       reports.back().pipeline += ", before auto has chosen";

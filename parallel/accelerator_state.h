@@ -30,7 +30,7 @@ namespace hookline {
 struct Accelerator::State {
   ~State();
 
-  std::vector<WireReport> wire_reports() const;
+  std::vector<CommunicationStats> communication_stats() const;
   std::int64_t bytes_sent() const;
   /// Tells the launcher how far this rank is.
   void tell() const;

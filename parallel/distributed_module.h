@@ -63,7 +63,7 @@ class DistributedModule {
   const std::shared_ptr<Module>& module() const { return module_; }
 
   /// The bare module's parameters; of a sharded model this rank's pieces, except inside forward, backward and
-  /// summon_full_parameters().
+  /// summon_full_params().
   std::vector<at::Tensor> parameters() const { return module_->parameters(); }
   /// The same with their names, which prepare() does not change, as a torch::OrderedDict.
   auto named_parameters() const { return module_->named_parameters(); }
@@ -99,8 +99,8 @@ class DistributedModule {
   /// Runs `body` with all parameters unsharded, for example to save the bare module. Changes that every rank
   /// makes to parameters inside it persist. Collective; of a model that is not sharded it just runs `body`.
   template <class Body>
-  void summon_full_parameters(Body&& body) {
-    engine_->summon_full_parameters(std::forward<Body>(body));
+  void summon_full_params(Body&& body) {
+    engine_->summon_full_params(std::forward<Body>(body));
   }
 
   /// Registers a function as communication hook, as in Python: `hook(state, bucket)` is called for each

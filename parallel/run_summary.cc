@@ -33,7 +33,7 @@ struct Bytes {
   double sent = 0, whole = 0;
   std::map<std::string, double> stages;
 
-  void add(const WireReport& report) {
+  void add(const CommunicationStats& report) {
     const auto steps = static_cast<double>(report.steps);
     sent += static_cast<double>(report.bytes_sent) / steps;
     whole += static_cast<double>(report.gradient_bytes);
@@ -51,8 +51,8 @@ struct Bytes {
 }  // namespace
 
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
-                       const std::optional<StepSeconds>& seconds, const std::vector<WireReport>& reports,
-                       c10::Device device) {
+                       const std::optional<StepSeconds>& seconds,
+                       const std::vector<CommunicationStats>& reports, c10::Device device) {
   nlohmann::ordered_json summary;
   summary["steps"] = steps;
   if (seconds) {
@@ -68,7 +68,7 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
   Bytes all;
   std::string pipelines;
   auto models = nlohmann::ordered_json::array();
-  for (const WireReport& report : reports) {
+  for (const CommunicationStats& report : reports) {
     if (report.steps == 0) continue;
     Bytes own;
     own.add(report);

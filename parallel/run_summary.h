@@ -20,7 +20,7 @@ namespace hookline {
 /// "predicted_seconds", "measured_seconds", "no_hook_seconds"}; the most memory that the process had (getrusage), and that its
 /// tensors had on `device`, if that is a GPU (torch.cuda.max_memory_allocated). Warns if the file can't be written.
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
-                       const std::optional<StepSeconds>& seconds, const std::vector<WireReport>& reports,
-                       c10::Device device);
+                       const std::optional<StepSeconds>& seconds,
+                       const std::vector<CommunicationStats>& reports, c10::Device device);
 
 }  // namespace hookline

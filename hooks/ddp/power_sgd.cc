@@ -64,7 +64,7 @@ PowerSgd::PowerSgd(HookContext context, const OptionMap& options, std::string na
   if (this->context().buckets_are_final)
     options_.start_powerSGD_iter =
         std::max<std::int64_t>(0, options_.start_powerSGD_iter - kStepsUntilBucketsAreFinal);
-  q_stage_ = comm().open_stage("q");
+  q_channel_ = comm().open_channel("q");
   statistics_ =
       std::make_unique<Statistics>(options_.compression_stats_logging_frequency, comm().rank() == 0);
 }
@@ -200,14 +200,14 @@ FuturePtr PowerSgd::run(GradBucket bucket) {
   const at::Tensor work = state->pack(gradients);
   expect_finite(*state, gradients);
 
-  auto turn = std::make_shared<Turn>(q_stage_);
+  auto ticket = std::make_shared<Ticket>(q_channel_);
   FuturePtr q_ready =
       then_start(comm().all_reduce(state->p),
-                 [state, work, turn = std::move(turn),
+                 [state, work, ticket = std::move(ticket),
                   epsilon = options_.orthogonalization_epsilon](const at::Tensor&) -> FuturePtr {
                    state->multiply_transposed(work, epsilon);
                    if (state->layout.matrices.empty()) return completed(state->q);
-                   return turn->all_reduce(state->q);
+                   return ticket->all_reduce(state->q);
                  });
 
   return then(q_ready, [state, gradients, world = world_size()](const at::Tensor&) {

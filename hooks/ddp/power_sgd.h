@@ -56,7 +56,7 @@ class PowerSgd : public CommHook {
   PowerSgdOptions options_;
   LayoutFunction layout_;
   SeedStream seeds_;
-  std::shared_ptr<Stage> q_stage_;
+  std::shared_ptr<OrderedChannel> q_channel_;
   std::int64_t iteration_ = 0;
   std::uint64_t redraws_ = 0;
   PerBucket<std::shared_ptr<PowerSgdBucket>> buckets_;

@@ -25,11 +25,11 @@
 namespace hookline {
 namespace {
 
-constexpr const char* kKeeperName = "hl-keeper";
+constexpr const char* kAgentName = "hl-agent";
 constexpr std::chrono::seconds kPatienceWithSentinel{
     2};  // beyond its own patience with processes that do not end
-constexpr std::chrono::seconds kPatienceWithKeeper{10};  // once asked to end; it has its own
-constexpr int kStillRunning = 1;                         // the exit code then, of ranks that succeeded
+constexpr std::chrono::seconds kPatienceWithAgent{10};  // once asked to end; it has its own
+constexpr int kStillRunning = 1;                        // the exit code then, of ranks that succeeded
 
 using Clock = std::chrono::steady_clock;
 
@@ -37,11 +37,11 @@ using Clock = std::chrono::steady_clock;
 
 void pass_on(int signal, int to) {
   const auto byte = static_cast<unsigned char>(signal);
-  // Nobody asks faster than the keeper reads; if it has gone, its end is the next thing to be noticed.
+  // Nobody asks faster than the agent reads; if it has gone, its end is the next thing to be noticed.
   [[maybe_unused]] const ssize_t sent = send(to, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/// Stops this process once the keeper has stopped the ranks and waits, and has it go on afterwards.
+/// Stops this process once the agent has stopped the ranks and waits, and has it go on afterwards.
 void suspend(int requests) {
   pass_on(SIGTSTP, requests);
   unsigned char ready = 0;
@@ -55,17 +55,17 @@ void suspend(int requests) {
 }
 
 struct RunEnd {
-  std::optional<int> keeper_status;  // of waitpid(); none: it has not ended, or nobody knows how
-  int told = 0;                      // by the keeper before: its exit code
+  std::optional<int> agent_status;  // of waitpid(); none: it has not ended, or nobody knows how
+  int told = 0;                     // by the agent before: its exit code
   std::chrono::seconds patience = kPatienceAfterKill;  // that is left for what does not end
-  bool sentinel_was_killed = false;                    // while the keeper ran
+  bool sentinel_was_killed = false;                    // while the agent ran
 };
 
-/// What the keeper says, and that it has closed its files, which is among the last things that a process does.
-class FromKeeper {
+/// What the agent says, and that it has closed its files, which is among the last things that a process does.
+class FromAgent {
  public:
-  explicit FromKeeper(int requests) : requests_(requests) {}
-  /// Waits until there is something to be done, for `time` at most if the keeper has closed its files.
+  explicit FromAgent(int requests) : requests_(requests) {}
+  /// Waits until there is something to be done, for `time` at most if the agent has closed its files.
   void wait(const Signals& signals, int time_ms) {
     pollfd descriptors[] = {{signals.descriptors()[0], POLLIN, 0}, {is_closed_ ? -1 : requests_, POLLIN, 0}};
     poll(descriptors, 2, time_ms);
@@ -97,51 +97,50 @@ void pass_signals_on(Signals& signals, int requests) {
   }
 }
 
-/// After the sentinel was killed: the keeper is this process's child now. It is asked to end and not killed, since whoever
-/// kills the sentinel may kill this process at the same instant, and it is then the keeper that ends the ranks.
-void end_without_sentinel(RunEnd& end, pid_t keeper, int requests, FromKeeper& from_keeper,
-                          Signals& signals) {
+/// After the sentinel was killed: the agent is this process's child now. It is asked to end and not killed, since whoever
+/// kills the sentinel may kill this process at the same instant, and it is then the agent that ends the ranks.
+void end_without_sentinel(RunEnd& end, pid_t agent, int requests, FromAgent& from_agent, Signals& signals) {
   int status = SIGKILL;
-  const auto has_ended = [&] { return waitpid(keeper, &status, WNOHANG) != 0; };
-  if (keeper == 0 || !has_ended()) {
+  const auto has_ended = [&] { return waitpid(agent, &status, WNOHANG) != 0; };
+  if (agent == 0 || !has_ended()) {
     end.sentinel_was_killed = true;
     log::error("the launcher's sentinel was killed; killing the ranks");
-    if (keeper == 0) return;  // it has started no rank yet
+    if (agent == 0) return;  // it has started no rank yet
     pass_on(SIGKILL, requests);
-    const auto deadline = Clock::now() + kPatienceWithKeeper;
+    const auto deadline = Clock::now() + kPatienceWithAgent;
     while (!has_ended()) {
       if (Clock::now() >= deadline) return;
-      from_keeper.wait(signals, kLookAgainMs);
+      from_agent.wait(signals, kLookAgainMs);
       pass_signals_on(signals, requests);
     }
   }
-  end.keeper_status = status;
+  end.agent_status = status;
 }
 
 RunEnd wait_for(const Sentinel& sentinel, int requests, Signals& signals) {
   RunEnd end;
-  FromKeeper from_keeper(requests);
-  std::optional<Clock::time_point> deadline;  // once the keeper has closed its files
+  FromAgent from_agent(requests);
+  std::optional<Clock::time_point> deadline;  // once the agent has closed its files
   int status = 0;
   while (waitpid(sentinel.pid(), &status, WNOHANG) != sentinel.pid()) {
-    from_keeper.wait(signals, deadline ? kLookAgainMs : -1);
+    from_agent.wait(signals, deadline ? kLookAgainMs : -1);
     pass_signals_on(signals, requests);
-    if (!from_keeper.is_closed()) continue;
-    // Never killed: if somebody kills this process now, after the keeper, the sentinel ends the ranks.
+    if (!from_agent.is_closed()) continue;
+    // Never killed: if somebody kills this process now, after the agent, the sentinel ends the ranks.
     sentinel.wake();
     if (!deadline) deadline = Clock::now() + kPatienceAfterKill + kPatienceWithSentinel;
     if (Clock::now() < *deadline) continue;
-    end.told = from_keeper.told();
+    end.told = from_agent.told();
     return end;
   }
-  sentinel.expect_keeper();
-  end.keeper_status = sentinel.keeper_status();
-  if (end.keeper_status) {
+  sentinel.expect_agent();
+  end.agent_status = sentinel.agent_status();
+  if (end.agent_status) {
     if (sentinel.has_given_up()) end.patience = std::chrono::seconds(0);  // it had its own
   } else {
-    end_without_sentinel(end, sentinel.keeper(), requests, from_keeper, signals);
+    end_without_sentinel(end, sentinel.agent(), requests, from_agent, signals);
   }
-  end.told = from_keeper.told();
+  end.told = from_agent.told();
   return end;
 }
 
@@ -162,41 +161,41 @@ std::vector<SeenProcess> others_than(const std::set<pid_t>& pids, std::vector<Se
 int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>& keep) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse("socketpair");
-  FileDescriptor ours(ends[0]), keepers(ends[1]);
+  FileDescriptor ours(ends[0]), agents(ends[1]);
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) refuse("prctl");
   Sentinel sentinel;
-  if (sentinel.fork_keeper(bounds)) {
-    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, spares the keeper.
+  if (sentinel.fork_agent(bounds)) {
+    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, spares the agent.
     setpgid(0, 0);
     ours.reset();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    call_oneself(kKeeperName);
-    signals.take_from(std::move(keepers));
+    call_oneself(kAgentName);
+    signals.take_from(std::move(agents));
     const int code = keep();
     bounds.remove();  // for the case that the others are gone; else they look again
     // The kernel holds the first process of a namespace up until all others have ended.
     signals.tell_guard(static_cast<unsigned char>(code));
     std::exit(code);  // what follows a run is its caller's, which this is a copy of
   }
-  keepers.reset();
+  agents.reset();
   const RunEnd end = wait_for(sentinel, ours.get(), signals);
-  const bool has_ended = end.keeper_status || end.sentinel_was_killed;
-  const bool was_killed = end.keeper_status && WIFSIGNALED(*end.keeper_status);
+  const bool has_ended = end.agent_status || end.sentinel_was_killed;
+  const bool was_killed = end.agent_status && WIFSIGNALED(*end.agent_status);
   const bool is_clean = has_ended && kill_descendants(end.patience, bounds) && bounds.remove();
-  const int code = end.keeper_status         ? exit_code(outcome_of(*end.keeper_status))
+  const int code = end.agent_status          ? exit_code(outcome_of(*end.agent_status))
                    : end.sentinel_was_killed ? exit_code(Signalled{SIGKILL})
                                              : end.told;
   if (!is_clean && !was_killed) {
     log::error("processes that the ranks started are still running, and SIGKILL does not end them: " +
-               pids_of(others_than({sentinel.pid(), sentinel.keeper()}, descendants())) +
+               pids_of(others_than({sentinel.pid(), sentinel.agent()}, descendants())) +
                "; look at them with: ps -o pid,stat,wchan,args -p PID");
     // Whatever is left, the kernel ends it with the namespace, and nobody should wait for standard error until then.
     if (!has_ended && bounds.are_isolating()) kill(sentinel.pid(), SIGKILL);
     return code == 0 ? kStillRunning : code;
   }
   if (was_killed) {
-    log::error("the launcher's keeper, which supervises the ranks, " +
-               describe(outcome_of(*end.keeper_status)) + "; " +
+    log::error("the launcher's agent, which supervises the ranks, " +
+               describe(outcome_of(*end.agent_status)) + "; " +
                (is_clean ? "all ranks were killed" : "ranks were killed, and some do not end"));
   }
   return code;

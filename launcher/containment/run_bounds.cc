@@ -18,11 +18,11 @@ RunBounds::RunBounds(bool is_isolated) : is_isolated_(is_isolated) {
                               : "the ranks get no control group of their own: " + why_not);
 }
 
-pid_t RunBounds::fork_keeper() {
+pid_t RunBounds::fork_agent() {
   if (!is_isolated_) return fork();
-  const pid_t keeper = fork_into_pid_namespace();
-  is_first_in_namespace_ = keeper == 0;
-  return keeper;
+  const pid_t agent = fork_into_pid_namespace();
+  is_first_in_namespace_ = agent == 0;
+  return agent;
 }
 
 void RunBounds::kill_all() const {

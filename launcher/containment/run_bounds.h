@@ -10,7 +10,7 @@
 namespace hookline {
 
 /// A PID namespace, if the run is isolated; else a control group, where this user may make one; else nothing, and the run is
-/// what descends from its keeper.
+/// what descends from its agent.
 class RunBounds {
  public:
   RunBounds() = default;  // nothing
@@ -19,8 +19,8 @@ class RunBounds {
   RunBounds(const RunBounds&) = delete;
   RunBounds& operator=(const RunBounds&) = delete;
 
-  /// As fork(), of the keeper. Throws NamespaceRefused if the run can't be isolated.
-  pid_t fork_keeper();
+  /// As fork(), of the agent. Throws NamespaceRefused if the run can't be isolated.
+  pid_t fork_agent();
 
   bool are_isolating() const { return is_isolated_; }
   /// What a process that looks after the run keeps open.
@@ -28,7 +28,7 @@ class RunBounds {
 
   /// The folder of the control group that ranks are to be in; -1 if there is none.
   int cgroup() const { return cgroup_.folder(); }
-  /// Sends SIGKILL to all that are inside, the keeper apart, at once: no process can be started out of its reach.
+  /// Sends SIGKILL to all that are inside, the agent apart, at once: no process can be started out of its reach.
   void kill_all() const;
   bool hold_any() const { return cgroup_.holds_any(); }
   /// From the system, after the run. False if some are still inside.

@@ -61,12 +61,12 @@ int wait_status(const siginfo_t& end) {
 
 }  // namespace
 
-/// In memory that guard, sentinel and keeper share: it needs no descriptor that a rank could inherit.
+/// In memory that guard, sentinel and agent share: it needs no descriptor that a rank could inherit.
 struct Sentinel::Shared {
-  std::atomic<pid_t> keeper{0};
+  std::atomic<pid_t> agent{0};
   std::atomic<bool> has_status{false}, has_given_up{false};
-  int keeper_status = 0;
-  char refusal[2048] = "";  // why there is no keeper
+  int agent_status = 0;
+  char refusal[2048] = "";  // why there is no agent
 };
 
 Sentinel::Sentinel() {
@@ -77,57 +77,57 @@ Sentinel::Sentinel() {
 
 Sentinel::~Sentinel() { munmap(shared_, sizeof(Shared)); }
 
-pid_t Sentinel::keeper() const { return shared_->keeper; }
+pid_t Sentinel::agent() const { return shared_->agent; }
 
-std::optional<int> Sentinel::keeper_status() const {
-  return shared_->has_status ? std::optional(shared_->keeper_status) : std::nullopt;
+std::optional<int> Sentinel::agent_status() const {
+  return shared_->has_status ? std::optional(shared_->agent_status) : std::nullopt;
 }
 
 bool Sentinel::has_given_up() const { return shared_->has_given_up; }
 
-void Sentinel::expect_keeper() const {
+void Sentinel::expect_agent() const {
   if (shared_->refusal[0] != '\0') throw std::runtime_error(shared_->refusal);
 }
 
 void Sentinel::wake() const { kill(pid_, SIGCONT); }
 
-bool Sentinel::fork_keeper(RunBounds& bounds) {
+bool Sentinel::fork_agent(RunBounds& bounds) {
   const pid_t guard = getpid();
   std::fflush(nullptr);
   pid_ = fork();
   if (pid_ < 0) refuse("fork");
   if (pid_ > 0) return false;
-  pid_t keeper = -1;
+  pid_t agent = -1;
   try {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) refuse("prctl");
-    keeper = bounds.fork_keeper();
-    if (keeper < 0) refuse("fork");
+    agent = bounds.fork_agent();
+    if (agent < 0) refuse("fork");
   } catch (const std::exception& error) {
     std::strncpy(shared_->refusal, error.what(), sizeof shared_->refusal - 1);
     _exit(1);
   }
-  if (keeper == 0) return true;
-  shared_->keeper = keeper;
-  watch(keeper, guard, bounds);
+  if (agent == 0) return true;
+  shared_->agent = agent;
+  watch(agent, guard, bounds);
 }
 
-void Sentinel::watch(pid_t keeper, pid_t guard, RunBounds& bounds) {
+void Sentinel::watch(pid_t agent, pid_t guard, RunBounds& bounds) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
-  // Only now: a terminal's session is the keeper's and the ranks' as well.
+  // Only now: a terminal's session is the agent's and the ranks' as well.
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGCONT);  // which makes a stopped process go on, blocked or not
   call_oneself(kSentinelName);
   close_all_but(bounds.descriptors());
   siginfo_t end{};
-  // Reaped only once its status is written down: the guard finds it there, or reaps the keeper itself.
-  while (waitid(P_PID, static_cast<id_t>(keeper), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  // Reaped only once its status is written down: the guard finds it there, or reaps the agent itself.
+  while (waitid(P_PID, static_cast<id_t>(agent), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
-  shared_->keeper_status = wait_status(end);
+  shared_->agent_status = wait_status(end);
   shared_->has_status = true;
-  if (WIFSIGNALED(shared_->keeper_status) && getppid() != guard)
-    log::error("the launcher and its keeper were killed; killing the ranks");
+  if (WIFSIGNALED(shared_->agent_status) && getppid() != guard)
+    log::error("the launcher and its agent were killed; killing the ranks");
   shared_->has_given_up = !kill_descendants(kPatienceAfterKill, bounds) || !bounds.remove();
   _exit(0);
 }

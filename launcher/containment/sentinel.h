@@ -1,4 +1,4 @@
-// The process between guard and keeper, which cleans up when both are killed.
+// The process between guard and agent, which cleans up when both are killed.
 #pragma once
 
 #include <sys/types.h>
@@ -10,9 +10,9 @@
 
 namespace hookline {
 
-/// The guard's child and the keeper's parent. It waits until the keeper has ended, kills and reaps everything that is left
+/// The guard's child and the agent's parent. It waits until the agent has ended, kills and reaps everything that is left
 /// below it and within the bounds, leaves word for the guard, and ends. It has a session of its own, the name
-/// "run-sentinel", and no open files but standard error, so that what meets guard and keeper spares it. No signal but
+/// "run-sentinel", and no open files but standard error, so that what meets guard and agent spares it. No signal but
 /// SIGKILL ends it, and one that was stopped goes on when the guard dies.
 class Sentinel {
  public:
@@ -22,26 +22,26 @@ class Sentinel {
   Sentinel(const Sentinel&) = delete;
   Sentinel& operator=(const Sentinel&) = delete;
 
-  /// As fork(), of the keeper, with the sentinel in between: returns true in the keeper and false in the guard. Call it
+  /// As fork(), of the agent, with the sentinel in between: returns true in the agent and false in the guard. Call it
   /// without other threads. Throws std::system_error if the system refuses the sentinel.
-  bool fork_keeper(RunBounds& bounds);
+  bool fork_agent(RunBounds& bounds);
 
   pid_t pid() const { return pid_; }
   /// 0 until there is one.
-  pid_t keeper() const;
-  /// The keeper's, as of waitpid(), once it has ended. It stays readable when the sentinel has ended too.
-  std::optional<int> keeper_status() const;
-  /// After the keeper's end it found processes that SIGKILL does not end.
+  pid_t agent() const;
+  /// The agent's, as of waitpid(), once it has ended. It stays readable when the sentinel has ended too.
+  std::optional<int> agent_status() const;
+  /// After the agent's end it found processes that SIGKILL does not end.
   bool has_given_up() const;
-  /// Once it has ended: throws std::runtime_error if the system refused the keeper.
-  void expect_keeper() const;
+  /// Once it has ended: throws std::runtime_error if the system refused the agent.
+  void expect_agent() const;
   /// It could not clean up while it is stopped.
   void wake() const;
 
  private:
   struct Shared;
 
-  [[noreturn]] void watch(pid_t keeper, pid_t guard, RunBounds& bounds);
+  [[noreturn]] void watch(pid_t agent, pid_t guard, RunBounds& bounds);
 
   pid_t pid_ = 0;
   Shared* shared_;

@@ -156,7 +156,7 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   return job;
 }
 
-/// What the keeper does; `link` to the other nodes, if there are any.
+/// What the agent does; `link` to the other nodes, if there are any.
 int keep(const RunConfig& config, const Program& program, const RunFolder& folder, const RunBounds& bounds,
          Signals& signals, const std::optional<NodeSetup>& nodes, NodeLink* link) {
   const int ranks = ranks_of(config.launch);
@@ -200,7 +200,7 @@ int start_ranks(const RunConfig& config, const Program& program) {
   Signals signals;
   std::optional<NodeLink> link;
   try {
-    // Beside the keeper, which ends with all that is below it.
+    // Beside the agent, which ends with all that is below it.
     if (nodes) link.emplace(libexec_program("store_node"), nodes->store, signals);
   } catch (const SpawnError& error) {
     log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());

@@ -54,7 +54,7 @@ Signals::~Signals() { restore(); }
 void Signals::take_from(FileDescriptor requests) {
   fcntl(requests.get(), F_SETFL, O_NONBLOCK);
   requests_ = std::move(requests);
-  is_keeper_ = true;
+  is_agent_ = true;
   sigset_t output;
   sigemptyset(&output);
   sigaddset(&output, SIGTTOU);
@@ -64,8 +64,8 @@ void Signals::take_from(FileDescriptor requests) {
 std::optional<ReceivedSignal> Signals::next() {
   signalfd_siginfo info;
   while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
-    // Whoever signals the keeper itself is not obeyed: its signals come from the guard.
-    if (is_keeper_ && info.ssi_signo != SIGCHLD) continue;
+    // Whoever signals the agent itself is not obeyed: its signals come from the guard.
+    if (is_agent_ && info.ssi_signo != SIGCHLD) continue;
     return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
   }
   if (!requests_.is_open()) return std::nullopt;
@@ -84,7 +84,7 @@ void Signals::tell_guard(unsigned char byte) const {
 }
 
 bool Signals::is_guard_gone() const {
-  if (!requests_.is_open()) return is_keeper_;
+  if (!requests_.is_open()) return is_agent_;
   pollfd descriptor = {requests_.get(), 0, 0};
   return poll(&descriptor, 1, 0) == 1 && (descriptor.revents & POLLHUP) != 0;
 }

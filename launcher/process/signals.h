@@ -32,8 +32,8 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
 
   /// From now on all but SIGCHLD come from `requests`, a byte each, and not from the system: this process is a guard's
-  /// keeper. Once the other end is closed, next() says SIGKILL, a single time. Blocks SIGTTOU, by which a terminal set to
-  /// `tostop` would stop a process that is not of its foreground group, as a keeper never is.
+  /// agent. Once the other end is closed, next() says SIGKILL, a single time. Blocks SIGTTOU, by which a terminal set to
+  /// `tostop` would stop a process that is not of its foreground group, as an agent never is.
   void take_from(FileDescriptor requests);
 
   /// To be polled for input; -1 among them means nothing.
@@ -47,12 +47,12 @@ class Signals {
   };
   void around_suspension(AroundSuspension calls) { around_suspension_ = std::move(calls); }
 
-  /// Of a keeper: sends its guard a byte, if the guard is still there.
+  /// Of an agent: sends its guard a byte, if the guard is still there.
   void tell_guard(unsigned char byte) const;
-  /// Of a keeper: has its guard been killed?
+  /// Of an agent: has its guard been killed?
   bool is_guard_gone() const;
 
-  /// Stops this process until it is continued, as Ctrl-Z asks for. A keeper waits while its guard is stopped: as the first
+  /// Stops this process until it is continued, as Ctrl-Z asks for. An agent waits while its guard is stopped: as the first
   /// process of a PID namespace it could not stop itself.
   void suspend();
 
@@ -69,7 +69,7 @@ class Signals {
  private:
   FileDescriptor descriptor_;
   FileDescriptor requests_;
-  bool is_keeper_ = false;
+  bool is_agent_ = false;
   AroundSuspension around_suspension_;
   sigset_t former_mask_;
   struct sigaction former_pipe_, former_file_limit_, former_child_;

@@ -104,13 +104,13 @@ class NodeRun {
     }
     JobSpec job = make_job_(place, round.restarts, std::move(store));
     job.first_rank = mine.first_rank;
-    job.attention.descriptor = [this] { return link_.descriptor(); };
-    job.attention.read = [this] {
+    job.stop_source.descriptor = [this] { return link_.descriptor(); };
+    job.stop_source.read = [this] {
       take_words();
       return std::exchange(stop_wanted_, false);
     };
-    job.attention.failed = [this, &round](int rank, const Outcome& outcome,
-                                          std::optional<std::int64_t> step) {
+    job.stop_source.failed = [this, &round](int rank, const Outcome& outcome,
+                                            std::optional<std::int64_t> step) {
       say(NodeFailed{round.number, rank, outcome, step});
     };
     running_ = true;

@@ -25,7 +25,7 @@ struct RankSpec {
 };
 
 /// Somebody beside the ranks and the user who may want the ranks to end: the other nodes.
-struct Attention {
+struct StopSource {
   std::function<int()> descriptor;  // none, or -1 once there is nothing more to come
   std::function<bool()> read;       // called when it is readable; true, once, if the ranks are to be stopped
   /// Called at the first failure of a rank, a number of the whole run; `step`: that it told last.
@@ -37,7 +37,7 @@ struct JobSpec {
   std::vector<std::string> arguments;  // argv[0] included
   std::vector<RankSpec> ranks;
   int first_rank = 0;  // of the whole run: of ranks[0]
-  Attention attention;
+  StopSource stop_source;
   const RunBounds* bounds = nullptr;  // of the run; lives as long as it
   FileDescriptor store;               // inherited by rank 0 alone; may hold none
   FileDescriptor status,

@@ -224,7 +224,7 @@ std::vector<pollfd> Supervisor::own_descriptors() const {
 
 void Supervisor::poll_once() {
   std::vector<pollfd> descriptors = own_descriptors();
-  if (job_.attention.descriptor) descriptors.push_back({job_.attention.descriptor(), POLLIN, 0});
+  if (job_.stop_source.descriptor) descriptors.push_back({job_.stop_source.descriptor(), POLLIN, 0});
   output_.add_readable(descriptors);
 
   poll(descriptors.data(), descriptors.size(), poll_timeout_ms());
@@ -233,7 +233,7 @@ void Supervisor::poll_once() {
   output_.warn_if_closed();
   take_reports();
   take_signals();
-  if (job_.attention.descriptor && job_.attention.read()) happened(SignalReceived{SIGTERM});
+  if (job_.stop_source.descriptor && job_.stop_source.read()) happened(SignalReceived{SIGTERM});
 }
 
 void Supervisor::take_signals() {
@@ -305,9 +305,9 @@ void Supervisor::happened(const Event& event) {
   const Decision decision = decide(state_, event);
   const bool is_failure = decision.state.root_cause && !state_.root_cause;
   state_ = decision.state;
-  if (is_failure && job_.attention.failed) {
+  if (is_failure && job_.stop_source.failed) {
     const RootCause& cause = *state_.root_cause;
-    job_.attention.failed(job_.first_rank + cause.rank, cause.outcome, progress_.step_of(cause.rank));
+    job_.stop_source.failed(job_.first_rank + cause.rank, cause.outcome, progress_.step_of(cause.rank));
   }
   if (const auto* stop = std::get_if<Stop>(&decision.action)) {
     stop_.ask(stop->signal, Clock::now());

@@ -33,10 +33,10 @@ bool is_same(const std::string& a, const std::string& b) {
   return first && second && *first == *second;
 }
 
-bool meets(const Exclusion& exclusion, const Assignments& cell) {
+bool meets(const Exclusion& exclusion, const Assignments& point) {
   const auto has = [&](const Dimension& each) {
-    const auto value = cell.find(each.key);
-    return value != cell.end() &&
+    const auto value = point.find(each.key);
+    return value != point.end() &&
            std::any_of(each.values.begin(), each.values.end(),
                        [&](const std::string& other) { return is_same(other, value->second); });
   };
@@ -44,20 +44,20 @@ bool meets(const Exclusion& exclusion, const Assignments& cell) {
 }
 
 /// Calls `take` with every combination, the last dimension's value changing first.
-void combine(const Grid& grid, std::size_t next, Assignments& cell,
+void combine(const Grid& grid, std::size_t next, Assignments& point,
              const std::function<void(const Assignments&)>& take) {
   if (next < grid.dimensions.size()) {
     const Dimension& dimension = grid.dimensions[next];
     for (const std::string& value : dimension.values) {
-      cell[dimension.key] = value;
-      combine(grid, next + 1, cell, take);
+      point[dimension.key] = value;
+      combine(grid, next + 1, point, take);
     }
     return;
   }
-  if (grid.zip.empty()) return take(cell);
+  if (grid.zip.empty()) return take(point);
   for (std::size_t i = 0; i < grid.zip.front().values.size(); ++i) {
-    for (const Dimension& dimension : grid.zip) cell[dimension.key] = dimension.values[i];
-    take(cell);
+    for (const Dimension& dimension : grid.zip) point[dimension.key] = dimension.values[i];
+    take(point);
   }
 }
 
@@ -104,14 +104,14 @@ std::string id_of(const std::string& config, const std::vector<std::string>& pro
   return checksum_of(all.data(), all.size()).substr(0, kIdDigits);
 }
 
-/// The cells of a sweep, as they come, and what its exclusions leave of them.
-class Cells {
+/// The grid points of a sweep, as they come, and what its exclusions leave of them.
+class GridPoints {
  public:
-  explicit Cells(const SweepFile& sweep)
+  explicit GridPoints(const SweepFile& sweep)
       : exclusions_(sweep.exclusions), is_used_(exclusions_.size(), false) {
     for (const Grid& grid : sweep.grids) {
-      Assignments cell = sweep.fixed;
-      combine(grid, 0, cell, [this](const Assignments& each) { add(each); });
+      Assignments point = sweep.fixed;
+      combine(grid, 0, point, [this](const Assignments& each) { add(each); });
     }
     for (const RandomSearch& search : sweep.searches) {
       const std::int64_t found = draw(search, sweep.fixed);
@@ -128,7 +128,7 @@ class Cells {
     }
   }
 
-  std::vector<Assignments> take() { return std::move(cells_); }
+  std::vector<Assignments> take() { return std::move(points_); }
 
   /// Of what in the file had no effect.
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -137,12 +137,12 @@ class Cells {
   /// How many it has found.
   std::int64_t draw(const RandomSearch& search, const Assignments& fixed) {
     Random random(search.seed);
-    int misses = 0;  // in a row: there may be no more different cells
+    int misses = 0;  // in a row: there may be no more different grid points
     std::int64_t found = 0;
     while (found < search.samples && misses < kMostMisses) {
-      Assignments cell = fixed;
-      for (const Draw& draw : search.draws) cell[draw.key] = drawn(draw, random);
-      const bool is_new = add(cell);
+      Assignments point = fixed;
+      for (const Draw& draw : search.draws) point[draw.key] = drawn(draw, random);
+      const bool is_new = add(point);
       found += is_new;
       misses = is_new ? 0 : misses + 1;
     }
@@ -150,30 +150,30 @@ class Cells {
   }
 
   /// False if it is there already, or excluded.
-  bool add(const Assignments& cell) {
+  bool add(const Assignments& point) {
     bool is_out = false;
     for (std::size_t i = 0; i < exclusions_.size(); ++i) {
-      if (!meets(exclusions_[i], cell)) continue;
+      if (!meets(exclusions_[i], point)) continue;
       is_out = is_used_[i] = true;
     }
-    if (is_out || !seen_.insert(cell).second) return false;
-    if (cells_.size() == kMostCells)
-      throw Error("the sweep has more than " + std::to_string(kMostCells) +
+    if (is_out || !seen_.insert(point).second) return false;
+    if (points_.size() == kMostGridPoints)
+      throw Error("the sweep has more than " + std::to_string(kMostGridPoints) +
                   " combinations: try fewer values");
-    cells_.push_back(cell);
+    points_.push_back(point);
     return true;
   }
 
   const std::vector<Exclusion>& exclusions_;
   std::vector<bool> is_used_;
-  std::vector<Assignments> cells_;
+  std::vector<Assignments> points_;
   std::set<Assignments> seen_;
   std::vector<std::string> remarks_;
 };
 
 }  // namespace
 
-std::vector<Assignments> cells_of(const SweepFile& sweep) { return Cells(sweep).take(); }
+std::vector<Assignments> grid_points_of(const SweepFile& sweep) { return GridPoints(sweep).take(); }
 
 std::string label_of(const Assignments& values, const Assignments& same) {
   const auto name_of = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
@@ -192,22 +192,22 @@ std::string label_of(const Assignments& values, const Assignments& same) {
   return label.empty() ? label : label.substr(1);
 }
 
-SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve) {
+SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(const Assignments&)>& resolve) {
   const SweepSettings& settings = sweep.settings;
   SweepPlan plan;
 
   struct Row {
     Assignments values;
-    ResolvedCell cell;
+    ResolvedPoint point;
     std::vector<std::string> program;
     std::string same;  // what it comes to
   };
   std::set<std::string> known;
   std::set<Assignments> invalid, never_starting;  // told once, whatever the seed
   const auto row_of = [&](Assignments values, const std::optional<std::int64_t>& seed) -> std::optional<Row> {
-    const Assignments cell = values;
+    const Assignments point = values;
     if (seed) values[kSeedKey] = std::to_string(*seed);
-    ResolvedCell resolved = resolve(values);
+    ResolvedPoint resolved = resolve(values);
     std::vector<std::string> program;
     try {
       program = command_of(settings.program, values);
@@ -215,11 +215,11 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
       if (resolved.problems.empty()) resolved.problems = std::string(error.what()) + "\n";
     }
     if (!resolved.problems.empty()) {
-      if (invalid.insert(cell).second) plan.invalid.push_back({cell, resolved.problems});
+      if (invalid.insert(point).second) plan.invalid.push_back({point, resolved.problems});
       return std::nullopt;
     }
-    if (!resolved.never_starts.empty() && never_starting.insert(cell).second)
-      plan.never_starting.push_back({cell, resolved.never_starts});
+    if (!resolved.never_starts.empty() && never_starting.insert(point).second)
+      plan.never_starting.push_back({point, resolved.never_starts});
     const std::string same = id_of(resolved.identity, program, 0);
     return Row{values, std::move(resolved), std::move(program), same};
   };
@@ -228,18 +228,18 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
   if (seeds.empty()) seeds.push_back(std::nullopt);
   std::map<std::string, std::int64_t> repeats;  // of what a row comes to, so far
   const auto add = [&](const Row& row, bool is_baseline) {
-    if (plan.trials.size() == kMostCells)
-      throw Error("the sweep has more than " + std::to_string(kMostCells) +
+    if (plan.trials.size() == kMostGridPoints)
+      throw Error("the sweep has more than " + std::to_string(kMostGridPoints) +
                   " trials: try fewer values, seeds or repeats");
     const std::int64_t repeat = repeats[row.same]++;
-    plan.trials.push_back({id_of(row.cell.identity, row.program, repeat), row.values, row.program, repeat,
-                           is_baseline, row.cell});
+    plan.trials.push_back({id_of(row.point.identity, row.program, repeat), row.values, row.program, repeat,
+                           is_baseline, row.point});
   };
 
   std::optional<Row> first_baseline;
-  Cells all(sweep);
+  GridPoints all(sweep);
   plan.remarks = all.remarks();
-  const std::vector<Assignments> cells = all.take();
+  const std::vector<Assignments> points = all.take();
   for (const auto& seed : seeds) {
     std::optional<Row> baseline;
     if (sweep.baseline) {
@@ -255,8 +255,8 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const
       if (!first_baseline) first_baseline = baseline;
     }
     std::vector<Row> rows;
-    for (const Assignments& cell : cells)
-      if (auto row = row_of(cell, seed); row && known.insert(row->same).second)
+    for (const Assignments& point : points)
+      if (auto row = row_of(point, seed); row && known.insert(row->same).second)
         rows.push_back(std::move(*row));
     for (std::int64_t round = 0; round < settings.repeats; ++round) {
       if (baseline) add(*baseline, true);

@@ -12,15 +12,15 @@
 
 namespace hookline {
 
-/// The most cells that a sweep may have.
-inline constexpr std::size_t kMostCells = 100'000;
+/// The most grid points that a sweep may have.
+inline constexpr std::size_t kMostGridPoints = 100'000;
 
-/// The cells that grids and searches come to, in the order of the file, each once, without those that are excluded. Every
-/// one holds the fixed values too. The same file gives the same cells. Throws Error if there are more than kMostCells.
-std::vector<Assignments> cells_of(const SweepFile& sweep);
+/// The grid points that grids and searches come to, in the order of the file, each once, without those that are excluded. Every
+/// one holds the fixed values too. The same file gives the same grid points. Throws Error if there are more than kMostGridPoints.
+std::vector<Assignments> grid_points_of(const SweepFile& sweep);
 
-/// What a cell comes to: a config that is checked, or why it is none.
-struct ResolvedCell {
+/// What a grid point comes to: a config that is checked, or why it is none.
+struct ResolvedPoint {
   std::string identity;     // the values that tell runs apart, as "key = value" lines
   std::string problems;     // rendered; empty if it can run
   std::string config = {};  // a config file that gives these values
@@ -31,38 +31,39 @@ struct ResolvedCell {
   std::optional<std::int64_t> compresses_from = {};  // the step, if its hook does not from the first
 };
 
-/// One run of a cell.
+/// One run of a grid point.
 struct PlannedTrial {
   std::string id;  // 12 hexadecimal digits: of the resolved config, the program's arguments and the repeat
   Assignments values;
   std::vector<std::string> program;  // its command line
   std::int64_t repeat = 0;           // of those with the same values, from 0
   bool is_baseline = false;
-  ResolvedCell cell = {};  // as it was when it was planned
+  ResolvedPoint point = {};  // as it was when it was planned
 };
 
-struct InvalidCell {
+struct InvalidPoint {
   Assignments values;  // without the seed
   std::string problems;
 };
 
 struct SweepPlan {
   std::vector<PlannedTrial> trials;  // in the order in which they are to begin
-  std::vector<InvalidCell> invalid;
-  std::vector<InvalidCell> never_starting;  // that run all the same; the baseline among them
+  std::vector<InvalidPoint> invalid;
+  std::vector<InvalidPoint> never_starting;  // that run all the same; the baseline among them
   bool repeats_baseline =
       false;  // it runs again after the first other trial, since it would run only in the first trial
-  std::vector<std::string> remarks;  // for people: exclusions that met no cell, searches that found too few
+  std::vector<std::string>
+      remarks;  // for people: exclusions that met no grid point, searches that found too few
 };
 
-/// Each cell with each seed, as often as it is repeated: all cells once, then all again, so that what changes on the machine
+/// Each grid point with each seed, as often as it is repeated: all grid points once, then all again, so that what changes on the machine
 /// meets all alike. The baseline leads each round, and runs again after every `baseline_every` trials. Its second trial is brought
 /// forward to right after the first other one, since a cold machine slows the first trial down; if there is no second one, it
-/// is added there. `resolve` says what a cell is; cells that
-/// come to the same are one. Throws Error as cells_of does, and for more than kMostCells trials.
-SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedCell(const Assignments&)>& resolve);
+/// is added there. `resolve` says what a grid point is; grid points that
+/// come to the same are one. Throws Error as grid_points_of does, and for more than kMostGridPoints trials.
+SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(const Assignments&)>& resolve);
 
-/// "comm_hook=fp16 lr=0.1": what tells cells of one sweep apart, without those of `same`. Keys by their last names, where
+/// "comm_hook=fp16 lr=0.1": what tells grid points of one sweep apart, without those of `same`. Keys by their last names, where
 /// these are different; the program's arguments come last.
 std::string label_of(const Assignments& values, const Assignments& same);
 

@@ -80,9 +80,9 @@ void write_plan(const fs::path& trial, const TrialPlan& plan) {
                      {"folder", plan.folder.string()},
                      {"program", planned.program},
                      {"values", planned.values},
-                     {"config", planned.cell.config},
-                     {"own_folders", planned.cell.own_folders},
-                     {"grace_seconds", planned.cell.grace_seconds},
+                     {"config", planned.point.config},
+                     {"own_folders", planned.point.own_folders},
+                     {"grace_seconds", planned.point.grace_seconds},
                      {"trial_limit_seconds", or_null(plan.spec.limit_seconds)},
                      {"metric", plan.spec.by.metric},
                      {"goal", plan.spec.by.goal},
@@ -100,9 +100,9 @@ TrialPlan read_plan(const fs::path& trial) {
     plan.folder = json.at("folder").get<std::string>();
     planned.program = json.at("program").get<std::vector<std::string>>();
     planned.values = json.at("values").get<Assignments>();
-    planned.cell.config = json.at("config").get<std::string>();
-    planned.cell.own_folders = json.at("own_folders").get<std::map<std::string, std::string>>();
-    planned.cell.grace_seconds = json.at("grace_seconds").get<double>();
+    planned.point.config = json.at("config").get<std::string>();
+    planned.point.own_folders = json.at("own_folders").get<std::map<std::string, std::string>>();
+    planned.point.grace_seconds = json.at("grace_seconds").get<double>();
     plan.spec.limit_seconds = unless_null<double>(json.at("trial_limit_seconds"));
     plan.spec.by = {json.at("metric").get<std::string>(), json.at("goal").get<std::string>(),
                     json.at("metric_value").get<std::string>()};

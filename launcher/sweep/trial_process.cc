@@ -80,7 +80,7 @@ std::optional<std::string> measures_in(const fs::path& summary) {
 ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const TrialPlace& place) {
   const fs::path config = folder / "config.toml";
   {
-    const std::string problem = write_regular_file(config, planned.cell.config);
+    const std::string problem = write_regular_file(config, planned.point.config);
     if (!problem.empty()) throw Error("'" + config.string() + "' can't be written: " + problem);
   }
   ChildSpec child;
@@ -88,7 +88,7 @@ ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const T
   child.arguments = {"hookline", "launch", "--config", config.string()};
   std::vector<std::string> settings = {"logging.dir=" + (folder / "runs").string(), "logging.show=none",
                                        "logging.status=off", "launch.nnodes=1"};
-  for (const auto& [key, name] : planned.cell.own_folders)
+  for (const auto& [key, name] : planned.point.own_folders)
     settings.push_back(key + "=" + (folder / name).string());
   for (const std::string& setting : settings)
     child.arguments.insert(child.arguments.end(), {"--set", setting});
@@ -179,7 +179,7 @@ void TrialRun::tell_to_end(TrialStatus as, const std::string& reason, const std:
 void TrialRun::interrupt(int signal) { end_within_grace(signal); }
 
 void TrialRun::end_within_grace(int signal) {
-  const Seconds grace = Seconds(spec_.planned.cell.grace_seconds) + kMoreGrace;
+  const Seconds grace = Seconds(spec_.planned.point.grace_seconds) + kMoreGrace;
   killed_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
   kill(pid_, signal);
 }

@@ -135,7 +135,7 @@ class Replay {
 
     model.zero_grad();
     const at::Tensor loss = model.forward(own);
-    const std::int64_t sent_before = model.ddp().wire_report().bytes_sent;
+    const std::int64_t sent_before = model.ddp().communication_stats().bytes_sent;
     accelerator_.wait_for_everyone();
     const auto start = std::chrono::steady_clock::now();
     loss.backward();
@@ -152,8 +152,8 @@ class Replay {
     if (!accelerator_.is_main_process()) return;
     write_safetensors(output_ / replayed_file_name(step), results);
     const double length = mean.norm().item<double>(), distance = (flat(own) - mean).norm().item<double>();
-    print({step, distance == 0 ? 0 : distance / length, model.ddp().wire_report().bytes_sent - sent_before,
-           time.count()},
+    print({step, distance == 0 ? 0 : distance / length,
+           model.ddp().communication_stats().bytes_sent - sent_before, time.count()},
           json_);
   }
 

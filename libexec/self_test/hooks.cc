@@ -98,7 +98,7 @@ HookTime try_hook(const std::shared_ptr<World>& world, const HookCase& each) {
     for (const auto& [name, tensor] : parameters) gradients.push_back(at::full_like(tensor, own));
     model.zero_grad();
     const at::Tensor loss = model.forward(gradients);
-    const std::int64_t sent_before = model.ddp().wire_report().bytes_sent;
+    const std::int64_t sent_before = model.ddp().communication_stats().bytes_sent;
     world->barrier("a step of the self-test");
     const auto start = std::chrono::steady_clock::now();
     loss.backward();
@@ -109,7 +109,7 @@ HookTime try_hook(const std::shared_ptr<World>& world, const HookCase& each) {
     const at::Tensor right = at::full_like(all, wanted);
     result.relative_error = ((all - right).norm() / right.norm()).item<double>();  // waits for a GPU
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    result.bytes_sent = static_cast<double>(model.ddp().wire_report().bytes_sent - sent_before);
+    result.bytes_sent = static_cast<double>(model.ddp().communication_stats().bytes_sent - sent_before);
 
     const std::string who = "step " + std::to_string(step) + ": rank " + std::to_string(world->rank());
     result.is_mean = result.relative_error <= (each.hook->averages ? tolerance : 0);

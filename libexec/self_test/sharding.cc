@@ -43,7 +43,7 @@ at::Tensor train(const std::shared_ptr<World>& world, const RunConfig& config) {
     optimizer.step();
   }
   std::vector<at::Tensor> weights;
-  model->summon_full_parameters([&] {
+  model->summon_full_params([&] {
     for (const at::Tensor& parameter : model->parameters())
       weights.push_back(parameter.detach().reshape({-1}).cpu().clone());
   });

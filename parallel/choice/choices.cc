@@ -110,7 +110,7 @@ void Choices::write_advice(bool is_whole) const {
     if (!is_whole) models.back()["chosen"] = nullptr;
     if (report.measured)
       models.back()["measured_step"] = nlohmann::ordered_json::parse(to_json(*report.measured));
-    const WireReport wire = engine->wire_report();
+    const CommunicationStats wire = engine->communication_stats();
     models.back()["parameters"] = wire.parameters;
     models.back()["gradient_bytes"] = wire.gradient_bytes;
     models.back()["ranks"] = world_->size();

@@ -75,9 +75,9 @@ FuturePtr BetweenHosts::run(GradBucket bucket) {
   // The Reducer's own bucket is gone when the sum is there.
   auto kept = std::make_shared<c10d::GradBucket>(bucket.copy());
   inside->addCallback([result, kept = std::move(kept), weak_hook = std::weak_ptr(hook_), in_order = in_order_,
-                       turn = in_order_->take_turn()](c10::ivalue::Future& sum) {
+                       ticket = in_order_->draw_ticket()](c10::ivalue::Future& sum) {
     const std::exception_ptr error = sum.hasError() ? sum.exception_ptr() : nullptr;
-    in_order->run(turn, [result, kept, weak_hook, error] {
+    in_order->run(ticket, [result, kept, weak_hook, error] {
       if (error) return result->setError(error);
       // Held by nothing that waits: a model that is dropped while a neighbour is stuck must not be kept by its own sum.
       const std::shared_ptr<CommHook> hook = weak_hook.lock();

@@ -250,8 +250,8 @@ void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& othe
   logger_.reset();  // which holds the Reducer
   reducer_.reset();
   build_reducer();
-  hook_comm_->release_stages();
-  if (comm_between_hosts_ && comm_between_hosts_ != hook_comm_) comm_between_hosts_->release_stages();
+  hook_comm_->release_channels();
+  if (comm_between_hosts_ && comm_between_hosts_ != hook_comm_) comm_between_hosts_->release_channels();
   if (make_hook)
     if (auto hook = make_hook(hook_context())) attach(std::move(hook));
   last_hooked_step_.reset();
@@ -279,7 +279,7 @@ void Ddp::before_forward() {
   if (!hook_ && average_to_come_) attach_average();
   if (!hook_ && recorder_) attach(std::make_unique<NoHook>(HookContext{comm_}));
   if (!forward_begun_ && world_->rank() == 0)
-    log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
+    log::info(pipeline_line(communication_stats()) + " over " + world_->backend_name());
   forward_begun_ = true;
   {
     const std::lock_guard lock(begin_mutex_);
@@ -537,8 +537,8 @@ std::int64_t Ddp::bytes_sent() const {
   return bytes;
 }
 
-WireReport Ddp::wire_report() const {
-  WireReport report;
+CommunicationStats Ddp::communication_stats() const {
+  CommunicationStats report;
   report.parameters = elements_of(parameters_);
   report.gradient_bytes = bytes_of(parameters_);
   report.steps = reduced_steps() - resumed_steps_;

@@ -141,7 +141,7 @@ class Ddp : public Engine {
   void set_own_gradients(const std::vector<at::Tensor>& gradients);
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
   at::Tensor used_parameters() const;
-  WireReport wire_report() const override;
+  CommunicationStats communication_stats() const override;
   std::int64_t bytes_sent() const override;
   /// When the latest backward pass began.
   std::chrono::steady_clock::time_point backward_began_at() const { return backward_began_at_; }

@@ -12,7 +12,7 @@ std::string rank_does(ShardOperation::Kind kind) {
     case ShardOperation::Kind::gather_for_backward:
       return "is in a backward and gathers the parameters";
     case ShardOperation::Kind::gather_for_summon:
-      return "is in summon_full_parameters and gathers the parameters";
+      return "is in summon_full_params and gathers the parameters";
     case ShardOperation::Kind::scatter:
       return "averages the gradients";
     case ShardOperation::Kind::gather_after_step:

@@ -153,7 +153,7 @@ void Sharded::before_forward() {
   if (phase_.begin_forward())
     for (const auto& unit : units_) unit->forget_forward();
   if (!std::exchange(was_told_, true) && world_->rank() == 0)
-    log::info(pipeline_line(wire_report()) + " over " + world_->backend_name());
+    log::info(pipeline_line(communication_stats()) + " over " + world_->backend_name());
   for (const auto& unit : units_) unit->parameters.use_wholes();
   units_[0]->before_forward();
 }
@@ -278,7 +278,7 @@ void Sharded::expect_no_failure() const {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
 }
 
-void Sharded::summon_full_parameters(const std::function<void()>& body) {
+void Sharded::summon_full_params(const std::function<void()>& body) {
   expect_no_failure();
   if (is_in_backward()) forget_backward();
   settle();
@@ -321,8 +321,8 @@ void Sharded::set_waiting_gradients(const std::map<std::string, at::Tensor>& gra
   }
 }
 
-WireReport Sharded::wire_report() const {
-  WireReport report;
+CommunicationStats Sharded::communication_stats() const {
+  CommunicationStats report;
   report.pipeline = options_.reshard_after_forward ? "full_shard" : "shard_grad_op";
   if (options_.wire) report.pipeline += *options_.wire == at::kHalf ? " in fp16" : " in bf16";
   for (const auto& unit : units_) {

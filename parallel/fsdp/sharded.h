@@ -63,8 +63,8 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
 
   void settle() override;
   void drop_gradients() override;
-  void summon_full_parameters(const std::function<void()>& body) override;
-  WireReport wire_report() const override;
+  void summon_full_params(const std::function<void()>& body) override;
+  CommunicationStats communication_stats() const override;
   std::int64_t bytes_sent() const override { return gathered_bytes_ + reductions_->bytes_sent(); }
 
   World& world() const { return *world_; }

@@ -100,11 +100,11 @@ c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d
   gather.sent.reset();  // the first half copies it
   from_peers->getFuture()->addCallback([result, hosts = hosts_, local_rank = local_rank_,
                                         local_size = local_size_, weak = memory_, in_order = in_order_,
-                                        turn = in_order_->take_turn(),
+                                        ticket = in_order_->draw_ticket(),
                                         gather = std::move(gather)](c10::ivalue::Future& done) mutable {
     const std::exception_ptr error = done.hasError() ? done.exception_ptr() : nullptr;
     in_order->run(
-        turn, [result, hosts, local_rank, local_size, weak, error, gather = std::move(gather)]() mutable {
+        ticket, [result, hosts, local_rank, local_size, weak, error, gather = std::move(gather)]() mutable {
           const std::shared_ptr<SharedCollectives> memory = weak.lock();
           if (error) {
             // A rank beside this one may have its parts, and would wait for these.

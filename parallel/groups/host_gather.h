@@ -41,7 +41,7 @@ class HostGather {
   /// Starts `collective` in the memory, a Reduction or a PartExchange, behind the gathers that were started before it.
   template <class Collective>
   void start(Collective collective) {
-    in_order_->run(in_order_->take_turn(), [weak = memory_, collective = std::move(collective)]() mutable {
+    in_order_->run(in_order_->draw_ticket(), [weak = memory_, collective = std::move(collective)]() mutable {
       if (const std::shared_ptr<SharedCollectives> memory = weak.lock())
         return memory->start(std::move(collective));
       collective.done(group_has_ended());

@@ -268,8 +268,8 @@ std::function<void()> SharedMemoryGroup::in_turn(const c10::intrusive_ptr<AsyncW
                                                  const std::shared_ptr<Exchange>& wanted) {
   const c10::weak_intrusive_ptr<SharedMemoryGroup> weak(
       c10::intrusive_ptr<SharedMemoryGroup>::unsafe_reclaim_from_nonowning(this));
-  return [order = exchanges_, turn = exchanges_->take_turn(), weak, made, wanted] {
-    order->run(turn, [weak, made, wanted] {
+  return [order = exchanges_, ticket = exchanges_->draw_ticket(), weak, made, wanted] {
+    order->run(ticket, [weak, made, wanted] {
       const c10::intrusive_ptr<SharedMemoryGroup> group = weak.lock();
       if (!group && !wanted->failure) wanted->failure = group_has_ended();
       if (wanted->failure) {

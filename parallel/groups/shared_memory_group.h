@@ -66,7 +66,7 @@ class SharedMemoryGroup : public GlooGroup {
   c10::intrusive_ptr<c10d::Work> start(Collective collective, std::vector<at::Tensor> held,
                                        std::vector<at::Tensor> result);
 
-  /// Takes a turn among the exchanges over Gloo for what make_exchange() has made; what it returns starts it, or fails it if `wanted`
+  /// Draws a ticket among the exchanges over Gloo for what make_exchange() has made; what it returns starts it, or fails it if `wanted`
   /// has a failure, as soon as those before it have started. To be called once.
   std::function<void()> in_turn(const c10::intrusive_ptr<AsyncWork>& made,
                                 const std::shared_ptr<Exchange>& wanted);

@@ -21,7 +21,7 @@ struct ChoiceReport;
 
 /// What a model has sent so far. Bytes count as an all-reduce of them does: a reduce-scatter or an all-gather, each half of
 /// one, counts half of the tensor that it is of.
-struct WireReport {
+struct CommunicationStats {
   std::string pipeline;                                  // "power_sgd(rank=2, start=10) in fp16"
   std::int64_t parameters = 0;                           // elements that get a gradient
   std::int64_t gradient_bytes = 0;                       // of one step, uncompressed
@@ -67,9 +67,9 @@ class Engine : public AroundForward {
   virtual void drop_gradients() {}
 
   /// Runs `body` with every parameter whole, on every rank; what each rank does to its part of them stays. A collective call.
-  virtual void summon_full_parameters(const std::function<void()>& body) { body(); }
+  virtual void summon_full_params(const std::function<void()>& body) { body(); }
 
-  virtual WireReport wire_report() const = 0;
+  virtual CommunicationStats communication_stats() const = 0;
   /// As the report has it, at the cost of a look.
   virtual std::int64_t bytes_sent() const = 0;
 

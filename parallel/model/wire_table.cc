@@ -23,7 +23,7 @@ std::string count(std::int64_t elements) {
 
 }  // namespace
 
-std::string pipeline_line(const WireReport& report) {
+std::string pipeline_line(const CommunicationStats& report) {
   std::string line = report.pipeline + " · " + count(report.parameters) + " gradients · " +
                      bytes_text(report.gradient_bytes) + " -> " + bytes_text(report.bytes_per_step) +
                      " a step";
@@ -31,11 +31,11 @@ std::string pipeline_line(const WireReport& report) {
   return line;
 }
 
-std::string wire_table(const std::vector<WireReport>& reports) {
+std::string wire_table(const std::vector<CommunicationStats>& reports) {
   if (reports.empty()) return "";
   std::string table =
       format("%-44s %8s %14s %14s %8s\n", "hook", "steps", "uncompressed", "sent by a rank", "ratio");
-  for (const WireReport& report : reports) {
+  for (const CommunicationStats& report : reports) {
     const std::int64_t plain = report.gradient_bytes * report.steps;
     const std::string ratio =
         report.bytes_sent > 0

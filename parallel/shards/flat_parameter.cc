@@ -36,11 +36,10 @@ std::string outside_message(const std::string& parameter, const std::string& uni
                             "', or a view of it that was kept, is used while the parameter is not gathered: "
                             "outside of the forward and the "
                             "backward of ";
-  if (unit.empty())
-    return start + "the model. Use it in the model's forward, or inside summon_full_parameters";
+  if (unit.empty()) return start + "the model. Use it in the model's forward, or inside summon_full_params";
   return start + "its unit '" + unit +
          "'. Register it in each module that uses it, so that it stays whole throughout a step, or read it "
-         "inside summon_full_parameters";
+         "inside summon_full_params";
 }
 
 std::string piece_message(const std::string& parameter) {
@@ -176,7 +175,7 @@ void FlatParameter::expect_own_memory() const {
         "the parameter '" + names_[i] +
         "' was given other memory after the model was sharded, as torch::load, set_data and Module::to do, "
         "and what it holds would be lost: load the model before prepare(), or inside "
-        "summon_full_parameters on every rank; change a parameter's values in place");
+        "summon_full_params on every rank; change a parameter's values in place");
   }
 }
 
@@ -186,7 +185,7 @@ void FlatParameter::expect_changes_fit() const {
     std::ostringstream text;
     text << "the parameter '" << names_[i] << "' of a sharded model has sizes " << at::IntArrayRef(sizes_[i])
          << ", and was given " << parameters_[i].sizes()
-         << " in summon_full_parameters: load what was saved of the "
+         << " in summon_full_params: load what was saved of the "
          << "same model";
     throw Error(text.str());
   }

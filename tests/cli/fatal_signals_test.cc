@@ -172,7 +172,7 @@ TEST(FatalSignal, NamesTheProcessThatSentIt) {
   const Sandbox sandbox;
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", CRASHING_RANK, "wait"}));
   ASSERT_TRUE(process.wait_for("[0] in step 3"));
-  const pid_t rank = children_of(testing::keeper_of(process.pid())).at(0);
+  const pid_t rank = children_of(testing::agent_of(process.pid())).at(0);
   kill(rank, SIGBUS);
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 128 + SIGBUS);
@@ -184,7 +184,7 @@ TEST(FatalSignal, FromOutsideThatAsksForAnEndIsNotReported) {
     const Sandbox sandbox;
     Process process(HOOKLINE_BINARY, sandbox.options({"launch", CRASHING_RANK, "wait"}));
     ASSERT_TRUE(process.wait_for("[0] in step 3"));
-    kill(children_of(testing::keeper_of(process.pid())).at(0), signal);
+    kill(children_of(testing::agent_of(process.pid())).at(0), signal);
     const ProcessResult result = process.wait();
     EXPECT_EQ(result.exit_code, 128 + signal);
     EXPECT_FALSE(has_error_file(sandbox));

@@ -99,7 +99,7 @@ class FaultyRun {
 
   pid_t launcher() const { return process_->pid(); }
   pid_t sentinel() const { return testing::sentinel_of(launcher()); }
-  pid_t keeper() const { return testing::keeper_of(launcher()); }
+  pid_t agent() const { return testing::agent_of(launcher()); }
   const std::string& err() const { return process_->err(); }
   pid_t pid_of(const std::string& name) const {
     pid_t pid = 0;
@@ -157,8 +157,8 @@ auto to_launcher(std::vector<int> signals) {
   };
 }
 
-auto to_keeper(int signal) {
-  return [signal](FaultyRun& run) { kill_process(run.keeper(), signal); };
+auto to_agent(int signal) {
+  return [signal](FaultyRun& run) { kill_process(run.agent(), signal); };
 }
 
 auto to_sentinel(int signal) {
@@ -342,35 +342,35 @@ std::vector<Fault> faults() {
        {},
        {},
        to_launcher({SIGUSR1})},
-      {"the keeper",
+      {"the agent",
        "SIGKILL",
        kRunning,
        137,
-       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL (signal 9)",
+       "hookline: error: the launcher's agent, which supervises the ranks, was killed by SIGKILL (signal 9)",
        {},
        {},
-       to_keeper(SIGKILL)},
-      {"the keeper",
+       to_agent(SIGKILL)},
+      {"the agent",
        "SIGSEGV",
        kRunning,
        139,
-       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGSEGV (signal 11",
+       "hookline: error: the launcher's agent, which supervises the ranks, was killed by SIGSEGV (signal 11",
        {},
        {},
-       to_keeper(SIGSEGV)},
-      {"the keeper",
+       to_agent(SIGSEGV)},
+      {"the agent",
        "SIGKILL",
        kStopping,
        137,
-       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL (signal 9)",
+       "hookline: error: the launcher's agent, which supervises the ranks, was killed by SIGKILL (signal 9)",
        kStubborn,
        {},
        [](FaultyRun& run) {
          kill(run.launcher(), SIGTERM);
          ASSERT_TRUE(run.wait_for("received SIGTERM"));
-         kill_process(run.keeper(), SIGKILL);
+         kill_process(run.agent(), SIGKILL);
        }},
-      {"the keeper",
+      {"the agent",
        "SIGTERM, which only the guard passes on; the ranks exit with 0",
        kRunning,
        0,
@@ -378,7 +378,7 @@ std::vector<Fault> faults() {
        {},
        kAllSucceed,
        [](FaultyRun& run) {
-         kill_process(run.keeper(), SIGTERM);
+         kill_process(run.agent(), SIGTERM);
          std::this_thread::sleep_for(std::chrono::milliseconds(50));
          run.go();
        }},
@@ -430,15 +430,15 @@ std::vector<Fault> faults() {
          kill(run.launcher(), SIGKILL);
        }},
       {"the sentinel",
-       "SIGSTOP; then the keeper gets SIGKILL",
+       "SIGSTOP; then the agent gets SIGKILL",
        kRunning,
        137,
-       "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL (signal 9)",
+       "hookline: error: the launcher's agent, which supervises the ranks, was killed by SIGKILL (signal 9)",
        {},
        {},
        [](FaultyRun& run) {
          kill_process(run.sentinel(), SIGSTOP);
-         kill_process(run.keeper(), SIGKILL);
+         kill_process(run.agent(), SIGKILL);
        }},
       {"rank 2",
        "exits with 3; then the launcher gets SIGINT",
@@ -519,7 +519,7 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
     const pid_t pid = is_rank            ? run.pid_of("rank" + std::to_string(victim))
                       : victim == kRanks ? run.launcher()
                       : is_sentinel      ? run.sentinel()
-                                         : run.keeper();
+                                         : run.agent();
     if (pid == 0) {  // it is not there yet
       kill(run.launcher(), signal);
     } else {
@@ -537,7 +537,7 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
 
 struct Killed {
   std::string
-      who;  // the launcher, the sentinel or the keeper, by their first letters, in the order of the kills
+      who;  // the launcher, the sentinel or the agent, by their first letters, in the order of the kills
   std::string bounds;  // what holds the run: "group", "none" or "pid"
   friend std::ostream& operator<<(std::ostream& out, const Killed& killed) {
     return out << killed.who << " " << killed.bounds;
@@ -550,7 +550,7 @@ class KilledAtOnce : public ::testing::TestWithParam<Killed> {
   std::vector<pid_t> victims(const FaultyRun& run) const {
     std::vector<pid_t> pids;
     for (const char letter : GetParam().who)
-      pids.push_back(letter == 'l' ? run.launcher() : letter == 's' ? run.sentinel() : run.keeper());
+      pids.push_back(letter == 'l' ? run.launcher() : letter == 's' ? run.sentinel() : run.agent());
     return pids;
   }
 };
@@ -599,15 +599,15 @@ INSTANTIATE_TEST_SUITE_P(Faults, KilledAtOnce, ::testing::ValuesIn(pairs()), [](
 });
 
 // The kernel makes the sentinel go on when the launcher dies.
-TEST(Faults, LeaveNothingWhenLauncherAndKeeperAreKilledAtOnceAndTheSentinelIsStopped) {
+TEST(Faults, LeaveNothingWhenLauncherAndAgentAreKilledAtOnceAndTheSentinelIsStopped) {
   FaultyRun run({}, {}, {});
   run.wait_until_ready();
   if (HasFatalFailure()) return;
-  const pid_t launcher = run.launcher(), sentinel = run.sentinel(), keeper = run.keeper();
-  ASSERT_TRUE(sentinel > 0 && keeper > 0);
+  const pid_t launcher = run.launcher(), sentinel = run.sentinel(), agent = run.agent();
+  ASSERT_TRUE(sentinel > 0 && agent > 0);
   kill(sentinel, SIGSTOP);
   ASSERT_TRUE(eventually([&] { return testing::state_of(sentinel) == 'T'; }));
-  kill(keeper, SIGKILL);
+  kill(agent, SIGKILL);
   kill(launcher, SIGKILL);
   EXPECT_EQ(run.end().exit_code, 128 + SIGKILL);
   EXPECT_TRUE(eventually([&] { return !is_running(sentinel); }));

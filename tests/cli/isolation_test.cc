@@ -16,6 +16,7 @@
 namespace hookline {
 namespace {
 
+using testing::agent_of;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::EndsWith;
@@ -23,7 +24,6 @@ using testing::eventually;
 using ::testing::HasSubstr;
 using testing::is_running;
 using ::testing::IsEmpty;
-using testing::keeper_of;
 using ::testing::Not;
 using testing::Process;
 using testing::ProcessOptions;
@@ -97,7 +97,7 @@ TEST_F(Isolated, LeavesNothingBehindWhenAllItsProcessesAreKilledAtOnce) {
     Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
     for (const char* ready : {"ready 0", "ready 1", "ready 2"})
       ASSERT_TRUE(process.wait_for(ready)) << process.err();
-    const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), keeper_of(process.pid())};
+    const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), agent_of(process.pid())};
     ASSERT_TRUE(own[1] > 0 && own[2] > 0);
     EXPECT_TRUE(eventually([&] { return all_but(own).size() == 3 * kFamilySize; }));
     // None acts before the others are dead.
@@ -117,11 +117,11 @@ TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysSo) {
   Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
   for (const char* ready : {"ready 0", "ready 1", "ready 2"})
     ASSERT_TRUE(process.wait_for(ready)) << process.err();
-  ASSERT_TRUE(sentinel_of(process.pid()) > 0 && keeper_of(process.pid()) > 0);
+  ASSERT_TRUE(sentinel_of(process.pid()) > 0 && agent_of(process.pid()) > 0);
   const bool kills_launcher = GetParam() == "launcher", kills_sentinel = GetParam() == "sentinel";
   kill(kills_launcher   ? process.pid()
        : kills_sentinel ? sentinel_of(process.pid())
-                        : keeper_of(process.pid()),
+                        : agent_of(process.pid()),
        SIGKILL);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
@@ -129,12 +129,12 @@ TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysSo) {
       kills_launcher ? "hookline: error: the launcher was killed; killing the ranks\n"
       : kills_sentinel
           ? "hookline: error: the launcher's sentinel was killed; killing the ranks\n"
-          : "hookline: error: the launcher's keeper, which supervises the ranks, was killed by SIGKILL "
+          : "hookline: error: the launcher's agent, which supervises the ranks, was killed by SIGKILL "
             "(signal 9); all ranks were killed\n"))
       << process.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndKilled, ::testing::Values("launcher", "sentinel", "keeper"),
+INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndKilled, ::testing::Values("launcher", "sentinel", "agent"),
                          [](const auto& instance) { return instance.param; });
 
 TEST_F(Isolated, ReportsExitCodesSignalsAndErrorFilesAsOtherwise) {
@@ -243,7 +243,7 @@ TEST_F(Isolated, GivesRanksAProcOfTheirOwnAndAllElseOfTheHost) {
   const std::string ids = std::to_string(getuid()) + " " + std::to_string(getgid());
   EXPECT_THAT(
       result.out,
-      AllOf(HasSubstr("self 1\n"), HasSubstr("first hl-keeper\n"),
+      AllOf(HasSubstr("self 1\n"), HasSubstr("first hl-agent\n"),
             HasSubstr("ids " + ids + " " + std::to_string(getuid()) + ":" + std::to_string(getgid()) + "\n"),
             HasSubstr("folder " + folder + " " + folder + "\n"), HasSubstr("user\n"),
             HasSubstr("net " + std::filesystem::read_symlink("/proc/self/ns/net").string() + "\n")));
@@ -386,7 +386,7 @@ TEST_P(Unkillable, IsNamedAndTheRunDoesNotSucceed) {
   std::string left;
   for (const pid_t pid : all())
     if (const std::string name = testing::of_process(pid, "comm");
-        !name.empty() && name != "hl-keeper\n" && name != "run-sentinel\n")
+        !name.empty() && name != "hl-agent\n" && name != "run-sentinel\n")
       left = std::to_string(pid);
   EXPECT_THAT(
       result.err,
@@ -410,16 +410,16 @@ TEST_P(ControlGroup, HoldsTheRanksAndGoesWithTheRun) {
   for (const char* ready : {"ready 0", "ready 1", "ready 2"}) ASSERT_TRUE(process.wait_for(ready));
   const std::filesystem::path group = group_of(process.pid(), sandbox_);
   if (group.empty()) GTEST_SKIP() << "this user may make no control group";
-  const pid_t sentinel = sentinel_of(process.pid()), keeper = keeper_of(process.pid());
+  const pid_t sentinel = sentinel_of(process.pid()), agent = agent_of(process.pid());
   EXPECT_TRUE(eventually([&] {
-    return all_but({process.pid(), sentinel, keeper}).size() == 3 * kFamilySize;
+    return all_but({process.pid(), sentinel, agent}).size() == 3 * kFamilySize;
   }));
   std::ifstream members(group / "cgroup.procs");
   EXPECT_EQ((std::set<pid_t>{std::istream_iterator<pid_t>(members), {}}).size(), 3 * kFamilySize);
   if (GetParam() == "interrupted")
     process.signal(SIGINT);
   else
-    kill(GetParam() == "launcher" ? process.pid() : GetParam() == "sentinel" ? sentinel : keeper, SIGKILL);
+    kill(GetParam() == "launcher" ? process.pid() : GetParam() == "sentinel" ? sentinel : agent, SIGKILL);
   EXPECT_EQ(process.wait().exit_code, GetParam() == "interrupted" ? 128 + SIGINT : 128 + SIGKILL);
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(group); }));
@@ -453,7 +453,7 @@ class LeftControlGroup : public Isolated {
   std::filesystem::path killed_launch() const {
     Process process("/bin/sh", options_in_group({"launch", "--processes-per-node", "3", "./train"}));
     for (const char* ready : {"ready 0", "ready 1", "ready 2"}) EXPECT_TRUE(process.wait_for(ready));
-    const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), keeper_of(process.pid())};
+    const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), agent_of(process.pid())};
     for (const pid_t pid : own)
       if (pid <= 0) throw std::runtime_error("a process of the launch is missing");
     for (const pid_t pid : own) kill(pid, SIGSTOP);
@@ -469,7 +469,7 @@ class LeftControlGroup : public Isolated {
 TEST_F(LeftControlGroup, IsEndedByTheNextLaunch) {
   sandbox_.script("train", kFamily);
   const std::filesystem::path group = killed_launch();
-  EXPECT_FALSE(all().empty()) << "children of ranks, which the kernel does not end with the keeper";
+  EXPECT_FALSE(all().empty()) << "children of ranks, which the kernel does not end with the agent";
   const ProcessResult next = run_process("/bin/sh", options_in_group({"launch", "true"}));
   EXPECT_EQ(next.exit_code, 0);
   EXPECT_THAT(next.err,
@@ -486,18 +486,18 @@ TEST_F(LeftControlGroup, IsNotThatOfALaunchThatStillRuns) {
     Process running("/bin/sh",
                     options_in_group({"launch", "--set", "launch.grace_period_seconds=0.5", "./train"}));
     ASSERT_TRUE(running.wait_for("ready 0"));
-    const pid_t keeper = keeper_of(running.pid());
-    ASSERT_GT(keeper, 0);
-    const std::vector<pid_t> ranks = testing::children_of(keeper);  // and its daemon
+    const pid_t agent = agent_of(running.pid());
+    ASSERT_GT(agent, 0);
+    const std::vector<pid_t> ranks = testing::children_of(agent);  // and its daemon
     ASSERT_FALSE(ranks.empty());
     // One of three is enough to have the group looked after.
-    kill(keeper, SIGSTOP);
+    kill(agent, SIGSTOP);
     if (who == "the launcher") running.signal(SIGKILL);
     const ProcessResult next = run_process("/bin/sh", options_in_group({"launch", "true"}));
     EXPECT_EQ(next.exit_code, 0);
     EXPECT_THAT(next.err, Not(HasSubstr("left behind")));
     EXPECT_TRUE(is_running(ranks[0]));
-    kill(keeper, SIGCONT);
+    kill(agent, SIGCONT);
     if (who == "nobody") running.signal(SIGTERM);
     running.wait();
     EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
@@ -522,7 +522,7 @@ TEST_F(NestedControlGroup, IsRemovedWithTheRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isolated, ControlGroup,
-                         ::testing::Values("launcher", "sentinel", "keeper", "interrupted"),
+                         ::testing::Values("launcher", "sentinel", "agent", "interrupted"),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
     };
     ASSERT_TRUE(testing::eventually(all_written, kPatience));
     if (!testing::kSanitized) {  // which keep what is freed
-      EXPECT_LT(testing::peak_memory_kb(testing::keeper_of(process.pid())), 32 * 1024);
+      EXPECT_LT(testing::peak_memory_kb(testing::agent_of(process.pid())), 32 * 1024);
     }
     sandbox.folder.write("go", "");
     EXPECT_EQ(process.wait().exit_code, 0);

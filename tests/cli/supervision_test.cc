@@ -15,13 +15,13 @@
 namespace hookline {
 namespace {
 
+using testing::agent_of;
 using ::testing::AllOf;
 using testing::children_of;
 using ::testing::EndsWith;
 using testing::eventually;
 using ::testing::HasSubstr;
 using testing::is_running;
-using testing::keeper_of;
 using ::testing::Not;
 using testing::Process;
 using testing::ProcessResult;
@@ -80,16 +80,16 @@ TEST(Supervision, BlamesTheRankThatFailedFirstThoughItSeesSeveralEndsAtOnce) {
                  "exit $((10 + RANK))\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "4", "./train"}));
   for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(process.wait_for("[" + std::to_string(rank) + "] ready"));
-  const pid_t keeper = keeper_of(process.pid());
-  const std::vector<pid_t> ranks = children_of(keeper);
+  const pid_t agent = agent_of(process.pid());
+  const std::vector<pid_t> ranks = children_of(agent);
   ASSERT_EQ(ranks.size(), 4u);
-  kill(keeper, SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return state_of(keeper) == 'T'; }));
+  kill(agent, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(agent) == 'T'; }));
   for (const int rank : {3, 2, 0, 1}) {
     sandbox.folder.write("go" + std::to_string(rank), "");
     ASSERT_TRUE(eventually([&] { return state_of(ranks[static_cast<std::size_t>(rank)]) == 'Z'; }));
   }
-  kill(keeper, SIGCONT);
+  kill(agent, SIGCONT);
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 12);
   EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 2 exited with code 12\n"));
@@ -255,23 +255,23 @@ TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
   ASSERT_TRUE(process.wait_for("ready0") && process.wait_for("ready1"));
   std::vector<pid_t> pids = pids_in(sandbox);
   ASSERT_EQ(pids.size(), 6u);
-  const pid_t sentinel = sentinel_of(process.pid()), keeper = keeper_of(process.pid());
-  ASSERT_TRUE(sentinel > 0 && keeper > 0);
-  kill(GetParam() == "launcher" ? process.pid() : GetParam() == "sentinel" ? sentinel : keeper, SIGKILL);
+  const pid_t sentinel = sentinel_of(process.pid()), agent = agent_of(process.pid());
+  ASSERT_TRUE(sentinel > 0 && agent > 0);
+  kill(GetParam() == "launcher" ? process.pid() : GetParam() == "sentinel" ? sentinel : agent, SIGKILL);
   EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
   pids.push_back(sentinel);
-  pids.push_back(keeper);
+  pids.push_back(agent);
   EXPECT_TRUE(eventually([&] { return all_are_gone(pids); }));
   const std::string told =
       GetParam() == "launcher" ? "hookline: error: the launcher was killed; killing the ranks\n"
       : GetParam() == "sentinel"
           ? "hookline: error: the launcher's sentinel was killed; killing the ranks\n"
-          : "hookline: error: the launcher's keeper, which supervises the ranks, was killed by "
+          : "hookline: error: the launcher's agent, which supervises the ranks, was killed by "
             "SIGKILL (signal 9); all ranks were killed\n";
   EXPECT_TRUE(eventually([&] { return process.wait_for(told); })) << process.err();
 }
 
-INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "sentinel", "keeper"),
+INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "sentinel", "agent"),
                          [](const auto& instance) { return instance.param; });
 
 // As `pkill -9 -f` does.
@@ -306,7 +306,7 @@ TEST(Supervision, GivesItsProcessesNamesThatNoWordOfTheCommandLineMeets) {
   ASSERT_TRUE(process.wait_for("ready"));
   ASSERT_TRUE(eventually([&] { return is_ready(sentinel_of(process.pid())); }));
   for (const auto& [pid, name] :
-       {std::pair{sentinel_of(process.pid()), "run-sentinel"}, {keeper_of(process.pid()), "hl-keeper"}}) {
+       {std::pair{sentinel_of(process.pid()), "run-sentinel"}, {agent_of(process.pid()), "hl-agent"}}) {
     const std::string folder = "/proc/" + std::to_string(pid);
     EXPECT_EQ(testing::read_file(folder + "/comm"), std::string(name) + "\n");
     const std::string command = testing::read_file(folder + "/cmdline");
@@ -392,7 +392,7 @@ TEST(Supervision, LeavesNothingBehindWhenItsProcessGroupIsKilled) {
     for (const char* ready : {"ready0", "ready1", "ready2"}) ASSERT_TRUE(process.wait_for(ready));
     std::vector<pid_t> pids = pids_in(sandbox);
     ASSERT_EQ(pids.size(), 9u);
-    pids.push_back(keeper_of(process.pid()));
+    pids.push_back(agent_of(process.pid()));
     kill(-process.pid(), SIGKILL);
     EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
     const bool is_clean = eventually([&] { return all_are_gone(pids); });
@@ -453,7 +453,7 @@ class JobControl : public ::testing::Test {
   }
   /// Is the launcher of the terminal's foreground process group?
   bool is_in_foreground() const {
-    const pid_t keeper = field_of(pids_of_ranks()[0], kParent), sentinel = field_of(keeper, kParent);
+    const pid_t agent = field_of(pids_of_ranks()[0], kParent), sentinel = field_of(agent, kParent);
     const pid_t launcher = field_of(sentinel, kParent);
     return field_of(launcher, kGroup) == field_of(launcher, kForegroundGroup);
   }

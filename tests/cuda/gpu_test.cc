@@ -189,7 +189,7 @@ at::Tensor trained(const std::string& strategy, const std::string& hook, int ran
           optimizer.step();
           optimizer.zero_grad();
         }
-        model->summon_full_parameters([&] {
+        model->summon_full_params([&] {
           std::vector<at::Tensor> parts;
           for (const auto& parameter : net->parameters()) parts.push_back(parameter.detach().flatten().cpu());
           if (world->rank() == 0) result = torch::cat(parts);

@@ -45,7 +45,7 @@ TEST(RandomKills, OfARealTrainingJobLeaveNothingAndNameTheRightRank) {
     Process launcher(HOOKLINE_BINARY, options);
     // The first third of a run is start-up; each victim gets its turn.
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 3000));
-    std::vector<pid_t> all;  // the launcher, its sentinel, its keeper and the ranks
+    std::vector<pid_t> all;  // the launcher, its sentinel, its agent and the ranks
     ASSERT_TRUE(eventually([&] {
       all = {launcher.pid()};
       for (std::size_t next = 0; next < all.size(); ++next)

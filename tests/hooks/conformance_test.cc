@@ -26,20 +26,20 @@ using testing::run_ranks;
 class TwoHalves : public CommHook {
  public:
   TwoHalves(HookContext context, const OptionMap&)
-      : CommHook(std::move(context)), second_(comm().open_stage("second")) {}
+      : CommHook(std::move(context)), second_(comm().open_channel("second")) {}
   FuturePtr run(GradBucket bucket) override {
     const at::Tensor whole = bucket.buffer().div_(world_size());
     const std::int64_t middle = whole.numel() / 2;
-    auto turn = std::make_shared<Turn>(second_);
+    auto ticket = std::make_shared<Ticket>(second_);
     const FuturePtr sent = then_start(comm().all_reduce(whole.narrow(0, 0, middle)),
-                                      [turn, rest = whole.narrow(0, middle, whole.numel() - middle)](
-                                          const at::Tensor&) { return turn->all_reduce(rest); });
+                                      [ticket, rest = whole.narrow(0, middle, whole.numel() - middle)](
+                                          const at::Tensor&) { return ticket->all_reduce(rest); });
     return then(sent, [whole](const at::Tensor&) { return whole; });
   }
   std::string describe() const override { return "two_halves"; }
 
  private:
-  std::shared_ptr<Stage> second_;
+  std::shared_ptr<OrderedChannel> second_;
 };
 HOOKLINE_REGISTER_HOOK(
     TwoHalves, R"json({"name": "two_halves", "summary": "Averages in two stages.", "options": []})json");
@@ -200,7 +200,7 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
           const at::Tensor mean = testing::mean_of_ranks(*world, local);
 
           model.zero_grad();
-          sent_before = model.ddp().wire_report().bytes_sent;
+          sent_before = model.ddp().communication_stats().bytes_sent;
           loss_of(model.forward(input)).backward();
           const at::Tensor gradients = gradients_of(*net);
           ASSERT_TRUE(gradients.isfinite().all().item<bool>());
@@ -220,7 +220,7 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
           for (at::Tensor& parameter : net->parameters()) parameter.sub_(0.05 * parameter.grad());
           EXPECT_TRUE(!declared.averages || testing::same_on_all_ranks(*world, flat(net->parameters())));
         }
-        const WireReport report = model.ddp().wire_report();
+        const CommunicationStats report = model.ddp().communication_stats();
         EXPECT_EQ(report.steps, 6);
         // Exact where gradients become ready in the reverse order of their registration; `scale` does not.
         EXPECT_NEAR(static_cast<double>(report.bytes_sent - sent_before),

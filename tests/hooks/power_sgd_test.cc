@@ -272,7 +272,7 @@ TEST(PowerSgd, CompressesFromTheFirstStepIfItKeepsNoState) {
     const at::Tensor outer =
         torch::arange(32).to(torch::kFloat).outer(torch::ones({32})) * (1 + world->rank());
     EXPECT_LE(distance(communicate(model, {outer})[0], mean_of_ranks(*world, outer)), 1e-5);
-    EXPECT_EQ(model.ddp().wire_report().bytes_sent, 4 * (32 + 32));
+    EXPECT_EQ(model.ddp().communication_stats().bytes_sent, 4 * (32 + 32));
   });
 }
 
@@ -307,9 +307,9 @@ TEST(PowerSgd, SendsAsManyBytesAsItSaysItWill) {
         model.register_comm_hook(
             Registry::instance().build(hook, wrapper, options(2), model.ddp().hook_context()));
         for (unsigned step = 0; step < 5; ++step) {
-          const std::int64_t before = model.ddp().wire_report().bytes_sent;
+          const std::int64_t before = model.ddp().communication_stats().bytes_sent;
           communicate(model, random_gradients(shapes, step));
-          const WireReport report = model.ddp().wire_report();
+          const CommunicationStats report = model.ddp().communication_stats();
           const std::int64_t plain = wrapper == "no" ? report.gradient_bytes : report.gradient_bytes / 2;
           EXPECT_EQ(report.first_full_step, 2);
           EXPECT_EQ(report.bytes_sent - before, step < 2 ? plain : report.bytes_per_step)
@@ -337,7 +337,7 @@ TEST(PowerSgd, PadsABucketThatIsNoSquare) {
         EXPECT_LE(distance(applied[i], mean_of_ranks(*world, own[i])), 1e-4) << "step " << step;
       }
     }
-    EXPECT_EQ(model.ddp().wire_report().bytes_per_step, 4 * 2 * 11 * 11);
+    EXPECT_EQ(model.ddp().communication_stats().bytes_per_step, 4 * 2 * 11 * 11);
   });
 }
 

@@ -50,12 +50,12 @@ SweepFile sweep_of(const std::string& text) {
 std::vector<std::string> labels_of(const std::string& text) {
   const SweepFile sweep = sweep_of(text);
   std::vector<std::string> labels;
-  for (const Assignments& cell : cells_of(sweep)) labels.push_back(label_of(cell, sweep.fixed));
+  for (const Assignments& point : grid_points_of(sweep)) labels.push_back(label_of(point, sweep.fixed));
   return labels;
 }
 
-/// Every cell can run, and is what it says.
-ResolvedCell as_it_is(const Assignments& values) {
+/// Every grid point can run, and is what it says.
+ResolvedPoint as_it_is(const Assignments& values) {
   std::string text;
   for (const auto& [key, value] : values)
     if (!key.starts_with("args.")) text += key + "=" + value + "\n";
@@ -119,36 +119,37 @@ TEST(SweepFile, DrawsTheSameAtEachReading) {
       "[random]\nsamples = 40\nseed = 3\nargs.lr = { from = 1e-4, to = 1e-1, log = true }\n"
       "args.width = { from = 1, to = 3 }\nddp.comm_hook = [\"no\", \"fp16\"]\n";
   const SweepFile sweep = sweep_of(text);
-  const auto cells = cells_of(sweep);
-  EXPECT_EQ(cells, cells_of(sweep_of(text)));
-  EXPECT_THAT(cells, SizeIs(40));
+  const auto points = grid_points_of(sweep);
+  EXPECT_EQ(points, grid_points_of(sweep_of(text)));
+  EXPECT_THAT(points, SizeIs(40));
   std::set<std::string> widths, hooks;
   std::size_t small = 0;
-  for (const Assignments& cell : cells) {
-    const double rate = std::stod(cell.at("args.lr"));
+  for (const Assignments& point : points) {
+    const double rate = std::stod(point.at("args.lr"));
     EXPECT_TRUE(rate >= 1e-4 && rate <= 1e-1) << rate;
     small += rate < std::sqrt(1e-4 * 1e-1);
-    widths.insert(cell.at("args.width"));
-    hooks.insert(cell.at("ddp.comm_hook"));
+    widths.insert(point.at("args.width"));
+    hooks.insert(point.at("ddp.comm_hook"));
   }
   EXPECT_THAT(widths, ElementsAre("1", "2", "3"));
   EXPECT_THAT(hooks, ElementsAre("fp16", "no"));
   EXPECT_TRUE(small > 10 && small < 30) << small;  // half, but for chance
-  EXPECT_NE(cells.front(),
-            cells_of(sweep_of("[random]\nsamples = 1\nseed = 4\nargs.lr = { from = 1e-4, to = 1e-1, "
-                              "log = true }\nargs.width = { from = 1, to = 3 }\n"
-                              "ddp.comm_hook = [\"no\", \"fp16\"]\n"))
+  EXPECT_NE(points.front(),
+            grid_points_of(sweep_of("[random]\nsamples = 1\nseed = 4\nargs.lr = { from = 1e-4, to = 1e-1, "
+                                    "log = true }\nargs.width = { from = 1, to = 3 }\n"
+                                    "ddp.comm_hook = [\"no\", \"fp16\"]\n"))
                 .front());
   // A narrow range keeps its ends, and as many digits as it takes.
   const auto narrow =
-      cells_of(sweep_of("[random]\nsamples = 40\nargs.beta = { from = 0.9999990, to = 0.9999999 }\n"));
+      grid_points_of(sweep_of("[random]\nsamples = 40\nargs.beta = { from = 0.9999990, to = 0.9999999 }\n"));
   EXPECT_THAT(narrow, SizeIs(40));
-  for (const Assignments& cell : narrow) {
-    const double beta = std::stod(cell.at("args.beta"));
-    EXPECT_TRUE(beta >= 0.9999990 && beta <= 0.9999999) << cell.at("args.beta");
+  for (const Assignments& point : narrow) {
+    const double beta = std::stod(point.at("args.beta"));
+    EXPECT_TRUE(beta >= 0.9999990 && beta <= 0.9999999) << point.at("args.beta");
   }
   // Of three values there are no five different.
-  EXPECT_THAT(cells_of(sweep_of("[random]\nsamples = 5\nargs.width = { from = 1, to = 3 }\n")), SizeIs(3));
+  EXPECT_THAT(grid_points_of(sweep_of("[random]\nsamples = 5\nargs.width = { from = 1, to = 3 }\n")),
+              SizeIs(3));
 }
 
 TEST(SweepFile, SaysWhatIsWrongAndWhere) {
@@ -217,7 +218,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("s.toml:3:9: error: training.seed is given twice\n"));
   EXPECT_THAT(report(kProgram + "seeds = [3, 4]\n" + grid + "[exclude]\ntraining.seed = 3\n"),
               AllOf(HasSubstr("s.toml:7:10: error: an exclusion can't name training.seed beside seeds\n"),
-                    HasSubstr("list the seeds of a cell as training.seed in [grid] instead\n")));
+                    HasSubstr("list the seeds of a grid point as training.seed in [grid] instead\n")));
   EXPECT_THAT(report(kProgram + grid + "[baseline]\nlogging.dir = \"x\"\n"),
               HasSubstr("s.toml:6:9: error: 'logging.dir' tells no trials apart\n"));
   for (const std::string zip : {"zip = 3\n", "zip = [\"a\"]\n", "[grid.zip]\n"})
@@ -345,7 +346,7 @@ TEST(SweepFile, RefusesMoreCellsThanAnybodyRuns) {
   EXPECT_THROW(
       {
         try {
-          cells_of(sweep);
+          grid_points_of(sweep);
         } catch (const Error& error) {
           EXPECT_STREQ(error.what(), "the sweep has more than 100000 combinations: try fewer values");
           throw;
@@ -444,14 +445,14 @@ TEST(SweepPlan, TriesEachCellWithEachSeed) {
 
 TEST(SweepPlan, TakesCellsThatComeToTheSameForOne) {
   const SweepFile sweep = sweep_of("[grid]\nddp.comm_hook = [\"power_sgd\", \"powerSGD\"]\n");
-  const auto alike = [](const Assignments&) { return ResolvedCell{"ddp.comm_hook = power_sgd", ""}; };
+  const auto alike = [](const Assignments&) { return ResolvedPoint{"ddp.comm_hook = power_sgd", ""}; };
   EXPECT_THAT(plan_of(sweep, alike).trials, SizeIs(1));
 }
 
 TEST(SweepPlan, ListsWhatCanNotRunOnceForAllSeeds) {
   const SweepFile sweep = sweep_of("seeds = [1, 2]\n[grid]\nargs.a = [1, 2]\n");
   const SweepPlan plan = plan_of(sweep, [](const Assignments& values) {
-    return values.at("args.a") == "2" ? ResolvedCell{"", "it can't\n"} : as_it_is(values);
+    return values.at("args.a") == "2" ? ResolvedPoint{"", "it can't\n"} : as_it_is(values);
   });
   EXPECT_THAT(plan.trials, SizeIs(2));
   ASSERT_THAT(plan.invalid, SizeIs(1));
@@ -488,7 +489,7 @@ TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {
 
 TEST(SweepPlan, CallsNoExclusionUnusedThatMeetsALateDraw) {
   const std::string search = "[random]\nsamples = 2000\nargs.a = { from = 1, to = 1000000 }\n";
-  const std::string late = cells_of(sweep_of(search))[1900].at("args.a");
+  const std::string late = grid_points_of(sweep_of(search))[1900].at("args.a");
   EXPECT_THAT(plan_of(sweep_of(search + "[exclude]\nargs.a = " + late + "\n"), as_it_is).remarks, IsEmpty());
 }
 

@@ -149,7 +149,7 @@ TEST(Accelerator, CommunicatesOnlyInTheLastStepOfAnAccumulation) {
       });
       EXPECT_EQ(torch::equal(net->weight, before), step % 3 != 2) << "step " << step;
     }
-    EXPECT_EQ(model.ddp().wire_report().steps, 3);
+    EXPECT_EQ(model.ddp().communication_stats().steps, 3);
     EXPECT_EQ(accelerator.steps_done(), 3);
     for (int big_step = 0; big_step < 3; ++big_step) {
       std::vector<at::Tensor> inputs;
@@ -180,8 +180,8 @@ TEST(Accelerator, AccumulatesForSeveralModelsAtOnce) {
         EXPECT_EQ(same_on_all_ranks(accelerator, gradient), step % 2 == 1) << "step " << step;
       }
     }
-    EXPECT_EQ(first.ddp().wire_report().steps, 2);
-    EXPECT_EQ(second.ddp().wire_report().steps, 2);
+    EXPECT_EQ(first.ddp().communication_stats().steps, 2);
+    EXPECT_EQ(second.ddp().communication_stats().steps, 2);
   });
 }
 
@@ -201,7 +201,7 @@ TEST(Accelerator, CommunicatesInTheLastBatchOfAnEpochToo) {
       }
       EXPECT_THAT(communicates, ::testing::ElementsAre(false, false, true, false, true)) << "epoch " << epoch;
     }
-    EXPECT_EQ(model.ddp().wire_report().steps, 4);
+    EXPECT_EQ(model.ddp().communication_stats().steps, 4);
   });
 }
 
@@ -362,7 +362,7 @@ TEST(Accelerator, AttachesTheHookAndTheWrapperOfTheConfig) {
       optimizer.step();
     }
     EXPECT_TRUE(same_on_all_ranks(accelerator, flat(net->parameters())));
-    const WireReport report = model.ddp().wire_report();
+    const CommunicationStats report = model.ddp().communication_stats();
     EXPECT_EQ(report.pipeline, "power_sgd(rank=2, start=2) in bf16");
     EXPECT_EQ(report.bytes_per_step, 2 * (2 * (64 + 64) + 64));
     EXPECT_EQ(report.bytes_sent, 2 * 2 * (64 * 64 + 64) + 3 * report.bytes_per_step);

@@ -69,7 +69,7 @@ TEST(FromEnv, IsOneRankWithoutALauncher) {
   EXPECT_TRUE(accelerator.is_local_main_process());
   auto model = accelerator.prepare(torch::nn::Linear(4, 2));
   accelerator.backward(model->forward(torch::ones({3, 4})).sum());
-  EXPECT_EQ(model.ddp().wire_report().pipeline, "fp16");
+  EXPECT_EQ(model.ddp().communication_stats().pipeline, "fp16");
   EXPECT_TRUE(torch::equal(accelerator.gather(torch::tensor(3)), torch::tensor({3})));
 }
 

@@ -385,7 +385,7 @@ TEST(OptimizerShards, KeepStateOfTheirShareAlone) {
 
 TEST(OptimizerShards, SendTheBytesOfAnAllReduce) {
   const auto report_with = [](const std::string& hook) {
-    WireReport report;
+    CommunicationStats report;
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       RunConfig config;
       config.ddp.shard_optimizer = true;
@@ -399,12 +399,12 @@ TEST(OptimizerShards, SendTheBytesOfAnAllReduce) {
         optimizer.step();
         optimizer.zero_grad();
       }
-      if (world->rank() == 0) report = model.engine().wire_report();
+      if (world->rank() == 0) report = model.engine().communication_stats();
     });
     return report;
   };
   const std::int64_t bytes = 4 * (64 * 31 + 31);
-  const WireReport plain = report_with("no"), half = report_with("fp16");
+  const CommunicationStats plain = report_with("no"), half = report_with("fp16");
   EXPECT_EQ(plain.pipeline, "no hook, sharded optimizer");
   EXPECT_EQ(plain.bytes_per_step, bytes);
   EXPECT_EQ(plain.bytes_sent, 3 * bytes);

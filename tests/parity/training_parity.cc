@@ -107,7 +107,7 @@ void train(const Options& options) {
 
   write_weights(options.folder / ("ours" + rank + ".bin"), net->parameters());
   std::ofstream wire(options.folder / ("wire" + rank + ".txt"));
-  wire << model.ddp().wire_report().bytes_sent << '\n';
+  wire << model.ddp().communication_stats().bytes_sent << '\n';
   if (!wire.flush()) throw std::runtime_error("can't write how much was sent");
 }
 

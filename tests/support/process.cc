@@ -202,7 +202,7 @@ pid_t sentinel_of(pid_t launcher) {
   return 0;
 }
 
-pid_t keeper_of(pid_t launcher) {
+pid_t agent_of(pid_t launcher) {
   const pid_t sentinel = sentinel_of(launcher);
   const std::vector<pid_t> children = sentinel == 0 ? std::vector<pid_t>() : children_of(sentinel);
   return children.empty() ? 0 : children[0];

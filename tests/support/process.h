@@ -98,7 +98,7 @@ std::vector<pid_t> children_of(pid_t parent);
 /// Of a launch, 0 until it is there: the process that cleans up when others of the launch are killed, and the one that starts
 /// the ranks.
 pid_t sentinel_of(pid_t launcher);
-pid_t keeper_of(pid_t launcher);
+pid_t agent_of(pid_t launcher);
 
 /// The most that a running process has had in memory so far.
 std::int64_t peak_memory_kb(pid_t pid);

@@ -113,7 +113,7 @@ TEST(MlflowServer, ShowsARunAsKilledWhoseLauncherIsStoppedOrKilled) {
     ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
     ::kill(process.pid(), signal);
     EXPECT_EQ(process.wait().exit_code, 128 + signal) << process.err();
-    // Of a launcher that was killed, the keeper is left, which nobody waits for.
+    // Of a launcher that was killed, the agent is left, which nobody waits for.
     const auto is_shown = [&] {
       process.read();
       return !was_told(process.err()) || status_of(server, folder, "wait") == "KILLED";

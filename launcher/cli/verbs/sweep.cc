@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "launcher/cli/sweep_cells.h"
+#include "launcher/cli/sweep_points.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/cli/verbs/sweep/facts.h"
@@ -55,11 +55,11 @@ int sweep(const Arguments& arguments) {
   const SweepSettings& settings = read.sweep.settings;
   Variables variables = variables_for_jobs();
   if (flags.on_slurm()) variables = exported_by_sbatch(variables, flags.scheduler_arguments);
-  SweepCells cells(file, read.sweep, hooks, /*run_here=*/!flags.on_slurm(),
-                   value_of(variables, "OMP_NUM_THREADS"));
+  SweepPoints points(file, read.sweep, hooks, /*run_here=*/!flags.on_slurm(),
+                     value_of(variables, "OMP_NUM_THREADS"));
   SweepPlan plan;
   try {
-    plan = plan_of(read.sweep, [&](const Assignments& values) { return cells.cell(values); });
+    plan = plan_of(read.sweep, [&](const Assignments& values) { return points.point(values); });
   } catch (const Error& error) {
     log::error(error.what());
     return kBadInput;
@@ -70,7 +70,7 @@ int sweep(const Arguments& arguments) {
     list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
     if (refuses && !plan.invalid.empty()) return kBadInput;
     list_never_starting(plan, read.sweep.fixed, flags.dry_run ? plan.never_starting.size() : kMostShown);
-    if (!program.empty()) warn_of_script(program, cells.keys_of_ranks());
+    if (!program.empty()) warn_of_script(program, points.keys_of_ranks());
     if (plan.trials.empty()) {
       log::error("'" + file.string() + "' comes to no trial that can run");
       return kBadInput;
@@ -87,16 +87,16 @@ int sweep(const Arguments& arguments) {
     run.hookline = fs::read_symlink("/proc/self/exe");
     run.settings = settings;
     run.machine = machine_for_trials();
-    run.most_ranks = cells.most_ranks();
-    run.uses_gpus = cells.needed().gpus > 0;
+    run.most_ranks = points.most_ranks();
+    run.uses_gpus = points.needed().gpus > 0;
     run.same = read.sweep.fixed;
-    run.keys_of_ranks = cells.keys_of_ranks();
+    run.keys_of_ranks = points.keys_of_ranks();
     run.is_terminal = isatty(2) != 0;
     run.again = flags.again();
     SweepFacts facts = facts_of(file, read.sweep, run.machine, arguments);
     std::optional<ArrayRequest> request;
     if (flags.on_slurm()) {
-      request = request_of(run, cells.needed(), facts.name, flags);
+      request = request_of(run, points.needed(), facts.name, flags);
       const std::string warning = sbatch_lines(request->needed, request->scheduler_arguments).warning;
       if (!warning.empty()) log::warning(warning);
       if (flags.print) return print_job(run, plan, *request, flags);

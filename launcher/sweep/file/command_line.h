@@ -1,4 +1,4 @@
-// A trial's command line: the sweep's program with the values that a cell gives its arguments.
+// A trial's command line: the sweep's program with the values that a grid point gives its arguments.
 #pragma once
 
 #include <string>

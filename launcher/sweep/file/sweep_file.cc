@@ -75,7 +75,8 @@ class Reader {
     for (const auto& [key, place] : excluded_)
       if (key == kSeedKey && !table_.settings().seeds.empty())
         error(place, "an exclusion can't name training.seed beside seeds",
-              "each cell is tried with each of them: list the seeds of a cell as training.seed in [grid] "
+              "each grid point is tried with each of them: list the seeds of a grid point as training.seed "
+              "in [grid] "
               "instead");
     const bool is_given =
         sweep_.fixed.contains(kSeedKey) || (sweep_.baseline && sweep_.baseline->contains(kSeedKey));

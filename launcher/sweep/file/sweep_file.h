@@ -46,7 +46,7 @@ struct RandomSearch {
   std::vector<Draw> draws;
 };
 
-/// A cell is left out if for each key it has one of the values.
+/// A grid point is left out if for each key it has one of the values.
 using Exclusion = std::vector<Dimension>;
 
 struct SweepFile {
@@ -65,7 +65,7 @@ struct ReadSweep {
   bool ok = false;
 };
 
-/// Keys are checked against the schema and the catalog's options; their values only by resolving each cell. What `runner` can't
+/// Keys are checked against the schema and the catalog's options; their values only by resolving each grid point. What `runner` can't
 /// keep to is a problem; without `max_parallel` an array job has no limit.
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,
                      SweepRunner runner = SweepRunner::this_process);

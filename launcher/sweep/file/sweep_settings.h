@@ -21,13 +21,13 @@ struct SweepSettings {
   std::string metric;        // that trials are compared by; empty: they are only run
   std::string goal = "min";  // "min" or "max"
   std::string metric_value = "last";  // "last" or "best" of those that a trial logs
-  std::vector<std::int64_t> seeds;    // training.seed: each cell is tried with each
-  std::int64_t repeats = 1;           // of each cell with each seed
+  std::vector<std::int64_t> seeds;    // training.seed: each grid point is tried with each
+  std::int64_t repeats = 1;           // of each grid point with each seed
   std::int64_t baseline_every = 8;    // trials, after which the baseline is tried again
   std::optional<double> trial_limit;
   std::optional<std::int64_t> budget_trials;
   std::optional<double> budget;
-  std::string invalid = "skip";                  // "skip" or "refuse" cells that can't run
+  std::string invalid = "skip";                  // "skip" or "refuse" grid points that can't run
   std::string failed = "continue";               // "continue" or "stop" behind a trial that failed
   std::optional<std::int64_t> max_parallel = 1;  // none: as many as the machine has cores or GPUs for
   std::string early_stopping = "none";           // "none", "median" or "halving"

@@ -102,7 +102,7 @@ TEST(DdpBackward, IgnoresAForwardWhoseOutputNobodyUses) {
         expect_gradients(model, expected, step == 0 ? "first step" : "later step");
         model.forward(input(2));  // after it
       }
-      EXPECT_EQ(model.ddp().wire_report().steps, 4);
+      EXPECT_EQ(model.ddp().communication_stats().steps, 4);
       EXPECT_GT(model.ddp().bytes_sent(), 0);
     });
   }
@@ -160,7 +160,7 @@ TEST(DdpBackward, KeepsALocalForwardBetweenAForwardAndItsBackwardApart) {
           loss.backward();
           expect_gradients(model, expected, run_local_backward ? "with a local backward" : "without one");
         }
-        EXPECT_EQ(model.ddp().wire_report().steps, 4);
+        EXPECT_EQ(model.ddp().communication_stats().steps, 4);
       });
     }
   }
@@ -196,7 +196,7 @@ TEST(DdpBackward, AveragesParametersThatTheLossUsesBehindTheOutputs) {
         model.module()->loss(model.forward(input(world->rank()))).backward();
         expect_gradients(model, expected, "step " + std::to_string(step));
       }
-      EXPECT_EQ(model.ddp().wire_report().steps, 5);
+      EXPECT_EQ(model.ddp().communication_stats().steps, 5);
 
       model.zero_grad();
       OutsideImpl alone;
@@ -205,7 +205,7 @@ TEST(DdpBackward, AveragesParametersThatTheLossUsesBehindTheOutputs) {
       std::vector<at::Tensor> own;
       for (const at::Tensor& parameter : alone.parameters()) own.push_back(parameter.grad());
       expect_gradients(model, own, "of one rank alone");
-      EXPECT_EQ(model.ddp().wire_report().steps, 5);
+      EXPECT_EQ(model.ddp().communication_stats().steps, 5);
     });
   }
 }
@@ -224,7 +224,7 @@ TEST(DdpBackward, AveragesABackwardThroughAForwardAndALocalOne) {
         loss.backward();
         expect_gradients(model, expected, "both heads, of two forwards");
       }
-      EXPECT_EQ(model.ddp().wire_report().steps, 3);
+      EXPECT_EQ(model.ddp().communication_stats().steps, 3);
     });
   }
 }
@@ -293,7 +293,7 @@ TEST(DdpBackward, AveragesOneBackwardThroughTwoForwards) {
         (one + two).backward();
         expect_gradients(model, expected, "one backward through two forwards");
       }
-      EXPECT_EQ(model.ddp().wire_report().steps, 4);
+      EXPECT_EQ(model.ddp().communication_stats().steps, 4);
     });
   }
 }

@@ -177,7 +177,7 @@ TEST(Ddp, CountsTheBytesOfAHookThatBroughtItsOwnContext) {
                                       [world](const std::string& name) { return world->make_group(name); });
     model.register_comm_hook(Registry::instance().build("allreduce", "fp16", {}, {own}));
     model.forward(of_rank(*world)).sum().backward();
-    const WireReport report = model.ddp().wire_report();
+    const CommunicationStats report = model.ddp().communication_stats();
     EXPECT_EQ(report.bytes_sent, report.gradient_bytes / 2);
   });
 }
@@ -211,7 +211,7 @@ TEST(Ddp, MeasuresHowFarAHookIsFromTheAverageInFewSteps) {
       EXPECT_NEAR(*error, 0.25, 1e-5);
     }
     EXPECT_THAT(measured, ::testing::ElementsAre(1, 2, 4, 8));
-    const WireReport report = model.ddp().wire_report();
+    const CommunicationStats report = model.ddp().communication_stats();
     EXPECT_EQ(report.bytes_sent, 10 * report.gradient_bytes) << "without what the comparison takes";
   });
 }
@@ -281,7 +281,7 @@ TEST(Ddp, KeepsGradientsLocalInsideNoSync) {
     EXPECT_TRUE(net->second->bias.grad().eq(3 * scale).all().item<bool>());
     (model.forward(of_rank(*world)).sum() * scale).backward();
     EXPECT_TRUE(net->second->bias.grad().eq(2 * 3 * 1.5).all().item<bool>());  // both passes, averaged
-    EXPECT_EQ(model.ddp().wire_report().steps, 1);
+    EXPECT_EQ(model.ddp().communication_stats().steps, 1);
   });
 }
 

@@ -99,8 +99,8 @@ TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
       train_steps(*world, model, 4, 9);
       train_steps(*world, peer, 4, 9);
       EXPECT_TRUE(all_equal(*net, *peer_net)) << hooks[0] << " to " << hooks[1];
-      EXPECT_EQ(model.ddp().wire_report().steps, 9);
-      EXPECT_EQ(model.ddp().wire_report().pipeline, peer.ddp().wire_report().pipeline);
+      EXPECT_EQ(model.ddp().communication_stats().steps, 9);
+      EXPECT_EQ(model.ddp().communication_stats().pipeline, peer.ddp().communication_stats().pipeline);
     });
   }
 }
@@ -198,7 +198,7 @@ TEST_P(HeldBack, IsPartOfTheNextStepWithoutAHook) {
         EXPECT_TRUE(model->parameters()[i].grad().allclose(expected[i], 1e-4, 1e-5)) << is_first << i;
     }
     EXPECT_EQ(model.ddp().hook(), nullptr);
-    EXPECT_EQ(model.ddp().wire_report().steps, 7);
+    EXPECT_EQ(model.ddp().communication_stats().steps, 7);
   });
 }
 
@@ -247,7 +247,7 @@ TEST(ExchangingAHook, CountsTheBytesOfBoth) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
     train_steps(*world, model, 0, 3);
-    const std::int64_t gradients = model.ddp().wire_report().gradient_bytes;
+    const std::int64_t gradients = model.ddp().communication_stats().gradient_bytes;
     EXPECT_EQ(model.ddp().bytes_sent(), 3 * gradients);
     model.ddp().exchange_hook(half);
     train_steps(*world, model, 3, 5);
@@ -276,7 +276,7 @@ TEST(ExchangingAHook, OpensNoMoreStagesThanTheHooksNeed) {
     for (int round = 0; round < 3; ++round) {
       model.ddp().exchange_hook([](const HookContext& context) { return hook_of("power_sgd", context); });
       train_steps(*world, model, 2 + 8 * round, 6 + 8 * round);
-      EXPECT_EQ(model.ddp().wire_report().stages.size(), 2u);
+      EXPECT_EQ(model.ddp().communication_stats().stages.size(), 2u);
       model.ddp().exchange_hook(half);
       train_steps(*world, model, 6 + 8 * round, 10 + 8 * round);
     }

@@ -183,7 +183,7 @@ TEST_P(ExchangedParameters, AreNoneWhereAProgramDoesWhatItMay) {
     net->register_parameter("also", net->scale);  // known under another name
     train_on();
     std::vector<at::Tensor> wholes;
-    model.summon_full_parameters([&] {
+    model.summon_full_params([&] {
       for (const at::Tensor& parameter : net->parameters()) wholes.push_back(parameter.detach().clone());
     });
     for (const at::Tensor& whole : wholes) {

@@ -86,10 +86,10 @@ std::string misuse_of(const std::string& parameter, const std::string& unit) {
          "', or a view of it that was kept, is used while the parameter is not gathered: " +
          (unit.empty() ? "outside of the forward and the backward of the model"
                        : "outside of the forward and the backward of its unit '" + unit + "'") +
-         (unit.empty() ? ". Use it in the model's forward, or inside summon_full_parameters"
+         (unit.empty() ? ". Use it in the model's forward, or inside summon_full_params"
                        : ". Register it in each module that uses it, so that it stays whole throughout a "
                          "step, or read it "
-                         "inside summon_full_parameters");
+                         "inside summon_full_params");
 }
 
 struct Mode {
@@ -193,7 +193,7 @@ TEST(KeptParameters, AreRightWhereTheyAreWhole) {
         alone->forward(inputs()).sum().backward();
         own.step();
       }
-      model.summon_full_parameters([&] {
+      model.summon_full_params([&] {
         for (const auto& item : alone->named_parameters())
           EXPECT_TRUE(net->named_parameters()[item.key()].allclose(item.value(), 1e-5, 1e-5)) << item.key();
         EXPECT_TRUE(net->first->kept.allclose(alone->first->weight.t(), 1e-5, 1e-5));

@@ -5,8 +5,8 @@
 namespace hookline {
 namespace {
 
-WireReport power_sgd_report() {
-  WireReport report;
+CommunicationStats power_sgd_report() {
+  CommunicationStats report;
   report.pipeline = "power_sgd(rank=2, start=10) in fp16";
   report.parameters = 6'300'000;
   report.gradient_bytes = 25'200'000;
@@ -20,7 +20,7 @@ WireReport power_sgd_report() {
 TEST(WireTable, DescribesAModelsPipelineInOneLine) {
   EXPECT_EQ(pipeline_line(power_sgd_report()),
             "power_sgd(rank=2, start=10) in fp16 · 6.3 M gradients · 25.2 MB -> 50 kB a step after step 10");
-  WireReport plain;
+  CommunicationStats plain;
   plain.pipeline = "no hook";
   plain.parameters = 99'999;
   plain.gradient_bytes = plain.bytes_per_step = 399'996;
@@ -28,7 +28,7 @@ TEST(WireTable, DescribesAModelsPipelineInOneLine) {
 }
 
 TEST(WireTable, HasARowForEachModel) {
-  WireReport silent = power_sgd_report();
+  CommunicationStats silent = power_sgd_report();
   silent.pipeline = "noop";
   silent.bytes_sent = 0;
   EXPECT_EQ(wire_table({power_sgd_report(), silent}),

@@ -213,12 +213,11 @@ TEST(ShardedMisuse, EndsWhatNoSyncOrSummonOfOneRankLeavesTheOthersIn) {
                AllOf(HasSubstr("the ranks wait for each other"),
                      HasSubstr("rank 1 in step 2 of a sharded model: averaging the gradients of '")));
     failures = failures_of(2, strategy, all_units, [](Accelerator&, auto& model, int rank) {
-      if (rank == 0) model.summon_full_parameters([] {});
+      if (rank == 0) model.summon_full_params([] {});
       train(model);
     });
-    expect_all(
-        failures,
-        HasSubstr("rank 0 is in summon_full_parameters and gathers the parameters of the model's own"));
+    expect_all(failures,
+               HasSubstr("rank 0 is in summon_full_params and gathers the parameters of the model's own"));
   }
 }
 
@@ -267,7 +266,7 @@ TEST(ShardedMisuse, NamesAParameterThatWasLoadedAfterPrepare) {
       "the parameter 'u1.weight' was given other memory after the model was sharded, as torch::load, "
       "set_data and "
       "Module::to do, and what it holds would be lost: load the model before prepare(), or inside "
-      "summon_full_parameters on every rank; change a parameter's values in place";
+      "summon_full_params on every rank; change a parameter's values in place";
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     using Moment =
         std::function<void(DistributedModule<ChainImpl>&, Chain&, const std::function<void()>& change)>;
@@ -328,8 +327,7 @@ TEST(ShardedMisuse, NamesAParameterThatWasLoadedAfterPrepare) {
                                        : HasSubstr("the parameter 'head.bias' was given other memory");
           EXPECT_THAT(failure_of<std::exception>([&] { model->forward(inputs()); }), message) << when;
           EXPECT_THAT(failure_of<std::exception>([&] { optimizer.step(); }), message) << when;
-          EXPECT_THAT(failure_of<std::exception>([&] { model.summon_full_parameters([] {}); }), message)
-              << when;
+          EXPECT_THAT(failure_of<std::exception>([&] { model.summon_full_params([] {}); }), message) << when;
           EXPECT_THAT(failure_of<std::exception>([&] { model->forward(inputs()); }), message)
               << when << ", asked again";
         });
@@ -350,22 +348,22 @@ TEST(ShardedMisuse, LoadsInsideSummonFullParametersAndNamesWhatDoesNotFit) {
     torch::save(other, file);
     auto model = accelerator.prepare(net);
     train(model, 1);
-    model.summon_full_parameters([&] { torch::load(net, file); });
+    model.summon_full_params([&] { torch::load(net, file); });
     train(model, 1);
-    model.summon_full_parameters([&] {
+    model.summon_full_params([&] {
       for (const auto& parameter : net->parameters()) EXPECT_TRUE(parameter.eq(0.25).all().item<bool>());
     });
     EXPECT_EQ(failure_of([&] {
-                model.summon_full_parameters([&] {
+                model.summon_full_params([&] {
                   const torch::NoGradGuard no_grad;
                   net->units[0]->bias.fill_(9);
                   net->head->bias.set_data(torch::ones({1}));
                 });
               }),
               "the parameter 'head.bias' of a sharded model has sizes [2], and was given [1] in "
-              "summon_full_parameters: load what was saved of the same model");
+              "summon_full_params: load what was saved of the same model");
     train(model, 1);
-    model.summon_full_parameters([&] { EXPECT_TRUE(net->units[0]->bias.eq(0.25).all().item<bool>()); });
+    model.summon_full_params([&] { EXPECT_TRUE(net->units[0]->bias.eq(0.25).all().item<bool>()); });
   });
 }
 

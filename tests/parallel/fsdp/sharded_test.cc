@@ -96,7 +96,7 @@ at::Tensor inputs_of(int rank, std::int64_t step) {
 template <class Model>
 at::Tensor parameters_of(Model& model) {
   std::vector<at::Tensor> parts;
-  model.summon_full_parameters([&] {
+  model.summon_full_params([&] {
     for (const auto& parameter : model.module()->parameters())
       parts.push_back(parameter.detach().flatten().to(torch::kDouble, false, /*copy=*/true));
   });
@@ -417,19 +417,18 @@ TEST(Sharded, LendsTheWholeModelAndKeepsWhatIsDoneToIt) {
     Accelerator accelerator(sharded_config(), world);
     Net net, copy;
     auto model = accelerator.prepare(net);
-    model.summon_full_parameters([&] {
+    model.summon_full_params([&] {
       const torch::NoGradGuard no_grad;
       EXPECT_TRUE(net->first->up->weight.equal(copy->first->up->weight));
       net->first->up->weight.fill_(3);
       net->out->bias.set_data(torch::full({3}, 4.0f));  // as torch::load does
     });
-    model.summon_full_parameters([&] {
+    model.summon_full_params([&] {
       EXPECT_TRUE(net->first->up->weight.eq(3).all().item<bool>());
       EXPECT_TRUE(net->out->bias.eq(4).all().item<bool>());
       EXPECT_TRUE(net->first->down->weight.equal(copy->first->down->weight));
     });
-    EXPECT_EQ(failure_of([&] { model.summon_full_parameters([] { throw Error("disk full"); }); }),
-              "disk full");
+    EXPECT_EQ(failure_of([&] { model.summon_full_params([] { throw Error("disk full"); }); }), "disk full");
     EXPECT_EQ(net->first->up->weight.dim(), 1);
   });
 }
@@ -443,7 +442,7 @@ TEST(Sharded, IsJustTheModuleWhileNothingIsSharded) {
     EXPECT_EQ(net->first->up->weight.grad().dim(), 2);
     EXPECT_TRUE(net->named_parameters().contains("first.up.weight")) << "a unit renames nothing";
     bool ran = false;
-    model.summon_full_parameters([&] { ran = true; });
+    model.summon_full_params([&] { ran = true; });
     EXPECT_TRUE(ran);
   });
 }
@@ -456,7 +455,7 @@ TEST(Sharded, CountsWhatItSends) {
                                 torch::nn::Linear(torch::nn::LinearOptions(64, 64).bias(false)));
       auto model = accelerator.prepare(net);
       for (int step = 0; step < 3; ++step) model->forward(torch::ones({2, 64})).sum().backward();
-      const WireReport report = model.engine().wire_report();
+      const CommunicationStats report = model.engine().communication_stats();
       EXPECT_EQ(report.pipeline, is_half ? "full_shard in fp16" : "full_shard");
       EXPECT_EQ(report.gradient_bytes, 2 * 4 * 64 * 64);
       EXPECT_EQ(report.steps, 3);
@@ -614,12 +613,12 @@ TEST(Sharded, StepsAndSavesAfterAnEvaluationWithGradients) {
       optimizer.step();
       const at::Tensor after = loss_of(model->forward(x)).detach();
       EXPECT_LT(after.item<float>(), before.item<float>()) << strategy;
-      EXPECT_EQ(model.engine().wire_report().steps, 3) << "forwards that a backward may come of";
+      EXPECT_EQ(model.engine().communication_stats().steps, 3) << "forwards that a backward may come of";
       {
         const torch::NoGradGuard no_grad;
         model->forward(x);
       }
-      EXPECT_EQ(model.engine().wire_report().steps, 3);
+      EXPECT_EQ(model.engine().communication_stats().steps, 3);
     });
   }
 }
@@ -641,7 +640,7 @@ TEST(Sharded, ComputesWithNewParametersAfterAForwardThatThrew) {
     throws = true;
     EXPECT_EQ(failure_of([&] { model->forward(x); }), "no such row");
     throws = false;
-    model.summon_full_parameters([&] {
+    model.summon_full_params([&] {
       const torch::NoGradGuard no_grad;
       for (auto& parameter : net->parameters()) parameter.zero_();
     });
@@ -929,7 +928,7 @@ TEST(Sharded, KeepsTheStridesOfParameters) {
         optimizer.step();
         optimizer.zero_grad();
       }
-      model.summon_full_parameters([&, &model = model] {
+      model.summon_full_params([&, &model = model] {
         EXPECT_TRUE(net->first->weight.is_contiguous(at::MemoryFormat::ChannelsLast));
         EXPECT_FALSE(net->first->weight.is_contiguous());
       });

@@ -27,8 +27,8 @@ using testing::TemporaryFolder;
 using testing::with;
 
 std::vector<pid_t> ranks_of(const Process& launcher) {
-  const pid_t keeper = testing::keeper_of(launcher.pid());
-  return keeper == 0 ? std::vector<pid_t>() : children_of(keeper);
+  const pid_t agent = testing::agent_of(launcher.pid());
+  return agent == 0 ? std::vector<pid_t>() : children_of(agent);
 }
 
 /// When the part of a checkpoint was last changed; nothing if there is none.

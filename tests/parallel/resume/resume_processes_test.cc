@@ -118,7 +118,7 @@ TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   testing::Process launcher(HOOKLINE_BINARY, launch_in(folder.path(), sets));
   ASSERT_TRUE(launcher.wait_for("after step 3"));
   // One rank alone is told: the other one hears of it.
-  const auto ranks = testing::children_of(testing::keeper_of(launcher.pid()));
+  const auto ranks = testing::children_of(testing::agent_of(launcher.pid()));
   ASSERT_EQ(ranks.size(), 2U);
   kill(ranks[1], SIGUSR1);
   const ProcessResult stopped = launcher.wait();

@@ -131,7 +131,7 @@ at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const st
         EXPECT_TRUE(accelerator.save_state(to));
       }
       std::vector<at::Tensor> parts;
-      model.summon_full_parameters([&] {
+      model.summon_full_params([&] {
         for (const auto& parameter : net->parameters()) parts.push_back(parameter.detach().flatten().clone());
       });
       for (const auto& buffer : net->buffers()) parts.push_back(buffer.flatten().to(torch::kFloat));

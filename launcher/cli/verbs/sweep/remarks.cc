@@ -47,14 +47,14 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
 
 /// A hook that compresses at no step makes a row that looks like an uncompressed one.
 void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most) {
-  const std::vector<InvalidCell>& cells = plan.never_starting;
-  if (cells.empty()) return;
-  log::warning(count_text(cells.size(), "combination") + (cells.size() == 1 ? " has" : " have") +
+  const std::vector<InvalidPoint>& points = plan.never_starting;
+  if (points.empty()) return;
+  log::warning(count_text(points.size(), "combination") + (points.size() == 1 ? " has" : " have") +
                " a hook that would compress nothing before its trials end");
-  for (std::size_t i = 0; i < cells.size() && i < most; ++i)
-    std::cerr << "  " << printable(label_of(cells[i].values, same)) << "\n    "
-              << printable_lines(cells[i].problems) << "\n";
-  if (cells.size() > most) std::cerr << "  and " << cells.size() - most << " more, which --dry-run lists\n";
+  for (std::size_t i = 0; i < points.size() && i < most; ++i)
+    std::cerr << "  " << printable(label_of(points[i].values, same)) << "\n    "
+              << printable_lines(points[i].problems) << "\n";
+  if (points.size() > most) std::cerr << "  and " << points.size() - most << " more, which --dry-run lists\n";
   std::cerr << std::flush;
 }
 
@@ -87,8 +87,8 @@ void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& fo
 void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same) {
   std::map<std::string, std::int64_t> starts;  // by trial
   for (const PlannedTrial& each : plan.trials)
-    if (each.cell.compresses_from && each.cell.never_starts.empty())
-      starts.emplace(each.id, *each.cell.compresses_from);
+    if (each.point.compresses_from && each.point.never_starts.empty())
+      starts.emplace(each.id, *each.point.compresses_from);
   std::map<Assignments, std::int64_t> idle;
   std::set<Assignments> active;
   for (const Trial& trial : trials) {

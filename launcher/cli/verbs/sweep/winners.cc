@@ -17,10 +17,10 @@ std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
                                  [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
   replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
-                         shown_shell_line(best->program) + "\n" + best->cell.config);
+                         shown_shell_line(best->program) + "\n" + best->point.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   for (const auto& [key, name] :
-       best->cell.own_folders)  // another run may have left something in the config's
+       best->point.own_folders)  // another run may have left something in the config's
     command.insert(command.end(), {"--set", key + "=" + name + "-" + best->id});
   command.insert(command.end(), best->program.begin(), best->program.end());
   return shown_shell_line(command);

@@ -23,15 +23,15 @@ using testing::run_ranks;
 constexpr std::uint64_t kTurns = 50;
 
 std::vector<std::uint64_t> shuffled_turns(unsigned seed) {
-  std::vector<std::uint64_t> turns(kTurns);
-  std::iota(turns.begin(), turns.end(), 0);
-  std::shuffle(turns.begin(), turns.end(), std::mt19937(seed));
-  return turns;
+  std::vector<std::uint64_t> tickets(kTurns);
+  std::iota(tickets.begin(), tickets.end(), 0);
+  std::shuffle(tickets.begin(), tickets.end(), std::mt19937(seed));
+  return tickets;
 }
 
-// Of a size of its own for each turn, so that collectives which don't match fail.
-at::Tensor of_turn(std::uint64_t turn, double value) {
-  return torch::full({static_cast<std::int64_t>(turn) + 1}, value, torch::kDouble);
+// Of a size of its own for each ticket, so that collectives which don't match fail.
+at::Tensor of_turn(std::uint64_t ticket, double value) {
+  return torch::full({static_cast<std::int64_t>(ticket) + 1}, value, torch::kDouble);
 }
 
 std::string error_of(const FuturePtr& future) {
@@ -39,61 +39,62 @@ std::string error_of(const FuturePtr& future) {
   return future->hasError() ? future->tryRetrieveErrorMessage() : "no error";
 }
 
-TEST(Stage, MatchesCollectivesThatRanksSubmitInDifferentOrders) {
+TEST(OrderedChannel, MatchesCollectivesThatRanksSubmitInDifferentOrders) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
-    Stage stage(world->make_group("test"));
-    const auto turns = shuffled_turns(static_cast<unsigned>(world->rank()));
+    OrderedChannel channel(world->make_group("test"));
+    const auto tickets = shuffled_turns(static_cast<unsigned>(world->rank()));
     std::vector<FuturePtr> results(kTurns);
     std::vector<std::thread> threads;
     for (std::size_t thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&, thread] {
         for (std::size_t i = thread; i < kTurns; i += 4) {
-          const double value = 10.0 * static_cast<double>(turns[i]) + world->rank();
-          results[turns[i]] = stage.all_reduce(turns[i], of_turn(turns[i], value));
+          const double value = 10.0 * static_cast<double>(tickets[i]) + world->rank();
+          results[tickets[i]] = channel.all_reduce(tickets[i], of_turn(tickets[i], value));
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
-    for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
-      results[turn]->wait();
+    for (std::uint64_t ticket = 0; ticket < kTurns; ++ticket) {
+      results[ticket]->wait();
       EXPECT_TRUE(
-          torch::equal(tensor_of(*results[turn]), of_turn(turn, 30.0 * static_cast<double>(turn) + 3)));
+          torch::equal(tensor_of(*results[ticket]), of_turn(ticket, 30.0 * static_cast<double>(ticket) + 3)));
     }
-    EXPECT_EQ(stage.bytes(), static_cast<std::int64_t>(8 * kTurns * (kTurns + 1) / 2));
+    EXPECT_EQ(channel.bytes(), static_cast<std::int64_t>(8 * kTurns * (kTurns + 1) / 2));
   });
 }
 
-TEST(Stage, MatchesCollectivesThatAreSubmittedFromCallbacks) {
+TEST(OrderedChannel, MatchesCollectivesThatAreSubmittedFromCallbacks) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
-    Stage first(world->make_group("first"));
+    OrderedChannel first(world->make_group("first"));
     // Shared with the callbacks: the last one may still be inside it when its collective is done.
-    const auto second = std::make_shared<Stage>(world->make_group("second"));
+    const auto second = std::make_shared<OrderedChannel>(world->make_group("second"));
     std::vector<FuturePtr> results;
-    for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
+    for (std::uint64_t ticket = 0; ticket < kTurns; ++ticket) {
       const auto pause =
-          std::chrono::microseconds((turn * 7 + static_cast<std::uint64_t>(world->rank()) * 13) % 5 * 200);
-      results.push_back(
-          then_start(first.all_reduce(turn, of_turn(turn, 1)), [second, turn, pause](const at::Tensor& sum) {
-            std::this_thread::sleep_for(pause);
-            return second->all_reduce(turn, sum * static_cast<double>(turn));
-          }));
+          std::chrono::microseconds((ticket * 7 + static_cast<std::uint64_t>(world->rank()) * 13) % 5 * 200);
+      results.push_back(then_start(first.all_reduce(ticket, of_turn(ticket, 1)),
+                                   [second, ticket, pause](const at::Tensor& sum) {
+                                     std::this_thread::sleep_for(pause);
+                                     return second->all_reduce(ticket, sum * static_cast<double>(ticket));
+                                   }));
     }
-    for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
-      results[turn]->wait();
-      EXPECT_TRUE(torch::equal(tensor_of(*results[turn]), of_turn(turn, 9.0 * static_cast<double>(turn))));
+    for (std::uint64_t ticket = 0; ticket < kTurns; ++ticket) {
+      results[ticket]->wait();
+      EXPECT_TRUE(
+          torch::equal(tensor_of(*results[ticket]), of_turn(ticket, 9.0 * static_cast<double>(ticket))));
     }
   });
 }
 
-TEST(Stage, GoesOnAfterATurnThatIsSkipped) {
+TEST(OrderedChannel, GoesOnAfterATicketThatIsSkipped) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
-    Stage stage(world->make_group("test"));
+    OrderedChannel channel(world->make_group("test"));
     std::vector<FuturePtr> results(kTurns);
-    for (const std::uint64_t turn : shuffled_turns(7 + static_cast<unsigned>(world->rank()))) {
-      if (turn % 3 == 0) {
-        stage.skip(turn);
+    for (const std::uint64_t ticket : shuffled_turns(7 + static_cast<unsigned>(world->rank()))) {
+      if (ticket % 3 == 0) {
+        channel.skip(ticket);
       } else {
-        results[turn] = stage.all_reduce(turn, of_turn(turn, 1));
+        results[ticket] = channel.all_reduce(ticket, of_turn(ticket, 1));
       }
     }
     for (const FuturePtr& result : results) {
@@ -104,24 +105,25 @@ TEST(Stage, GoesOnAfterATurnThatIsSkipped) {
   });
 }
 
-TEST(Stage, StartsNothingBeforeAnEarlierTurn) {
+TEST(OrderedChannel, StartsNothingBeforeAnEarlierTicket) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
-    Stage stage(world->make_group("test"));
-    const FuturePtr later = stage.all_reduce(1, of_turn(1, 1));
-    EXPECT_EQ(stage.bytes(), 0);
+    OrderedChannel channel(world->make_group("test"));
+    const FuturePtr later = channel.all_reduce(1, of_turn(1, 1));
+    EXPECT_EQ(channel.bytes(), 0);
     EXPECT_FALSE(later->completed());
-    stage.skip(0);
+    channel.skip(0);
     later->wait();
-    EXPECT_EQ(stage.bytes(), 16);
+    EXPECT_EQ(channel.bytes(), 16);
   });
 }
 
-TEST(Stage, TurnsACollectiveThatCannotStartIntoTheFuturesError) {
+TEST(OrderedChannel, TurnsACollectiveThatCannotStartIntoTheFuturesError) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
-    Stage stage(world->make_group("test"));
-    const FuturePtr failed = stage.all_reduce(0, torch::zeros({2}, at::kMeta));  // Gloo knows no such device
+    OrderedChannel channel(world->make_group("test"));
+    const FuturePtr failed =
+        channel.all_reduce(0, torch::zeros({2}, at::kMeta));  // Gloo knows no such device
     EXPECT_THAT(error_of(failed), HasSubstr("allreduce"));
-    const FuturePtr next = stage.all_reduce(1, of_turn(1, 5));
+    const FuturePtr next = channel.all_reduce(1, of_turn(1, 5));
     EXPECT_EQ(error_of(next), "no error");
   });
 }
@@ -133,7 +135,7 @@ TEST(Comm, GivesEachCollectiveTheSumAndCountsItsBytes) {
     const FuturePtr sum = comm.all_reduce(torch::full({3}, 1.0f + static_cast<float>(world->rank())));
     sum->wait();
     EXPECT_TRUE(tensor_of(*sum).eq(3).all().item<bool>());
-    comm.open_stage("more")->all_reduce(0, torch::ones({2}))->wait();
+    comm.open_channel("more")->all_reduce(0, torch::ones({2}))->wait();
     EXPECT_EQ(comm.bytes_sent(), 12 + 8);
   });
 }

@@ -1,4 +1,4 @@
-// From a sweep's cells to configs, each checked as a launch would check it.
+// From a sweep's grid points to configs, each checked as a launch would check it.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace hookline {
 
-class SweepCells {
+class SweepPoints {
  public:
   /// `hooks` must outlive it. Trials that do not `run_here` may use GPUs that are not here. `omp_num_threads`: that variable where
   /// they run.
-  SweepCells(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks, bool run_here,
-             std::optional<std::string> omp_num_threads);
+  SweepPoints(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks,
+              bool run_here, std::optional<std::string> omp_num_threads);
 
-  /// What a cell comes to, for plan_of.
-  ResolvedCell cell(const Assignments& values);
+  /// What a grid point comes to, for plan_of.
+  ResolvedPoint point(const Assignments& values);
 
-  /// Of the cells that can run: the most ranks of one, and what is enough for each.
+  /// Of the grid points that can run: the most ranks of one, and what is enough for each.
   std::int64_t most_ranks() const { return most_ranks_; }
   const NodeResources& needed() const { return needed_; }
   /// Keys that they set, and that only hookline's library in a rank can act on.

@@ -6,7 +6,8 @@
 namespace hookline {
 namespace {
 
-/// As far as `text` is JSON, this counts what the parser will meet; behind the first error the parser reads nothing.
+/// Throws JsonError if `text` exceeds the limits: counts depth and values as the parser would meet them. What
+/// follows a syntax error does not matter, since the parser stops there.
 void check(std::string_view text, const JsonLimits& limits) {
   std::size_t depth = 0, values = 1;
   bool in_string = false;

@@ -29,7 +29,7 @@ void BoundedLines::add(std::string_view part) {
   next_ += part.size();
   is_too_long_ = is_too_long_ || part.size() > most_bytes_ - line_.size();
   if (is_too_long_)
-    line_ = std::string();  // with its memory
+    line_ = std::string();  // frees the memory, too
   else
     line_ += part;
 }

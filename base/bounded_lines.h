@@ -1,4 +1,4 @@
-// Lines of a file that a program writes: one that never ends would take all memory.
+// Splits a program's output file into lines of limited length: a line without an end would use up all memory.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,18 @@ struct SkippedLines {
   std::uint64_t first = 0;  // its number, from 1
 };
 
-/// Cuts what comes into lines.
+/// Splits a stream of bytes into lines.
 class BoundedLines {
  public:
-  /// A line, without its newline, and at which byte it begins.
+  /// Receives a line, without its newline, and the offset of its first byte.
   using Take = std::function<void(const std::string& line, std::uint64_t offset)>;
 
   explicit BoundedLines(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  /// Calls `take` with each line that ends in `bytes`, which follow those of the call before, and is not too long.
+  /// Appends `bytes` to those of earlier calls, and calls `take` for each line that they complete. Lines that
+  /// are too long are skipped.
   void feed(std::string_view bytes, const Take& take);
-  /// With a last one that has no newline, if there is one.
+  /// Call it after the last bytes: passes on a last line that has no newline, if there is one.
   void finish(const Take& take);
 
   const SkippedLines& skipped() const { return skipped_; }
@@ -46,8 +47,8 @@ class BoundedLines {
   SkippedLines skipped_;
 };
 
-/// The lines in the next `most_bytes` of a stream: a file of terabytes without end, which takes no disk, would keep its reader
-/// busy for ever. False if there is more.
+/// Feeds at most the next `most_bytes` of `stream` to `lines`; returns false if the stream has more. Without
+/// a limit, a sparse file of terabytes, which takes no disk space, would keep its reader busy forever.
 bool read_lines(std::istream& stream, BoundedLines& lines, const BoundedLines::Take& take,
                 std::uint64_t most_bytes);
 

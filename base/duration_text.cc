@@ -8,7 +8,7 @@ namespace {
 constexpr Unit kSecond{"s", 1};
 constexpr Unit kTimeUnits[] = {kSecond, {"ms", 1e-3}, {"us", 1e-6}};
 
-/// "2 min 5 s" of 125 and 60; "2 min" of 120.
+/// "2 min 5 s" for 125 and 60; "2 min" for 120.
 std::string in_two_units(long long time, long long size, const char* large, const char* small) {
   const std::string text = std::to_string(time / size) + " " + large;
   return time % size == 0 ? text : text + " " + std::to_string(time % size) + " " + small;
@@ -17,7 +17,7 @@ std::string in_two_units(long long time, long long size, const char* large, cons
 }  // namespace
 
 std::string duration_text(std::chrono::duration<double> time) {
-  constexpr double kRoundedToAMinute = 59.95;  // by three digits
+  constexpr double kRoundedToAMinute = 59.95;  // shown as 60 s in three digits
   constexpr double kLongest = 1e12;
   const double seconds = time.count();
   if (!(seconds < kLongest)) return seconds_text(time);

@@ -1,4 +1,4 @@
-// How parameters are cut where each rank steps a part of them.
+// How parameters are divided among ranks when each rank updates only its share.
 #pragma once
 
 #include <algorithm>
@@ -8,23 +8,23 @@
 
 namespace hookline {
 
-/// Elements in the order of memory.
+/// A range of elements, in memory order.
 struct Share {
   std::int64_t first = 0, count = 0;
 };
 
-/// The most that a rank has of `numel` elements.
+/// The largest share, in elements, that any rank gets of `numel` elements.
 inline std::int64_t largest_share(std::int64_t numel, int ranks) { return (numel + ranks - 1) / ranks; }
 
-/// As many for each rank, in the order of ranks; the last ones may have fewer, or none.
+/// The share of `rank`. Ranks get equal shares in rank order; the last ranks may get fewer elements, or none.
 inline Share even_share(std::int64_t numel, int rank, int ranks) {
   const std::int64_t most = largest_share(numel, ranks);
   const std::int64_t first = std::min(rank * most, numel);
   return {first, std::min(most, numel - first)};
 }
 
-/// The shares of several parameters, end to end: a part for each rank, of as many elements on all. Where a rank has less of a
-/// parameter than others have, its part has elements of no parameter.
+/// Lays a rank's shares of several parameters end to end in one "part". All ranks' parts have the same size:
+/// where a rank's share of a parameter is smaller than the largest share, padding fills the gap.
 class PartLayout {
  public:
   PartLayout() = default;
@@ -37,15 +37,15 @@ class PartLayout {
     }
   }
 
-  /// Of a part.
+  /// Number of elements in a part, padding included.
   std::int64_t elements() const { return parameters_.empty() ? 0 : parameters_.back().end_of_share; }
 
-  /// Elements of one parameter's shares: `count` of each rank, `step` elements from rank to rank.
+  /// The elements of one parameter in a range of every rank's part: `count` elements for each rank.
   struct Stretch {
-    std::size_t parameter;
-    std::int64_t begin_of_parameter;  // if parameters lie end to end
-    std::int64_t begin, step, count;  // in the parameter: rank 0's
-    std::int64_t at;                  // in the piece of a part
+    std::size_t parameter;            // its index
+    std::int64_t begin_of_parameter;  // its offset if whole parameters lie end to end
+    std::int64_t begin, step, count;  // offset of rank 0's elements in it, distance to next rank's, number
+    std::int64_t at;                  // offset in the range
     std::int64_t numel;               // of the parameter
     int ranks;
 
@@ -53,14 +53,14 @@ class PartLayout {
     std::int64_t count_of(std::int64_t rank) const {
       return std::clamp(numel - begin_of(rank), std::int64_t{0}, count);
     }
-    /// How many ranks, from 0 on, have all of it.
+    /// How many ranks, counted from rank 0, have all `count` elements.
     std::int64_t full() const {
       const std::int64_t behind = numel - begin - count;
       return behind < 0 ? 0 : std::min<std::int64_t>(ranks, behind / step + 1);
     }
   };
 
-  /// Gives `action` what the elements from `first` to before `end` of every part are.
+  /// Calls `action` with a Stretch for each parameter that has elements in [first, end) of the parts.
   template <class Action>
   void for_each(std::int64_t first, std::int64_t end, const Action& action) const {
     auto next = std::upper_bound(

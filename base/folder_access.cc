@@ -10,7 +10,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-/// As the kernel will decide for this process: it asks for the effective user.
+/// True if the kernel would refuse this process: like the kernel, it checks as the effective user.
 bool is_refused(const fs::path& path, int mode) {
   return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) != 0 && errno == EACCES;
 }
@@ -29,7 +29,8 @@ std::optional<AccessProblem> find_access_problem(const fs::path& path) {
   if (path.is_relative() && is_refused(".", X_OK)) return words(path, "enter", ".", "a+x");
   fs::path folder;
   for (const fs::path& part : path) {
-    // `folder` is a part of the way once another follows it. The check of "a/b" is refused where "a" is: so "a" is asked first.
+    // A folder needs to be entered only if another part follows it. "a" is checked before "a/b", since a
+    // check of "a/b" is refused, too, if "a" may not be entered.
     std::error_code none;
     if (!folder.empty() && fs::is_directory(folder, none) && is_refused(folder, X_OK))
       return words(path, "enter", folder, "a+x");

@@ -9,14 +9,14 @@
 
 namespace hookline {
 
-/// A folder that this user may not use: bad input, as a folder that is not there.
+/// This user may not access a folder. Counts as bad input, like a folder that does not exist.
 class FolderAccessError : public Error {
  public:
   using Error::Error;
 };
 
-/// Why `path` can't be looked at, if a folder on the way to it may not be entered, or it is a folder itself that may not be
-/// read; with what to do. Empty if neither is so; `path` need not be there.
+/// Why this user can't access `path`, and what to do about it: a folder above it may not be entered, or
+/// `path` is a folder that may not be read. Empty if neither is the case; `path` need not exist.
 std::string access_problem(const std::filesystem::path& path);
 
 /// The same in two parts: what is wrong, and what to do.
@@ -28,7 +28,7 @@ std::optional<AccessProblem> find_access_problem(const std::filesystem::path& pa
 /// Is `file` there, and this user not permitted to read it?
 bool may_not_read(const std::filesystem::path& file);
 
-/// Throws FolderAccessError with access_problem(), if there is one. An empty path is none.
+/// Throws FolderAccessError with access_problem(path), if there is one. An empty path has none.
 void expect_access(const std::filesystem::path& path);
 
 }  // namespace hookline

@@ -1,4 +1,4 @@
-// Who was heard of when, who is late and who is lost: pure, without sockets, a store, threads or a clock.
+// Tracks heartbeats: which members are present, late or lost. Pure: no sockets, store, threads or clock.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,9 @@
 
 namespace hookline {
 
-/// Judges by heartbeats who is still there. A heartbeat is any text that its member keeps changing: reading the same one
-/// again is silence. Its caller reads the heartbeats, and passes them on with the time at which it read them.
+/// Judges by heartbeats which members are alive. A heartbeat is any text that the member keeps changing;
+/// reading the same text again counts as silence. The caller reads heartbeats, and passes each on with the
+/// time it was read.
 ///
 /// `Member` names a member: the number of a rank, or a node's name. Not synchronised.
 template <class Member>
@@ -19,11 +20,12 @@ class Liveness {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = Time::duration;
 
-  /// The member is there from `now` on. If it was known, what it sent before is forgotten, and that it was lost.
+  /// Marks the member present from `now` on, and forgets earlier heartbeats and an earlier loss.
   void join(const Member& member, Time now) { members_[member] = {"", now, false}; }
-  /// The member is there, unless it is known already. A lost one stays lost.
+  /// Marks an unknown member present from `now` on. Known members, lost ones included, stay as they are.
   void expect(const Member& member, Time now) { members_.try_emplace(member, Life{"", now, false}); }
-  /// Its heartbeat, as it was read at `now`. A member that is not known yet joins with it; a lost one is not heard any more.
+  /// Records a heartbeat that was read at `now`. An unknown member joins; a lost member's heartbeat is
+  /// ignored.
   void hear(const Member& member, const std::string& heartbeat, Time now) {
     Life& life = members_.try_emplace(member, Life{"", now, false}).first->second;
     if (life.is_lost || life.heartbeat == heartbeat) return;
@@ -32,7 +34,7 @@ class Liveness {
   }
   /// The member has left, or is given up.
   void lose(const Member& member) { members_[member].is_lost = true; }
-  /// The caller did not look for a while, so that a silence says nothing: all of them begin at `now`.
+  /// Restarts every silence at `now`. Call it when the caller itself did not read heartbeats for a while.
   void begin_anew(Time now) {
     for (auto& [member, life] : members_) life.heard = now;
   }

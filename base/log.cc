@@ -31,7 +31,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override { std::fflush(stderr); }
 };
 
-// Neither is ever destroyed: a thread that is left behind may speak while the process exits.
+// Sink and logger are never destroyed: a thread that was left running may log while the process exits.
 const std::shared_ptr<Sink>& sink() {
   static const auto& the_sink = *new std::shared_ptr<Sink>(std::make_shared<Sink>());
   return the_sink;
@@ -67,20 +67,20 @@ void set_level(const std::string& level) { logger().set_level(spdlog::level::fro
 void escape_line_breaks_of(const std::vector<std::string>& words) {
   std::vector<std::string>& parts = parts_with_line_breaks();
   parts.clear();
-  // A message may show a part only: the folder of a path, or the value of --flag=VALUE.
+  // A message may show only a part: the folder of a path, or the value of --flag=VALUE.
   for (const std::string& word : words)
     for (std::size_t begin = 0; begin < word.size();) {
       const std::size_t end = std::min(word.find_first_of("/=", begin), word.size());
       const std::string part = word.substr(begin, end - begin);
       const bool is_blank =
-          part.find_first_not_of(" \t\n") == part.npos;  // as messages of several lines have them
+          part.find_first_not_of(" \t\n") == part.npos;  // also occurs in messages of several lines
       if (part.find('\n') != part.npos && !is_blank) parts.push_back(part);
       begin = end + 1;
     }
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
 }
 
-// Much of what is logged has come from elsewhere: a rank's error file, the name of a host, a path.
+// Messages are escaped, since much of them comes from outside: a rank's error file, a host's name, a path.
 void debug(std::string_view message) { logger().debug("{}", shown(message)); }
 void info(std::string_view message) { logger().info("{}", shown(message)); }
 void warning(std::string_view message) { logger().warn("warning: {}", shown(message)); }

@@ -17,8 +17,8 @@ void info(std::string_view message);     // hookline: MESSAGE
 void warning(std::string_view message);  // hookline: warning: MESSAGE
 void error(std::string_view message);    // hookline: error: MESSAGE
 
-/// Has line breaks escaped too in what comes from `words`, such as a command line: a path of which one is a part. Call it before
-/// there are threads.
+/// From now on, messages also escape line breaks inside text taken from `words`, such as a path on the
+/// command line. Call it before starting threads.
 void escape_line_breaks_of(const std::vector<std::string>& words);
 
 /// While it lives, messages go to `writer` instead: to whoever owns standard error and orders what goes

@@ -15,7 +15,7 @@ std::string rounded(double value, int digits) {
 }
 
 Unit unit_for(double value, std::span<const Unit> units) {
-  constexpr double kRoundedToOne = 0.9995;  // by three digits, so that there is no "1000 kB"
+  constexpr double kRoundedToOne = 0.9995;  // shown as 1 in three digits: avoids "1000 kB"
   for (const Unit& unit : units)
     if (std::abs(value) >= kRoundedToOne * unit.size) return unit;
   return units.back();

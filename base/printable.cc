@@ -7,7 +7,7 @@
 namespace hookline {
 namespace {
 
-/// Of a valid sequence.
+/// The code point of a valid UTF-8 sequence.
 std::uint32_t code_point(std::string_view sequence) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
   if (sequence.size() == 1) return byte(0);

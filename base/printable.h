@@ -7,9 +7,9 @@
 
 namespace hookline {
 
-/// `text` in one line that steers no terminal and shows its characters in the order in which they are: control characters,
-/// those of the C1 set, line separators and marks that turn the direction of writing become "\n", "\x1b" or "\u202e"; bytes
-/// that are no UTF-8 become "\xff". The rest stays.
+/// `text` as one line that is safe to print on a terminal. Control characters (C1 included), line separators
+/// and bidirectional marks become escapes such as "\n", "\x1b" or "\u202e"; invalid UTF-8 bytes become
+/// "\xff".
 std::string printable(std::string_view text);
 
 /// The same of several lines: newlines and tabs stay.

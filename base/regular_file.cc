@@ -22,7 +22,7 @@ RegularFile refused(int error_number) {
                     std::strerror(error_number));
 }
 
-/// Of one that is no regular file.
+/// The result for a file of type `mode` that is not a regular file.
 RegularFile of_another_kind(mode_t mode) {
   if (S_ISDIR(mode)) return not_opened(FileProblem::directory, "it is a directory");
   const char* const kind = S_ISFIFO(mode)                   ? "a named pipe"
@@ -51,7 +51,8 @@ RegularFile open_regular(const std::filesystem::path& file, int flags, mode_t mo
   struct stat info {};
   if (descriptor < 0) {
     const int error_number = errno;
-    // A pipe that nobody reads, a socket, a device without a driver: the system's words name none of them.
+    // The message of ENXIO does not say which it is: a pipe without a reader, a socket, or a device without a
+    // driver.
     if (error_number == ENXIO && ::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
       return of_another_kind(info.st_mode);
     if (error_number == EISDIR) return of_another_kind(S_IFDIR);
@@ -68,7 +69,7 @@ InputFile::InputFile(const std::filesystem::path& file, std::uint64_t most_bytes
     : std::istream(nullptr),
       file_(open_input(file, most_bytes)),
       most_bytes_(most_bytes),
-      buffer_(file_.descriptor, std::ios::in | std::ios::binary) {  // which closes it
+      buffer_(file_.descriptor, std::ios::in | std::ios::binary) {  // the buffer closes the descriptor
   rdbuf(&buffer_);
   if (file_.descriptor < 0) setstate(std::ios::failbit);
 }

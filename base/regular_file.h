@@ -24,8 +24,8 @@ struct RegularFile {
   std::string why;  // "Permission denied", "it is a named pipe, not a regular file"; empty if it is open
 };
 
-/// Opens `file` as open() does with `flags` and `mode`, but refuses whatever is not a regular file (behind links), and
-/// never waits for the other end of a named pipe, nor becomes the owner of a terminal.
+/// Opens `file` like open() with `flags` and `mode`, following links, but refuses anything except a regular
+/// file. It never blocks on a named pipe, and never acquires a controlling terminal.
 RegularFile open_regular(const std::filesystem::path& file, int flags, mode_t mode = 0);
 
 /// A regular file of at most `most_bytes`, as a stream. It is good() if the file was opened; else problem() and why() tell.

@@ -24,7 +24,7 @@ const std::string kPart = ".part";
 const std::string kOld = ".old";
 
 fs::path with_ending(const fs::path& folder, const std::string& ending) {
-  // "DIR/" has no file name: the ending belongs behind DIR.
+  // "DIR/" has no file name: the ending goes right after DIR.
   const fs::path plain = folder.has_filename() ? folder : folder.parent_path();
   return plain.string() + ending;
 }
@@ -115,7 +115,8 @@ std::vector<FoundCheckpoint> list_checkpoints(const fs::path& folder) {
   std::vector<FoundCheckpoint> found;
   for (const fs::path& entry : entries_of(folder)) {
     std::string name = entry.filename().string();
-    // The older one of two that could not be exchanged, where a crash left it alone.
+    // NAME.old counts only if there is no NAME: a crash came between the two renames that replace a
+    // checkpoint where the file system can't exchange folders.
     if (name.ends_with(kOld)) {
       name.resize(name.size() - kOld.size());
       if (fs::exists(folder / name)) continue;

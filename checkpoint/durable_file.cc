@@ -57,7 +57,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
   const int error_number = errno;
   if (descriptor >= 0) ::close(descriptor);
-  // Some file systems have nothing to sync a folder with, and say so.
+  // EINVAL: some file systems can't sync a folder.
   if (!synced && error_number != EINVAL)
     throw Error("the folder '" + folder.string() + "' can't be synced: " + std::strerror(error_number));
 }

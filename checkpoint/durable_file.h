@@ -1,4 +1,4 @@
-// Files that are on the disk when they are said to be.
+// Writes files that have reached the disk when the call returns.
 #pragma once
 
 #include <cstddef>

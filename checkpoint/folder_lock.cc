@@ -52,7 +52,7 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name, std::chr
 bool is_locked(const fs::path& folder) {
   std::error_code none;
   const RegularFile opened = open_regular(folder / kFolderLockFile, O_RDONLY);
-  // No run locks anything but a regular file, in a folder.
+  // Only a regular file can be a run's lock. One that may not be opened counts as locked.
   if (opened.descriptor < 0) return opened.problem == FileProblem::refused && fs::is_directory(folder, none);
   const bool is_free = ::flock(opened.descriptor, LOCK_SH | LOCK_NB) == 0;
   ::close(opened.descriptor);

@@ -10,11 +10,12 @@ namespace hookline {
 /// In the folder that is locked.
 inline constexpr const char* kFolderLockFile = ".lock";
 
-/// Held while it lives, and given back when its process ends, however it does. On a file system that has no locks it is
-/// nobody's.
+/// Holds the lock of a folder while it lives; the system releases the lock when the process ends in any way.
+/// On a file system without locks it protects nothing.
 class FolderLock {
  public:
-  /// Makes the folder. Throws Error, in which it is `name`, if that fails, or if another run still has it after `patience`.
+  /// Creates the folder and locks it. Throws Error if it can't be created, or if another run still holds the
+  /// lock after `patience`. The error calls the folder `name`.
   FolderLock(const std::filesystem::path& folder, const std::string& name,
              std::chrono::milliseconds patience = std::chrono::milliseconds(0));
   ~FolderLock();
@@ -25,8 +26,8 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-/// Does a run hold the lock of `folder`? Leaves nothing in the folder, which may be read-only. On a file system that has no
-/// locks the answer is yes, as nobody knows.
+/// Does a run hold the lock of `folder`? Leaves nothing in the folder, which may be read-only. Returns true
+/// on a file system without locks, where this can't be known.
 bool is_locked(const std::filesystem::path& folder);
 
 }  // namespace hookline

@@ -12,8 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr std::uint64_t kLargestBytes = 64 << 20;              // of one that names every rank's files
-constexpr std::size_t kDeepest = 16, kMostValues = 8'000'000;  // as many as files with names fill it with
+constexpr std::uint64_t kLargestBytes = 64 << 20;              // enough to name every rank's files
+constexpr std::size_t kDeepest = 16, kMostValues = 8'000'000;  // what file records in so many bytes hold
 
 std::string own_checksum(Json manifest) {
   manifest.erase("checksum");

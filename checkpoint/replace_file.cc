@@ -31,7 +31,7 @@ fs::path folder_of(const fs::path& file) {
 }
 
 void write_into(const fs::path& file, const std::string& text) {
-  // A pipe that nobody reads from would hold the opening up for ever.
+  // O_NONBLOCK: without it, opening a pipe that nobody reads would block forever.
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   std::string problem;
   if (descriptor < 0) {

@@ -1,4 +1,4 @@
-// Files of the user's that a verb writes.
+// Replaces a user's file atomically.
 #pragma once
 
 #include <filesystem>
@@ -6,12 +6,13 @@
 
 namespace hookline {
 
-/// `file` holds `text`, on the disk, or what it held before: nothing in between, whatever happens. A link stays a link, and
-/// permissions stay. A device or a pipe is written to, and stays what it is. Throws Error, naming the file and the reason.
+/// Atomically replaces the contents of `file` with `text`: after a crash, the disk holds the old or the new
+/// contents. Keeps permissions and links; a device or a pipe is written to directly. Throws Error, naming the
+/// file and the reason.
 void replace_file(const std::filesystem::path& file, const std::string& text);
 
-/// Why replace_file would fail, as far as that shows without writing: no such folder, a folder of that name, permissions.
-/// Empty if nothing of it is so. For verbs that ask first and write at their end.
+/// Why replace_file would fail, as far as can be told without writing: missing folder, a folder of that name,
+/// permissions. Empty if there is no obstacle. For verbs that ask questions first and write at the end.
 std::string replace_problem(const std::filesystem::path& file);
 
 }  // namespace hookline

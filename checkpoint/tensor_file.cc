@@ -23,8 +23,8 @@ const char* const kMetadata = "__metadata__";
   throw Error("'" + file.string() + "' " + problem);
 }
 
-/// Takes a header's JSON as it comes, so that memory goes to what a header may hold and to nothing else: JSON that is merely
-/// valid takes up to 75 bytes of memory for one of its own.
+/// Reads a header's JSON event by event, so that it allocates only what a valid header needs. A parsed tree
+/// would take up to 75 bytes of memory for each byte of JSON.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(TensorFileHeader& header) : header_(header) {}
@@ -140,7 +140,7 @@ void check_row(const std::filesystem::path& file, const TensorRow& row, std::uin
     fail(file, "holds '" + row.name + "' as " + row.dtype + ", a dtype that hookline does not read");
   bool fits = true;
   for (const std::uint64_t size : row.shape) {
-    // A size of 0 hides what a product with the others would come to.
+    // Each size is checked by itself, too: a size of 0 makes the product 0, whatever the others are.
     fits = fits && size <= std::numeric_limits<std::int64_t>::max() &&
            !__builtin_mul_overflow(bytes, size, &bytes);
   }
@@ -148,7 +148,8 @@ void check_row(const std::filesystem::path& file, const TensorRow& row, std::uin
     fail(file, "is cut short or damaged: the bytes of '" + row.name + "' are not where its header says");
 }
 
-/// As the format demands. A file in which a million tensors have the same bytes would take a million times its size to read.
+/// Throws Error for names that occur twice and for tensors that overlap, which the format forbids: if a
+/// million tensors shared their bytes, reading the file would take a million times its size.
 void check_apart(const std::filesystem::path& file, const std::vector<TensorRow>& tensors) {
   std::vector<const TensorRow*> in_order;
   for (const TensorRow& row : tensors) in_order.push_back(&row);

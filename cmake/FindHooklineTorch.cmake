@@ -1,11 +1,13 @@
-# Finds libtorch without its own TorchConfig.cmake, which wants a CUDA toolkit even for a CPU build and a newer CMake.
-# Looks, in this order, at
+# Finds libtorch without its own TorchConfig.cmake, which needs a newer CMake and, even for a CPU build, a
+# CUDA toolkit.
+# Looks in these places, in this order:
 #   HOOKLINE_TORCH                 variable or environment: a libtorch folder, the `torch` folder of a Python, a Python
 #                                  environment or its site-packages; if it is set, nowhere else
 #   Torch_DIR, CMAKE_PREFIX_PATH   as for TorchConfig.cmake (`torch.utils.cmake_prefix_path` too)
-#   HOOKLINE_BUILT_WITH_TORCH_ROOT where the libtorch lay that an installed hookline was built with
+#   HOOKLINE_BUILT_WITH_TORCH_ROOT the libtorch that an installed hookline was built with
 #   .deps/light                    what `./dev setup` installs
-# Targets: hookline::torch_cpu, hookline::c10, and hookline::torch_cuda if that libtorch has CUDA. Variables: HooklineTorch_VERSION, HOOKLINE_TORCH_ROOT.
+# Targets: hookline::torch_cpu, hookline::c10, and hookline::torch_cuda if that libtorch has CUDA.
+# Variables: HooklineTorch_VERSION, HOOKLINE_TORCH_ROOT.
 
 set(_hookline_torch_header include/torch/csrc/api/include/torch/torch.h)
 set(_hookline_torch_below . torch site-packages/torch ../.. ../../..)  # the last two lead up from share/cmake/Torch
@@ -13,7 +15,7 @@ set(_hookline_torch_below . torch site-packages/torch ../.. ../../..)  # the las
 # hookline_find_torch_root(PLACE…): sets HOOKLINE_TORCH_ROOT to the first libtorch at or near one of the places.
 function(hookline_find_torch_root)
   foreach(place IN LISTS ARGN)
-    file(REAL_PATH ${place} place)  # first: going up from a symbolic link leads elsewhere
+    file(REAL_PATH ${place} place)  # first: ".." after a symbolic link leads elsewhere
     file(GLOB near ${place}/lib/python3*/site-packages/torch)
     foreach(below IN LISTS _hookline_torch_below)
       list(APPEND near ${place}/${below})
@@ -49,7 +51,7 @@ else()
 endif()
 
 if(HOOKLINE_TORCH_ROOT)
-  # Not find_library: its cached answer would outlive a change of HOOKLINE_TORCH.
+  # find_library would cache its answer even if HOOKLINE_TORCH changes.
   foreach(_hookline_torch_library torch_cpu c10)
     set(_hookline_torch_file ${HOOKLINE_TORCH_ROOT}/lib/lib${_hookline_torch_library}.so)
     if(EXISTS ${_hookline_torch_file})
@@ -71,8 +73,8 @@ if(HOOKLINE_TORCH_ROOT)
   list(JOIN HooklineTorch_VERSION "." HooklineTorch_VERSION)
 endif()
 
-# c10d's Gloo backend is compiled into libtorch_cpu; only gloo's headers are missing from the wheel. Never gloo's own
-# library: two copies in one process would share names.
+# libtorch_cpu contains c10d's Gloo backend; only gloo's headers are missing from the wheel. Never link gloo's
+# own library: two copies in one process would have clashing symbols.
 find_path(HOOKLINE_GLOO_INCLUDE gloo/algorithm.h HINTS ${HOOKLINE_TORCH_ROOT}/include)
 
 include(FindPackageHandleStandardArgs)
@@ -91,19 +93,21 @@ if(HooklineTorch_FOUND AND NOT TARGET hookline::torch_cpu)
     INTERFACE_LINK_LIBRARIES hookline::c10)
   target_include_directories(hookline::torch_cpu SYSTEM INTERFACE
     ${HOOKLINE_TORCH_ROOT}/include ${HOOKLINE_TORCH_ROOT}/include/torch/csrc/api/include ${HOOKLINE_GLOO_INCLUDE})
-  # libtorch_cpu's own needs (cudart and cupti of the CUDA wheel) lie in folders that its run path names.
+  # Libraries that libtorch_cpu needs (cudart and cupti of the CUDA wheel) are in folders that its run path
+  # names.
   file(GLOB _hookline_torch_nvidia ${HOOKLINE_TORCH_ROOT}/../nvidia/*/lib)
   set(_hookline_torch_link_dirs ${HOOKLINE_TORCH_ROOT}/lib ${_hookline_torch_nvidia})
   list(TRANSFORM _hookline_torch_link_dirs PREPEND "LINKER:-rpath-link,")
   target_link_options(hookline::torch_cpu INTERFACE ${_hookline_torch_link_dirs})
 endif()
 
-# Only what is loaded for a GPU links this. Its own needs (cuBLAS and the rest) may be missing where it is only built.
+# Only modules that are loaded for a GPU link this. The libraries that it needs itself, such as cuBLAS, may be
+# missing on a machine that only builds.
 if(HooklineTorch_FOUND AND EXISTS ${HOOKLINE_TORCH_ROOT}/lib/libtorch_cuda.so AND NOT TARGET hookline::torch_cuda)
   add_library(hookline::torch_cuda SHARED IMPORTED)
   set_target_properties(hookline::torch_cuda PROPERTIES
     IMPORTED_LOCATION ${HOOKLINE_TORCH_ROOT}/lib/libtorch_cuda.so
     INTERFACE_LINK_LIBRARIES "hookline::torch_cpu;${HOOKLINE_TORCH_ROOT}/lib/libc10_cuda.so")
-  # Nothing of it may be called directly, and yet loading the module must load it.
+  # No symbol of it may be used directly, and loading the module must still load it.
   target_link_options(hookline::torch_cuda INTERFACE LINKER:--no-as-needed)
 endif()

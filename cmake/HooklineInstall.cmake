@@ -1,15 +1,17 @@
-# The installed package: find_package(hookline) gives other projects hookline::hookline, hookline::parallel and the rest.
+# The installed package. After find_package(hookline), projects link hookline::hookline, hookline::parallel
+# and the rest.
 
 include(CMakePackageConfigHelpers)
 set(_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/hookline)
 
 if(HOOKLINE_TORCH_HALF)
-  # What a training program links. (The program `hookline` is the launcher, hence the target's name here.)
+  # What training programs link. (The target named `hookline` is the launcher, so this one has another name.)
   add_library(hookline_hookline INTERFACE)
   add_library(hookline::hookline ALIAS hookline_hookline)
   set_target_properties(hookline_hookline PROPERTIES EXPORT_NAME hookline)
   target_link_libraries(hookline_hookline INTERFACE hookline_parallel)
-  # <hookline/hookline.h>, and <hookline/plugin.h> for what links hookline::plugin; in the build tree as well as installed.
+  # <hookline/hookline.h>, and <hookline/plugin.h> for those that link hookline::plugin, in the build tree and
+  # when installed.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/hookline.h
     CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
@@ -24,7 +26,7 @@ if(HOOKLINE_TORCH_HALF)
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder})
 endif()
 
-# What an installed header includes has to be installed as well.
+# An installed header may include only installed headers.
 get_property(_headers GLOBAL PROPERTY hookline_headers)
 foreach(_header IN LISTS _headers)
   file(STRINGS ${PROJECT_SOURCE_DIR}/${_header} _includes REGEX "^#include \"")

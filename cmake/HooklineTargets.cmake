@@ -1,11 +1,11 @@
-# What every target of hookline's own has in common.
+# What all targets of hookline have in common.
 
 add_library(hookline_warnings INTERFACE)
 target_compile_options(hookline_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
-# g++ 12 sees overlapping copies in `"text" + std::string` where there are none (GCC bug 105651).
+# g++ 12 wrongly reports overlapping copies in `"text" + std::string` (GCC bug 105651).
 target_compile_options(hookline_warnings INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
-# Of a source that another one includes g++ takes each anonymous namespace for a header's.
+# In a unity build, g++ takes the anonymous namespaces of included sources for those of headers.
 if(CMAKE_UNITY_BUILD)
   target_compile_options(hookline_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()

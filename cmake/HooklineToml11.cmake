@@ -1,5 +1,5 @@
-# hookline::toml11, version 4 or later: the system's, or the single header that `./dev setup` puts into .deps/.
-# (3.x turns integers that overflow into other numbers without a word.)
+# hookline::toml11, version 4 or later: the system's, or the single header that `./dev setup` puts into
+# .deps/. (Version 3 silently turns integers that overflow into other numbers.)
 
 find_package(toml11 4 QUIET)
 add_library(hookline_toml11 INTERFACE)

@@ -68,7 +68,7 @@ Json table(Json properties, const std::string& description) {
           {"properties", std::move(properties)}};
 }
 
-/// The options of every hook together: which of them the chosen one has is not for a schema to say.
+/// The options of all hooks together: a schema can't express which of them the chosen hook has.
 Json hook_options(const Catalog& catalog) {
   Json properties = Json::object();
   for (const HookRow& hook : catalog.hooks()) {
@@ -83,7 +83,7 @@ Json hook_options(const Catalog& catalog) {
       properties[option.name] = std::move(schema);
     }
   }
-  // A hook that only the program knows has options that nobody here knows.
+  // Other properties are allowed, since a hook that only the program knows may have them.
   return {{"type", "object"},
           {"description", "Options of the chosen hook."},
           {"properties", std::move(properties)}};
@@ -116,7 +116,7 @@ Json tables(const Catalog& catalog) {
       properties["comm_state_option"] = hook_options(catalog);
     }
     Json schema = table(std::move(properties), "[" + name + "]");
-    const std::size_t dot = name.find('.');  // of a table in a table, which comes behind it
+    const std::size_t dot = name.find('.');  // of a nested table, which follows its parent
     (dot == name.npos ? result[name] : result[name.substr(0, dot)]["properties"][name.substr(dot + 1)]) =
         std::move(schema);
   }

@@ -15,7 +15,7 @@ std::string origin_name(OriginKind kind);
 /// "default", "from file run.toml:3:1", "from command line --set ddp.comm_hook".
 std::string origin_text(const Origin& origin);
 
-/// Was the key's value given by anybody, be it the default's?
+/// Was the key given explicitly, even if with its default value?
 bool is_given(const RunConfig& config, const std::string& key);
 
 /// The inverse; nothing for any other text. Throws ConfigError for a place in quotes that origin_text does not write.

@@ -103,7 +103,7 @@ std::string to_json(const RunConfig& config) {
     }
     (*table)[line.name] = std::move(entry);
   }
-  // A path or a variable may hold bytes that are no UTF-8, and JSON has no other way to write them.
+  // Paths and variables may hold bytes that are not UTF-8. JSON can't hold these, so they are replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -30,7 +30,7 @@ std::string tables_of(const std::vector<ShownValue>& values,
 /// read_resolved understands.
 std::string to_toml(const RunConfig& config);
 
-/// The values that do not have their defaults, as a config file of their own.
+/// The values that were given explicitly, as a config file of their own.
 std::string chosen_to_toml(const RunConfig& config);
 
 /// The same as to_toml as one JSON object: {"ddp": {"comm_hook": {"value": …, "origin": "file", "where":

@@ -12,7 +12,7 @@ std::string step_name(std::int64_t step) {
   return name;
 }
 
-/// Takes `prefix` and the number behind it off the front of `text`.
+/// Removes `prefix` and the number after it from the front of `text`.
 std::optional<int> take_number(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   text.remove_prefix(prefix.size());

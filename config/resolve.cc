@@ -60,7 +60,7 @@ void check_backend(const Collected& collected, const RunConfig& config,
            "nnodes");
 }
 
-/// The ranks of a host average through memory that they share.
+/// With comm_scope = "between_hosts", the ranks of a host average through shared memory.
 void check_scope(const Collected& collected, const RunConfig& config, std::vector<Diagnostic>& diagnostics) {
   if (config.ddp.comm_scope != "between_hosts") return;
   const auto refuse = [&](const std::string& key, const std::string& value, const std::string& instead) {
@@ -85,7 +85,7 @@ void check_form(const KeyRow& row, const Given& given, const OptionValue& value,
                     row.form.note));
 }
 
-/// What was given, as text if it is a boolean that stands for one.
+/// The given value, with a boolean replaced by the string that it stands for.
 Given as_text_of_row(Given given, const KeyRow& row) {
   if (!row.form.booleans) return given;
   const auto word = [&](bool value) {
@@ -110,13 +110,13 @@ void resolve_key(const KeyRow& row, const std::vector<Given>& values, RunConfig&
   }
 }
 
-/// The hook and its wrapper are more than text: resolve_hook sees to them.
+/// Keys that resolve_hook sets, since a hook and its wrapper are more than strings.
 bool is_hook_choice(const KeyRow& row) {
   return row.table == "ddp" && (row.option.name == "comm_hook" || row.option.name == "comm_wrapper");
 }
 
-/// In the order of the file; what has no place in it keeps its order, in front if it concerns the file as a
-/// whole.
+/// Sorts the diagnostics of the file by line, those of the whole file first. All others follow in their
+/// order.
 void sort_as_read(std::vector<Diagnostic>& diagnostics, const std::string& file) {
   const auto is_of_file = [&](const Diagnostic& each) { return !file.empty() && each.source == file; };
   const auto others = std::stable_partition(diagnostics.begin(), diagnostics.end(), is_of_file);
@@ -150,7 +150,7 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   Collected collected = collect(sources, built_in_and_program);
   const Plugins plugins = read_plugins(collected, sources, built_in_and_program);
   const Catalog& catalog = plugins.catalog;
-  // What was not understood then may be a plug-in's: read again, knowing its hooks.
+  // Keys and hooks that are unknown so far may be from plug-ins: collect again, knowing their hooks.
   if (!plugins.files.empty()) collected = collect(sources, catalog);
 
   Resolution resolution;

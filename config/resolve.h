@@ -26,7 +26,7 @@ std::vector<std::string> keys_of(const Override& override);
 
 struct Sources {
   std::optional<std::filesystem::path> file;
-  std::optional<std::string> file_text = {};  // stands for what `file` holds, if that is to change
+  std::optional<std::string> file_text = {};  // used instead of the contents of `file`, to check an edit
   std::optional<std::string> profile;         // [profile.NAME] of the file; else HOOKLINE_PROFILE's
   std::vector<std::pair<std::string, std::string>> environment;  // HOOKLINE_* variables only matter
   std::vector<Override> overrides;
@@ -41,10 +41,9 @@ struct Sources {
 struct Resolution {
   RunConfig config;
   std::vector<Diagnostic>
-      diagnostics;  // errors and warnings, in the order of the file, then the other sources
-  std::vector<std::string>
-      files;  // that were read: the one that was named last, behind those that it includes
-  std::vector<std::string> profiles;  // that they have
+      diagnostics;                    // errors and warnings, in the order of the file, then the other sources
+  std::vector<std::string> files;     // the files read: included files first, the named file last
+  std::vector<std::string> profiles;  // the profiles that these files define
 
   bool ok() const;
   /// Every diagnostic, rendered one after the other.

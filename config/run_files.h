@@ -4,7 +4,7 @@
 namespace hookline {
 
 inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON for each Accelerator::log
-// In the folder of each attempt but the first: how many bytes of metrics the attempts before it have logged.
+// In every attempt's folder except the first: the number of bytes of metrics that earlier attempts logged.
 inline constexpr const char* kMetricsStartFile = "metrics_start_bytes";
 inline constexpr const char* kRunSummary = "summary.json";  // what the run has measured of itself
 
@@ -14,10 +14,10 @@ inline constexpr const char* kMlflowNote = "mlflow.json";
 // Empty: made by hookline's library when a rank has read the config that the launcher resolved.
 inline constexpr const char* kConfigReadFile = "config_read";
 
-// What a run whose hook compresses logs by itself, on some steps.
+// A metric that hookline logs at some steps if the hook compresses.
 inline constexpr const char* kCompressionError = "compression_error";
 
-// What each line of metrics has by itself.
+// Fields that hookline adds to every line of metrics.
 inline constexpr const char* kStepOfLine = "step";
 inline constexpr const char* kSecondsOfLine = "seconds";  // since the run's start
 inline constexpr const char* kBytesOfLine =

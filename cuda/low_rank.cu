@@ -14,12 +14,13 @@ namespace {
 constexpr int kThreads = 1024;  // of the block that orthogonalizes a factor
 constexpr int kWarp = 32;
 constexpr int kMostRedraws = 3;
-// What a thread has of a matrix, its columns side by side, and what a block of 64 × 4 threads has.
+// The elements of a matrix that a thread processes, with adjacent columns, and the tile of a block of 64 × 4
+// threads.
 constexpr int kColumns = 4, kRows = 8;
 constexpr int kThreadsAcross = 64, kThreadsDown = 4;
 constexpr int kTileColumns = kThreadsAcross * kColumns, kTileRows = kThreadsDown * kRows;
 
-/// The type of the sums of products, and the epsilon of a type of gradients.
+/// For a type of gradients: the type in which products are summed, and its own epsilon.
 template <typename T>
 struct Number;
 template <>
@@ -53,7 +54,7 @@ __device__ void narrow(double value, float& to) { to = static_cast<float>(value)
 __device__ void narrow(double value, __half& to) { to = __double2half(value); }
 __device__ void narrow(double value, __nv_bfloat16& to) { to = __double2bfloat16(value); }
 
-/// The same for several at once, of halves two by two.
+/// The same for kColumns values at once, 16-bit ones in pairs.
 template <typename T>
 __device__ void widen(const T (&from)[kColumns], typename Number<T>::Sum (&to)[kColumns]) {
   for (int i = 0; i < kColumns; ++i) to[i] = widen(from[i]);
@@ -98,7 +99,7 @@ __device__ double dot(const double* a, const double* b, std::int64_t n) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += a[i] * b[i];
   for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
-  __syncthreads();  // the parts of the call before have been read
+  __syncthreads();  // wait until the previous call's parts have been read
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = sum;
   __syncthreads();
   double total = 0;
@@ -106,7 +107,7 @@ __device__ double dot(const double* a, const double* b, std::int64_t n) {
   return total;
 }
 
-/// Between -1 and 1, from the bits of a counter (splitmix64).
+/// A pseudo-random number between -1 and 1, from the bits of a counter (splitmix64).
 __device__ double drawn(std::uint64_t seed, std::uint64_t counter) {
   std::uint64_t bits = seed + (counter + 1) * 0x9E3779B97F4A7C15u;
   bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -115,7 +116,7 @@ __device__ double drawn(std::uint64_t seed, std::uint64_t counter) {
   return static_cast<double>(bits >> 11) * 0x1p-52 - 1;
 }
 
-/// What a launch works on. It is a parameter of the kernel: 4 kB of them are what every driver takes.
+/// What a launch works on. It is passed as a kernel parameter, of which every driver accepts 4 kB.
 template <typename Entry>
 struct Table {
   static constexpr unsigned kMost = 64;
@@ -133,10 +134,10 @@ struct FactorEntry {
 
 static_assert(sizeof(Table<FactorEntry>) < 4000 && sizeof(Table<CompressedMatrix>) < 4000);
 
-/// By one block a factor, so that the order of all sums is fixed. A vector whose length falls to `precision` of what it was
-/// depends on earlier ones.
-/// A thread has the same elements of every vector to itself. Only sums need barriers, and the copies, which divide the
-/// elements otherwise.
+/// Runs one block per factor, so that the order of all sums is fixed. A vector whose length falls to
+/// `precision` times its former length depends on earlier ones.
+/// Each thread owns the same elements of every vector. Only the sums and the copies need barriers: the copies
+/// divide the elements differently.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     orthogonalize_kernel(const __grid_constant__ Table<FactorEntry> table, T* buffer, double* bases, double precision,
@@ -159,13 +160,13 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
       const double norm = sqrt(dot(vector, vector, n));
-      // False for NaN and infinity, which are passed on (as NaN) to be seen.
+      // False for NaN and infinity, which stay in the result as NaN, so that they are noticed.
       const bool depends = norm == 0 || (isfinite(norm) && norm <= precision * norm_before);
       if (!depends) {
         for (std::int64_t i = threadIdx.x; i < n; i += kThreads) vector[i] /= norm + entry.epsilon;
         break;
       }
-      // Where there are more vectors than dimensions, no draw helps.
+      // With more vectors than dimensions, drawing again does not help.
       const bool again = redraw && attempt < kMostRedraws && k < n;
       for (std::int64_t i = threadIdx.x; i < n; i += kThreads)
         vector[i] = again ? drawn(entry.redraw_seed, static_cast<std::uint64_t>((attempt * rank + k) * n + i)) : 0;
@@ -178,8 +179,8 @@ __global__ void __launch_bounds__(kThreads)
 
 __host__ __device__ std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// As many elements as a thread has of a row, read or written at once where all of them are there and lie at a multiple of
-/// their size.
+/// A thread's elements of one row. They are read or written in one access if all of them exist and are
+/// aligned.
 template <typename T>
 struct alignas(kColumns * sizeof(T)) Together {
   T values[kColumns];
@@ -217,7 +218,7 @@ __device__ int at_most(int most, std::int64_t count) {
   return count < 0 ? 0 : count < most ? static_cast<int>(count) : most;
 }
 
-/// What this thread has of a matrix; at the edges of the matrix fewer rows and columns, or none.
+/// This thread's part of a matrix: fewer rows and columns, or none, at the edges of the matrix.
 struct Patch {
   CompressedMatrix matrix;
   std::int64_t row, column;
@@ -227,7 +228,7 @@ struct Patch {
 };
 
 __device__ Patch own_patch(const Table<CompressedMatrix>& table) {
-  unsigned which = 0;  // the last whose first block is this one or before
+  unsigned which = 0;  // the last entry that begins at or before this block
   for (unsigned end = table.count; end - which > 1;) {
     const unsigned middle = which + (end - which) / 2;
     if (table.first_block[middle] <= blockIdx.x)
@@ -328,7 +329,7 @@ __global__ void __launch_bounds__(kThreadsAcross* kThreadsDown)
   }
 }
 
-/// Not by <<<…>>>, which no C++ compiler reads: tests compile this file for the CPU too.
+/// Launches without <<<…>>>, which C++ compilers can't parse: tests also compile this file for the CPU.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, cudaStream_t stream,
                    const Arguments&... arguments) {
@@ -339,7 +340,7 @@ cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, unsigned thre
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/// Calls `run` with tables of all entries that need any blocks, until one can't be launched.
+/// Calls `run` with tables of the entries that need blocks, until all are done or a launch fails.
 template <typename Entry, typename Blocks, typename Run>
 cudaError_t in_tables(const std::vector<Entry>& entries, Blocks blocks_of, Run run) {
   constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;  // of a grid
@@ -363,7 +364,7 @@ std::int64_t tiles_of(const CompressedMatrix& matrix) {
   return quotient_up(matrix.n, kTileRows) * quotient_up(matrix.m, kTileColumns);
 }
 
-/// What `run` returns for a null pointer of the type's own.
+/// Calls `run` with a null pointer of the C++ type of `type`, and returns its result.
 template <typename Run>
 cudaError_t with_type(Real type, Run run) {
   switch (type) {
@@ -391,7 +392,7 @@ cudaError_t orthogonalize(Real type, void* buffer, const Factors& factors, doubl
     for (std::size_t i = 0; i < factors.size(); ++i) {
       const auto& [offset, rank, n] = factors[i];
       const Orthogonalization rule = orthogonalization_of(rank, sizeof(T), Number<T>::epsilon, epsilon);
-      precision = rule.precision;  // of the type alone
+      precision = rule.precision;  // depends only on the type
       entries.push_back({offset, basis_offset, rank, n, rule.epsilon, redraw_seeds.empty() ? 0 : redraw_seeds[i],
                          rule.passes});
       basis_offset += rank * n;

@@ -1,5 +1,5 @@
-// libhookline_cuda.so: NCCL, and PowerSGD's arithmetic on a GPU. Linking libtorch_cuda is half of its purpose: loading it
-// brings CUDA into the process.
+// libhookline_cuda.so: NCCL, and PowerSGD's arithmetic on a GPU. It links libtorch_cuda on purpose: loading
+// this library brings CUDA into the process.
 #include <ATen/core/Tensor.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -14,7 +14,7 @@
 namespace hookline {
 namespace {
 
-// c10d's options hold NCCL's by value.
+// c10d's options contain NCCL's by value, so their layout depends on the NCCL version.
 static_assert(NCCL_MAJOR == 2 && NCCL_MINOR == 28, "build with the nccl.h of libtorch 2.11's NCCL, 2.28");
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

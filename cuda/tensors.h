@@ -35,8 +35,8 @@ inline cudaError_t orthogonalize(const at::Tensor& buffer, const Factors& factor
                                  const std::vector<std::uint64_t>& redraw_seeds, cudaStream_t stream) {
   std::int64_t numel = 0;
   for (const Factor& factor : factors) numel += factor.rank * factor.length;
-  // Freed when this returns, and yet kept for `stream` until the kernels have ended: PyTorch's allocator gives it to nobody but
-  // what is put on the same stream behind them.
+  // Freed when this function returns, while kernels still use it. That is safe: PyTorch's allocator reuses
+  // the memory only for work that is enqueued later on the same stream.
   const at::Tensor basis = at::empty({numel}, buffer.options().dtype(at::kDouble));
   return orthogonalize(real_of(buffer), buffer.mutable_data_ptr(), factors, epsilon, redraw_seeds,
                        basis.mutable_data_ptr<double>(), stream);

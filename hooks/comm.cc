@@ -36,19 +36,20 @@ void OrderedChannel::skip(std::uint64_t ticket) {
 void OrderedChannel::start(const at::Tensor& tensor, const FuturePtr& result,
                            const std::optional<c10::Stream>& its_stream) {
   try {
-    // Another bucket's thread may be the one that starts this collective: with the stream of its own.
+    // Another bucket's thread may start this collective, so switch to the caller's stream.
     const c10::OptionalStreamGuard stream(its_stream);
     std::vector<at::Tensor> tensors{tensor};
     bytes_.fetch_add(static_cast<std::int64_t>(tensor.nbytes()));
     const c10::intrusive_ptr<c10d::Work> work = group_->allreduce(tensors);
-    // The work's own future may hold a list; ours holds the tensor, and keeps `work` until it is done.
+    // The work's own future may hold a list; `result` holds the tensor. The callback keeps `work` until it is
+    // done.
     work->getFuture()->addCallback([result, tensor, work](c10::ivalue::Future& done) {
       if (done.hasError()) {
         result->setError(collective_error(done));
         return;
       }
       try {
-        // Gloo's future knows of no streams: what follows is put behind its copies by hand.
+        // Gloo's future does not track streams, so make the current stream wait for Gloo's copies.
         c10::OptionalDeviceGuard device;
         if (tensor.is_cuda()) {
           device.reset_device(tensor.device());
@@ -87,8 +88,7 @@ std::shared_ptr<OrderedChannel> Comm::open_channel(const std::string& name) {
 }
 
 void Comm::release_channels() {
-  for (std::size_t i = 1; i < channels_.size(); ++i)
-    channels_[i].is_free = true;  // the first is every hook's
+  for (std::size_t i = 1; i < channels_.size(); ++i) channels_[i].is_free = true;  // hooks share the first
 }
 
 std::int64_t Comm::bytes_sent() const {

@@ -38,7 +38,8 @@ FuturePtr all_of(const std::vector<FuturePtr>& parts, const at::Tensor& tensor) 
 }
 
 at::Tensor tensor_of(const c10::ivalue::Future& future) {
-  // value() throws a future's error; constValue() would hide it, and training would go on with local gradients.
+  // value() throws a future's error. constValue() would hide it, and training would continue with local
+  // gradients.
   const c10::IValue value = const_cast<c10::ivalue::Future&>(future).value();
   return value.isTensorList() ? value.toTensorVector().at(0) : value.toTensor();
 }

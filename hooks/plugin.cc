@@ -12,13 +12,13 @@
 namespace hookline {
 namespace {
 
-// Tells the launcher, which reads it in the program's file, what plug-ins must have been built with.
+// What plug-ins must be built with. The launcher reads it in the program's file.
 [[gnu::used, gnu::retain, gnu::section("hookline_build")]] const char program_build[] = HOOKLINE_BUILD_STAMP;
 
 /// What the plug-in registers while it is loaded.
 std::vector<detail::CollectedHook> hooks_of(const std::filesystem::path& file) {
   detail::RegistrationCollector collector;
-  // With all symbols at once: one that is missing is an error here, not in the middle of a step.
+  // RTLD_NOW: a missing symbol is an error here, not in the middle of a step.
   if (!::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     throw HookError(
         "plug-in '" + file.string() + "' can't be loaded: " + ::dlerror() +

@@ -36,7 +36,7 @@ WrapperFactory half_wrapper(at::ScalarType dtype) {
   };
 }
 
-/// `given` checked against the hook's rows, with defaults for the rest.
+/// The options in `given`, checked against the hook's rows, and defaults for the others.
 OptionMap complete_options(const HookRow& hook, const OptionMap& given) {
   OptionMap complete;
   for (const OptionRow& row : hook.options) complete[row.name] = row.default_value;

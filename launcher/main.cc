@@ -4,8 +4,7 @@
 #include "launcher/cli/command.h"
 
 int main(int argc, char** argv) {
-  // With one of the three closed, the next file to be opened would take its place, and its readers' or
-  // writers'.
+  // If one of the three standard descriptors is closed, the next file to be opened would take its place.
   int descriptor;
   do {
     descriptor = open("/dev/null", O_RDWR);

@@ -104,9 +104,9 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
                                                         state_->progress, state_->place);
   if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
     state_->run_folder = *folder;
-  if (!state_->run_folder) state_->world->step_clock()->turn_off();  // nobody would see what it measures
+  if (!state_->run_folder) state_->world->step_clock()->turn_off();  // nothing would show what it measures
   if (state_->run_folder) state_->trackers = trackers_of(state_->config, *state_->run_folder, state_->start);
-  state_->tell();  // from here on, a first step that never ends is seen
+  state_->tell();  // the launcher now notices a first step that never ends
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));
 }
 
@@ -152,7 +152,7 @@ void Accelerator::next_micro_step() {
   detail::TrainingProgress& now = *progress();
   ++now.micro_steps;
   state_->place->steps();
-  // A checkpoint of a run that accumulated more steps may have brought more than this one's.
+  // micro_steps may already be larger, if the checkpoint is from a run that accumulated more steps.
   now.sync_gradients =
       state_->place->at_last_batch() || now.micro_steps >= config().training.gradient_accumulation_steps;
   if (now.sync_gradients) now.micro_steps = 0;

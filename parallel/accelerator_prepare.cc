@@ -73,7 +73,7 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
   const std::shared_ptr<ShardedParameters> shards = state_->shards;
   for (const auto& flat : sharded->flat_parameters()) {
     shards->add(flat);
-    // A run that goes on has given the optimizers that were prepared first what they keep, whole.
+    // After a resume, optimizers that were prepared before the model hold state for whole parameters: cut it.
     for (torch::optim::Optimizer* optimizer : state_->optimizers)
       cut_optimizer(*optimizer, *shards, flat->parameters());
   }
@@ -81,7 +81,7 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
   Checkpointer& checkpointer = *state_->checkpointer;
   checkpointer.add({checkpointer.next_name("model"),
                     [sharded, shards, progress = progress()] {
-                      sharded->settle();  // a batch may have been evaluated since the step
+                      sharded->settle();  // a forward since the last step may have gathered parameters
                       return save_sharded(*sharded, *shards, progress->micro_steps != 0);
                     },
                     [sharded, shards](const SavedPart& saved, Resumption& resumption) {

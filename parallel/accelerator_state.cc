@@ -66,7 +66,7 @@ void Accelerator::State::log(const std::map<std::string, double>& values) {
 void Accelerator::State::after_step(std::int64_t optimizer) {
   has_stepped = true;
   const bool last = place->stepped(optimizer, progress->optimizers);
-  if (last) world->step_clock()->end_step();  // what others have done before it is the same step's
+  if (last) world->step_clock()->end_step();  // work for other optimizers belongs to the same step
   tell();
   for (const auto& model : models)
     if (const auto error = model->take_compression_error()) log({{kCompressionError, *error}});

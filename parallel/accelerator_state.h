@@ -32,14 +32,15 @@ struct Accelerator::State {
 
   std::vector<CommunicationStats> communication_stats() const;
   std::int64_t bytes_sent() const;
-  /// Tells the launcher how far this rank is.
+  /// Reports this rank's progress to the launcher.
   void tell() const;
-  /// Some of the `parameters` may hold gradients that their optimizer has not stepped with.
+  /// True if some of the `parameters` may hold gradients that no optimizer step has used yet.
   bool has_gradients(const std::vector<at::Tensor>& parameters) const;
   void log(const std::map<std::string, double>& values);
-  /// Of the optimizers, the one with this number, from 1.
+  /// Call it after a step of the optimizer with this number, counted from 1.
   void after_step(std::int64_t optimizer);
-  /// Once, if a sum or an average over `tensor` counts samples twice. `adds`: the ranks add it up, whatever its shape is.
+  /// Warns, once, if a sum or an average over `tensor` counts samples twice. `adds`: the ranks sum it,
+  /// whatever its shape.
   void warn_of_repeated_samples(const std::string& call, const at::Tensor& tensor, bool adds);
 
   RunConfig config;

@@ -15,7 +15,7 @@ DdpOptions ddp_options_of(const RunConfig& config, std::size_t model) {
   options.hook_between_hosts = ddp.comm_scope == "between_hosts";
   options.record_gradients = config.training.record_gradients;
   options.record_gradients_steps = config.training.record_gradients_steps;
-  // A second model's files would take the names of the first one's.
+  // Otherwise a second model's files would have the names of the first one's.
   if (!options.record_gradients.empty() && model > 0)
     options.record_gradients /= "model" + std::to_string(model);
   return options;

@@ -22,7 +22,8 @@
 namespace hookline {
 namespace {
 
-/// What is gathered in one exchange, and how many of these are on their way at a time: little memory, most of it in caches.
+/// Bytes per exchange, and how many exchanges are under way at a time: that takes little memory, most of it
+/// in caches.
 constexpr std::int64_t kGatheredBytes = 4 * 1024 * 1024;
 constexpr std::size_t kMostUnderWay = 2;
 
@@ -51,7 +52,7 @@ ChannelTexts texts_of_scatters() {
           "Every rank must run the same backward passes in the same order"};
 }
 
-/// Of one rank in each row.
+/// `rows` rows of `count` elements, one for each rank, which begin `step` elements apart.
 at::Tensor rows_of(const at::Tensor& tensor, std::int64_t begin, std::int64_t rows, std::int64_t step,
                    std::int64_t count) {
   return tensor.as_strided({rows, count}, {step, 1}, tensor.storage_offset() + begin);
@@ -59,7 +60,8 @@ at::Tensor rows_of(const at::Tensor& tensor, std::int64_t begin, std::int64_t ro
 
 }  // namespace
 
-/// Parameters that are this rank's shares for as long as it lives, and so are their gradients.
+/// As long as this object lives, the optimizer's parameters and their gradients are only this rank's shares
+/// of them.
 class OptimizerShards::Pieces {
  public:
   Pieces(torch::optim::Optimizer& optimizer, const ShardedParameters& shards, int rank) {
@@ -93,7 +95,7 @@ class OptimizerShards::Pieces {
     const at::NoGradGuard no_grad;
     for (Swapped& each : all_) {
       if (each.parameter.data_ptr() != each.piece.data_ptr() && each.piece.numel() > 0)
-        each.piece.copy_(each.parameter.variable_data());  // an optimizer's own memory
+        each.piece.copy_(each.parameter.variable_data());  // the optimizer gave the parameter other memory
       each.parameter.set_data(each.whole);
       if (each.parameter.grad().defined()) each.parameter.mutable_grad() = each.gradient;
     }
@@ -102,7 +104,7 @@ class OptimizerShards::Pieces {
   Pieces& operator=(const Pieces&) = delete;
 
   bool empty() const { return all_.empty(); }
-  /// Those with a gradient.
+  /// The parameters that have a gradient.
   std::vector<const ShardedParameter*> stepped() const {
     std::vector<const ShardedParameter*> stepped;
     for (const Swapped& each : all_)
@@ -126,7 +128,7 @@ struct OptimizerShards::Group {
   PartLayout layout;
 };
 
-/// Of every rank's part the elements from `first` on, under way.
+/// A gather that is under way: elements [first, first + count) of every rank's part.
 struct OptimizerShards::Gather {
   std::shared_ptr<const Group> group;
   std::int64_t first, count;
@@ -165,7 +167,7 @@ void OptimizerShards::add(Ddp& ddp, const DdpConfig& config,
     shards_->add({ddp.parameter_names()[i], parameter, parameter.sizes().vec(), parameter.strides().vec(),
                   [gradients, i](int rank) { return gradients->share_of(i, rank); }, gradients, i});
   }
-  // A run that goes on has given the optimizers that were prepared first what they keep, whole.
+  // After a resume, optimizers that were prepared before the model hold state for whole parameters: cut it.
   for (torch::optim::Optimizer* optimizer : optimizers) cut_optimizer(*optimizer, *shards_, ddp.parameters());
 }
 
@@ -198,7 +200,7 @@ void OptimizerShards::gather(const std::vector<const ShardedParameter*>& stepped
     under_way.pop_front();
   };
   std::size_t next = 0;
-  do {  // also where nothing was stepped, and another rank has stepped something
+  do {  // even if nothing was stepped here: another rank may have stepped
     auto group = std::make_shared<Group>();
     std::vector<std::int64_t> numels;
     for (; next < stepped.size(); ++next) {
@@ -256,7 +258,7 @@ void OptimizerShards::finish(const Gather& gather) {
           rows_of(parameter, each.begin_of(rank), rows, each.step, count)
               .copy_(rows_of(gather.whole, rank * gather.count + each.at, rows, gather.count, count));
         };
-        // What this rank has stepped is in its place.
+        // This rank's own share is already in place.
         const std::int64_t full = each.full(), own = world_->rank();
         if (const std::int64_t before = std::min(own, full); before > 0) copy(0, before, each.count);
         if (own + 1 < full) copy(own + 1, full - own - 1, each.count);

@@ -17,8 +17,9 @@
 
 namespace hookline {
 
-/// ZeRO stage 1. A parameter and its gradient stay whole on every rank; an optimizer is given this rank's share of both, in the
-/// same variables, for as long as it steps, and so keeps state of that share alone. Then the ranks gather what they have stepped.
+/// ZeRO stage 1. Every rank keeps whole parameters and gradients. During a step, the optimizer's variables
+/// hold only this rank's share of both, so it keeps state for that share only. After the step, the ranks
+/// gather the updated parameters.
 ///
 /// Not synchronised; every rank makes the same calls in the same order.
 /// Source: Rajbhandari et al. 2020, arXiv:1910.02054, section 5.1; torch.distributed.optim.ZeroRedundancyOptimizer, which gives

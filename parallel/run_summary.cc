@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-/// Of what tensors had on a GPU, at once.
+/// The most GPU memory that tensors used at once.
 std::optional<std::int64_t> peak_memory_of(c10::Device device) {
   if (device.is_cpu()) return std::nullopt;
   try {
@@ -28,7 +28,7 @@ std::optional<std::int64_t> peak_memory_of(c10::Device device) {
   }
 }
 
-/// Of a step, on average.
+/// Bytes per step, on average.
 struct Bytes {
   double sent = 0, whole = 0;
   std::map<std::string, double> stages;

@@ -11,14 +11,19 @@
 
 namespace hookline {
 
-/// Writes {"steps", "step_seconds", "phase_seconds", "bytes_per_step", "uncompressed_bytes_per_step", "stage_bytes", "pipeline",
-/// "models", "peak_memory_bytes", "peak_gpu_memory_bytes"}: the median time of a step and the means of its parts, {"forward",
-/// "backward", "exposed_communication", "optimizer", "other"}, if `seconds` are known; what this rank has handed to collectives
-/// for its models' gradients, and what plain gradients would have taken, on average over its steps; the same by what it was for,
-/// {"gradients", "q"}; what sent it; the same four of each model, and of one that chose its hook {"choice"} (choice_report.h), of the first
-/// of which "choice" at the top says {"chosen",
-/// "predicted_seconds", "measured_seconds", "no_hook_seconds"}; the most memory that the process had (getrusage), and that its
-/// tensors had on `device`, if that is a GPU (torch.cuda.max_memory_allocated). Warns if the file can't be written.
+/// Writes the run's summary as a JSON object; logs a warning if the file can't be written. Its members:
+///
+/// - steps
+/// - step_seconds: the median step; phase_seconds: the mean "forward", "backward", "exposed_communication",
+///   "optimizer" and "other" of a step; both only if `seconds` are known
+/// - bytes_per_step: sent by this rank for its models, on average; uncompressed_bytes_per_step: size of the
+///   gradients; stage_bytes: bytes_per_step by stage ("gradients", "q"); pipeline: the hooks in use
+/// - models: for each model, the previous four members, and its "choice" (choice_report.h) if it chose its
+///   hook
+/// - choice: for the first model that chose its hook, "chosen", "predicted_seconds", "measured_seconds",
+///   "no_hook_seconds"
+/// - peak_memory_bytes: of the process (getrusage); peak_gpu_memory_bytes: of its tensors on `device`, if
+///   that is a GPU (torch.cuda.max_memory_allocated)
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
                        const std::optional<StepSeconds>& seconds,
                        const std::vector<CommunicationStats>& reports, c10::Device device);

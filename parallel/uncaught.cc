@@ -22,7 +22,7 @@ namespace {
 std::terminate_handler before = nullptr;
 
 [[noreturn]] void end(const char* message, int code) {
-  Trackers::end_all(RunEnd::failed);  // after what others wait for
+  Trackers::end_all(RunEnd::failed);  // after handle() has informed the other ranks
   log::error(message);
   std::fflush(nullptr);
   std::_Exit(code);

@@ -1,4 +1,4 @@
-// Which setting a run trains with, by what its steps are predicted to take, and when that is to be asked again.
+// Chooses the setting with the fastest predicted steps, and decides when to choose again.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,15 @@ namespace hookline {
 
 /// What a choice must keep to.
 struct ChoiceRule {
-  double least_gain = 0.03;  // part of a step that another setting must save, against the one that is in use
-  double tie = 0.01;         // settings whose steps differ by no more than this part count as equally fast
+  double least_gain = 0.03;  // fraction of a step that another setting must save over the one in use
+  double tie = 0.01;         // settings whose steps differ by at most this fraction count as equally fast
 };
 
-/// The setting to train with, by the seconds that a step is predicted to take with each, the first of them without a hook: the fastest; of
-/// those that are equally fast the first, so that the most exact ones belong in front. `in_use` stays unless another one saves enough of
-/// its step; a hook must also save as much against none, or the first is chosen. What is not a positive
-/// number of seconds is no prediction, and is passed over. Throws Error if there is none of `in_use`.
+/// Returns the index of the setting to train with. `seconds` holds the predicted step time of each setting:
+/// the first is no hook, and more exact settings come earlier. Returns the fastest; of equally fast ones, the
+/// first. Keeps `in_use` unless another setting saves `least_gain`; a hook in use must also save that much
+/// over no hook, else returns 0. Ignores predictions that are not positive and finite. Throws Error if
+/// `in_use` has no prediction.
 std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const ChoiceRule& rule = {});
 
 /// What was measured over some steps: medians, in seconds. `before`: when the choice was made.
@@ -25,13 +26,14 @@ struct Window {
   double step_without = 0;           // a step without a hook, before the choice; 0: no hook is in use
 };
 
-/// Beyond which a run is not what it was when its hook was chosen.
+/// How much a run may change before its hook is chosen again.
 struct WatchRule {
-  double step = 0.25;  // part by which a step may differ
-  // Part of the longer of its two times by which the link may differ; what is less than `step` of a step is no difference.
+  double step = 0.25;  // relative change of the step time that is tolerated
+  // Tolerated change of the link time, relative to the longer of the old and the new time. Changes shorter
+  // than `step` times the step time are ignored.
   double link = 0.67;
-  int windows = 2;     // in a row that must show it: noise is not a change
-  double loss = 0.03;  // part by which a step with a hook may exceed one without
+  int windows = 2;     // consecutive windows that must show the change, so that noise does not count
+  double loss = 0.03;  // how much slower than no hook a step with a hook may be, relative
 };
 
 /// Watches one choice. A value; not synchronised.

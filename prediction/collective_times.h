@@ -18,14 +18,14 @@ class CollectiveTimes {
  public:
   /// All take no time: of a single rank.
   CollectiveTimes() = default;
-  /// `measured`: in ascending order of bytes. What takes more time than a larger one was held up, and
-  /// counts as that one.
+  /// `measured` is sorted by bytes. A measurement slower than that of a larger size was disturbed, and is
+  /// replaced by the larger size's time.
   explicit CollectiveTimes(std::vector<CollectiveTime> measured);
 
   /// Between two measurements on a straight line; beyond the last, on that through the last two.
   CollectiveTime of(double bytes) const;
 
-  /// What the smallest all-reduce takes, which others can use the link in: seconds.
+  /// Seconds that the smallest all-reduce takes: a latency, during which others can use the link.
   double latency() const { return measured_.empty() ? 0 : measured_.front().seconds; }
 
   const std::vector<CollectiveTime>& measured() const { return measured_; }

@@ -26,13 +26,14 @@ void Decision::predict(std::size_t contender, double seconds) {
 }
 
 void Decision::measure(std::size_t contender, double seconds) {
-  // What one takes beyond its prediction, the others will, as far as that is the prediction's fault.
+  // If a hook takes more or less time than predicted, scale the other predictions likewise, within limits.
   if (contender != 0 && runs_.at(contender) == 0 && seconds_[contender] > 0) {
     const double bias = std::clamp(seconds / seconds_[contender], 1 / rule_.most_bias, rule_.most_bias);
     for (std::size_t i = 1; i < seconds_.size(); ++i)
       if (runs_[i] == 0) seconds_[i] *= bias;
   }
-  // The step without a hook that the choice began with is older than the others.
+  // The step without a hook with which the choice began is not counted as a run: a later measurement replaces
+  // it.
   const int runs = std::exchange(runs_[contender], runs_[contender] + 1);
   seconds_[contender] = runs == 0 ? seconds : (runs * seconds_[contender] + seconds) / (runs + 1);
 }
@@ -54,7 +55,8 @@ std::size_t Decision::next() {
     if (const auto next = next_to_measure()) return *next;
     final_ = fastest_measured(0);
   }
-  // When its steps are measured again they may turn out slower; so may those of another, which is why each gets only one more chance.
+  // A setting that is measured again may turn out slower, and so may the next fastest. So each gets only one
+  // more chance.
   const std::size_t faster = fastest_measured(*final_);
   if (faster == 0 || runs_[faster] == 1) final_ = faster;
   return *final_;

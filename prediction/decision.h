@@ -1,4 +1,4 @@
-// The course of one choice: whose steps are measured next, and which setting stays.
+// Runs one choice: which setting to measure next, and which one to keep.
 #pragma once
 
 #include <cstddef>
@@ -17,28 +17,34 @@ struct Contender {
 
 struct DecisionRule {
   ChoiceRule choice = {};
-  // Part of a step by which the same hook in fewer buckets may be slower: each message takes a little more than is predicted.
+  // Prefer fewer buckets for the same hook if that is predicted to be slower by at most this fraction of a
+  // step: each message takes a little longer than predicted.
   double tie_of_buckets = 0.05;
-  // Part by which a setting may be predicted to be slower than the fastest that was measured, and is measured as well.
+  // Also measure settings that are predicted to be slower than the fastest measured one by at most this
+  // fraction.
   double near = 0.05;
-  // Settings measured, beyond which only a prediction that is `choice.least_gain` better counts.
+  // After this many measured settings, measure only those predicted to be faster by at least
+  // `choice.least_gain`.
   int near_ones = 3;
   double most_bias = 1.25;  // factor by which one measurement corrects what is predicted of others at most
-  // Part by which a hook's steps may differ from those without one, so that these are measured again: they were measured earlier.
+  // Measure no hook again if the fastest hook is within this fraction of it, since no hook was measured
+  // earlier.
   double close_to_none = 0.10;
   bool try_each = false;  // nothing is predicted: each setting is measured
 };
 
-/// Chooses among contenders, the first of which is no hook in the buckets that there are. Others come with the most exact ones first. First the one
-/// that is predicted to be fastest is measured, then those that are predicted to be about as fast as the fastest that was measured;
-/// predictions are corrected by each measurement. What is fastest then stays, if it saves enough against no hook.
+/// Chooses among contenders: first no hook with the current buckets, then the others, the most exact first.
+/// The contender with the fastest predicted step is measured first, then those predicted to be about as fast
+/// as the fastest measured one. Each measurement corrects the remaining predictions. Finally the fastest
+/// stays, if it saves enough over no hook.
 ///
-/// A value without any clock: `next` says what to do, `measure` what came of it. Seconds are those of a step. Not synchronised.
+/// A value type without a clock: call next() to learn what to measure, and measure() to report the result.
+/// All seconds are per step. Not synchronised.
 class Decision {
  public:
   explicit Decision(std::vector<Contender> contenders, const DecisionRule& rule = {});
 
-  /// 0: it is left out, since its buckets are those of another.
+  /// Sets the contender's number of buckets; 0 excludes it, since another contender has the same buckets.
   void set_buckets(std::size_t contender, std::size_t buckets) {
     contenders_.at(contender).buckets = buckets;
   }
@@ -57,13 +63,13 @@ class Decision {
   /// The contender to train with: to measure its steps, or to stay with it if those were the last ones that were measured.
   std::size_t next();
 
-  /// Was all measured that is to be?
+  /// Is the choice made?
   bool is_final() const { return final_.has_value(); }
   /// Measured, or predicted and corrected; 0: not known, or dropped.
   double seconds(std::size_t contender) const { return seconds_[contender]; }
   bool is_measured(std::size_t contender) const { return runs_[contender] > 0; }
   bool is_dropped(std::size_t contender) const { return is_dropped_[contender]; }
-  /// The fastest but `contender`, by what is known; `contender` if nothing is.
+  /// The fastest contender except `contender`, measured or predicted; `contender` if no other has a time.
   std::size_t fastest_beside(std::size_t contender) const;
 
  private:

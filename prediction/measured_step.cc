@@ -13,7 +13,7 @@ namespace {
 
 using StepJson = nlohmann::ordered_json;
 
-// Factor by which a simulation's communication is shortened at most.
+// The smallest factor by which simulated communication is scaled.
 constexpr double kLeastFactor = 1.0 / 3;
 constexpr int kHalvings = 60;
 
@@ -31,7 +31,7 @@ StepPlan with_buckets(StepPlan plan, const std::vector<double>& ready) {
   return plan;
 }
 
-/// Of what communication adds to a step: measured, by simulated.
+/// What communication adds to a step: as measured, divided by as simulated.
 double correction(const MeasuredStep& step, double alone) {
   const double simulated = seconds_with(step.plan, step.no_hook, step.machine) - alone;
   const double measured = step.seconds - alone;
@@ -49,8 +49,8 @@ Machine slowed(const Machine& machine, double seconds_a_byte) {
   return {machine.cores, slowed(machine.full, seconds_a_byte), slowed(machine.half, seconds_a_byte)};
 }
 
-/// Seconds by which each byte is so much slower that the step without a hook takes as long as it was measured to. Many a link lets short
-/// messages pass at once, and holds back what follows.
+/// The seconds to add per byte so that the simulated step without a hook takes as long as it was measured to.
+/// Many links let short messages pass at once, but hold back what follows.
 double slowness_to_fit(const MeasuredStep& step) {
   double bytes = 0;
   for (const BucketCost& bucket : step.no_hook)

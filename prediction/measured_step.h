@@ -1,4 +1,4 @@
-// What a step was measured to take without a hook, and what each hook would have to do in it: all that a prediction is made from.
+// The input of a prediction: a measured step without a hook, and the work that each hook would add.
 #pragma once
 
 #include <optional>
@@ -27,15 +27,16 @@ struct MeasuredStep {
   std::vector<Setting> settings;
 };
 
-/// Seconds of a step with each setting, in their order. Where the step that was measured took longer than a simulation of it, the link is
-/// taken to be slower for each byte than it was measured to be; where it took less, what communication adds is shortened by as much.
+/// Predicted seconds of a step with each setting, in their order. Simulations are calibrated with the
+/// measured step: if it took longer than simulated, the link is assumed slower per byte than measured; if it
+/// took less, the simulated time that communication adds is scaled down.
 std::vector<double> predicted_seconds(const MeasuredStep& step);
 
 /// What a step would take if nothing were sent.
 double seconds_alone(const MeasuredStep& step);
 
-/// The same run on another network, `machine`, of which no step was measured: as simulated, in seconds. Settings between hosts are taken
-/// to communicate with all of it.
+/// Simulated seconds of a step of the same run on another network, `machine`, without calibration. Settings
+/// between hosts use `machine` as well.
 struct Elsewhere {
   double no_hook = 0;
   std::vector<double> settings;

@@ -27,7 +27,7 @@ CollectiveTimes all_reduces_on(const Network& network, const CollectiveTimes& in
 }
 
 Network network_of(double hosts, const CollectiveTimes& measured) {
-  Network network{hosts, 1e12, 0};  // so fast that it does not count
+  Network network{hosts, 1e12, 0};  // so fast that it adds no time
   if (hosts < 2 || measured.measured().empty()) return network;
   const CollectiveTime &least = measured.measured().front(), &most = measured.measured().back();
   network.latency_seconds = least.seconds / messages(hosts);

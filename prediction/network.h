@@ -1,4 +1,4 @@
-// All-reduces on a network that is not there to be measured.
+// Estimates all-reduces on a network that can't be measured.
 #pragma once
 
 #include "prediction/collective_times.h"
@@ -11,12 +11,14 @@ struct Network {
   double latency_seconds = 0;   // of a message from one host to another
 };
 
-/// What all-reduces take in a ring of hosts whose own ranks sum first: inside each host `inside`, then 2 (hosts - 1) messages, each of
-/// 1 / hosts of the bytes. A core is busy as long as it was `inside`.
+/// Times of all-reduces in a ring of hosts: the ranks of each host sum first, which takes `inside`, and then
+/// 2 (hosts - 1) messages go between hosts, each 1 / hosts of the bytes. Only the sum inside a host keeps a
+/// core busy.
 /// Source: Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009, section 4.
 CollectiveTimes all_reduces_on(const Network& network, const CollectiveTimes& inside);
 
-/// The network of `hosts` on which `measured` was measured: by what the smallest all-reduce took, and what the largest took beyond it.
+/// Estimates the network of `hosts` from all-reduces `measured` on it: the latency from the smallest one, and
+/// the bandwidth from the extra time of the largest.
 Network network_of(double hosts, const CollectiveTimes& measured);
 
 }  // namespace hookline

@@ -14,9 +14,9 @@
 namespace hookline {
 namespace {
 
-constexpr double kDone = 1e-12;  // seconds: what is left of rounding
+constexpr double kDone = 1e-12;  // seconds; less than that is rounding
 
-/// With others a simulation would not end.
+/// Throws Error for a time with which the simulation would not end.
 void expect_time(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0)
     throw Error("a step can't be simulated: one of its times is " + std::to_string(seconds) + " s");
@@ -42,7 +42,7 @@ void expect_earlier_sends(const StepPlan& plan) {
   }
 }
 
-/// Plays a backward: from its beginning until all buckets are averaged.
+/// Simulates a backward, from its beginning until all buckets are averaged.
 class Backward {
  public:
   Backward(const StepPlan& plan, const Machine& machine) : plan_(plan), machine_(machine) {
@@ -76,12 +76,13 @@ class Backward {
   struct Place {
     std::size_t bucket, send;
   };
-  /// On the thread of backward: what is done when it is over.
+  /// Work on the backward's thread, and what happens when it is over.
   struct Segment {
     double left;
     Place then;
   };
-  /// What a hook computes beside backward when a send is over: for each that follows it, and behind them.
+  /// What a hook computes, beside the backward, after a send is over: for each send that follows it, and then
+  /// for the result.
   struct Computation {
     Place over;
     std::size_t next;  // the send that is being prepared, or kEnd
@@ -90,14 +91,14 @@ class Backward {
   struct Transfer {
     Place place;
     double left;     // seconds on an idle machine
-    double busy;     // share of these in which it needs a core
-    double latency;  // that passes when it has left the link
+    double busy;     // the share of them in which it needs a core
+    double latency;  // passes after it has left the link
   };
   struct Delay {
     Place place;
     double until;
   };
-  /// Of an idle machine's: 1, or less if cores are shared.
+  /// Speeds relative to an idle machine: 1, or less if cores are shared.
   struct Rates {
     double computation, transfer;
   };
@@ -168,7 +169,8 @@ class Backward {
     }
   }
 
-  /// The first send from number `from` on that follows the one that is over, or what comes behind them all.
+  /// Prepares the first send, from number `from` on, that follows the one that is over; after the last one,
+  /// the final computation.
   void prepare(Computation& computation, std::size_t from) const {
     const std::vector<Send>& all = sends(computation.over.bucket);
     const int over = static_cast<int>(computation.over.send);
@@ -183,14 +185,16 @@ class Backward {
     const CollectiveTimes& times = each.is_half ? machine_.half : machine_.full;
     const CollectiveTime time = times.of(each.bytes);
     expect_time(time.seconds);
-    // Latency passes beside everything else, but for what a core does in it: most of it, for a short message.
+    // Latency overlaps with everything else, except for the time in which it needs a core: most of it, for a
+    // short message.
     const double on_link =
         std::max(time.seconds - times.latency(), std::min(time.busy_seconds, time.seconds));
     const double busy = on_link > 0 ? std::min(1.0, time.busy_seconds / on_link) : 0;
     link_.push_back({place, on_link, busy, time.seconds - on_link});
   }
 
-  /// A send of the bucket with all that is computed for it, or what the backward's thread computes, is over.
+  /// Called when a send of the bucket is over, with all that is computed after it, or when the bucket's work
+  /// on the backward's thread is.
   void close(std::size_t bucket) {
     if (--open_[bucket] == 0) --unfinished_;
   }
@@ -198,7 +202,7 @@ class Backward {
   const StepPlan& plan_;
   const Machine& machine_;
   std::deque<Segment> segments_;
-  std::vector<std::size_t> open_;  // of each bucket
+  std::vector<std::size_t> open_;  // parts left, by bucket
   std::size_t unfinished_ = 0;
   double now_ = 0, exposed_ = 0;
   std::vector<Computation> computations_;

@@ -7,21 +7,24 @@
 
 namespace hookline {
 
-/// Lies in shared memory, zero at first: one rank sleeps on it, and any rank of up to 64 wakes that one. The sleeper names whom
-/// it waits for, so that the others need no system call for it.
+/// Lies in shared memory, and is zero at first. One rank sleeps on it, and any of up to 64 ranks wakes that
+/// one. The sleeper names the ranks that it waits for, so that the others need no system call.
 ///
-/// The sleeper calls expect, looks once more whether there is something to do, and if not sleeps. Whoever changes what it may
-/// look at calls ring afterwards. No wake-up is lost: of a look that came too early and a ring that came too late, one sees the
-/// other (both sides store, then load, sequentially consistent).
+/// The sleeper calls expect, checks once more whether there is something to do, and if not, calls sleep. A
+/// rank that changes what the sleeper may check calls ring afterwards. No wake-up is lost: either the sleeper
+/// sees the change, or the ring sees that the sleeper expects it (both sides store, then load, sequentially
+/// consistent).
 class Bell {
  public:
-  /// From now on a ring of one of `ranks`, bit r for rank r, wakes the sleeper. Returns what sleep needs.
+  /// From now on a ring by one of `ranks`, bit r for rank r, wakes the sleeper. Returns the ticket that sleep
+  /// takes.
   std::uint32_t expect(std::uint64_t ranks);
 
   /// Nobody needs to ring any more.
   void expect_nobody() { expected_.store(0); }
 
-  /// Returns at a ring since expect returned `ticket`, or after `limit`, or now and then without a reason.
+  /// Returns once there was a ring since expect returned `ticket`, or after `limit`; may also return for no
+  /// reason.
   void sleep(std::uint32_t ticket, std::chrono::nanoseconds limit);
 
   /// Wakes the sleeper if it waits for one of `ranks`.

@@ -8,7 +8,7 @@ namespace hookline {
 namespace {
 constexpr std::size_t kChunkBytes = SharedCollectives::kChunkBytes;
 
-/// Bytes of the array, or of each part, that go into a chunk.
+/// The bytes of the array, or of each part of an exchange, that go into a chunk.
 std::size_t step_of(const Active& active, int ranks) {
   if (const auto* reduction = std::get_if<Reduction>(&active.work))
     return kChunkBytes / reduction->element_bytes * reduction->element_bytes;
@@ -137,7 +137,7 @@ void Chunks::copy_addends(const Chunk& chunk) const {
     std::memcpy(to, data, chunk.bytes);
     return;
   }
-  const Part mine = part_of(rank_, chunk);  // which no other rank reads before it is summed
+  const Part mine = part_of(rank_, chunk);  // not copied: other ranks read it only once it is summed
   const std::size_t end = mine.offset + mine.bytes;
   std::memcpy(to, data, mine.offset);
   std::memcpy(to + end, data + end, chunk.bytes - end);

@@ -1,4 +1,4 @@
-// Collectives in pieces that fit into a slot, and what is done with a piece.
+// Cuts collectives into chunks that fit into a slot, and moves their bytes.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@ struct Active {
   std::chrono::steady_clock::time_point deadline;
 };
 
-/// What moves at a time.
+/// The part of a collective that is moved at a time.
 struct Chunk {
   const Active& of;
   std::uint64_t number, within;  // among all; in its collective
   std::size_t offset, bytes;     // in the array, or in each part
-  bool is_direct;                // done when it is read from the others' slots
+  bool is_direct;                // done once it is read from the others' slots
 
   const Reduction* reduction() const { return std::get_if<Reduction>(&of.work); }
   const PartExchange& exchange() const { return std::get<PartExchange>(of.work); }
@@ -38,31 +38,33 @@ class Chunks {
   Chunks(const Seats& seats, int rank)
       : seats_(seats), rank_(rank), ranks_(seats.ranks()), summing_ranks_(ranks_) {}
 
-  /// Sums go on over links, which the first `links` ranks have: they sum everything between them.
+  /// From now on sums continue over links. The first `links` ranks have one each, and sum everything between
+  /// them.
   void share_with_links(int links) {
     summing_ranks_ = links;
     has_links_ = true;
   }
 
-  /// How many chunks a collective has, one at least.
+  /// The number of chunks of a collective, at least one.
   std::uint64_t count(const Active& active) const;
 
-  /// The chunk of this number; nothing if no collective has it yet.
+  /// The chunk with this number; nothing if no collective has it yet.
   std::optional<Chunk> find(const std::deque<Active>& active, std::uint64_t number) const;
 
-  /// Into this rank's slot: what the others need.
+  /// Copies what the others need into this rank's slot.
   void copy(const Chunk& chunk) const;
 
-  /// From the slots of all: of a reduction the sum of this rank's part, or of all if it is direct; of an exchange all there is.
+  /// Reads the slots of all ranks. Of a reduction, sums this rank's part, or everything if the chunk is
+  /// direct; of an exchange, takes everything.
   void sum(const Chunk& chunk) const;
 
-  /// Of a reduction with links: whether this rank sums a part of the chunk; that part, in the array; and, into the slot, what
-  /// has become of it.
+  /// For a reduction with links: has_part says whether this rank sums a part of the chunk, piece_of is that
+  /// part, in the array, and offer copies its final sum into this rank's slot.
   bool has_part(const Chunk& chunk) const { return part_of(rank_, chunk).bytes > 0; }
   SumLink::Piece piece_of(const Chunk& chunk) const;
   void offer(const Chunk& chunk) const;
 
-  /// From the slots of all: what the others have summed. Nothing if the chunk is direct.
+  /// Copies what the other ranks have summed from their slots. Does nothing if the chunk is direct.
   void take(const Chunk& chunk) const;
 
  private:
@@ -75,12 +77,12 @@ class Chunks {
   void send(const Chunk& chunk) const;
   void sum_part(const Chunk& chunk) const;
   void receive(const Chunk& chunk) const;
-  /// What this machine has summed is summed over the others too.
+  /// True if the sums of this machine are then summed over the other machines.
   bool goes_on(const Reduction& reduction) const { return has_links_ && !reduction.stays_on_machine; }
 
   const Seats& seats_;
   int rank_, ranks_;
-  int summing_ranks_;  // the first of them
+  int summing_ranks_;  // so many ranks sum, from rank 0 on
   bool has_links_ = false;
 };
 

@@ -23,14 +23,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kOwnBit = std::uint64_t{1}
                                   << SharedCollectives::kMostRanks;  // "this process has something for you"
-// Between two looks of an idle rank. Its bell rings; but a rank that dies while it rings another one's may have silenced it.
+// How often an idle rank looks for work. Its bell wakes it, but a rank that dies while ringing that bell may
+// have silenced it.
 constexpr std::chrono::seconds kIdle{1};
 
 std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
 
 }  // namespace
 
-/// Shared by the two threads and the object, whichever goes last.
+/// Shared by the two threads and the SharedCollectives object; destroyed with the last of them.
 class SharedCollectives::State {
  public:
   State(std::shared_ptr<SharedSegment> segment, int rank, int ranks, std::chrono::milliseconds timeout)
@@ -82,7 +83,7 @@ class SharedCollectives::State {
       if (finished.empty()) return;
       for (Finished& each : finished) {
         each.done(each.error);
-        each.done = nullptr;  // what it holds goes before the collective counts as finished
+        each.done = nullptr;  // release what it holds before the collective counts as finished
         const std::lock_guard lock(mutex_);
         --unfinished_;
       }
@@ -100,7 +101,7 @@ class SharedCollectives::State {
 
   std::optional<Chunk> chunk(std::uint64_t number) const { return chunks_.find(active_, number); }
 
-  /// The first rank but this one that has not got beyond `chunk`; this one if all have.
+  /// The first other rank whose counter has not got beyond `chunk`; this rank if there is none.
   int behind(std::atomic<std::uint64_t> Seat::*counter, std::uint64_t chunk) const {
     for (int i = 1; i < ranks_; ++i) {
       const int rank = (rank_ + i) % ranks_;
@@ -114,7 +115,8 @@ class SharedCollectives::State {
     seats_.wake_others(rank_);
   }
 
-  // The stages of a chunk. Each returns true if it got a chunk further, and else adds whom it waits for to `awaited`.
+  // The stages of a chunk. Each returns true if it completed a chunk. Otherwise it adds the ranks that it
+  // waits for to `awaited`.
 
   bool sum(std::uint64_t& awaited) {
     const auto next = chunk(added_);
@@ -133,15 +135,15 @@ class SharedCollectives::State {
     return true;
   }
 
-  /// Sends this rank's part of a chunk to the other machines: of an array's first chunk even if it is empty, since the machines
-  /// compare their arrays then.
+  /// Sends this rank's part of a chunk to the other machines. Of an array's first chunk, even an empty part
+  /// is sent, since the machines then compare their arrays.
   void send(const Chunk& chunk) {
     SumLink::Piece piece = chunks_.piece_of(chunk);
     piece.done = [this](const std::exception_ptr& error) {
       {
         const std::lock_guard lock(mutex_);
         if (error && !link_error_) link_error_ = error;
-        if (!link_error_) ++returned_;  // what comes back behind one that failed does not count
+        if (!link_error_) ++returned_;  // pieces after a failed one do not count
       }
       own().bell.ring(kOwnBit);
     };
@@ -152,7 +154,7 @@ class SharedCollectives::State {
     return !broken_ && !on_link_.empty() && (!on_link_.front() || published_links_ < returned_.load());
   }
 
-  /// Publishes the sum of this rank's part, when it has come back from the other machines.
+  /// Publishes the sum of this rank's part, once it has come back from the other machines.
   bool publish_sum() {
     if (!can_publish()) return false;
     if (on_link_.front()) {
@@ -182,7 +184,7 @@ class SharedCollectives::State {
     const auto next = chunk(copied_);
     if (!next) return false;
     if (copied_ >= kSlots) {
-      // What lay in the slot must have been summed and taken by all.
+      // All ranks must be done with the chunk that was in this slot.
       if (taken_ <= copied_ - kSlots) return false;
       if (const int rank = behind(&Seat::taken, copied_ - kSlots); rank != rank_) {
         awaited |= bit(rank);
@@ -255,7 +257,8 @@ class SharedCollectives::State {
     arrived_.clear();
   }
 
-  /// Empty once the group stops.
+  /// Moves chunks until a collective is finished or all have failed, and returns these; empty once the group
+  /// has stopped.
   std::vector<Finished> move_until_finished() {
     while (true) {
       take_arrived();
@@ -276,7 +279,8 @@ class SharedCollectives::State {
     }
   }
 
-  /// Copying before taking: the others then sum while this rank would wait for them, and sleep less often.
+  /// Copies before it takes: the others can then sum while this rank would wait for them, and sleep less
+  /// often.
   bool move(std::uint64_t& awaited) {
     return publish_sum() || sum(awaited) || copy(awaited) || take(awaited);
   }
@@ -286,7 +290,7 @@ class SharedCollectives::State {
   }
 
   std::vector<Finished> all_failed() {
-    if (others_.link) others_.link->stop();  // whose pieces lie in the arrays
+    if (others_.link) others_.link->stop();  // its pieces point into the arrays
     std::vector<Finished> failed;
     for (Active& each : active_) failed.push_back({done_of(each), broken_});
     active_.clear();
@@ -312,7 +316,7 @@ class SharedCollectives::State {
     return !arrived_.empty() || (link_error_ && !broken_);
   }
 
-  /// As the stages find it, without doing anything.
+  /// True if a stage could complete a chunk. Changes nothing but `awaited`, like the stages.
   bool can_move(std::uint64_t& awaited) const {
     const auto ready = [&](std::atomic<std::uint64_t> Seat::*counter, std::uint64_t number) {
       const int rank = behind(counter, number);
@@ -329,7 +333,8 @@ class SharedCollectives::State {
     return taken_ > copied_ - kSlots && ready(&Seat::taken, copied_ - kSlots);
   }
 
-  /// Throws if a rank that this one needs will not come. Called while there is something to wait for, or nothing to do.
+  /// Throws if a rank that this one needs is gone, or if a collective takes too long. Called whenever this
+  /// rank has slept for kLookInterval.
   void look_after() {
     if (active_.empty()) return;
     if (Clock::now() >= active_.front().deadline)
@@ -340,10 +345,11 @@ class SharedCollectives::State {
       if (presence == Presence::dead) dead.push_back(rank);
       if (presence == Presence::left) left.push_back(rank);
     }
-    // Asked after presence: what a rank that is gone has published is all there will be.
+    // Check this after presence: a rank that is gone publishes nothing more.
     std::uint64_t awaited = kOwnBit;
     if (can_move(awaited)) return;
-    // Whoever this rank waits for may itself wait for a dead one, or have failed because of it: the dead one is the reason.
+    // The rank that this one waits for may itself wait for a dead rank, or have failed because of it. Then
+    // the dead rank is the reason.
     const std::uint64_t end = active_.front().first + active_.front().chunks;
     for (const int rank : dead)
       if (seats_[rank].taken.load() < end) throw PeerError(name(rank) + "'s process has ended");
@@ -360,7 +366,7 @@ class SharedCollectives::State {
   std::atomic<std::uint64_t> returned_ = 0;  // pieces that have come back over the link
 
   mutable std::mutex mutex_;  // guards what follows
-  bool has_ended_ = false;    // nobody looks at what arrives any more
+  bool has_ended_ = false;    // what arrives now is not looked at
   std::vector<Active> arrived_;
   std::size_t unfinished_ = 0;
   std::exception_ptr link_error_;
@@ -370,8 +376,8 @@ class SharedCollectives::State {
   OtherMachines others_;
   std::deque<Active> active_;
   std::uint64_t next_chunk_ = 0, copied_ = 0, added_ = 0, summed_ = 0, taken_ = 0;
-  std::deque<bool> on_link_;           // of each chunk that is added and not published
-  std::uint64_t published_links_ = 0;  // of those that were on the link
+  std::deque<bool> on_link_;           // for each chunk that is summed but not published: was it sent?
+  std::uint64_t published_links_ = 0;  // published chunks that were sent over the link
   std::exception_ptr broken_;
 };
 

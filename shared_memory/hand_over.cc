@@ -21,11 +21,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kTokenCharacters = 32;
-constexpr std::chrono::seconds kPatience{5};  // with a process that has connected
+constexpr std::chrono::seconds kPatience{5};  // for a process that has connected
 
 [[noreturn]] void fail(const std::string& what) { throw Error(what + ": " + std::strerror(errno)); }
 
-/// Closes a descriptor when it goes.
+/// Closes a descriptor in its destructor.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -66,7 +66,7 @@ std::string random_token() {
   return token;
 }
 
-/// Abstract: the name begins with a zero byte. The kernel has chosen the rest.
+/// An abstract socket address: its name begins with a zero byte. The kernel chose the rest.
 std::pair<sockaddr_un, socklen_t> address_named(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

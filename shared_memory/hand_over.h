@@ -9,8 +9,9 @@
 
 namespace hookline {
 
-/// Where processes of the same user and network namespace get a segment from. A Unix socket without a name in the file system;
-/// whoever knows the address, which holds a random number, and is of the same user gets the segment.
+/// Offers a segment to processes of the same user and network namespace, over a Unix socket without a name in
+/// the file system. A process of the same user that knows the address, which holds a random number, gets the
+/// segment.
 class SegmentSource {
  public:
   /// Throws Error with the system's reason.
@@ -19,7 +20,7 @@ class SegmentSource {
   SegmentSource(const SegmentSource&) = delete;
   SegmentSource& operator=(const SegmentSource&) = delete;
 
-  /// To be told to the receivers: printable characters, without spaces.
+  /// The address to give to the receivers: printable characters, without spaces.
   const std::string& address() const { return address_; }
 
   /// Hands the segment to `receivers` processes, one after another. Throws Error if they do not come in time.
@@ -34,8 +35,8 @@ class SegmentSource {
   std::string address_;
 };
 
-/// The segment that a SegmentSource has at `address`, of `bytes`. Throws Error if it can't be reached from here, as from another
-/// host or network namespace, or does not answer in time.
+/// Fetches the segment of `bytes` that a SegmentSource offers at `address`. Throws Error if that can't be
+/// reached from here, as from another host or network namespace, or does not answer in time.
 std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::size_t bytes,
                                                std::chrono::milliseconds timeout);
 

@@ -67,7 +67,7 @@ Presence Seats::presence(int rank) const {
   }
   seat.presence = Presence::dead;
   if (result == EOWNERDEAD)
-    ::pthread_mutex_unlock(&seat.life);  // for good: whoever asks next hears of it too
+    ::pthread_mutex_unlock(&seat.life);  // not made consistent, so later callers also see that it is dead
   return Presence::dead;
 }
 

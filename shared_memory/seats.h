@@ -12,12 +12,12 @@
 
 namespace hookline {
 
-/// What a rank has put into a slot: every rank must have put the like there.
+/// Describes what a rank has put into a slot. For one chunk, the tags of all ranks must be equal.
 struct Tag {
   enum class Kind : std::uint32_t { reduction, exchange };
   Kind kind;
-  std::uint32_t type;         // of a reduction's elements; of an exchange, whose parts move
-  std::uint64_t size, chunk;  // elements of a reduction, bytes of an exchanged part; the chunk within
+  std::uint32_t type;         // element type of a reduction; form of an exchange
+  std::uint64_t size, chunk;  // elements, or bytes of a part; chunk within the collective
   PartExchange::Identity identity;
   bool operator==(const Tag&) const = default;
 };
@@ -26,15 +26,15 @@ enum class Presence : std::uint32_t { absent, here, left, dead };
 
 inline constexpr std::size_t kCacheLine = 64;
 
-/// One rank's. Chunks are counted over all collectives.
+/// The state of one rank. Chunks are counted over all collectives.
 struct alignas(kCacheLine) Seat {
-  std::atomic<std::uint64_t> copied;  // chunks that lie in its slots
+  std::atomic<std::uint64_t> copied;  // chunks that it has copied into its slots
   std::atomic<std::uint64_t>
       summed;  // chunks that it has read from the others' slots, and whose sums lie in its own
   std::atomic<std::uint64_t> taken;  // chunks that it is done with
   std::atomic<Presence> presence;
   alignas(kCacheLine) Bell bell;
-  alignas(kCacheLine) pthread_mutex_t life;  // robust; locked as long as a thread of the rank lives
+  alignas(kCacheLine) pthread_mutex_t life;  // a robust mutex, locked while the rank's thread lives
   Tag tags[SharedCollectives::kSlots];
 };
 
@@ -42,7 +42,7 @@ struct alignas(kCacheLine) Seat {
 class Seats {
  public:
   static std::size_t bytes_for(int ranks);
-  /// Once, before any rank uses it. Throws Error.
+  /// Prepares a new segment, once, before any rank uses it. Throws Error.
   static void prepare(SharedSegment& segment, int ranks);
 
   Seats(const SharedSegment& segment, int ranks);
@@ -56,7 +56,8 @@ class Seats {
            (static_cast<std::size_t>(rank) * kSlots + chunk % kSlots) * SharedCollectives::kChunkBytes;
   }
 
-  /// To be called, both, by a thread that lives in between. A rank whose thread ends without leave is dead to the others.
+  /// Both are called by one thread, which must live in between: if it ends without leave, the others consider
+  /// the rank dead.
   void take(int rank) const;
   void leave(int rank) const;
 

@@ -18,7 +18,7 @@ namespace {
   throw Error("shared memory of " + std::to_string(bytes) + " bytes: " + what + ": " + std::strerror(errno));
 }
 
-// Against a mapped page that is no longer there, whose access ends the process with SIGBUS.
+// Seals that keep the size: accessing a mapped page that no longer exists ends the process with SIGBUS.
 constexpr int kKeepsItsSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace

@@ -23,7 +23,7 @@ class SharedSegment {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// For handing it over; stays this object's.
+  /// The descriptor, for handing the segment over; this object keeps owning it.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -1,4 +1,4 @@
-// How the sums of one machine's ranks go on to other machines.
+// The interface through which the sums of one machine's ranks continue over other machines.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@ namespace hookline {
 /// out[i] = parts[0][i] + parts[1][i] + …, in this order; `out` may be one of the parts.
 using SumInOrder = void (*)(const void* const* parts, int count, void* out, std::size_t elements);
 
-/// Called once, on one of the group's threads: with null, or with why it failed. PeerError: a rank is gone. RanksDiffer: the ranks
-/// do not do the same.
+/// Called once, on one of the group's threads: with null, or with the reason for a failure. PeerError: a rank
+/// is gone. RanksDiffer: the ranks do different things.
 using WhenDone = std::function<void(std::exception_ptr)>;
 
-/// Sums pieces over several machines. On each machine the same number of ranks has a link; the links that belong together match
-/// their pieces by the order in which each starts them.
+/// Sums pieces over several machines. The same number of ranks has a link on each machine. The links that
+/// belong together match their pieces by the order in which each of them starts these.
 class SumLink {
  public:
   /// What this rank has summed over the ranks of its machine.
   struct Piece {
-    /// The array that it is of, which must be the same on all machines. A piece is the `within`-th of its array.
+    /// The piece's array, which must be the same on all machines. The piece is number `within` of its array.
     std::uint64_t array_elements = 0, within = 0;
     std::uint32_t type = 0;
-    void* data = nullptr;  // stays where it is until `done` is called
+    void* data = nullptr;  // must stay valid until `done` is called
     std::size_t elements = 0, element_bytes = 0;
     SumInOrder sum = nullptr;
     WhenDone done = {};
@@ -32,13 +32,14 @@ class SumLink {
 
   virtual ~SumLink() = default;
 
-  /// Sums the piece over all machines, in place, in the order of machines: with the same bits on all of them. Returns at once.
-  /// `done` is called in the order of calls, on a thread of the link, until a piece fails; what was started behind that one fails too, or
-  /// is of no use. After stop, pieces may get no call.
+  /// Sums the piece over all machines, in place and in the order of machines, so that all get the same bits.
+  /// Returns at once. `done` is called on a thread of the link, in the order of calls, until a piece fails;
+  /// the pieces after that one fail, too, or have no valid result. After stop, there may be no call of
+  /// `done`.
   virtual void start(Piece piece) = 0;
 
-  /// Ends the link: what is under way, and what is started later, fails. Nothing of a piece is read or written once this has
-  /// returned. Not to be called from `done`.
+  /// Ends the link: pieces that are under way or start later fail. Once this has returned, the memory of
+  /// pieces is neither read nor written. Must not be called from `done`.
   virtual void stop() = 0;
 };
 

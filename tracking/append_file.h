@@ -1,4 +1,4 @@
-// A file that grows at its end, and says what it could not take.
+// A file to append to, which reports what it could not write.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ class AppendFile {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// How much of `bytes`, from their start, it has taken: all, unless `problem` says why not.
+  /// Appends `bytes`. Returns how many it wrote: all, unless `problem` says why not.
   std::size_t append(std::string_view bytes, std::string& problem);
-  /// Takes the last `count` bytes back. False if it can't.
+  /// Removes the last `count` bytes. False if it can't.
   bool take_back(std::size_t count);
 
  private:

@@ -18,7 +18,7 @@ std::size_t take(char* bytes, std::size_t size, std::size_t count, void* body) {
   return size * count;
 }
 
-/// Before other threads use libcurl; for the rest of the process.
+/// Initializes libcurl, before other threads use it, for the rest of the process.
 void start_library() {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) throw Error(std::string("libcurl does not start: ") + curl_easy_strerror(started));
@@ -46,7 +46,7 @@ HttpClient::HttpClient(HttpOptions options) : options_(std::move(options)) {
 HttpClient::~HttpClient() = default;
 
 HttpAnswer HttpClient::get(const std::string& url) {
-  curl_easy_reset(handle_->curl);  // connections stay
+  curl_easy_reset(handle_->curl);  // keeps connections
   return perform(url);
 }
 
@@ -70,7 +70,7 @@ HttpAnswer HttpClient::perform(const std::string& url) {
   handle_->error[0] = '\0';
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_NOSIGNAL, 1L);  // signals are the program's
+  set(CURLOPT_NOSIGNAL, 1L);  // leave signals to the program
   set(CURLOPT_HTTPHEADER, handle_->headers);
   set(CURLOPT_ERRORBUFFER, handle_->error.data());
   set(CURLOPT_WRITEFUNCTION, &take);

@@ -1,4 +1,4 @@
-// Requests with JSON, to a server that may be slow, refuse, or not be there.
+// Sends JSON requests to a server that may be slow, refuse them, or not exist.
 #pragma once
 
 #include <chrono>
@@ -8,20 +8,21 @@
 namespace hookline {
 
 struct HttpOptions {
-  std::string user, password;  // both empty: none are sent
-  std::string token;           // of "Authorization: Bearer"
-  std::string certificates;    // a file of those that sign the server's; empty: the system's
-  bool trusts_anyone = false;  // does not look at the server's certificate
+  std::string user, password;  // sent unless both are empty
+  std::string token;           // for "Authorization: Bearer"
+  std::string certificates;    // a CA file; empty: the system's
+  bool trusts_anyone = false;  // accept any server certificate
   std::chrono::seconds connect_timeout{3}, timeout{10};
 };
 
 struct HttpAnswer {
-  long status = 0;      // 200; 0: there was none
+  long status = 0;      // 200, for example; 0: there was no answer
   std::string body;     // at most a megabyte of it
-  std::string problem;  // why there was none
+  std::string problem;  // why there was no answer
 };
 
-/// One connection, kept from request to request (libcurl). Not thread-safe. Never throws for what a server does.
+/// Keeps one connection for all requests (libcurl). Not thread-safe. Whatever the server does, it throws
+/// nothing.
 class HttpClient {
  public:
   explicit HttpClient(HttpOptions options);
@@ -32,7 +33,7 @@ class HttpClient {
   HttpAnswer get(const std::string& url);
   HttpAnswer post(const std::string& url, const std::string& json);
 
-  /// For a part of a URL: "a b" → "a%20b".
+  /// Escapes a part of a URL: "a b" → "a%20b".
   static std::string escaped(const std::string& text);
 
  private:

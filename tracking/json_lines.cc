@@ -24,7 +24,7 @@ std::string text_of(const LoggedMetrics& metrics) {
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// What was killed, or had no room, in the middle of one.
+/// True if the file ends in the middle of a line: a process was killed there, or the disk was full.
 bool ends_in_part_of_a_line(const std::filesystem::path& file) {
   InputFile in(file);
   return in && in.bytes() > 0 && in.seekg(-1, std::ios::end).get() != '\n';
@@ -41,7 +41,7 @@ std::string end_of(const std::filesystem::path& file) {
   return text;
 }
 
-/// None of a line that is torn, or of another kind.
+/// The totals in a line; nothing if the line is torn, or lacks them.
 std::optional<LoggedSoFar> so_far_in(std::string_view line) {
   const auto json = json_or_discarded<nlohmann::json>(line);
   if (!json.is_object()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Metrics as lines of JSON: what every run leaves.
+// Writes metrics as lines of JSON, in every run.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,10 @@
 
 namespace hookline {
 
-/// Appends to a file:
-/// {"step": 10, "seconds": 1.25, "bytes_sent": 5120, "loss": 0.31}. What is not a finite number becomes null. The file is made
-/// with the first line. One whose disk is full is tried again; the part of a line that it took is taken back.
+/// Appends lines to a file:
+/// {"step": 10, "seconds": 1.25, "bytes_sent": 5120, "loss": 0.31}. Numbers that are not finite become null.
+/// The first line creates the file. If the disk is full, it removes the part of a line that it could write,
+/// and the line is tried again.
 class JsonLines : public Tracker {
  public:
   explicit JsonLines(std::filesystem::path file) : file_(std::move(file)) {}
@@ -21,12 +22,12 @@ class JsonLines : public Tracker {
 
  private:
   AppendFile file_;
-  bool is_looked_at_ = false;  // as a former process has left it
-  bool is_torn_ = false;       // it ends in a part of a line
+  bool is_looked_at_ = false;  // the end that an earlier process left
+  bool is_torn_ = false;       // the file ends in the middle of a line
 };
 
-/// What the last whole line of such a file says; nothing so far if there is no file, or no such line in its last megabyte. Lines
-/// without "seconds" and "bytes_sent", which a program may have written by itself, are passed over.
+/// The totals in the last complete line of such a file; zeros if there is no file, or no such line in its
+/// last megabyte. Skips lines without "seconds" and "bytes_sent", which the program may have written itself.
 LoggedSoFar logged_so_far(const std::filesystem::path& file);
 
 }  // namespace hookline

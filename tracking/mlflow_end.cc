@@ -9,14 +9,14 @@
 namespace hookline {
 namespace {
 
-// Of each of two requests: whoever started the run waits for this.
+// The limits of each of two requests: the user waits for them.
 constexpr std::chrono::seconds kConnectTimeout{3}, kTimeout{4};
 
 MlflowOptions options_for(const MlflowNote& note) {
   MlflowOptions options;
   try {
     options = mlflow_options("", "");
-  } catch (const Error&) {  // the variable names another place than rank 0 has used
+  } catch (const Error&) {  // MLFLOW_TRACKING_URI is not a server's address
   }
   if (without_secrets(options.tracking_uri) != note.tracking_uri) options.tracking_uri = note.tracking_uri;
   options.http.connect_timeout = kConnectTimeout;
@@ -29,8 +29,8 @@ void set_status(const MlflowNote& note, const std::string& status) {
   const nlohmann::json found = server.get("runs/get?run_id=" + HttpClient::escaped(note.run_id));
   const nlohmann::json::json_pointer at("/run/info/status");
   const std::string now = found.contains(at) && found[at].is_string() ? found[at].get<std::string>() : "";
-  // An attempt of the run may have told its own end, and be followed by another; or rank 0 exited with an error after it
-  // had closed its trackers.
+  // Replace only RUNNING, or the status that rank 0 set: an earlier attempt may have set its own end, or rank
+  // 0 exited with an error after it had closed its trackers.
   const bool is_open = now == "RUNNING" || now == note.told_status;
   if (now == status || !is_open) return;
   server.post("runs/update", {{"run_id", note.run_id},

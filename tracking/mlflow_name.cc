@@ -19,9 +19,9 @@ struct Range {
   std::uint32_t first, last;
 };
 
-/// Characters that Python's \w has had since Unicode 11, whatever version a server's has: Latin, Greek, Cyrillic, Armenian, Hebrew,
-/// Arabic, Georgian, Vietnamese, Greek again, Japanese, Chinese, Korean. No marks that combine, which it has not; none beyond
-/// U+FFFF, which not every database takes.
+/// Letters that Python's \w has included since Unicode 11, so that every server accepts them: Latin, Greek,
+/// Cyrillic, Armenian, Hebrew, Arabic, Georgian, Vietnamese, Greek again, Japanese, Chinese, Korean. No
+/// combining marks, which \w does not include, and nothing beyond U+FFFF, which not every database takes.
 constexpr auto kLetters = std::to_array<Range>(
     {{0xAA, 0xAA},     {0xB2, 0xB3},     {0xB5, 0xB5},     {0xB9, 0xBA},     {0xC0, 0xD6},
      {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x386, 0x386},   {0x388, 0x38A},   {0x38C, 0x38C},
@@ -32,7 +32,7 @@ constexpr auto kLetters = std::to_array<Range>(
 
 bool continues_a_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80; }
 
-/// The first character of `text`, with the bytes that it takes in UTF-8, broken or not.
+/// The first character of `text`: all bytes that it takes in UTF-8, broken or not.
 std::string_view first_of(std::string_view text) {
   std::size_t length = 1;
   while (length < text.size() && continues_a_character(text[length])) ++length;
@@ -70,7 +70,8 @@ std::string with_characters_taken(std::string_view name) {
   return result;
 }
 
-/// As a file's, it has to be one that no shorter path names, below where it counts from.
+/// MLflow treats names as file paths, and refuses those that can be written shorter or lead outside: replaces
+/// empty, "." and ".." parts by "_".
 std::string with_path_taken(std::string_view name) {
   std::string result;
   for (std::size_t begin = 0; begin <= name.size();) {

@@ -1,4 +1,4 @@
-// mlflow.json in a run's folder: which run of which MLflow server it is there. Holds no secrets.
+// mlflow.json in a run's folder: the MLflow server and the id of the run there. Holds no secrets.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@ namespace hookline {
 struct MlflowNote {
   std::string tracking_uri;  // without user and password
   std::string run_id;
-  std::string told_status;  // how the run ended, as rank 0 told the server; empty: it has told nothing
+  std::string told_status;  // the end that rank 0 reported to the server; empty: none
 };
 
-/// Of the run whose folder it is; none if there is none that can be read.
+/// The note in a run's folder; nothing if there is none that can be read.
 std::optional<MlflowNote> read_mlflow_note(const std::filesystem::path& run_folder);
 
-/// Logs a warning if it can't be written.
+/// Writes the note. Logs a warning if that fails.
 void write_mlflow_note(const std::filesystem::path& run_folder, const MlflowNote& note);
 
 }  // namespace hookline

@@ -37,7 +37,7 @@ bool MlflowRun::go_on_with(const MlflowNote& note) {
   } catch (const TryAgain&) {
     throw;
   } catch (const Error&) {
-    return false;  // somebody has removed it there
+    return false;  // the run was deleted on the server
   }
   run_id_ = note.run_id;
   return true;
@@ -65,7 +65,7 @@ void MlflowRun::begin(const TrackedRun& run) {
     const auto note = read_mlflow_note(folder_);
     if (!note || !go_on_with(*note)) make_run(run);
     if (!note || note->run_id != run_id_ || !note->told_status.empty()) keep_note("");
-    parameters_.assign(run.config.begin(), run.config.end());  // those that it has already are the same
+    parameters_.assign(run.config.begin(), run.config.end());  // sending the same values again is allowed
   }
   send_parameters();
 }
@@ -85,7 +85,7 @@ void MlflowRun::send_parameters() {
       server_->post("runs/log-batch", {{"run_id", run_id_}, {"params", some}});
     } catch (const TryAgain&) {
       throw;
-    } catch (const Error& error) {  // metrics may be welcome all the same
+    } catch (const Error& error) {  // the server may accept metrics all the same
       log::warning("the config does not get to " + place() + ": " + error.what());
       parameters_.clear();
       return;
@@ -113,7 +113,7 @@ void MlflowRun::write(std::span<const LoggedMetrics> lines) {
                          {"value", number(value)},
                          {"timestamp", mlflow_time(line.time)},
                          {"step", line.step}});
-      if (metrics.size() == kMostMetrics) send(i);  // a line that comes again is the same to the server
+      if (metrics.size() == kMostMetrics) send(i);  // sending a line again changes nothing
     };
     add(kBytesOfLine, static_cast<double>(line.bytes_sent));
     for (const auto& [name, value] : line.values) add(name, value);

@@ -13,9 +13,9 @@
 
 namespace hookline {
 
-/// Metrics and the config, as parameters, of a run that is made on the server (its REST API, version 2.0). A run that is
-/// restarted goes on with the one it has, whose id lies in mlflow.json in its folder. A server that can't be reached is tried
-/// again.
+/// Sends metrics, and the config as parameters, to a run that it creates on the server (REST API, version
+/// 2.0). A restarted run continues the one whose id is in mlflow.json in its folder. If the server can't be
+/// reached, it tries again later.
 class MlflowRun : public Tracker {
  public:
   explicit MlflowRun(MlflowOptions options);
@@ -26,7 +26,7 @@ class MlflowRun : public Tracker {
   void end(RunEnd how) override;
 
  private:
-  /// False if the server has no such run any more.
+  /// Continues the noted run. False if the server does not have it any more.
   bool go_on_with(const MlflowNote& note);
   void make_run(const TrackedRun& run);
   void keep_note(const std::string& told_status) const;
@@ -36,7 +36,7 @@ class MlflowRun : public Tracker {
   std::optional<MlflowServer> server_;  // made by the tracker's thread
   std::string run_id_;
   std::filesystem::path folder_;                                 // of the run
-  std::vector<std::pair<std::string, std::string>> parameters_;  // that are still to be sent
+  std::vector<std::pair<std::string, std::string>> parameters_;  // still to be sent
 };
 
 }  // namespace hookline

@@ -16,7 +16,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// What the server says of an error, in words.
+/// The server's error message.
 std::string message_of(const HttpAnswer& answer) {
   const Json json = json_or_discarded<Json>(answer.body);
   const std::string status = "HTTP " + std::to_string(answer.status);
@@ -27,14 +27,14 @@ std::string message_of(const HttpAnswer& answer) {
 
 constexpr long kNotFound = 404, kTooMany = 429, kServerErrors = 500;
 
-/// The answer, as far as it is JSON. Throws TryAgain if the server may have another one later.
+/// The JSON in the answer. Throws TryAgain if a later request may succeed.
 Json json_of(const HttpAnswer& answer) {
   if (answer.status == 0) throw TryAgain(answer.problem);
   if (answer.status == kTooMany || answer.status >= kServerErrors) throw TryAgain(message_of(answer));
   return json_or_discarded<Json>(answer.body);
 }
 
-/// The answer, which is an object. Throws as MlflowServer::post does.
+/// The JSON object in the answer. Throws like MlflowServer::post.
 Json object_of(const HttpAnswer& answer, const std::string& what) {
   const Json json = json_of(answer);
   if (answer.status != 200 || !json.is_object()) throw Error(message_of(answer) + " (" + what + ")");

@@ -11,13 +11,13 @@ namespace hookline {
 
 struct MlflowOptions {
   std::string tracking_uri;  // http:// or https://
-  std::string experiment;    // made, if there is none
+  std::string experiment;    // created if it does not exist
   HttpOptions http;
 };
 
-/// What a config says, and for what it leaves out MLflow's own variables: MLFLOW_TRACKING_URI, _EXPERIMENT_NAME,
-/// _TRACKING_USERNAME, _TRACKING_PASSWORD, _TRACKING_TOKEN, _TRACKING_INSECURE_TLS, _TRACKING_SERVER_CERT_PATH. Throws Error
-/// if the address is no server's.
+/// The given settings; what they leave empty comes from MLflow's own variables: MLFLOW_TRACKING_URI,
+/// _EXPERIMENT_NAME, _TRACKING_USERNAME, _TRACKING_PASSWORD, _TRACKING_TOKEN, _TRACKING_INSECURE_TLS,
+/// _TRACKING_SERVER_CERT_PATH. Throws Error if the address is not a server's.
 MlflowOptions mlflow_options(const std::string& tracking_uri, const std::string& experiment);
 
 /// A server's REST API, version 2.0. Not thread-safe.
@@ -25,11 +25,12 @@ class MlflowServer {
  public:
   explicit MlflowServer(const MlflowOptions& options);
 
-  /// The answer to `request`, posted to "runs/update". Throws TryAgain if the server may have another one later, else Error.
+  /// Posts `request`, to "runs/update" for example, and returns the answer. Throws TryAgain if a later
+  /// request may succeed, otherwise Error.
   nlohmann::json post(const std::string& what, const nlohmann::json& request);
-  /// The same of "runs/get?run_id=…".
+  /// Gets "runs/get?run_id=…", for example. Throws like post().
   nlohmann::json get(const std::string& what);
-  /// The id of the experiment, which is made if there is none. Throws as post() does.
+  /// The id of the experiment, which is created if it does not exist. Throws like post().
   std::string experiment_id(const std::string& name);
 
  private:
@@ -37,10 +38,10 @@ class MlflowServer {
   HttpClient client_;
 };
 
-/// An address without the user and the password that it may have.
+/// The address without a user and a password.
 std::string without_secrets(const std::string& uri);
 
-/// As MLflow counts time.
+/// A time as MLflow counts it: milliseconds since 1970.
 std::int64_t mlflow_time(std::chrono::system_clock::time_point time);
 
 }  // namespace hookline

@@ -9,8 +9,9 @@
 
 namespace hookline {
 
-/// metrics.jsonl in the run's folder, and what `[logging] trackers` names. Where the launcher has started the run again, time and
-/// bytes go on from the file's last line, to all of them. Throws ConfigError for an address of MLflow's that is none.
+/// The trackers for metrics.jsonl in the run's folder and for what `[logging] trackers` names. If the
+/// launcher has restarted the run, time and bytes continue from the last line of metrics.jsonl, for all
+/// trackers. Throws ConfigError if MLflow's address is invalid.
 std::unique_ptr<Trackers> trackers_of(const RunConfig& config, const std::filesystem::path& folder,
                                       Trackers::Clock::time_point start);
 

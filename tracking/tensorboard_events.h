@@ -1,4 +1,4 @@
-// Metrics as TensorBoard reads them.
+// Writes metrics for TensorBoard.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace hookline {
 /// One record of an event file: length, bytes, and checksums of both (tensorflow/core/lib/io/record_writer.h).
 std::string event_record(std::string_view event);
 
-/// Appends scalars to events.out.tfevents.TIME.HOST.PID in the run's folder, which TensorBoard finds by its name:
-/// `tensorboard --logdir hookline-runs`. The run's config is a text beside them. Times are those at which metrics were logged;
-/// values are single precision, since that is what the format has.
+/// Appends scalars to events.out.tfevents.TIME.HOST.PID in the run's folder, which TensorBoard finds by its
+/// name: `tensorboard --logdir hookline-runs`. The run's config is added as text. Times are those at which
+/// metrics were logged; values have single precision, as the format requires.
 class TensorBoardEvents : public Tracker {
  public:
   explicit TensorBoardEvents(const std::filesystem::path& folder);
@@ -24,7 +24,7 @@ class TensorBoardEvents : public Tracker {
   void write(std::span<const LoggedMetrics> lines) override;
 
  private:
-  /// All or nothing: what follows half a record can't be read.
+  /// Writes all of `records` or nothing, since nothing after half a record can be read.
   void append(std::string_view records);
 
   AppendFile file_;

@@ -23,8 +23,8 @@ struct TrackedRun {
   std::chrono::system_clock::time_point start = std::chrono::system_clock::now();
 };
 
-/// One line of metrics, of Accelerator::log() or of the run itself. In a restarted run, time and bytes count
-/// on.
+/// One line of metrics, of Accelerator::log() or of the run itself. In a restarted run, time and bytes
+/// continue from the attempt before.
 struct LoggedMetrics {
   std::int64_t step = 0;                       ///< Optimizer steps taken so far.
   std::chrono::system_clock::time_point time;  ///< When it was logged.

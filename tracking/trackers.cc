@@ -18,22 +18,23 @@
 
 namespace hookline {
 
-/// Between those who log and the thread of one tracker, which may outlive them if the tracker hangs.
+/// The queue between the threads that log and the thread of one tracker, which may outlive them if the
+/// tracker hangs.
 struct Trackers::Queue {
   Queue(std::unique_ptr<Tracker> to, std::shared_ptr<const TrackedRun> of, std::chrono::seconds for_its_end)
       : tracker(std::move(to)), place(tracker->place()), run(std::move(of)), patience(for_its_end) {}
 
-  const std::unique_ptr<Tracker> tracker;  // the thread's alone
+  const std::unique_ptr<Tracker> tracker;  // used only by the thread
   const std::string place;
   const std::shared_ptr<const TrackedRun> run;
   const std::chrono::seconds patience;
   std::mutex mutex;  // guards the rest
   std::condition_variable changed;
   std::deque<LoggedMetrics> lines;
-  std::size_t in_hand = 0;  // lines that the tracker has been given and has not answered for
+  std::size_t in_hand = 0;  // lines that the tracker was given and has not answered for
   std::size_t lost = 0;
-  std::optional<RunEnd> ending;  // nothing more comes
-  bool ended = false;            // of the thread
+  std::optional<RunEnd> ending;  // set once no more lines come
+  bool ended = false;            // the thread has ended
   bool is_given_up = false;      // nobody waits for it any more
 
   void add(const LoggedMetrics& line) {
@@ -53,7 +54,7 @@ struct Trackers::Queue {
     changed.notify_all();
   }
 
-  /// False if it has not ended in its time, which began when it was asked to. Tells what was lost.
+  /// Waits for the thread to end until `patience` after `asked`; false if it has not. Logs what was lost.
   bool wait_for_end(Clock::time_point asked) {
     const Clock::time_point until = asked + patience;
     std::unique_lock lock(mutex);
@@ -90,7 +91,8 @@ struct Trackers::Queue {
         lost += batch.size() - taken;
         continue;
       }
-      // What has come meanwhile is newer; of too many the newest are lost, as everywhere here.
+      // Put the remaining lines back in front of newer ones. If there are too many, the newest are lost, as
+      // in add().
       lines.insert(lines.begin(), std::make_move_iterator(batch.begin() + static_cast<std::ptrdiff_t>(taken)),
                    std::make_move_iterator(batch.end()));
       if (lines.size() > kMostWaiting) {
@@ -110,9 +112,9 @@ struct Trackers::Queue {
 
  private:
   static constexpr const char* kUnknown = "an exception that is no std::exception";
-  bool is_told_ = false, is_away_ = false;  // the thread's
+  bool is_told_ = false, is_away_ = false;  // used only by the thread
 
-  /// False if what was not taken is lost.
+  /// Gives the batch to the tracker. False if the lines that it did not take are lost.
   bool give(const std::vector<LoggedMetrics>& batch, bool& has_begun, std::size_t& taken) {
     try {
       if (!has_begun) tracker->begin(*run);
@@ -150,13 +152,13 @@ struct Trackers::Queue {
   }
 };
 
-/// Those of this process.
+/// The queues of all trackers of this process.
 struct Trackers::All {
   std::mutex mutex;
   std::vector<std::weak_ptr<Queue>> queues;
 
   static All& instance() {
-    static All& all = *new All();  // for as long as there are threads
+    static All& all = *new All();  // never destroyed: threads may outlive main()
     return all;
   }
 };
@@ -215,7 +217,7 @@ void Trackers::end(RunEnd how) {
     if (queue->wait_for_end(asked))
       thread.join();
     else
-      thread.detach();  // it hangs; the queue stays until it does not
+      thread.detach();  // it hangs, and keeps the queue alive
   }
   queues_.clear();
 }

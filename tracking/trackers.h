@@ -14,42 +14,42 @@
 
 namespace hookline {
 
-/// How far a run was when it was started again: what is logged from then on counts from there.
+/// The totals of a run when it was restarted: what is logged afterwards is added to them.
 struct LoggedSoFar {
   double seconds = 0;
   std::int64_t bytes_sent = 0;
 };
 
-/// Hands what is logged to trackers: whoever logs never waits for one. What a tracker can't take is told once; what comes while
-/// 10,000 lines wait for it is lost, and counted.
+/// Passes metrics to trackers, without making the caller wait for them. A tracker's problem is logged once.
+/// While 10,000 lines wait for a tracker, further lines are lost, and counted.
 class Trackers {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `start`: of this process's part of the run, from which its time is counted.
-  /// `patience`: how long the end waits for trackers.
-  /// `before`: what the parts before it came to.
+  /// `start`: when this process's part of the run began; its time is counted from there.
+  /// `patience`: how long to wait for trackers at the end.
+  /// `before`: the totals of earlier parts of the run.
   explicit Trackers(TrackedRun run, Clock::time_point start = Clock::now(),
                     std::chrono::seconds patience = kPatience, LoggedSoFar before = {});
-  /// Waits until all is written, though for no longer than that.
+  /// Waits until everything is written, but at most for `patience`.
   ~Trackers();
   Trackers(const Trackers&) = delete;
   Trackers& operator=(const Trackers&) = delete;
 
-  /// Gets what is logged from now on.
+  /// Adds a tracker for what is logged from now on.
   void add(std::unique_ptr<Tracker> tracker);
 
-  /// `bytes_sent`: since `start`. Throws Error for a name that is empty, or one of those that each line has by itself: "step",
-  /// "seconds", "bytes_sent".
+  /// Logs `values`. `bytes_sent` counts from `start`. Throws Error for a name that is empty, or that each
+  /// line has anyway: "step", "seconds", "bytes_sent".
   void log(std::int64_t step, std::int64_t bytes_sent, std::map<std::string, double> values);
 
-  /// Ends every tracker of this process, for a process that is about to end without any destructor. What is logged
-  /// afterwards is lost.
+  /// Ends every tracker of this process, to be called before the process exits without destructors. What is
+  /// logged afterwards is lost.
   static void end_all(RunEnd how);
 
   static constexpr std::size_t kMostWaiting = 10'000;  // lines
   static constexpr std::chrono::seconds kPatience{5};
-  static constexpr std::chrono::seconds kAgainAfter{5};  // what could not be reached
+  static constexpr std::chrono::seconds kAgainAfter{5};  // to retry a tracker that could not be reached
 
  private:
   struct Queue;

@@ -22,7 +22,7 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
   }
 }
 
-/// Why `hook` can't be among those that are chosen from; empty if it can.
+/// Why `hook` can't be a candidate; empty if it can.
 std::string obstacle_of(const std::string& hook, const Catalog& catalog, const AutoHookConfig& wanted) {
   const HookRow* const row = catalog.find_hook(hook);
   if (!row) {

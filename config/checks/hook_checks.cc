@@ -27,14 +27,15 @@ std::string one_of(const std::vector<std::string>& names) {
   return "must be " + allowed_text(row);
 }
 
-/// What comm_hook takes.
+/// The names that comm_hook accepts.
 std::vector<std::string> names_of_hooks(const Catalog& catalog) {
   std::vector<std::string> names = names_of(catalog.hooks());
   names.push_back(kAutoHook);
   return names;
 }
 
-/// A hook as far as it is known. `row` is null for a hook that only the program knows, and for one that is chosen later.
+/// A value of comm_hook, as far as it is known. `row` is null for a hook that only the program knows, and for
+/// "auto".
 struct Choice {
   std::string name = "no";
   const HookRow* row = nullptr;
@@ -119,11 +120,11 @@ class HookResolver {
     if (!last) return;
     config_.ddp.comm_wrapper = last->name;
     if (last->dtype.empty() || !hook.known || !(hook.row || hook.is_auto())) return;
-    // Blame the stronger of the two sources: it is the one that brought them together.
+    // Report the error at the stronger of the two sources, which made the combination.
     const bool hook_came_later = hook.given && hook.given->order > last_given->order;
     const Place& place = hook_came_later ? hook.given->place : last_given->place;
     const std::string what = "comm_wrapper " + to_text(last->name) + " over comm_hook " + to_text(hook.name);
-    // The other one may come from elsewhere, which the reader does not see here.
+    // Say where the other one is set, if that is another source.
     const Given* other = hook_came_later ? last_given : hook.given;
     std::string from;
     if (other && hook.given->order != last_given->order) {
@@ -168,8 +169,8 @@ class HookResolver {
         diagnostics_.push_back(hookline::without_effect(
             given, "comm_hook \"auto\" chooses the options of its hook, too: name a hook, or leave it out"));
       } else if (!hook.row) {
-        // A hook of the program: the rank, which knows it, checks them. An unknown hook: its error says
-        // enough.
+        // The rank, which knows the program's own hook, checks its options. For an unknown hook, its own
+        // error is enough.
         if (hook.known) keep(given, given.name, untyped_value(given, diagnostics_));
       } else if (const OptionRow* row = find_option(*hook.row, given)) {
         keep(given, row->name, checked_value(given, *row, kHookOptionTable, diagnostics_));
@@ -208,7 +209,7 @@ class HookResolver {
   }
 
   void unknown_option(const Given& given, const Choice& hook) {
-    // The hook for which the option was written, when a stronger source then chose another one.
+    // The hook that the option was meant for, if a stronger source then chose another hook.
     const Choice* meant = &choices_.front();
     for (const Choice& choice : choices_)
       if (choice.given && choice.given->order <= given.order) meant = &choice;

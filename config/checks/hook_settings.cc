@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t kFirstCompressedStep = 2;  // the least that error feedback and warm start allow
 constexpr std::int64_t kRanks[] = {4, 2, 1};
 
-/// allreduce does what is done without a hook; batched_power_sgd, from the first steps on, keeps some models from learning anything.
+/// Hooks that are tried only if [ddp.auto] hooks names them. allreduce does the same as no hook;
+/// batched_power_sgd, if it compresses from the first steps on, prevents some models from learning.
 bool only_by_name(const HookRow& hook) {
   return hook.name == "allreduce" || hook.name == "batched_power_sgd";
 }

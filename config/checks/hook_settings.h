@@ -17,17 +17,18 @@ struct HookSetting {
   std::string hook, wrapper = "no";
   OptionMap options = {};         // others have their defaults
   bool between_hosts = false;     // the ranks of a host average exactly
-  std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config's bucket_cap_mb says
+  std::int64_t bucket_bytes = 0;  // bucket size limit; 0: the config's bucket_cap_mb
 };
 
-/// Of which the first choice is made, at most: of long steps it takes fewer.
+/// The most steps that are measured before the first choice; if steps are long, fewer are measured.
 inline constexpr int kStepsBeforeAChoice = 36;
 
-/// Does the hook average, in another way than without one?
+/// True if the hook averages gradients, and is not "no".
 bool may_be_chosen(const HookRow& hook);
 
-/// What `wanted` permits, the most exact ones first; not to use a hook is none of them, and "allreduce" and "batched_power_sgd" only where they are named. A hook that does not say how exact it is counts
-/// only where it is named. Of PowerSGD, ranks 4, 2 and 1, each in float32 and within fp16, compressing from its third step on.
+/// The settings that `wanted` permits, the most exact first. "No hook" is not among them. "allreduce",
+/// "batched_power_sgd" and hooks with unstated exactness are included only if `wanted` names them. PowerSGD
+/// comes with ranks 4, 2 and 1, each in float32 and in fp16, compressing from its third step on.
 std::vector<HookSetting> settings_for(const AutoHookConfig& wanted, const Catalog& catalog);
 
 }  // namespace hookline

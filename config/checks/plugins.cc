@@ -10,7 +10,8 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-/// The absolute path of a plug-in, without links: a relative one counts from the place of what names it.
+/// The absolute path of a plug-in, with symbolic links resolved. A relative path is relative to the config
+/// file that names it, otherwise to the current folder.
 std::string path_of(const std::string& name, const Given& given) {
   const bool of_file = given.layer == OriginKind::file;
   const fs::path relative = of_file ? fs::path(given.place.source).parent_path() / name : fs::path(name);

@@ -54,7 +54,8 @@ class ShardingChecks {
   }
 
  private:
-  /// Each rank would step its part by the gradients of its own samples alone.
+  /// Reports settings that do not work with shard_optimizer: comm_scope, comm_hook = "auto", and hooks that
+  /// do not average, with which each rank would step its part by its own gradients alone.
   void check_optimizer() {
     if (config_.ddp.shard_optimizer && config_.ddp.comm_scope != DdpConfig().comm_scope)
       refuse(kOptimizer, "ddp.comm_scope",
@@ -76,7 +77,7 @@ class ShardingChecks {
     diagnostics_.push_back(without_effect(collected_.keys.at(key).back(), note));
   }
 
-  /// At the later one of two keys, which brought them together.
+  /// Reports an error at the key that was set later, which made the combination.
   void refuse(const std::string& first, const std::string& second, const std::string& message,
               const std::string& note) {
     const Given& one = collected_.keys.at(first).back();

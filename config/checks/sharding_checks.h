@@ -10,8 +10,9 @@
 
 namespace hookline {
 
-/// Reports what needs whole gradients although the model is sharded, what does not go with a sharded optimizer, and what has no
-/// effect because the model is sharded, or is not. `config` holds all values already.
+/// Reports settings that need whole gradients although the model is sharded, settings that a sharded
+/// optimizer does not support, and settings that have no effect for a sharded, or unsharded, model. `config`
+/// is complete already.
 void check_sharding(const Collected& collected, const Catalog& catalog, const RunConfig& config,
                     std::vector<Diagnostic>& diagnostics);
 

@@ -1,4 +1,4 @@
-// What a machine offers, as far as it decides which keys of a config mean anything on it.
+// The machine's properties that decide which config keys apply to it.
 #pragma once
 
 #include <map>

@@ -16,7 +16,7 @@ std::optional<int> number(std::string_view text) {
   return value;
 }
 
-/// The length of an escape sequence at the start of `text` that sets colours; 0 if there is none.
+/// The length of a colour escape sequence at the start of `text`; 0 if there is none.
 std::size_t colour_length(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.find_first_not_of("0123456789;:", 2);

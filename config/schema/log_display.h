@@ -26,8 +26,8 @@ using PrefixValues = std::vector<std::pair<std::string_view, std::string>>;
 /// "rank", "local_rank", "role_name", "host".
 std::vector<std::string_view> prefix_names();
 
-/// `text` with each ${name} replaced; nothing if a name is unknown, or a ${ has no end. Control characters become as printable()
-/// shows them, but for those of colours, ESC [ 1 ; 32 m.
+/// `text` with each ${name} replaced; nothing if a name is unknown or a "${" is not closed. Control
+/// characters are escaped as printable() does, except in colour sequences such as ESC [ 1 ; 32 m.
 std::optional<std::string> expand_prefix(std::string_view text, const PrefixValues& values);
 
 }  // namespace hookline

@@ -22,7 +22,7 @@ struct Origin {
 /// [launch]: who runs where.
 struct LaunchConfig {
   std::string nnodes = "1";               // number of hosts; "2:4": at least 2, at most 4
-  std::optional<std::int64_t> node_rank;  // of this host; unset: "auto", in the order in which they come
+  std::optional<std::int64_t> node_rank;  // of this node; unset: "auto", the order in which nodes join
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1
   std::string device = "auto";                     // cpu, cuda; auto: cuda where there is a GPU
@@ -32,22 +32,21 @@ struct LaunchConfig {
   std::string isolation = "none";                  // of ranks from other processes: none, pid
   std::int64_t max_restarts = 0;                   // of all ranks, after one failed
   std::string restart = "curable";                 // or always: also after a failure that will come again
-  double restart_delay_seconds = 1;  // before the first restart; twice as long before each further one
-  double early_exit_seconds =
-      30;  // after a rank succeeded before the others, which are then told of; 0: never
-  double stall_timeout_seconds = 0;   // without a finished step, after which the run fails; 0: never
-  bool stall_stacks = false;          // have gdb write down where the ranks are then
-  double join_timeout_seconds = 300;  // for all ranks to be there, at the start
-  double peer_timeout_seconds = 10;   // without a heartbeat of a rank that others wait for; 0: for ever
+  double restart_delay_seconds = 1;  // before the first restart; doubles with each one, up to a minute
+  double early_exit_seconds = 30;  // warn if other ranks still run this long after one exits with 0; 0: never
+  double stall_timeout_seconds = 0;   // fail the run if no rank finishes a step for this long; 0: never
+  bool stall_stacks = false;          // log every rank's stack, by means of gdb, when the run stalls
+  double join_timeout_seconds = 300;  // how long ranks may take to join at the start
+  double peer_timeout_seconds = 10;   // fail if an awaited rank sends no heartbeat for this long; 0: never
 };
 
 /// [rendezvous]: where several nodes meet.
 struct RendezvousConfig {
-  std::string main_address;         // of the host of rank 0, as all nodes reach it; empty: none is needed
-  std::int64_t main_port = 29500;   // there
-  std::string run_id = "default";   // keeps apart runs that meet at one place
-  double last_call_seconds = 5;     // for more nodes than are needed, after the last one came
-  double node_timeout_seconds = 5;  // without a heartbeat of a node, after which it is lost
+  std::string main_address;         // of rank 0's host, as all nodes reach it; empty: not needed
+  std::int64_t main_port = 29500;   // on that host
+  std::string run_id = "default";   // tells apart runs that meet at the same address
+  double last_call_seconds = 5;     // wait this long for extra nodes once the minimum has joined
+  double node_timeout_seconds = 5;  // a node is lost after this long without a heartbeat
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.
@@ -70,12 +69,12 @@ struct DdpConfig {
 /// [ddp.auto]: what comm_hook = "auto" may choose.
 struct AutoHookConfig {
   std::string allow = "half";  // lossless, half, low_rank: the most that a hook may change the gradients
-  // Of ‖g - e‖ / ‖e‖ of a hook's gradients g and their exact average e, in the 2-norm; unset: any.
+  // Largest ‖g - e‖ / ‖e‖, in the 2-norm, for a hook's gradients g and the exact average e; unset: no limit.
   std::optional<double> max_error = {};
   std::vector<std::string> hooks = {};  // the only ones considered; empty: all that `allow` permits
 };
 
-/// [fsdp]: what ranks share out instead of each holding all of it; as Accelerate's FullyShardedDataParallelPlugin names it.
+/// [fsdp]: which state is sharded between ranks; named as in Accelerate's FullyShardedDataParallelPlugin.
 struct FsdpConfig {
   std::string sharding_strategy = "no_shard";  // DDP; shard_grad_op, full_shard
   std::string comm_hook = "no";                // fp16, bf16: what gradients are cast to while they travel
@@ -88,8 +87,8 @@ struct TrainingConfig {
   std::int64_t gradient_accumulation_steps = 1;
   std::string fused_optimizer = "auto";                // no, yes; auto: where torch has a kernel for it
   std::optional<std::int64_t> seed;                    // unset: not seeded
-  std::optional<std::int64_t> checkpoint_every_steps;  // optimizer steps; unset: none are saved by themselves
-  std::string checkpoint_dir = "checkpoints";          // the folder that they are made in
+  std::optional<std::int64_t> checkpoint_every_steps;  // optimizer steps; unset: no automatic checkpoints
+  std::string checkpoint_dir = "checkpoints";          // the folder for checkpoints
   std::int64_t checkpoint_keep_last = 3;               // older ones are removed
   bool checkpoint_async = false;                       // save from a copy, while training goes on
   std::string resume = "no";     // or auto: from the newest in checkpoint_dir; or a checkpoint's folder

@@ -29,7 +29,7 @@ KeyRow key(const char* table_name, OptionRow option) {
 constexpr const char* kAuto = "auto";
 constexpr const char* kNone = "none";
 
-/// A row whose key is a count that may be left open, by the word `word`.
+/// A row whose key is a count or the word `word`, which leaves it open.
 template <auto table, auto field, auto& word>
 KeyRow open_key(const char* table_name, OptionRow option) {
   option.default_value = std::string(word);
@@ -112,7 +112,7 @@ OptionRow node_timeout() {
 
 bool is_not_empty(const std::string& text) { return !text.empty(); }
 bool counts_nodes(const std::string& text) { return NodeCount::parse(text).has_value(); }
-/// Without a user and a password: configs are shown, kept and passed on.
+/// True for a URL without user and password, since configs are shown, stored and passed on.
 bool is_server(const std::string& text) {
   const bool is_url = text.starts_with("http://") || text.starts_with("https://");
   return text.empty() || (is_url && text.find('@') == text.npos);
@@ -255,7 +255,7 @@ bool tracks_by_mlflow(const RunConfig& config, const Detected&) {
   return std::count(trackers.begin(), trackers.end(), "mlflow") > 0;
 }
 
-/// When the wizard asks for a key, where that is not simply among its table's.
+/// Sets when the wizard asks for keys that it does not simply ask along with their table.
 void add_asking(std::vector<KeyRow>& rows) {
   struct Asking {
     std::string_view table, name;
@@ -268,7 +268,7 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"launch", "processes_per_node", 3, nullptr},
       {"ddp", "comm_hook", 4, is_whole},
       {"ddp", "comm_wrapper", 5, is_whole},
-      {"launch", "node_rank", 0, never},  // a file is for all hosts
+      {"launch", "node_rank", 0, never},  // all hosts share the file
       {"launch", "device", 0, has_gpus},
       {"launch", "backend", 0, has_gpus},
       {"launch", "restart", 0, has_restarts},

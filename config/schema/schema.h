@@ -37,10 +37,10 @@ struct KeyRow {
   OptionValue (*get)(const RunConfig&);
   void (*set)(RunConfig&, const OptionValue&);  // with a value that check_value returned
   TextForm form = {};                           // of a text that may not be just any
-  /// Its place among the questions that the wizard asks everybody; 0: it is one of those of its table, which it asks whoever
-  /// wants to go through them.
+  /// The key's position among the questions that the wizard asks every user; 0: the wizard asks it only if
+  /// the user chooses to go through the key's table.
   int asked = 0;
-  /// Does it mean anything here, with what was answered before? Null: it does.
+  /// Does the key apply to this machine, given the earlier answers? Null: always.
   bool (*applies)(const RunConfig& so_far, const Detected& here) = nullptr;
 
   /// "ddp.comm_hook"

@@ -16,11 +16,11 @@
 
 namespace hookline {
 
-/// One source's value for a key. A file's value has a type of its own; of the others only the text is known,
-/// and the key's type says how to read it.
+/// One source's value for a key. A value from a file has a type; a value from the environment or the command
+/// line is text, which is parsed by the key's type.
 struct Given {
   OriginKind layer = OriginKind::file;
-  int order = 0;                          // of its source among all: of two values the higher one's counts
+  int order = 0;                          // position of its source; the value with the higher order wins
   std::string name;                       // the key, as it was spelt
   std::optional<OptionValue> value;       // from a file; unset for an array, a date or a table
   std::optional<std::string> typed_text;  // from environment or command line
@@ -37,14 +37,14 @@ struct Collected {
   std::vector<Given> hook_options;                 // of [ddp.comm_state_option], in order
   std::vector<Diagnostic> problems;
   int sources = 0;                           // read so far, from the weakest to the strongest
-  std::vector<std::string> files, profiles;  // read, and of them; in order, each once
+  std::vector<std::string> files, profiles;  // files read, and the profiles they define; in order, each once
   bool incomplete = false;                   // the file has syntax errors, so that keys may be missing here
 };
 
 /// What the tables of a file, or of one of its profiles, say; `root` holds the tables.
 void collect_tables(const TomlNode& root, const SourceText& source, const Catalog& catalog,
                     Collected& collected);
-/// A file with those that it includes, and of their profiles the one that is asked for.
+/// Collects the config file, the files that it includes, and the requested profile.
 void collect_files(const Sources& sources, const Catalog& catalog, Collected& collected);
 void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,
                          const Catalog& catalog, Collected& collected);

@@ -83,7 +83,7 @@ class FileCollector {
     }
   }
 
-  /// The table of the options of hooks is where people forget to put them.
+  /// True for a hook's option in [ddp]: people forget to put it into [ddp.comm_state_option].
   bool is_hook_option(const std::string& table, const std::string& key) const {
     if (table != "ddp") return false;
     for (const HookRow& hook : catalog_.hooks())

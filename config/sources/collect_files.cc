@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kDeepestIncludes = 32;   // each takes some of the stack
 constexpr std::size_t kMostFiles = 256;        // in all
-constexpr std::size_t kMostBytes = 256 << 10;  // in all: the parser takes seconds for so many of short values
+constexpr std::size_t kMostBytes = 256 << 10;  // in all: the parser takes seconds for more
 
 struct ReadFile {
   SourceText source;
@@ -40,7 +40,8 @@ class Files {
  public:
   Files(const Catalog& catalog, Collected& collected) : catalog_(catalog), collected_(collected) {}
 
-  /// `file` behind all that it includes; once, where it comes first. `included_at`: where another file includes it.
+  /// Reads `file` after all files that it includes. A file that is included several times is read once, the
+  /// first time. `included_at`: the place that includes `file`.
   void read(const fs::path& file, const std::optional<std::string>& text = {},
             const std::string& included_at = {}) {
     const fs::path real = real_path(file);
@@ -201,7 +202,7 @@ class Files {
   Collected& collected_;
   std::vector<std::unique_ptr<ReadFile>> files_;
   std::size_t bytes_ = 0;   // of all files so far
-  std::vector<Open> open_;  // that are being read, from the outermost in
+  std::vector<Open> open_;  // files being read, the outermost first
   std::set<fs::path> seen_;
 };
 

@@ -1,5 +1,5 @@
-// Values given as text, by environment variables and on the command line; and from text or TOML to a key's
-// type.
+// Reads values from environment variables and the command line, and converts text and TOML to the type of a
+// key.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -33,7 +33,7 @@ std::optional<bool> read_boolean(const std::string& text) {
   return std::nullopt;
 }
 
-/// "a,b" as two texts, without the spaces around them; an empty text is an empty list.
+/// "a,b" as two strings, without the spaces around them; an empty text is an empty list.
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < text.size() + 1 && !text.empty();) {
@@ -68,18 +68,18 @@ OptionValue read_as(const OptionRow& row, const std::string& text) {
   return text;
 }
 
-/// The first byte of `text` that is no space.
+/// The first byte of `text` that is not a space or a tab; 0 if there is none.
 char first_byte(std::string_view text) {
   const auto at = text.find_first_not_of(" \t");
   return at == text.npos ? '\0' : text[at];
 }
 
-/// A list that begins as TOML's do, and is none.
+/// True for the value of a list that begins like a TOML array but is not one.
 bool is_broken_list(const Given& given, const OptionRow& row) {
   return given.typed_text && row.type == OptionType::texts && first_byte(*given.typed_text) == '[';
 }
 
-/// What else the value may have been meant as: "; write 2 without the quotes".
+/// A hint at what may have been meant: "; write 2 without the quotes".
 std::string advice(const Given& given, const OptionRow& row) {
   if (!given.value) {
     if (!given.typed_text) return "";
@@ -141,7 +141,7 @@ Given text_given(OriginKind layer, int order, std::string name, const std::strin
   return given;
 }
 
-/// Files it under its key; false if there is no such key.
+/// Stores the value under `key`; false if there is no such key.
 bool add(const std::string& key, Given given, Collected& collected) {
   const std::string options = std::string(kHookOptionTable) + ".";
   if (key.compare(0, options.size(), options) == 0 && key.size() > options.size()) {
@@ -177,7 +177,7 @@ bool is_table(const std::string& name) {
          std::any_of(schema().begin(), schema().end(), [&](const KeyRow& row) { return row.table == name; });
 }
 
-/// Of the schema, or an option of a hook.
+/// True for the keys of the schema and the options of hooks.
 bool is_key(const std::string& name) {
   return find_key(name) || name.starts_with(std::string(kHookOptionTable) + ".");
 }
@@ -187,7 +187,7 @@ struct TomlText {
   std::optional<SourceText> text;
   TomlDocument document;
 
-  /// Nothing if it is not valid TOML.
+  /// Null if the text is not valid TOML.
   const TomlNode* node() const {
     const bool is_one =
         document.problems.empty() && document.roots.size() == 1 && document.roots[0].children.size() == 1;
@@ -195,7 +195,7 @@ struct TomlText {
   }
 };
 
-/// Nothing for a value that begins otherwise.
+/// Returns nothing unless `value` begins like a TOML string, array or table.
 std::optional<TomlText> read_toml(const std::string& value, const std::string& where) {
   if (std::string_view("\"'[{").find(first_byte(value)) == std::string_view::npos) return std::nullopt;
   TomlText result;
@@ -218,8 +218,8 @@ struct TextSource {
   const Catalog& catalog;
   Collected& collected;
 
-  /// Files what `node` gives `key`, or, if that is a table's name, each of the keys in it, of which it reports those that there
-  /// are not. False if `key` itself is none.
+  /// Stores the value in `node` under `key`. If `key` is a table, stores each key in `node` and reports
+  /// unknown ones. False if there is no such key or table.
   bool add_node(const std::string& key, const TomlNode& node, const SourceText& text,
                 const std::string& where) const {
     if (node.kind == TomlNode::Kind::table && is_table(key)) {
@@ -235,7 +235,8 @@ struct TextSource {
     return add(key, std::move(given), collected);
   }
 
-  /// Quotes, brackets and braces are TOML's; any other text is read as the key's type says. False if there is no such key.
+  /// Stores `value` under `key`: as TOML if it begins with a quote, bracket or brace, otherwise as text of
+  /// the key's type. False if there is no such key.
   bool add_text(const std::string& key, const std::string& value, const std::string& where) const {
     if (const auto toml = read_toml(value, where)) {
       if (const TomlNode* node = toml->node()) return add_node(key, *node, *toml->text, where);
@@ -258,7 +259,7 @@ struct TextSource {
   }
 };
 
-/// Not for one that configures hookline itself, nor for other programs' variables.
+/// False for variables that configure hookline itself, and for those of other programs.
 bool may_set_keys(const std::string& variable) {
   if (!variable.starts_with(kPrefix)) return false;
   const std::string rest = variable.substr(kPrefix.size());
@@ -277,8 +278,8 @@ void report_unknown_variable(const std::string& name, const Catalog& catalog, Co
   const Place place{name, 0, 0, 1, ""};
   const std::string rest = name.substr(kPrefix.size());
   if (rest.find("__") == rest.npos) {
-    // Not in the form of a key. Other programs may own such variables; one that is called like a key is a
-    // mistake.
+    // Without "__" the name is not in the form of a key, and may belong to another program. Warn only if it
+    // is spelled like a key.
     const auto warn = [&](const std::string& key) {
       collected.problems.push_back(diagnostic_at(place, Severity::warning, "this variable has no effect",
                                                  "did you mean " + variable_of(key) + "?"));
@@ -298,7 +299,8 @@ void report_unknown_variable(const std::string& name, const Catalog& catalog, Co
            : "a variable is HOOKLINE_, the table, two underscores and the key: " + variables.front()));
 }
 
-/// Of two variables for one key the user would not know which one counts: names differ in case, and one may give a whole table.
+/// Reports an error if two variables set the same key, since it is unclear which one counts. Their names may
+/// differ in case, or one may set a whole table.
 void report_second(const std::string& variable, const std::vector<std::string>& keys,
                    std::map<std::string, std::string>& first_of, Collected& collected) {
   for (const std::string& key : keys) {

@@ -1,4 +1,4 @@
-// The keys of a file that are about files, and not about the run: they stand before all tables.
+// The keys that describe the config file rather than the run; they precede all tables.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace fs = std::filesystem;
 
 ConfigPlace place(const fs::path& file, const std::string& what) {
   std::error_code ignored;
-  // A link that leads nowhere is there: an error, not an absence.
+  // A dangling link counts as present, so that it is reported as an error.
   return {file, what, fs::exists(fs::symlink_status(file, ignored))};
 }
 

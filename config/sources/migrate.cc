@@ -9,12 +9,12 @@
 namespace hookline {
 namespace {
 
-/// A key that left the schema.
+/// A key that was removed from the schema.
 struct FormerKey {
-  std::int64_t last_version;  // that had it
+  std::int64_t last_version;  // the last version with the key
   std::string table, name;
   std::string now;                                                         // what replaces it
-  std::function<std::string(const SourceText&, const KeyPath&)> replaced;  // the text without it
+  std::function<std::string(const SourceText&, const KeyPath&)> replaced;  // the text with the key replaced
 };
 
 KeyPath beside(KeyPath key, const std::string& name) {

@@ -15,14 +15,14 @@ std::optional<std::string> former_key(const std::string& table, const std::strin
 
 struct Migrated {
   std::string text;                  // of today's version, its comments and order kept
-  std::vector<std::string> changes;  // one a line; empty: nothing but the version's number, if that
+  std::vector<std::string> changes;  // for people; empty: at most the version number changed
 };
 
-/// A file that does not say its version is of the first one. Throws EditError.
+/// Migrates a file to the current schema version. A file without a version has version 1. Throws EditError.
 Migrated migrate(const SourceText& text);
 
-/// The version that the file says it is of; 1 if it says none. Throws EditError for what is no version that this
-/// hookline knows.
+/// The schema version that the file states; 1 if it states none. Throws EditError if this hookline does not
+/// know the version.
 std::int64_t schema_version_of(const SourceText& text);
 
 }  // namespace hookline

@@ -30,7 +30,8 @@ std::string characters(const std::string& text, std::size_t first, std::size_t c
   return out;
 }
 
-/// Of the line that is shown, in which each character has to keep its place: nothing in a config may steer the terminal.
+/// The line as it is shown: characters that could control the terminal become "?", so that each character
+/// keeps its column.
 std::string shown_line(std::string_view text) {
   std::string result;
   while (!text.empty()) {

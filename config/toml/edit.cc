@@ -14,7 +14,7 @@
 namespace hookline {
 namespace {
 
-/// What a text says: each value by its key, tables as such. Order, comments and spelling do not count.
+/// The content of a text: each value by its key, and its tables. Order, comments and spelling do not count.
 using Meaning = std::map<KeyPath, std::string>;
 
 void add_meaning(const TomlNode& node, const SourceText& source, const KeyPath& path, Meaning& meaning) {
@@ -37,7 +37,7 @@ void add_meaning(const TomlNode& node, const SourceText& source, const KeyPath& 
   }
 }
 
-/// Nothing for a text that is not valid.
+/// Returns nothing for invalid TOML.
 std::optional<Meaning> meaning_of(const SourceText& source) {
   const TomlDocument document = parse_toml(source);
   if (!document.problems.empty()) return std::nullopt;
@@ -53,7 +53,7 @@ Meaning expect_meaning(const SourceText& source) {
   return *meaning;
 }
 
-/// The lines of a text, each with its newline.
+/// A line of a text, with its newline.
 struct Line {
   std::size_t begin = 0, end = 0;
   std::string_view text;
@@ -92,7 +92,7 @@ KeyPath table_of_header(const Line& line) {
   return longest;
 }
 
-/// "#max_steps = 100" shows max_steps.
+/// True for a comment that shows the key `name`: "#max_steps = 100" shows max_steps.
 bool shows_as_comment(const Line& line, const std::string& name) {
   std::string_view text = line.trimmed();
   if (!text.starts_with("#")) return false;
@@ -112,7 +112,8 @@ class Editor {
         keys_(find_keys(text_)),
         newline_(text_.find("\r\n") == text_.npos ? "\n" : "\r\n") {}
 
-  /// Ways to write it, the tidiest first; some may say something else, or nothing that TOML allows.
+  /// Candidate texts in which `key` is set, the tidiest first. Some of them may mean something else, or be
+  /// invalid TOML.
   std::vector<std::string> ways_to_set(const KeyPath& key, const std::string& value) const {
     std::vector<std::string> ways;
     if (const auto found = keys_.find(key); found != keys_.end())
@@ -160,7 +161,7 @@ class Editor {
     const auto line = [&](std::size_t offset) { return lines_[source_.line_of(offset) - 1]; };
     const std::size_t from = line(place.key.offset).begin;
     ways.push_back(spliced(text_, from, line(end == 0 ? 0 : end - 1).end - from, ""));
-    // In a table of one line: with the comma behind it, or before it.
+    // In an inline table: also remove the comma after the value, or the one before it.
     std::size_t start = place.key.offset;
     while (start > 0 && text_[start - 1] == ' ') --start;
     std::size_t behind = end;
@@ -186,7 +187,7 @@ class Editor {
   std::string newline_;
 };
 
-/// The first of `ways` that says what is wanted.
+/// The first of `ways` that has the wanted meaning.
 std::string first_that_means(const std::vector<std::string>& ways, const SourceText& source,
                              const KeyPath& key, const std::function<bool(const Meaning&)>& is_wanted) {
   for (const std::string& way : ways) {
@@ -217,7 +218,7 @@ std::string without_key(const SourceText& text, const KeyPath& key) {
   Meaning wanted = expect_meaning(text);
   if (wanted.erase(key) == 0) throw EditError("'" + text.name() + "' has no " + key_text(key));
   return first_that_means(Editor(text).ways_to_remove(key), text, key, [&](Meaning meaning) {
-    // A table that dotted keys alone had made goes with the last of them.
+    // A table that only dotted keys defined disappears with the last of them, which is right.
     for (const auto& [path, what] : wanted)
       if (what == "table") meaning.emplace(path, what);
     return meaning == wanted;

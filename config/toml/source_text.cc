@@ -23,7 +23,8 @@ std::size_t characters_in(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// The first that TOML knows nowhere, not even in a comment: all but tabs, newlines, and a return before one.
+/// The first control character that TOML forbids everywhere, even in comments: any but a tab, a newline, and
+/// a carriage return before a newline.
 std::optional<std::size_t> first_control_character(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<unsigned char>(text[at]);

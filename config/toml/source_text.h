@@ -59,9 +59,8 @@ class SourceText {
 /// Where `text` is no UTF-8 any more.
 std::optional<std::size_t> first_invalid_byte(std::string_view text);
 
-/// Reads `file`, which has to be a regular file of at most 256 KiB of valid UTF-8 without control characters, not blank, in
-/// lines of at most 4,096 bytes. Anything else is an error: parsers crash or stall on what these checks keep away from
-/// them.
+/// Reads `file`: a regular, non-blank file of at most 256 KiB of UTF-8, without control characters, in lines
+/// of at most 4,096 bytes. Anything else is an error, since it can make parsers crash or stall.
 std::variant<SourceText, Diagnostic> read_source(const std::filesystem::path& file);
 
 /// The same checks of a text that is not in its file yet.

@@ -7,8 +7,8 @@
 namespace hookline {
 namespace {
 
-/// The end of the string that starts at `at`, behind its closing quote. A string of one line ends with its
-/// line, and one of several lines does too unless `lines` says that it may go on.
+/// The position after the closing quote of the string that starts at `at`. A one-line string ends with its
+/// line at the latest; without `lines`, so does a multi-line string.
 std::size_t end_of_string(std::string_view text, std::size_t at, bool lines) {
   const char quote = text[at];
   const std::string_view opening = text.substr(at, 3);
@@ -62,7 +62,7 @@ class Scanner {
 
   void skip_line() { at_ = std::min(text_.find('\n', at_), text_.size()); }
 
-  /// Spaces, newlines and comments.
+  /// Skips spaces, newlines and comments.
   void skip_blank() {
     while (at_ < text_.size()) {
       if (peek() == '#') {
@@ -187,8 +187,8 @@ std::optional<std::size_t> find_deep_nesting(std::string_view text, Strings stri
 std::map<KeyPath, KeyPlace> find_keys(std::string_view text) { return Scanner(text).run(); }
 
 std::optional<std::size_t> find_deep_nesting(std::string_view text) {
-  // Where a string is broken, the parser goes on behind it in ways of its own: take the deepest of all
-  // readings.
+  // After a broken string, it is unclear how the parser reads on: try every reading, and report the first
+  // that nests too deep.
   for (const Strings strings : {Strings::all, Strings::of_one_line, Strings::ignored})
     if (const auto at = find_deep_nesting(text, strings)) return at;
   return std::nullopt;

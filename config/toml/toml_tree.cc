@@ -46,7 +46,7 @@ TomlNode convert(const Value& value, const KeyPath& path, const std::map<KeyPath
       value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
                                       [](const Value& each) { return each.is_string(); });
   if (value.is_array()) {
-    // Keys inside of an array have no names of their own among the text's.
+    // Keys inside arrays have no path, so their places are not in `keys`.
     for (const Value& each : value.as_array()) node.elements.push_back(convert(each, path, {}, source));
   }
   if (is_list_of_texts) {
@@ -106,7 +106,7 @@ std::optional<Span> value_on(const SourceText& source, Span line) {
   return Span{line.offset + static_cast<std::size_t>(value.data() - text.data()), value.size()};
 }
 
-/// `key = word`, where a text has lost its quotes.
+/// A diagnostic for `key = word`, where a string has no quotes.
 std::optional<Diagnostic> missing_quotes(const SourceText& source, Span line) {
   const auto value = value_on(source, line);
   if (!value || value->length > kLongestWord) return std::nullopt;
@@ -162,15 +162,15 @@ Diagnostic to_diagnostic(const toml::error_info& error, const SourceText& source
   return diagnostic_at(source.place(span), Severity::error, "not valid TOML: " + title, explanation);
 }
 
-// ---- reading on behind an error
+// ---- reading on after an error
 
 void blank(std::string& text, Span span) {
   for (std::size_t i = span.offset; i < span.offset + span.length && i < text.size(); ++i)
     if (text[i] != '\n') text[i] = ' ';
 }
 
-/// What has to go with `line` for the rest to be read: of a header its section, of a text of several lines
-/// too.
+/// What must be removed with `line` so that the rest can be read: for a header or a multi-line string, the
+/// whole section.
 Span statement_at(const SourceText& source, const std::string& text, std::size_t line) {
   const Span first = source.line_span(line);
   const std::string_view statement = source.at(first);
@@ -182,7 +182,7 @@ Span statement_at(const SourceText& source, const std::string& text, std::size_t
   return {first.offset, end - first.offset};
 }
 
-/// "\u0000" in a text: what takes a text of a config, a system call or a program, would take what is before it.
+/// Reports "\u0000" in strings: a system call or a program would stop reading the string there.
 void find_zeros(const TomlNode& node, const SourceText& source, std::vector<Diagnostic>& problems) {
   const auto has_zero = [](const std::string& text) { return text.find('\0') != text.npos; };
   const auto* text = std::get_if<std::string>(&node.value);

@@ -23,7 +23,8 @@ struct NetSize {
   std::int64_t layers = 4;
 };
 
-/// Causal self-attention, then two linear layers, each added to what it was given: (batch, time, width) to the same.
+/// Causal self-attention, then two linear layers, both with a residual connection. Maps (batch, time, width)
+/// to the same shape.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(const NetSize& size)
       : heads(size.heads),
@@ -54,7 +55,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// Tokens (batch, time) to the logits of what follows each (batch, time, vocabulary). Its blocks are units of a sharded model.
+/// Maps tokens (batch, time) to the logits of the token that follows each (batch, time, vocabulary). Its
+/// blocks are the FsdpUnits of a sharded model.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(const NetSize& size)
       : token(register_module("token", torch::nn::Embedding(size.vocabulary, size.width))),

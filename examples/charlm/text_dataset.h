@@ -36,8 +36,8 @@ class Text {
   at::Tensor training_, validation_;
 };
 
-/// Windows of `context` tokens, each with those that follow: both int64, of shape (context). They begin every `stride` tokens.
-/// Copies share the tokens.
+/// Windows of `context` tokens; the target is the same window one token later. Both are int64, of shape
+/// (context). A window begins every `stride` tokens. Copies share the tokens.
 class Windows : public torch::data::datasets::Dataset<Windows> {
  public:
   Windows(at::Tensor tokens, std::int64_t context, std::int64_t stride)

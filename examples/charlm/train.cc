@@ -1,5 +1,5 @@
-// Trains a small transformer on the characters of a text, on as many ranks and through the gradient hook that a TOML file
-// names:
+// Trains a small transformer on the characters of a text. A TOML file chooses the number of ranks and the
+// gradient hook:
 //
 //     hookline launch --config examples/charlm/power_sgd.toml build/bin/charlm --text a_book.txt
 #include <torch/nn/functional/loss.h>
@@ -36,7 +36,7 @@ at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& target) {
   return at::cross_entropy_loss(logits.flatten(0, 1), target.flatten());
 }
 
-/// The mean loss over the validation text. Each rank takes its part; all take as many windows.
+/// The mean loss over the validation text. All ranks evaluate the same number of windows.
 template <class Model>
 double validation_loss(hookline::Accelerator& accelerator, Model& model, const Text& text,
                        const Options& options) {
@@ -60,7 +60,8 @@ double validation_loss(hookline::Accelerator& accelerator, Model& model, const T
   return accelerator.reduce(sum / static_cast<double>(each), "mean").template item<double>();
 }
 
-/// What the model writes behind the first word of the validation text. Every rank takes part, and writes the same.
+/// The text that the model writes after the first 16 characters of the validation text. Every rank takes
+/// part, and gets the same text.
 template <class Model>
 std::string sample(hookline::Accelerator& accelerator, Model& model, const Text& text,
                    const Options& options) {
@@ -112,7 +113,7 @@ void train(Options options) {
   accelerator.end_training();
   if (options.sample > 0) accelerator.print("\n" + sample(accelerator, model, text, options) + "\n");
   accelerator.print(accelerator.wire_summary());
-  accelerator.wait_for_everyone();  // each writes its sample by itself
+  accelerator.wait_for_everyone();  // ranks sample at their own pace
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A gradient hook of one's own. Compiled into a program it is that program's; built as a shared library it is a plug-in
-// for any program: examples/custom_hook/README.md shows both.
+// A custom gradient hook. Compile it into a program, or build it as a shared library, which is a plug-in for
+// any program: examples/custom_hook/README.md shows both.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace {
 
-/// Clips this rank's gradients in each bucket to a norm, then averages: one bad batch can't carry all ranks away.
+/// Clips this rank's gradients in each bucket to a norm, then averages them, so that one bad batch can't
+/// dominate.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
 /// Result  the bucket's buffer, in place   State   none
 /// Errors  HookError for a max_norm of 0   Parity  none

@@ -1,4 +1,4 @@
-// A program with a gradient hook of its own, which a TOML file names:
+// A program with a custom gradient hook, which a TOML file names:
 //
 //     hookline launch --config examples/custom_hook/clip.toml build/bin/custom_hook
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// Trains a small network on handwritten digits, on as many ranks and through the gradient hook that a TOML
-// file names:
+// Trains a small network on handwritten digits. A TOML file chooses the number of ranks and the gradient
+// hook:
 //
 //     hookline launch --config examples/digits/power_sgd_fp16.toml build/bin/digits --epochs 10
 #include <torch/optim/sgd.h>
@@ -45,7 +45,7 @@ void train(const Options& options) {
   auto [model, optimizer, loader] =
       accelerator.prepare(net, sgd, hookline::data_loader(train_set, {.batch_size = 32}));
 
-  // A run that goes on from a checkpoint begins in the epoch, and at the batch, that it had come to.
+  // A resumed run starts in the epoch, and at the batch, at which its checkpoint was saved.
   for (auto epoch = loader.epoch(); epoch < options.epochs && !accelerator.should_stop(); ++epoch) {
     const auto start = std::chrono::steady_clock::now();
     const double done = static_cast<double>(epoch) / options.epochs;

@@ -1,4 +1,5 @@
-// By hand: a rank's libraries must not be loaded, and the file may be anything, so every offset is checked.
+// Parses ELF by hand: a rank's libraries must not be loaded here, and the file may be anything, so every
+// offset is checked.
 #include "hooks/catalog/elf_section.h"
 
 #include <elf.h>
@@ -20,7 +21,7 @@ namespace {
 constexpr std::uint64_t kLargestSectionBytes = 1 << 20;
 constexpr std::uint64_t kLargestNameTableBytes = 16 << 20;
 
-/// An open regular file, read at places that may not exist.
+/// An open regular file. Reads fail at offsets beyond its end.
 class File {
  public:
   explicit File(const std::filesystem::path& path) {

@@ -68,7 +68,7 @@ void add_plugin(const std::filesystem::path& file, const std::string& program_bu
       throw CatalogError(
           "it registers no hook: a plug-in is a shared library with HOOKLINE_REGISTER_HOOK in it");
     }
-    // Before its rows are read, whose form changes with hookline.
+    // Check this before reading the rows, whose form may differ between versions of hookline.
     const std::string build = read_build(file);
     if (!program_build.empty() && build != program_build) {
       throw CatalogError("it was built with " + (build.empty() ? "an unknown torch" : build) +

@@ -51,7 +51,7 @@ bool allows(const OptionRow& row, const std::string& text) {
   return row.allowed.empty() || std::count(row.allowed.begin(), row.allowed.end(), text);
 }
 
-/// A comparison that NaN fails.
+/// False for NaN and infinity, too.
 bool in_range(const OptionRow& row, double value) {
   return std::isfinite(value) && (!row.at_least || value >= *row.at_least) &&
          (!row.at_most || value <= *row.at_most);

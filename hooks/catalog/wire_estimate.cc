@@ -69,7 +69,7 @@ std::int64_t numel_of(const Shape& shape) {
 std::int64_t numel_of(const std::vector<Shape>& shapes) {
   std::int64_t count = 0;
   for (const Shape& shape : shapes) {
-    count += numel_of(shape);  // of two numbers up to 2^50
+    count += numel_of(shape);  // can't overflow: both are at most 2^50
     if (count > kMostElements)
       throw Error("the model has more parameters than any machine holds (2^50 are the most)");
   }

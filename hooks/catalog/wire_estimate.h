@@ -21,15 +21,17 @@ std::int64_t numel_of(const Shape& shape);
 /// Of all parameters together. Throws Error for more than kMostElements.
 std::int64_t numel_of(const std::vector<Shape>& shapes);
 
-/// Bytes that a rank hands to collectives in a step, of a model of float32 parameters of these shapes, once a hook that
-/// starts later has started. `options` as validated; `wrapper`: its row, "no" for none. Nothing for a hook that is not one
-/// of hookline's own. PowerSGD over all parameters as one bucket; source: arXiv 1905.13727, and the rule of
-/// powerSGD_hook.py's _should_compress. In a ring, 2 (W - 1) / W times as much leaves each of W ranks. Throws Error as numel_of does.
+/// Bytes that a rank hands to collectives in a step of a model with float32 parameters of these shapes, once
+/// the hook has begun to compress. `options` are validated; `wrapper` is a row, "no" for none. Returns none
+/// for hooks other than hookline's own. Treats all parameters as one bucket for PowerSGD; source: arXiv
+/// 1905.13727, and powerSGD_hook.py's _should_compress. In a ring of W ranks, each rank sends 2 (W - 1) / W
+/// times as much over the network. Throws Error as numel_of does.
 std::optional<double> bytes_per_step(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
                                      const std::vector<Shape>& shapes);
 
-/// The same with [ddp] shard_optimizer, for a hook that hands `bytes` to collectives without: of what averages gradients in one
-/// all-reduce the first half of it, and a gather of the `parameters`, half an all-reduce of them.
+/// The same with [ddp] shard_optimizer, for a hook that sends `bytes` without it. Hooks that average in a
+/// single all-reduce then send half; gathering the `parameters` adds half of what an all-reduce of them
+/// sends.
 double bytes_with_sharded_optimizer(const HookRow& hook, double bytes, double parameters);
 
 /// Bytes of PowerSGD's factors P and Q, of the same model; 0 for other hooks. Throws Error as numel_of does.

@@ -9,7 +9,8 @@
 namespace hookline {
 namespace {
 
-// Elements that are cast while those before them are on the wire. On a GPU all at once: a cast there takes less than its launch.
+// Elements of a piece, which is cast while those before it are on the wire. On a GPU everything is one piece,
+// since a cast there takes less time than its launch.
 constexpr std::int64_t kPiece = std::int64_t{1} << 20;
 
 }  // namespace

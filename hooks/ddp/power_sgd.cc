@@ -11,7 +11,7 @@
 
 namespace hookline {
 
-/// Counts elements before and after compression and logs the rate now and then, the first time at once.
+/// Counts elements before and after compression. Logs the rate at the first step and now and then after it.
 class PowerSgd::Statistics {
  public:
   Statistics(std::int64_t frequency, bool reports) : frequency_(frequency), reports_(reports) {}
@@ -44,7 +44,7 @@ class PowerSgd::Statistics {
 
 namespace {
 
-// DDP rebuilds its buckets after its first step, and start_powerSGD_iter counts these, too.
+// start_powerSGD_iter also counts the steps until DDP has rebuilt its buckets, which are this many.
 constexpr std::int64_t kStepsUntilBucketsAreFinal = 2;
 
 BucketShapes shapes_of(const std::vector<at::Tensor>& tensors) {
@@ -167,13 +167,14 @@ void PowerSgd::start_q(PowerSgdBucket& state) {
     }
     state.has_q = true;
   }
-  // Any seed will do that is equal on all ranks and keeps clear of the stream that parity depends on.
+  // Any seed will do that is equal on all ranks and is not drawn from the stream that parity depends on.
   for (std::uint64_t& seed : state.redraw_seeds)
     seed = 0x9E3779B97F4A7C15u * ++redraws_ + static_cast<std::uint64_t>(options_.random_seed);
   orthogonalize_start(state.q, state.q_factors, options_.orthogonalization_epsilon, state.redraw_seeds);
 }
 
-/// Each value of the matrices is part of a value of P.
+/// Throws HookError for NaN or infinity. It looks at P alone, since each element of the matrices is part of
+/// some sum in P.
 void PowerSgd::expect_finite(PowerSgdBucket& state, const at::Tensor& gradients) const {
   if (state.is_finite.passes(state.p)) return;
   throw HookError(name_ +

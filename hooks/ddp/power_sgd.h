@@ -15,8 +15,8 @@ struct PowerSgdBucket;
 /// How a bucket is cut into matrices: per_gradient_layout or whole_bucket_layout.
 using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOptions&);
 
-/// Averages gradients as rank-r products P·Qᵀ, after start_powerSGD_iter steps of plain averaging; after two fewer where the context's
-/// buckets are final, since two is how many DDP needs to rebuild them.
+/// Averages gradients as rank-r products P·Qᵀ, after start_powerSGD_iter steps of plain averaging; two steps
+/// earlier if the context's buckets are final, since DDP otherwise needs two steps to rebuild them.
 /// Each matrix M [n, m] of the bucket goes through: M += error; P = M·Q, summed over ranks, orthogonalized;
 /// Q = Mᵀ·P, averaged over ranks; the result is P·Qᵀ. The error M − P·Qᵀ is formed when the next step adds it to its
 /// gradients, or when it is saved. What is not compressed is averaged with P.

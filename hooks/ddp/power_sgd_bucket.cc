@@ -32,7 +32,8 @@ void PowerSgdBucket::put_factors_aside() {
 }
 
 at::Tensor PowerSgdBucket::pack(const at::Tensor& gradients) {
-  // `work` holds what this rank has to send: with error feedback once the gradients are added to it, where they are read anyway.
+  // `work` is what this rank sends. With error feedback, the pass that reads it below also adds the gradients
+  // to it.
   const at::Tensor work = sum.defined() ? sum : gradients;
   if (!feeds_error_back && sum.defined()) work.narrow(0, 0, layout.numel).copy_(gradients);
   const at::Tensor added = feeds_error_back ? gradients : at::Tensor();

@@ -19,7 +19,7 @@ namespace hookline {
 struct PowerSgdBucket {
   PowerSgdBucket(PowerSgdLayout layout_in, const at::TensorOptions& like, bool use_error_feedback);
 
-  /// Keeps the P and Q of the last step where its product is still part of the error.
+  /// Copies the last step's P and Q to `before`, if their product must still be subtracted from `sum`.
   void put_factors_aside();
   /// Adds the error, if it is fed back, to `gradients`, and writes P = M·Q of the sum into `p`, with what is not compressed behind
   /// it. Returns the bucket with the matrices M, for multiply_transposed().
@@ -28,7 +28,7 @@ struct PowerSgdBucket {
   void multiply_transposed(const at::Tensor& work, double epsilon);
   /// Writes the average into `gradients`: P·Qᵀ, and what was not compressed, with the ranks' sums in `p` and `q`.
   void unpack(const at::Tensor& gradients, int world_size);
-  /// Leaves in `sum` the error that it stands for.
+  /// Subtracts the product P·Qᵀ from `sum`, if that is still to be done, so that `sum` holds the error.
   void form_error();
 
   PowerSgdLayout layout;
@@ -40,9 +40,10 @@ struct PowerSgdBucket {
   std::vector<std::uint64_t> redraw_seeds;  // of the step, one for each matrix
   FiniteCheck is_finite;
 
-  // With error feedback: gradients and error of the last step, in one [padded_numel]. In the matrices the product of P and Q
-  // is still to be taken off to leave the error, if `holds_product`; the plain segments hold the error itself.
-  // Without: a copy of the gradients, with zeros behind it, if the matrix is larger than the bucket; else undefined.
+  // [padded_numel]. With error feedback: the last step's gradients plus error. If `holds_product`, its
+  // matrices become the error once P·Qᵀ is subtracted; the plain segments hold the error already.
+  // Without error feedback: a zero-padded copy of the gradients if the matrix is larger than the bucket, else
+  // undefined.
   at::Tensor sum;
   bool holds_product = false;
   FactorPair before;  // the P and Q of the last step, while those of this one are made

@@ -53,8 +53,8 @@ class NormalStream {
   at::Generator generator_;
 };
 
-/// Orthogonalizes the factors in `q`. A vector that can't be one of a basis (a zero gradient leaves zeros behind) is drawn
-/// anew, from the seed of its factor and so the same on every rank, since a zero in Q would stay zero for good.
+/// Orthogonalizes the factors in `q`. A vector that depends on others, or is zero as after a zero gradient,
+/// is redrawn from its factor's seed, identically on every rank: a zero vector in Q would stay zero forever.
 void orthogonalize_start(const at::Tensor& q, const Factors& factors, double epsilon,
                          const std::vector<std::uint64_t>& redraw_seeds);
 

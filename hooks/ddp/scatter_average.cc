@@ -21,8 +21,8 @@
 namespace hookline {
 namespace {
 
-/// On the CPU a bucket travels in pieces of this size, so many at a time: little memory, most of it in caches. On a GPU it travels
-/// whole, since the host, which starts the pieces, runs ahead.
+/// On the CPU a bucket travels in pieces of kPieceBytes, kMostUnderWay at a time: that takes little memory,
+/// most of it in caches. On a GPU it travels whole, since the host, which starts the pieces, runs ahead.
 constexpr std::int64_t kPieceBytes = 4 * 1024 * 1024;
 constexpr std::size_t kMostUnderWay = 2;
 
@@ -35,7 +35,7 @@ struct Bucket {
   std::int64_t pieces_left = 0;
 };
 
-/// Of every rank's part the elements from `first` on.
+/// Elements [first, first + count) of every rank's part.
 struct Piece {
   std::shared_ptr<Bucket> bucket;
   std::int64_t first = 0, count = 0;
@@ -58,8 +58,8 @@ std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::s
   return hook == "no" ? ScatterKind{} : ScatterKind{Scale::divide, {}, hook};
 }
 
-/// Exchanges start in the order of buckets, on all ranks alike, on whatever thread an earlier one has ended. Lives as long as one is
-/// under way.
+/// Starts exchanges in the order of buckets, which is the same on all ranks, on any thread on which an
+/// earlier exchange ended. Lives as long as an exchange is under way.
 class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
  public:
   Queue(std::shared_ptr<ShardChannel> channel, std::shared_ptr<BufferPool> pool, ScatterKind kind)
@@ -101,13 +101,13 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
 
   void start_next() {
     std::unique_lock lock(mutex_);
-    if (is_starting_) return;  // whoever is starting exchanges takes this one along
+    if (is_starting_) return;  // the thread that starts exchanges starts this one, too
     is_starting_ = true;
     while (!waiting_.empty() && (waiting_.front().bucket->stream || under_way_ < kMostUnderWay)) {
       Piece piece = std::move(waiting_.front());
       waiting_.pop_front();
       ++under_way_;
-      lock.unlock();  // it may end inside start()
+      lock.unlock();  // the exchange may end inside start()
       start(std::move(piece));
       lock.lock();
     }
@@ -141,7 +141,7 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
     }
   }
 
-  /// Row r of `sent`, [ranks, count]: what rank r averages.
+  /// Fills `sent`, [ranks, count]: row r is what rank r averages.
   void pack(const Piece& piece) const {
     const at::Tensor &buffer = piece.bucket->buffer, &sent = piece.sent;
     piece.bucket->layout.for_each(
@@ -164,7 +164,8 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
         });
   }
 
-  /// Rows of gradients to rows that are sent, as the hook whose averages these are rounds them.
+  /// Scales rows of gradients into the rows that are sent, with the same rounding as the hook that `kind_`
+  /// stands for.
   void scale(const at::Tensor& from, at::Tensor to) const {
     if (kind_.wire && from.is_cpu()) {
       for (std::int64_t row = 0; row < from.size(0); ++row) cast_and_divide(from[row], to[row], ranks());
@@ -205,7 +206,7 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
 
   std::int64_t addends(const at::Tensor& sent) const { return channel_->addends(sent.scalar_type()); }
 
-  /// Of what the ranks sent for this one's part.
+  /// The sum of what the ranks sent for this rank's part.
   at::Tensor sum(const Piece& piece) const {
     if (channel_->sums()) return piece.received;
     const std::int64_t addends = this->addends(piece.received);
@@ -240,7 +241,7 @@ class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
   std::shared_ptr<BufferPool> pool_;
   ScatterKind kind_;
   std::atomic<std::int64_t> bytes_{0};
-  std::mutex mutex_;  // of the rest; never held while an exchange is started
+  std::mutex mutex_;  // guards the rest; never held while an exchange is started
   std::deque<Piece> waiting_;
   std::size_t under_way_ = 0;
   bool is_starting_ = false;

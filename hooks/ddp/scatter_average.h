@@ -1,4 +1,4 @@
-// The average of which each rank gets its share alone.
+// Averages gradients so that each rank gets only its own share of the average.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace hookline {
 
-/// What ScatterAverage does before the sum: as which hook.
+/// How ScatterAverage scales and casts gradients before the sum, to match a given hook.
 struct ScatterKind {
   enum class Scale { multiply, divide };  // by 1 / world size, or by the world size
   Scale scale = Scale::multiply;
@@ -18,12 +18,13 @@ struct ScatterKind {
   std::string name = "no hook";             // of the hook whose averages these are
 };
 
-/// The kind of the hook and the wrapper of these names; none if that hook's averages can't be taken apart.
+/// The kind that matches this hook and wrapper; none if the hook can't average shares separately.
 std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::string& wrapper);
 
-/// Averages this rank's share of each gradient, even_share() of its elements: the first half of an all-reduce, for an optimizer of
-/// which each rank steps its share. What DDP without a hook, allreduce, fp16 or bf16 makes of these elements, with the same bits
-/// where ranks are summed in the same order, as they are in shared memory, between two ranks, and over hosts that share memory.
+/// Averages this rank's share, even_share(), of each gradient: the reduce-scatter half of an all-reduce, for
+/// a sharded optimizer. The values equal those of DDP without a hook, or with allreduce, fp16 or bf16; bit
+/// for bit where ranks are summed in the same order: in shared memory, between two ranks, and over hosts that
+/// share memory.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the exchange, of the wire's dtype
 /// Result  the bucket's buffer: the average in this rank's shares, its own gradients elsewhere
 /// State   what is on its way: on the CPU two pieces of 4 MiB, as they are sent and received; on a GPU 2n elements of each bucket
@@ -39,10 +40,10 @@ class ScatterAverage : public CommHook {
   FuturePtr run(GradBucket bucket) override;
   std::string describe() const override { return kind_.name; }
   std::int64_t bytes_per_step(const std::vector<BucketShapes>& buckets, at::ScalarType dtype) const override;
-  /// What it sends of `numel` gradients of `dtype`.
+  /// Bytes sent for `numel` gradients of `dtype`.
   std::int64_t bytes_of(std::int64_t numel, at::ScalarType dtype) const;
 
-  /// That this rank has handed over so far, counted as half of what their all-reduce takes.
+  /// Bytes that this rank has sent so far, counted as half of what an all-reduce sends.
   std::int64_t bytes_sent() const;
 
  private:

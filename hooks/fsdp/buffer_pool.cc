@@ -9,7 +9,7 @@
 
 namespace hookline {
 
-/// The buffers that nobody uses.
+/// The unused buffers.
 struct BufferPool::Free {
   struct Buffer {
     at::DataPtr memory;
@@ -21,7 +21,7 @@ struct BufferPool::Free {
 
 namespace {
 
-/// A buffer goes to a smaller use if no more than this part of it is wasted.
+/// A buffer serves a request if it is at most this many times as large.
 constexpr std::size_t kLargestWaste = 2;
 
 }  // namespace
@@ -43,7 +43,7 @@ at::DataPtr BufferPool::allocate(std::size_t bytes, c10::Device device) {
   }
   if (!memory) memory = c10::GetCPUAllocator()->allocate(bytes);
 
-  /// What returns the memory to the pool, if there still is one.
+  /// Returns the memory to the pool, if the pool still exists.
   struct Lease {
     std::weak_ptr<Free> pool;
     std::size_t bytes;

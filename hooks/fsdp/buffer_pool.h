@@ -1,4 +1,4 @@
-// Memory that one step of a sharded model gives back and the next one takes again.
+// Reuses the memory of a sharded model's buffers from step to step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,9 @@
 
 namespace hookline {
 
-/// Buffers for whole parameters and gradients, which come and go with every unit: malloc either hands them back to the system,
-/// whose fresh pages cost more than a gather does, or strews them over the heap. On a GPU torch's own allocator does this.
+/// Buffers for unsharded parameters and gradients, which every unit allocates and frees. malloc would return
+/// them to the system, whose fresh pages cost more than a gather, or fragment the heap. On a GPU, torch's
+/// allocator is used instead.
 ///
 /// Thread-safe. Buffers outlive the pool as long as they are used.
 class BufferPool {
@@ -19,12 +20,12 @@ class BufferPool {
   BufferPool();
   ~BufferPool();
 
-  /// At least `bytes`, whose contents are of an earlier use.
+  /// Allocates at least `bytes`, uninitialized.
   at::DataPtr allocate(std::size_t bytes, c10::Device device);
   /// A tensor [numel] in such memory.
   at::Tensor empty(std::int64_t numel, const at::TensorOptions& options);
 
-  /// Hands back to the system what was not taken since the last call. Once a step.
+  /// Frees buffers that were not used since the last call. Call it once per step.
   void end_step();
 
  private:

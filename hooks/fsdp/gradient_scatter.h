@@ -23,15 +23,16 @@ struct GradientDivisors {
 /// FSDP's communication hooks: reduce_scatter_hook, and with a wire dtype fp16_compress_hook and bf16_compress_hook, of
 /// torch.distributed.algorithms._comm_hooks.default_hooks.
 ///
-/// Over Gloo each rank sums the parts that the others send it by itself, in float32 and in the order of ranks: Gloo's own
-/// reduce-scatter does not take float16, and sends as much as an all-reduce. What was cast is divided after the sum then, so that
-/// half precision loses nothing to the division. Where the ranks of each of several hosts sum their parts before they are sent on,
-/// their sum is of the wire's dtype, so they divide first.
+/// Over Gloo, each rank receives the other ranks' parts and sums them itself, in float32 and in rank order:
+/// Gloo's own reduce-scatter does not support float16, and sends as much as an all-reduce. Cast gradients are
+/// then divided after the sum, so that the division loses no precision. Where the ranks of a host sum their
+/// parts before sending them to other hosts, that sum has the wire's dtype, so gradients are divided first.
 ///
 /// Not synchronised; every rank starts the same scatters in the same order.
 class GradientScatter {
  public:
-  /// `pool`: for what is on its way. `wire`: what gradients are cast to while they travel.
+  /// `pool` provides buffers for scatters in progress. Gradients are cast to `wire`, if given, for
+  /// communication.
   GradientScatter(std::shared_ptr<BufferPool> pool, std::shared_ptr<ShardChannel> channel,
                   std::optional<at::ScalarType> wire);
 
@@ -47,13 +48,13 @@ class GradientScatter {
   /// This rank's part of the average, [n / world size], in the gradient's dtype; once the work is done.
   at::Tensor finish(Started started) const;
 
-  /// What of `gradient_bytes`, of dtype `dtype`, is counted as sent: half of what the all-reduce of them would be, of which
-  /// a reduce-scatter is the first half.
+  /// Bytes counted as sent for `gradient_bytes` of dtype `dtype`: half of what an all-reduce would send,
+  /// since a reduce-scatter is the first half of an all-reduce.
   std::int64_t bytes_of(std::int64_t gradient_bytes, at::ScalarType dtype) const;
 
  private:
   bool casts(at::ScalarType dtype) const { return wire_ && *wire_ != dtype; }
-  /// Gradients of `dtype` are divided before they are summed, and not only behind it.
+  /// True if gradients of `dtype` are divided before the sum, not only after it.
   bool divides_first(at::ScalarType dtype) const {
     return channel_->sums() || !casts(dtype) || channel_->addends(*wire_) < channel_->size();
   }

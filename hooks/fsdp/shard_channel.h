@@ -45,15 +45,16 @@ class ShardChannel {
   virtual int size() const = 0;
   /// True if reduce_scatter() works, for every dtype; scatter_addends() works otherwise.
   virtual bool sums() const = 0;
-  /// Rows that scatter_addends() leaves of elements of `dtype`: one for each rank; or one for each host, in the order of hosts, if
-  /// the ranks of a host sum theirs first.
+  /// Number of rows that scatter_addends() receives for elements of `dtype`: one per rank; or one per host,
+  /// in the order of hosts, if the ranks of a host sum their parts first.
   virtual std::int64_t addends(at::ScalarType dtype) const = 0;
 
   /// Fills `whole`, [size() · n], with every rank's `shard`, [n].
   virtual ShardWork all_gather(const ShardOperation& operation, const at::Tensor& whole,
                                const at::Tensor& shard) = 0;
-  /// Fills `received`, [addends(), n] in memory, with what sums up to every rank's part for this one of its `sent`, [size() · n],
-  /// which is used up. Half precision is summed in float32, and rounded once on each host.
+  /// Fills `received`, laid out as [addends(), n], with rows whose sum is the sum of all ranks' parts for
+  /// this rank. `sent`, [size() · n], holds one part for each rank; its contents are lost. Half precision is
+  /// summed in float32, and rounded once on each host.
   virtual ShardWork scatter_addends(const ShardOperation& operation, const at::Tensor& received,
                                     const at::Tensor& sent) = 0;
   /// Fills `received`, [n], with the sum of those parts.

@@ -12,8 +12,8 @@ void in_parallel(std::int64_t count, std::int64_t grain,
                  c10::function_ref<void(std::int64_t begin, std::int64_t end)> run) {
   const std::int64_t ranges = std::min<std::int64_t>(at::get_num_threads(), count / grain);
   if (ranges < 2 || at::in_parallel_region()) return run(0, count);
-  // at::parallel_for of a program that is compiled without OpenMP runs on one thread; an iterator over as many elements as
-  // there are ranges does it inside libtorch.
+  // at::parallel_for runs on one thread in a program that is compiled without OpenMP. A tensor iterator over
+  // one element per range runs its loop inside libtorch instead.
   at::Tensor elements = at::empty({ranges}, at::kByte);
   const auto* first = static_cast<const char*>(elements.const_data_ptr());
   at::TensorIterator::nullary_op(elements).for_each(

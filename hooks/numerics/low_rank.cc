@@ -42,13 +42,13 @@ struct Accumulation {
 namespace hookline {
 namespace {
 
-// Elements that are worth a thread: of matrices, and of factors, which take longer.
+// The fewest elements that are worth a thread: of matrices, and of factors, which take longer per element.
 constexpr std::int64_t kMatrixGrain = 1 << 16, kFactorGrain = 1 << 13;
 
 std::int64_t elements_of(const CompressedMatrix& c) { return c.n * c.m; }
 std::int64_t elements_of(const Factor& f) { return f.rank * f.length; }
 
-/// Shares out the elements of all items to threads, in one go: calls run(index of item, begin, end).
+/// Divides the elements of all items among threads: calls run(index of item, begin, end).
 template <typename Items, typename Run>
 void share_out(const Items& items, std::int64_t grain, Run run) {
   std::int64_t total = 0;
@@ -64,7 +64,8 @@ void share_out(const Items& items, std::int64_t grain, Run run) {
   });
 }
 
-/// Elements in units, rounded up, so that neighbouring ranges of elements become neighbouring ranges of units.
+/// Converts a number of elements to units, rounding up, so that neighbouring ranges of elements become
+/// neighbouring ranges of units.
 std::int64_t units_of(std::int64_t elements, std::int64_t unit) { return (elements + unit - 1) / unit; }
 
 /// Calls run(matrix, first row, last row).
@@ -79,7 +80,7 @@ void share_out_rows(const Matrices& matrices, Run run) {
 /// Calls run(matrix, first column, last column).
 template <typename Run>
 void share_out_columns(const Matrices& matrices, Run run) {
-  constexpr std::int64_t kColumns = 16;  // a line of memory or two, which two threads should not both write
+  constexpr std::int64_t kColumns = 16;  // one or two cache lines, which two threads should not both write
   share_out(matrices, kMatrixGrain, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
     const CompressedMatrix& c = matrices[i];
     const std::int64_t unit = c.n * kColumns;
@@ -100,11 +101,11 @@ const Sum<T>* widened(const at::Tensor& tensor, Kernels kernels) {
   }
 }
 
-/// Matrices of one size and rank that lie at equal distances, as do their factors: one product on a GPU, which takes a call's
-/// time for each.
+/// Matrices of one size and rank at equal distances in memory, with factors at equal distances, too. On a GPU
+/// they are multiplied in one call, since every call costs its launch.
 struct Batch {
   CompressedMatrix first;
-  std::int64_t count = 1, step = 0, p_step = 0, q_step = 0;  // of `count` above 1: from each to the next
+  std::int64_t count = 1, step = 0, p_step = 0, q_step = 0;  // if count > 1: the distances between them
 
   bool takes(const CompressedMatrix& c) const {
     if (c.n != first.n || c.m != first.m || c.rank != first.rank) return false;
@@ -150,7 +151,7 @@ std::vector<Batch> batches_of(const Matrices& matrices) {
   return batches;
 }
 
-/// product = a·b, of each of a batch.
+/// product = a·b, for each matrix of a batch.
 void multiply_on_gpu(at::Tensor product, const at::Tensor& a, const at::Tensor& b) {
   if (product.size(0) > 1) {
     at::bmm_out(product, a, b);
@@ -172,7 +173,7 @@ void accumulate_on_cpu(const Matrices& matrices, const at::Tensor& sum, const Fa
                        const at::Tensor& bucket, const FactorPair& now, Kernels kernels) {
   using plain::Purpose;
   Accumulation<T> whole{};
-  // It is written only where something is added or subtracted.
+  // `sum` is written only if something is added or subtracted.
   whole.sum = const_cast<T*>(sum.const_data_ptr<T>());
   if (bucket.defined()) whole.added = bucket.const_data_ptr<T>();
   if (before.p.defined()) {
@@ -319,7 +320,7 @@ std::vector<DependentVector> orthogonalize(const at::Tensor& buffer, const Facto
     T* values = buffer.mutable_data_ptr<T>();
     const auto run = is_wide(Kernels::best) ? wide::orthogonalize_typed<T> : plain::orthogonalize_typed<T>;
     share_out(factors, kFactorGrain, [&](std::size_t i, std::int64_t begin, std::int64_t) {
-      if (begin != 0) return;  // whoever has its first element does it all
+      if (begin != 0) return;  // the thread with its first element does it all
       const Factor& f = factors[i];
       const auto rule = orthogonalization_of(f.rank, sizeof(T),
                                              static_cast<double>(std::numeric_limits<T>::epsilon()), epsilon);

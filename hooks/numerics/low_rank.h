@@ -50,11 +50,13 @@ void multiply_transposed(const Matrices& matrices, const at::Tensor& bucket, con
 void reconstruct(const Matrices& matrices, const FactorPair& factors, const at::Tensor& bucket,
                  Kernels kernels = Kernels::best);
 
-/// Of the plain segments: sum += bucket, unless `sum` is undefined, and the result is copied to where P has room for it.
+/// For the plain segments: adds `bucket` to `sum`, unless `sum` is undefined, and copies the result into `p`,
+/// behind the factors.
 void add_plain(const PlainSegments& segments, const at::Tensor& sum, const at::Tensor& bucket,
                const at::Tensor& p);
 
-/// Of the plain segments: copies what P holds of them to `bucket`, and takes it off `sum`, unless that is undefined.
+/// For the plain segments: copies their values from `p` to `bucket`, and subtracts them from `sum` if that is
+/// defined.
 void take_plain(const PlainSegments& segments, const at::Tensor& p, const at::Tensor& bucket,
                 const at::Tensor& sum);
 
@@ -69,10 +71,10 @@ struct DependentVector {
 
 /// Makes the vectors of each factor in `buffer` orthonormal, in place: Gram–Schmidt with each projection done twice, in
 /// double, so that it holds where columns are nearly parallel.
-/// An `epsilon` above 0 is added to each norm, and the projections, done once, use the shorter vectors; float and double
-/// factors of more than 2 vectors have none.
-/// A vector that is zero, or that depends on the earlier ones to the precision of the dtype, becomes zero instead of
-/// NaN; these are returned in order (of factors on a GPU none, since that would take waiting for it).
+/// An `epsilon` above 0 is added to each norm, which leaves vectors shorter than 1, so each projection is
+/// done once. It is ignored for float and double factors of more than 2 vectors.
+/// A vector that is zero, or that depends on earlier ones to the precision of the dtype, becomes zero instead
+/// of NaN. Returns these vectors in order; for factors on a GPU returns none, to avoid waiting for the GPU.
 /// Source: Vogels et al. 2019, algorithm 1, "orthogonalize"; torch powerSGD_hook._orthogonalize, which divides by
 /// zero there and takes a QR decomposition above rank 2 (the same space, other signs).
 std::vector<DependentVector> orthogonalize(const at::Tensor& buffer, const Factors& factors, double epsilon);

@@ -23,7 +23,7 @@ namespace hookline {
 
 RankSum rank_sum_of(c10::ScalarType type, Kernels kernels) {
   const bool is_wide_form = is_wide(kernels);
-  // Of integers without a sign, whose sums may wrap around.
+  // Integers are summed as unsigned numbers, whose sums may wrap around.
   switch (type) {
     case c10::ScalarType::Float:
       return is_wide_form ? wide::rank_sum<float> : plain::rank_sum<float>;

@@ -12,7 +12,7 @@
 namespace hookline {
 namespace {
 
-// What torchrun and `accelerate launch` call it.
+// Flags that people know by another name, from torchrun, `accelerate launch` or another verb.
 const std::map<std::string, std::string>& foreign_flags() {
   static const std::map<std::string, std::string> flags = {
       {"--nproc-per-node", "--processes-per-node"},
@@ -26,7 +26,7 @@ const std::map<std::string, std::string>& foreign_flags() {
   return flags;
 }
 
-/// `value`: of the flag, empty if it may be the next argument or none.
+/// `value`: the flag's value; empty if it has none, or if the next argument may be its value.
 [[noreturn]] void unknown_flag(const std::string& name, const std::string& value,
                                const std::vector<Flag>& known) {
   std::vector<std::string> names;

@@ -54,12 +54,12 @@ std::string help(const std::string& group) {
   throw UsageError(what + group + word + "'" + suggestion(word, candidates));
 }
 
-/// Is the next word another verb of the group, or what should have been one?
+/// Is the next word a verb of the group, or was it meant to be one?
 bool goes_on(std::vector<std::string>::const_iterator next, std::vector<std::string>::const_iterator end) {
   return next != end && (!next->starts_with("-") || asks_for_help(*next));
 }
 
-/// `name` is what the verb is called so far, for the hint behind a message.
+/// Runs the verb. `name` becomes what was recognized of its name, for the hint after an error.
 int dispatch(const std::vector<std::string>& arguments, std::string& name) {
   std::string group;
   for (auto word = arguments.begin(); word != arguments.end(); ++word) {
@@ -99,7 +99,7 @@ int dispatch(const std::vector<std::string>& arguments, std::string& name) {
   return kBadInput;
 }
 
-/// Of one that a verb did not expect: a folder that may not be entered is bad input, and all else the system's refusal.
+/// Logs an error that the verb did not handle. Bad input if a folder may not be entered, else a failure.
 int explained(const std::filesystem::filesystem_error& error) {
   for (const std::filesystem::path& path : {error.path1(), error.path2()}) {
     const std::string problem =

@@ -59,7 +59,7 @@ void add_wrappers(const Catalog& catalog, const std::string& head, std::vector<C
     candidates.push_back({head + wrapper.name, wrapper.summary});
 }
 
-/// The values of a key, each behind `head`.
+/// Adds the values of a key, each with `head` in front.
 void add_values_of_key(const Catalog& catalog, const std::string& key, const std::string& head,
                        std::vector<Candidate>& candidates) {
   if (key == "ddp.comm_hook") {
@@ -82,7 +82,7 @@ void add_keys(const Catalog& catalog, const std::string& tail, std::vector<Candi
   }
 }
 
-/// `begun`: the word so far.
+/// `begun`: the part of the word that is typed so far.
 Completions values_of_flag(const Catalog& catalog, const DescribedFlag& flag, const std::string& begun,
                            const std::string& config_file) {
   Completions result;
@@ -148,7 +148,7 @@ Completions after_verb(const Verb& verb, const Words& words) {
       if (open->name == "--config") config_file = word;
       open = nullptr;
     } else if (word == "--" || (launches && !word.starts_with("-") && !word.ends_with(".toml"))) {
-      return {true, {}};  // the program, and what is its own
+      return {true, {}};  // the program and its own arguments
     } else if (word.starts_with("-")) {
       const DescribedFlag* const flag = find_flag(described, word.substr(0, word.find('=')));
       if (flag && !flag->value.empty() && word.find('=') == word.npos) open = flag;
@@ -192,11 +192,11 @@ Completions complete(const Words& words) {
   }
   if (verb) {
     Completions more = after_verb(*verb, {words.begin() + static_cast<std::ptrdiff_t>(taken), words.end()});
-    // Where verbs go on, files do not come into question.
+    // Where more words of a verb are possible, file names are not.
     result.files = more.files && result.candidates.empty();
     result.candidates.insert(result.candidates.end(), more.candidates.begin(), more.candidates.end());
   }
-  // A shell shows the words as they are: a plug-in's that would steer the terminal are none.
+  // A shell prints candidates as they are, so those with control characters, as of a plug-in, are dropped.
   std::erase_if(result.candidates, [&](const Candidate& each) {
     return !each.word.starts_with(words.back()) || printable(each.word) != each.word;
   });
@@ -204,7 +204,7 @@ Completions complete(const Words& words) {
 }
 
 int complete_words(const Arguments& arguments) {
-  // All that stands behind "--", as it was typed.
+  // Everything after "--" is the command line as typed.
   const auto begin = std::find(arguments.begin(), arguments.end(), "--");
   const Completions completions = complete({begin == arguments.end() ? begin : begin + 1, arguments.end()});
   if (completions.files) std::cout << ":files\n";

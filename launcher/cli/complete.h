@@ -11,8 +11,8 @@ struct Candidate {
   std::string note;  // in a line
 };
 
-/// What the last of `words`, which may be empty or begun, may become; the words before it are complete. Nothing where a
-/// file's name belongs, or a program's argument.
+/// Completions of the last of `words`, which may be empty or partial; the words before it are complete. No
+/// candidates where a file name or a program's argument is expected.
 struct Completions {
   bool files = false;
   std::vector<Candidate> candidates;

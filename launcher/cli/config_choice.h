@@ -25,8 +25,8 @@ struct ConfigChoice {
 void tell_found_config(const ConfigChoice& choice, const Sources& sources,
                        const std::string& how_to_name = "with --config FILE");
 
-/// Warns of a HOOKLINE_CONFIG that a user has set, which does not choose a config, if none was named. A launcher that itself
-/// runs in a rank has that variable from another launcher.
+/// Warns, if no config was named, that a HOOKLINE_CONFIG set by the user does not choose one. Does not warn
+/// inside a rank, where the variable comes from another launcher.
 void warn_of_config_for_ranks(const ConfigChoice& choice,
                               const std::string& how_to_name = "with --config FILE");
 

@@ -1,4 +1,4 @@
-// A folder for the logs of ranks that a verb starts by the way, which nobody asks for unless they fail.
+// A temporary folder for the logs of ranks that a verb starts internally; needed only if they fail.
 #pragma once
 
 #include <filesystem>

@@ -11,14 +11,15 @@
 namespace hookline {
 namespace {
 
-/// An option of Open MPI's or MPICH's, which take it with one dash or two; `name`: without them.
+/// Does an option of Open MPI or MPICH set the number of processes? Both take it with one dash or two; `name`
+/// has none.
 bool is_process_count(std::string_view name) {
   static constexpr std::array<std::string_view, 10> kOptions = {
       "c", "n", "np", "N", "npernode", "npersocket", "pernode", "ppn", "perhost", "ppr"};
   return std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end();
 }
 
-/// A mapping with another number of processes than one on each node.
+/// Does `value` map processes in any way but one on each node?
 bool maps_processes(std::string_view value) {
   return value.starts_with("ppr:") && value != "ppr:1:node" && !value.starts_with("ppr:1:node:");
 }

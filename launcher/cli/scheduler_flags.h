@@ -15,7 +15,7 @@ void expect_options(const std::vector<std::string>& scheduler_arguments);
 /// Throws UsageError if a --scheduler-arg of sbatch's moves the job's output from where hookline reads it.
 void expect_own_log(const std::vector<std::string>& scheduler_arguments);
 
-/// Throws UsageError unless they are words of a command line: options, each before its values.
+/// Throws UsageError unless the arguments form a command line: options, each followed by its values.
 void expect_words(const std::vector<std::string>& scheduler_arguments);
 
 /// Throws UsageError if one of mpirun's says how many processes there are, which hookline does.

@@ -29,7 +29,7 @@ Resolution SweepPoints::resolve_cell(const Assignments& values) const {
   return resolve(sources, hooks_.catalog);
 }
 
-/// What tells runs apart are the values that are not as by default; where logs go does not.
+/// A point's identity is its values that are not defaults, except for [logging].
 ResolvedPoint SweepPoints::point(const Assignments& values) {
   const Resolution resolution = resolve_cell(values);
   ResolvedPoint point;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMostWaiting = 1 << 16;
 constexpr char kDelete = '\x7f';
 
-/// DEL is the one control character that JSON and TOML may hold as it is: written as they escape it.
+/// DEL is the one control character that JSON and TOML may hold unescaped; this writes it as they escape it.
 std::string shown(const std::string& text) {
   std::string result;
   std::size_t begin = 0;
@@ -39,7 +39,7 @@ TerminalText::int_type TerminalText::overflow(int_type character) {
 
 std::streamsize TerminalText::xsputn(const char* text, std::streamsize size) {
   waiting_.append(text, static_cast<std::size_t>(size));
-  // A line's end is none of a character's parts.
+  // Passes on whole lines only: a newline is never part of a multi-byte character.
   const std::size_t end = waiting_.rfind('\n');
   if (waiting_.size() < kMostWaiting || end == waiting_.npos) return size;
   const std::string rest = waiting_.substr(end + 1);

@@ -22,7 +22,7 @@ class Formatter : public CLI::Formatter {
 
 Description* asked = nullptr;
 
-/// The number that `text` begins with; `rest` is what comes behind it.
+/// The number that `text` begins with; `rest` gets the text after it.
 std::optional<double> leading_number(const std::string& text, std::string& rest) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,7 +31,7 @@ std::optional<double> leading_number(const std::string& text, std::string& rest)
   return number;
 }
 
-/// 125M, 1.5B, 4096; nothing if it is no whole number.
+/// 125M, 1.5B, 4096; nothing if it is not a whole number.
 std::optional<double> whole_number(const std::string& text) {
   std::string unit;
   const std::optional<double> number = leading_number(text, unit);
@@ -42,7 +42,7 @@ std::optional<double> whole_number(const std::string& text) {
                                                      : 0;
   if (!number || factor == 0) return std::nullopt;
   const double whole = std::round(*number * factor);
-  // 1.1 has no exact double: what it stands for is near enough to a whole number, or it is none.
+  // 1.1 has no exact double, so a value this close to a whole number counts as one.
   return std::abs(whole - *number * factor) < 1e-6 ? std::optional(whole) : std::nullopt;
 }
 
@@ -147,7 +147,7 @@ bool VerbParser::parse(const std::vector<std::string>& arguments, PlainArguments
   }
   SplitArguments split = split_arguments(arguments, flags(), plain_arguments);
   plain_ = std::move(split.plain);
-  std::reverse(split.flags.begin(), split.flags.end());  // the order that CLI11 pops them in
+  std::reverse(split.flags.begin(), split.flags.end());  // CLI11 takes them from the end
   try {
     app_->parse(std::move(split.flags));
   } catch (const CLI::CallForHelp&) {

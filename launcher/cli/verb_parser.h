@@ -28,7 +28,7 @@ struct DescribedVerb {
   std::vector<DescribedFlag> flags;
 };
 
-/// While it lives, a verb that is run does nothing but describe itself here. One at a time.
+/// While it lives, running a verb only stores its description here. At most one may exist at a time.
 class Description {
  public:
   Description();
@@ -45,8 +45,8 @@ struct Limits {
   Number least, most;
 };
 
-/// CLI11 behind it reads the flags; plain arguments are ours, because a launched program's must stay untouched, and so are
-/// the messages.
+/// Parses flags with CLI11. Plain arguments are split off beforehand, since those of a launched program must
+/// stay untouched; error messages are hookline's own.
 class VerbParser {
  public:
   /// `usage` is the whole command, "hookline hooks describe NAME [flags]"; `example` one command that works.

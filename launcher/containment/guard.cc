@@ -27,8 +27,8 @@ namespace {
 
 constexpr const char* kAgentName = "hl-agent";
 constexpr std::chrono::seconds kPatienceWithSentinel{
-    2};  // beyond its own patience with processes that do not end
-constexpr std::chrono::seconds kPatienceWithAgent{10};  // once asked to end; it has its own
+    2};  // added to kPatienceAfterKill, which the sentinel itself waits
+constexpr std::chrono::seconds kPatienceWithAgent{10};  // once asked to end; it waits for the ranks
 constexpr int kStillRunning = 1;                        // the exit code then, of ranks that succeeded
 
 using Clock = std::chrono::steady_clock;
@@ -37,11 +37,12 @@ using Clock = std::chrono::steady_clock;
 
 void pass_on(int signal, int to) {
   const auto byte = static_cast<unsigned char>(signal);
-  // Nobody asks faster than the agent reads; if it has gone, its end is the next thing to be noticed.
+  // The agent reads requests faster than anybody sends them. If it is gone, the guard notices its end next.
   [[maybe_unused]] const ssize_t sent = send(to, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/// Stops this process once the agent has stopped the ranks and waits, and has it go on afterwards.
+/// Has the agent stop the ranks and waits for that, then stops this process. Once this process continues, the
+/// agent does too.
 void suspend(int requests) {
   pass_on(SIGTSTP, requests);
   unsigned char ready = 0;
@@ -49,23 +50,23 @@ void suspend(int requests) {
   do {
     count = recv(requests, &ready, 1, 0);
   } while (count < 0 && errno == EINTR);
-  if (count != 1) return;  // it has ended meanwhile
+  if (count != 1) return;  // the agent has ended in the meantime
   kill(getpid(), SIGSTOP);
   pass_on(SIGCONT, requests);
 }
 
 struct RunEnd {
-  std::optional<int> agent_status;  // of waitpid(); none: it has not ended, or nobody knows how
+  std::optional<int> agent_status;  // as of waitpid(); none: it runs, or its status is unknown
   int told = 0;                     // by the agent before: its exit code
-  std::chrono::seconds patience = kPatienceAfterKill;  // that is left for what does not end
+  std::chrono::seconds patience = kPatienceAfterKill;  // left for processes that do not end
   bool sentinel_was_killed = false;                    // while the agent ran
 };
 
-/// What the agent says, and that it has closed its files, which is among the last things that a process does.
+/// What the agent reports, and whether it has closed its files, which a process does just before it ends.
 class FromAgent {
  public:
   explicit FromAgent(int requests) : requests_(requests) {}
-  /// Waits until there is something to be done, for `time` at most if the agent has closed its files.
+  /// Waits until something happens, but at most `time_ms`; -1: without limit.
   void wait(const Signals& signals, int time_ms) {
     pollfd descriptors[] = {{signals.descriptors()[0], POLLIN, 0}, {is_closed_ ? -1 : requests_, POLLIN, 0}};
     poll(descriptors, 2, time_ms);
@@ -97,8 +98,8 @@ void pass_signals_on(Signals& signals, int requests) {
   }
 }
 
-/// After the sentinel was killed: the agent is this process's child now. It is asked to end and not killed, since whoever
-/// kills the sentinel may kill this process at the same instant, and it is then the agent that ends the ranks.
+/// For a sentinel that was killed: the agent is now this process's child. The agent is asked to end, not
+/// killed: whoever killed the sentinel may kill this process next, and then the agent must end the ranks.
 void end_without_sentinel(RunEnd& end, pid_t agent, int requests, FromAgent& from_agent, Signals& signals) {
   int status = SIGKILL;
   const auto has_ended = [&] { return waitpid(agent, &status, WNOHANG) != 0; };
@@ -120,13 +121,13 @@ void end_without_sentinel(RunEnd& end, pid_t agent, int requests, FromAgent& fro
 RunEnd wait_for(const Sentinel& sentinel, int requests, Signals& signals) {
   RunEnd end;
   FromAgent from_agent(requests);
-  std::optional<Clock::time_point> deadline;  // once the agent has closed its files
+  std::optional<Clock::time_point> deadline;  // set once the agent has closed its files
   int status = 0;
   while (waitpid(sentinel.pid(), &status, WNOHANG) != sentinel.pid()) {
     from_agent.wait(signals, deadline ? kLookAgainMs : -1);
     pass_signals_on(signals, requests);
     if (!from_agent.is_closed()) continue;
-    // Never killed: if somebody kills this process now, after the agent, the sentinel ends the ranks.
+    // Never kill the sentinel here: if this process is killed too, the sentinel ends the ranks.
     sentinel.wake();
     if (!deadline) deadline = Clock::now() + kPatienceAfterKill + kPatienceWithSentinel;
     if (Clock::now() < *deadline) continue;
@@ -136,7 +137,7 @@ RunEnd wait_for(const Sentinel& sentinel, int requests, Signals& signals) {
   sentinel.expect_agent();
   end.agent_status = sentinel.agent_status();
   if (end.agent_status) {
-    if (sentinel.has_given_up()) end.patience = std::chrono::seconds(0);  // it had its own
+    if (sentinel.has_given_up()) end.patience = std::chrono::seconds(0);  // the sentinel waited for them
   } else {
     end_without_sentinel(end, sentinel.agent(), requests, from_agent, signals);
   }
@@ -165,17 +166,17 @@ int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>&
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) refuse("prctl");
   Sentinel sentinel;
   if (sentinel.fork_agent(bounds)) {
-    // Whoever kills the launcher's process group, as `timeout` and runners of CI do, spares the agent.
+    // A kill of the launcher's process group, as by `timeout` and CI runners, must spare the agent.
     setpgid(0, 0);
     ours.reset();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     call_oneself(kAgentName);
     signals.take_from(std::move(agents));
     const int code = keep();
-    bounds.remove();  // for the case that the others are gone; else they look again
-    // The kernel holds the first process of a namespace up until all others have ended.
+    bounds.remove();  // in case guard and sentinel are gone; otherwise they look again
+    // Before exiting: the kernel keeps the first process of a namespace until all others have ended.
     signals.tell_guard(static_cast<unsigned char>(code));
-    std::exit(code);  // what follows a run is its caller's, which this is a copy of
+    std::exit(code);  // this is a copy of the caller, which must not go on here
   }
   agents.reset();
   const RunEnd end = wait_for(sentinel, ours.get(), signals);
@@ -189,7 +190,8 @@ int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>&
     log::error("processes that the ranks started are still running, and SIGKILL does not end them: " +
                pids_of(others_than({sentinel.pid(), sentinel.agent()}, descendants())) +
                "; look at them with: ps -o pid,stat,wchan,args -p PID");
-    // Whatever is left, the kernel ends it with the namespace, and nobody should wait for standard error until then.
+    // The kernel ends what is left along with the namespace. Until then the sentinel would hold standard
+    // error open.
     if (!has_ended && bounds.are_isolating()) kill(sentinel.pid(), SIGKILL);
     return code == 0 ? kStillRunning : code;
   }

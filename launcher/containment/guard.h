@@ -1,4 +1,4 @@
-// Three processes that look after each other, so that no rank outlives the launcher.
+// Three processes that watch each other, so that no rank outlives the launcher.
 #pragma once
 
 #include <functional>
@@ -8,21 +8,25 @@
 
 namespace hookline {
 
-/// Runs `keep` in a process of its own, the agent, and returns its exit code; in the agent, returns what `keep` does.
+/// Runs `keep` in a process of its own, the agent, which exits with what `keep` returns. Returns the agent's
+/// exit code.
 ///
-/// The agent starts the ranks and does all the work. The process that called this, which is the one that a shell or a
-/// scheduler knows, passes its signals on and waits. Between them is the sentinel (sentinel.h). Each is a subreaper: what ranks
-/// leave behind becomes a child of the agent, else of the sentinel, else of this process. If the agent is killed, sentinel
-/// and guard kill everything below them, and this returns 128 + the signal. If this process is killed, the agent's
-/// `signals` say SIGKILL, and it kills everything below it; if the sentinel is, this process has the agent do so. If any two
-/// are killed at one instant, the third one does it. The agent has a process group of its own, so that a kill of this one's
-/// spares it, and calls itself "hl-agent", so that not even `killall -9 hookline` and `pkill -9 -f PROGRAM` end both.
-/// Where `bounds` isolate the run, the agent is the first process of its namespace, and the kernel kills all others in it
-/// with the agent: also if all three are killed at once.
+/// The agent starts the ranks and does all the work. The calling process, the guard, is the one that a shell
+/// or a scheduler knows: it passes its signals on to the agent, and waits. Between the two is the sentinel
+/// (sentinel.h). All three are subreapers: what ranks leave behind becomes a child of the agent, else of the
+/// sentinel, else of the guard.
 ///
-/// `signals` is to be made before, and is the agent's from then on, as `bounds` are, which are removed after the run. Call
-/// it without other threads. Throws std::system_error, or std::runtime_error with what the system says, if it refuses a
-/// process.
+/// If the agent is killed, sentinel and guard kill everything below them, and this returns 128 + the signal.
+/// If the guard is killed, the agent's `signals` report SIGKILL, and the agent kills everything below it. If
+/// the sentinel is killed, the guard has the agent do so. If two of the three are killed at one instant, the
+/// third kills the ranks. The agent has a process group of its own, so killing the guard's group spares it.
+/// Its name is "hl-agent", so that neither `killall -9 hookline` nor `pkill -9 -f PROGRAM` kills both. If
+/// `bounds` isolate the run, the agent is the first process of its namespace: when it dies, the kernel kills
+/// all others in it, even if all three were killed at once.
+///
+/// Make `signals` before the call. `signals` and `bounds` belong to the agent from then on; `bounds` are
+/// removed after the run. Call it while the process has a single thread. Throws std::system_error, or
+/// std::runtime_error with the system's reason, if the system refuses to start a process.
 int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>& keep);
 
 }  // namespace hookline

@@ -87,17 +87,17 @@ bool map_ids(uid_t user, gid_t group) {
          write_text("/proc/self/gid_map", same(group));
 }
 
-/// In the child.
+/// Sets up the namespaces, in the child.
 Progress set_up(bool has_user_namespace, uid_t user, gid_t group) {
   if (has_user_namespace && !map_ids(user, group)) return {Step::map_ids, errno};
-  // Where mounts are shared, as systemd has them, what is mounted here would turn up everywhere.
+  // Mounts may be shared, as systemd makes them: what is mounted here would then appear everywhere.
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return {Step::detach_mounts, errno};
   if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
     return {Step::mount_proc, errno};
   return {};
 }
 
-/// As fork(), which takes no flags. With one thread there is no lock that another could hold in the child.
+/// Like fork(), with flags. The process has a single thread, so no other thread can hold a lock in the child.
 pid_t fork_with(int flags) {
   return static_cast<pid_t>(syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }

@@ -1,4 +1,5 @@
-// A PID namespace for the processes of a run, which end with its first process, whatever they have done to detach themselves.
+// A PID namespace for the processes of a run. When its first process ends, the kernel ends all others,
+// however they have detached themselves.
 #pragma once
 
 #include <sys/types.h>
@@ -25,13 +26,15 @@ class NamespaceRefused : public std::runtime_error {
   NamespaceRefusal refusal_;
 };
 
-/// As fork(), but the child is process 1 of a PID namespace of its own, with a /proc that shows this namespace, in a mount
-/// namespace of its own. Whoever lacks CAP_SYS_ADMIN gets a user namespace besides, in which user and group have the
-/// numbers that they have outside. The kernel ends all processes of the namespace when the child ends, and lets nobody
-/// reap the child before. Returns the child's number outside; call it without other threads. Throws NamespaceRefused.
+/// Like fork(), but the child is process 1 of a PID namespace of its own, and sees that namespace in /proc,
+/// in a mount namespace of its own. A user without CAP_SYS_ADMIN also gets a user namespace, in which user
+/// and group keep their numbers. When the child ends, the kernel ends all processes of the namespace, and the
+/// child can be reaped only after them. Returns the child's pid outside the namespace. Call it while the
+/// process has a single thread. Throws NamespaceRefused.
 pid_t fork_into_pid_namespace();
 
-/// Why fork_into_pid_namespace() would fail here: makes a namespace and gives it back. None if it would not.
+/// Why fork_into_pid_namespace() would fail here; none if it would not. Makes a namespace and gives it up
+/// again.
 std::optional<NamespaceRefusal> pid_namespace_refusal();
 
 }  // namespace hookline

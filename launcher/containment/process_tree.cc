@@ -31,7 +31,8 @@ struct Status {
   bool ended() const { return state == 'Z' || state == 'X'; }
 };
 
-/// From /proc/PID/stat: "PID (NAME) STATE PARENT GROUP ... START_TIME ...", the 22nd field. NAME may hold anything.
+/// Reads /proc/PID/stat: "PID (NAME) STATE PARENT GROUP ... START_TIME ...". START_TIME is the 22nd field;
+/// NAME may hold any characters.
 std::optional<Status> status_of(pid_t pid) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "re"), std::fclose);
@@ -68,8 +69,8 @@ void reap_all() {
   }
 }
 
-/// Those of this thread, which the system lists at once: a process that forks and exits may be over before all of /proc is
-/// read. Empty where the kernel has no such list.
+/// The children of this thread, which the kernel lists in one read. Reading all of /proc can miss a process
+/// that forks and exits. Empty if the kernel has no such list.
 std::vector<pid_t> own_children() {
   std::vector<pid_t> result;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/thread-self/children", "re"),
@@ -131,8 +132,8 @@ bool kill_descendants(std::chrono::milliseconds patience, const RunBounds& bound
   reap_all();
   while (has_children() || bounds.hold_any()) {
     bounds.kill_all();
-    // Orphans become children of this process, since it is a subreaper. A child's number is nobody else's until it is
-    // reaped, which happens here alone.
+    // Orphans become children of this process, since it is a subreaper. A child's number is not reused until
+    // the child is reaped, which only happens here.
     std::vector<pid_t> children = own_children();
     for (const pid_t child : children) kill(child, SIGKILL);
     const auto now = Clock::now();
@@ -141,7 +142,8 @@ bool kill_descendants(std::chrono::milliseconds patience, const RunBounds& bound
       next_sweep = Clock::now() + kPause;
     }
     if (now >= deadline) return false;
-    // A chain of processes, each of which starts the next one and exits, is met only by who does not sleep meanwhile.
+    // Sleep only if nothing changed: a chain of processes, each of which starts the next and exits, would
+    // outrun a loop that sleeps.
     if (children == before) std::this_thread::sleep_for(kPause);
     before = std::move(children);
     reap_all();

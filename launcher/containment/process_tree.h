@@ -10,7 +10,7 @@
 
 namespace hookline {
 
-/// A process that may have ended, and its number be another's, by the time it is signalled.
+/// A process as it was seen. By the time it is signalled it may have ended, and its number may be another's.
 struct SeenProcess {
   pid_t pid = 0;
   pid_t group = 0;
@@ -20,7 +20,7 @@ struct SeenProcess {
 
 /// All processes below this one that have not ended: children, their children, and so on. Without a /proc, none.
 std::vector<SeenProcess> descendants();
-/// The same of another process.
+/// All processes below another process.
 std::vector<SeenProcess> descendants_of(pid_t process);
 
 /// Is any child of this process left, running or not yet reaped? Reaps one that has ended.
@@ -35,9 +35,9 @@ bool is_stopped(pid_t process);
 /// Sends `signal` to the process that was seen, never to one that got its number since.
 void signal_process(const SeenProcess& process, int signal);
 
-/// Kills and reaps everything below this process and within `bounds`, again and again, until nothing is left of what is
-/// started meanwhile. False if something is left after `patience`: a process that the kernel can't end yet. For a subreaper
-/// with one thread.
+/// Kills and reaps everything below this process and within `bounds`, repeatedly, until nothing is left,
+/// including what is started in the meantime. False if something is left after `patience`: a process that the
+/// kernel can't end yet. For a subreaper with a single thread.
 bool kill_descendants(std::chrono::milliseconds patience, const RunBounds& bounds);
 
 }  // namespace hookline

@@ -26,7 +26,7 @@ pid_t RunBounds::fork_agent() {
 }
 
 void RunBounds::kill_all() const {
-  if (is_first_in_namespace_) kill(-1, SIGKILL);  // which spares the caller
+  if (is_first_in_namespace_) kill(-1, SIGKILL);  // to all but the caller
   cgroup_.kill_all();
 }
 

@@ -19,19 +19,20 @@ class RunBounds {
   RunBounds(const RunBounds&) = delete;
   RunBounds& operator=(const RunBounds&) = delete;
 
-  /// As fork(), of the agent. Throws NamespaceRefused if the run can't be isolated.
+  /// Like fork(), for the agent. Throws NamespaceRefused if the run can't be isolated.
   pid_t fork_agent();
 
   bool are_isolating() const { return is_isolated_; }
-  /// What a process that looks after the run keeps open.
+  /// Descriptors that the launcher's processes must keep open.
   std::vector<int> descriptors() const { return cgroup_.descriptors(); }
 
   /// The folder of the control group that ranks are to be in; -1 if there is none.
   int cgroup() const { return cgroup_.folder(); }
-  /// Sends SIGKILL to all that are inside, the agent apart, at once: no process can be started out of its reach.
+  /// Sends SIGKILL to all processes inside at once, except the agent, so that none can start another one in
+  /// time.
   void kill_all() const;
   bool hold_any() const { return cgroup_.holds_any(); }
-  /// From the system, after the run. False if some are still inside.
+  /// Removes the bounds from the system, after the run. False if processes are still inside.
   bool remove() { return cgroup_.remove(); }
 
  private:

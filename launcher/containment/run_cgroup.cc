@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kPrefix = "hookline-run-";
 
-/// "0::/user.slice/…" among the lines of /proc/self/cgroup; empty if there is none.
+/// The path after "0::" in /proc/self/cgroup; empty if there is none.
 std::string own_name() {
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);)
@@ -28,7 +28,8 @@ std::string own_name() {
   return "";
 }
 
-/// Where the group `name` is mounted. A line of mountinfo: "ID PARENT DEVICE ROOT POINT OPTIONS … - TYPE SOURCE OPTIONS".
+/// The folder of the group `name`. A line of mountinfo: "ID PARENT DEVICE ROOT POINT OPTIONS … - TYPE SOURCE
+/// OPTIONS".
 fs::path folder_of(const std::string& name) {
   std::ifstream in("/proc/self/mountinfo");
   for (std::string line; std::getline(in, line);) {
@@ -46,9 +47,9 @@ FileDescriptor open_in(const fs::path& folder, const char* name, int flags) {
   return FileDescriptor(open((folder / name).c_str(), flags | O_CLOEXEC));
 }
 
-/// With those that ranks have made in it; none that holds a process.
+/// Removes the group and those that ranks made in it, except groups that hold a process.
 void remove_empty(const fs::path& group) {
-  std::error_code none;  // what stays holds a process, or belongs to another user: removing it fails too
+  std::error_code none;  // ignored: a group that stays holds a process, or is another user's
   for (fs::directory_iterator each(group, none), end; !none && each != end; each.increment(none))
     if (std::error_code unknown; each->symlink_status(unknown).type() == fs::file_type::directory)
       remove_empty(each->path());
@@ -67,8 +68,8 @@ FileDescriptor lock_of(const fs::path& group, int how) {
   return lock.is_open() && flock(lock.get(), how) == 0 ? std::move(lock) : FileDescriptor();
 }
 
-/// Kills the ranks of a launch all of whose own processes were killed at one instant: nobody holds the lock then. An empty
-/// group may be one that a launch has just made, and has not locked yet.
+/// Kills the ranks of a launch whose own processes were all killed at one instant: then nobody holds the
+/// lock. Skips an empty group, since a launch may have just made it and not locked it yet.
 void end_left_behind(const fs::path& group) {
   const FileDescriptor lock = lock_of(group, LOCK_EX | LOCK_NB);
   const FileDescriptor events = open_in(group, "cgroup.events", O_RDONLY),
@@ -92,7 +93,7 @@ std::string place_of_run_cgroup(std::string& why_not) {
     why_not = "this process is in no control group of version 2 that is mounted";
     return "";
   }
-  // Into a group of its own a process is moved by whoever may write both here and there.
+  // A process can be moved into a group of its own only by a user who may write both here and there.
   if (access(folder.c_str(), W_OK) != 0 || access((folder / "cgroup.procs").c_str(), W_OK) != 0) {
     why_not = folder.string() + ": " + std::strerror(errno);
     return "";
@@ -108,7 +109,7 @@ RunCgroup RunCgroup::make(std::string& why_not) {
   std::error_code none;
   for (fs::directory_iterator each(own, none), end; !none && each != end; each.increment(none))
     if (each->path().filename().string().starts_with(kPrefix)) end_left_behind(each->path());
-  remove_empty(group.path_);  // of a launch that was killed; numbers of processes repeat
+  remove_empty(group.path_);  // left by a launch that was killed: process ids repeat
   if (mkdir(group.path_.c_str(), 0755) != 0) {
     why_not = group.path_.string() + ": " + std::strerror(errno);
     return {};
@@ -124,7 +125,7 @@ RunCgroup RunCgroup::make(std::string& why_not) {
 }
 
 void RunCgroup::kill_all() const {
-  // It fails only for a group that is gone, which holds nobody.
+  // write() fails only if the group is gone, and then no process is in it.
   if (exists()) [[maybe_unused]]
     const ssize_t written = write(kill_.get(), "1", 1);
 }
@@ -133,7 +134,7 @@ bool RunCgroup::holds_any() const { return is_populated(events_); }
 
 bool RunCgroup::remove() {
   if (exists()) remove_empty(path_);
-  return !holds_any();  // not by what rmdir says, which also refuses a group that holds empty ones
+  return !holds_any();  // rmdir can't tell: it also refuses a group that holds empty groups
 }
 
 }  // namespace hookline

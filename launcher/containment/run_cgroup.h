@@ -1,5 +1,5 @@
-// A control group for the ranks of a run, where this user may make one: it can be killed at once, and nothing leaves it by
-// forking.
+// A control group for the ranks of a run, where this user may make one. All its processes can be killed at
+// once, and forking does not leave it.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 
 namespace hookline {
 
-/// A child of this process's own group (version 2), with cgroup.kill, which Linux has since 5.14. Processes stay in it
-/// unless somebody who may do so moves them.
+/// A child of this process's own control group (version 2), with cgroup.kill, which Linux has since 5.14.
+/// Processes stay in it unless somebody with permission moves them.
 class RunCgroup {
  public:
   RunCgroup() = default;  // none
 
-  /// None, and `why_not` says why, where the system lets this user make none. Ends what launches have left in groups beside
-  /// it: those of which no process is there any more that has the group open.
+  /// Makes a group. Returns none, with the reason in `why_not`, if the system lets this user make none. Also
+  /// kills what launches have left in groups beside it, if none of their own processes is alive.
   static RunCgroup make(std::string& why_not);
   RunCgroup(RunCgroup&&) = default;
   RunCgroup& operator=(RunCgroup&&) = default;
@@ -28,19 +28,20 @@ class RunCgroup {
   std::vector<int> descriptors() const { return {folder_.get(), kill_.get(), events_.get(), lock_.get()}; }
   /// A descriptor of its folder, for ChildSpec; -1 if there is no group.
   int folder() const { return folder_.get(); }
-  /// Sends SIGKILL to all that are in it, without missing what they start meanwhile.
+  /// Sends SIGKILL to all processes in it, including those that they start in the meantime.
   void kill_all() const;
   bool holds_any() const;
-  /// From the system, with the groups that ranks have made in it; false if somebody is still in one of them.
+  /// Removes it, with the groups that ranks made in it. False if a process is still in one of them.
   bool remove();
 
  private:
   std::filesystem::path path_;
   FileDescriptor folder_, kill_, events_;
-  FileDescriptor lock_;  // held by all processes of the launch that have it, the ranks apart
+  FileDescriptor lock_;  // held by all processes of the launch except the ranks
 };
 
-/// Where a run of this process would get its group; empty, and `why_not` says why, if it would get none.
+/// The folder in which a run of this process would get its group; empty, with the reason in `why_not`, if it
+/// would get none.
 std::string place_of_run_cgroup(std::string& why_not);
 
 }  // namespace hookline

@@ -32,7 +32,8 @@ constexpr const char* kSentinelName = "run-sentinel";
 
 [[noreturn]] void refuse(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
 
-/// What a terminal, a reader of pipes or another process waits for the end of is not this one's to hold.
+/// Closes all other descriptors, so that no terminal or reader of a pipe waits for this process to close
+/// them.
 void close_all_but(std::vector<int> kept) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO}) dup2(null, standard);
@@ -53,7 +54,7 @@ void close_all_but(std::vector<int> kept) {
   close_until(~0U);
 }
 
-/// As waitpid() has it.
+/// The status as waitpid() returns it.
 int wait_status(const siginfo_t& end) {
   if (end.si_code == CLD_EXITED) return W_EXITCODE(end.si_status, 0);
   return W_EXITCODE(0, end.si_status) | (end.si_code == CLD_DUMPED ? WCOREFLAG : 0);
@@ -61,7 +62,7 @@ int wait_status(const siginfo_t& end) {
 
 }  // namespace
 
-/// In memory that guard, sentinel and agent share: it needs no descriptor that a rank could inherit.
+/// In memory that guard, sentinel and agent share. That takes no descriptor, which a rank could inherit.
 struct Sentinel::Shared {
   std::atomic<pid_t> agent{0};
   std::atomic<bool> has_status{false}, has_given_up{false};
@@ -115,13 +116,14 @@ void Sentinel::watch(pid_t agent, pid_t guard, RunBounds& bounds) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
-  // Only now: a terminal's session is the agent's and the ranks' as well.
+  // Only here: the agent and the ranks stay in the terminal's session.
   setsid();
-  prctl(PR_SET_PDEATHSIG, SIGCONT);  // which makes a stopped process go on, blocked or not
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // SIGCONT continues a stopped process even if it is blocked
   call_oneself(kSentinelName);
   close_all_but(bounds.descriptors());
   siginfo_t end{};
-  // Reaped only once its status is written down: the guard finds it there, or reaps the agent itself.
+  // Reap the agent only after its status is recorded: the guard finds it there, or else reaps the agent
+  // itself.
   while (waitid(P_PID, static_cast<id_t>(agent), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
   shared_->agent_status = wait_status(end);
@@ -138,7 +140,7 @@ void call_oneself(const char* name) {
   std::string text;
   std::getline(in, text);
   std::istringstream fields(text.substr(text.rfind(')') + 1));
-  constexpr int kFirst = 3, kArguments = 48;  // of the fields, as proc(5) counts them
+  constexpr int kFirst = 3, kArguments = 48;  // field numbers of proc(5)
   std::string passed_over;
   for (int field = kFirst; field < kArguments; ++field) fields >> passed_over;
   std::uintptr_t begin = 0, end = 0;

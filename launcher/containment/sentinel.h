@@ -10,10 +10,10 @@
 
 namespace hookline {
 
-/// The guard's child and the agent's parent. It waits until the agent has ended, kills and reaps everything that is left
-/// below it and within the bounds, leaves word for the guard, and ends. It has a session of its own, the name
-/// "run-sentinel", and no open files but standard error, so that what meets guard and agent spares it. No signal but
-/// SIGKILL ends it, and one that was stopped goes on when the guard dies.
+/// The guard's child and the agent's parent. It waits until the agent has ended, kills and reaps everything
+/// that is left below it and within the bounds, records the agent's status for the guard, and ends. It has a
+/// session of its own, the name "run-sentinel", and no open files but standard error, so that what kills
+/// guard and agent spares it. Only SIGKILL ends it. If it is stopped, it continues when the guard dies.
 class Sentinel {
  public:
   /// Throws std::system_error if there is no memory to share.
@@ -22,20 +22,21 @@ class Sentinel {
   Sentinel(const Sentinel&) = delete;
   Sentinel& operator=(const Sentinel&) = delete;
 
-  /// As fork(), of the agent, with the sentinel in between: returns true in the agent and false in the guard. Call it
-  /// without other threads. Throws std::system_error if the system refuses the sentinel.
+  /// Like fork(), for the agent, with the sentinel in between: returns true in the agent and false in the
+  /// guard. Call it while the process has a single thread. Throws std::system_error if the system refuses to
+  /// start the sentinel.
   bool fork_agent(RunBounds& bounds);
 
   pid_t pid() const { return pid_; }
-  /// 0 until there is one.
+  /// The agent's pid; 0 until it is started.
   pid_t agent() const;
-  /// The agent's, as of waitpid(), once it has ended. It stays readable when the sentinel has ended too.
+  /// The agent's status as of waitpid(), once it has ended. It stays readable after the sentinel has ended.
   std::optional<int> agent_status() const;
-  /// After the agent's end it found processes that SIGKILL does not end.
+  /// Did the sentinel find processes, after the agent ended, that SIGKILL does not end?
   bool has_given_up() const;
-  /// Once it has ended: throws std::runtime_error if the system refused the agent.
+  /// Throws std::runtime_error if the system refused to start the agent. Call it once the sentinel has ended.
   void expect_agent() const;
-  /// It could not clean up while it is stopped.
+  /// Continues the sentinel if it was stopped, since it could not clean up.
   void wake() const;
 
  private:
@@ -50,8 +51,8 @@ class Sentinel {
 /// How long processes that were sent SIGKILL may take to end.
 inline constexpr std::chrono::seconds kPatienceAfterKill{5};
 
-/// For `ps`, `killall` and `pkill -f`, which would else end several processes of a launch at once by a word of the command
-/// line: puts `name` in the place of all arguments, which nobody reads any more.
+/// Renames this process for `ps`, `killall` and `pkill -f`: overwrites all its arguments, which are no longer
+/// read, with `name`. Otherwise one word of the command line would end several processes of a launch at once.
 void call_oneself(const char* name);
 
 }  // namespace hookline

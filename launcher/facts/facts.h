@@ -1,4 +1,4 @@
-// What is the case on this host, as a bug report wants it. A fact that can't be told says why instead.
+// Facts about this host for a bug report. A fact that can't be determined gives the reason instead.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,7 +6,8 @@
 
 namespace hookline {
 
-/// Texts, numbers, lists and objects of these, in the order in which people read them. Names are those of JSON: "swap_bytes".
+/// Strings, numbers, lists and objects of these, in the order in which people read them. Names are those of
+/// JSON: "swap_bytes".
 using Facts = nlohmann::ordered_json;
 
 /// Distribution, kernel, C library, container, scheduler.
@@ -15,11 +16,11 @@ Facts system_facts();
 /// Processors, memory, and what a control group leaves of them.
 Facts machine_facts();
 
-/// What can hold the processes of a run: whether a PID namespace can be made, and below which control group a run gets one of
-/// its own. Tries; call it without other threads.
+/// What can hold the processes of a run: whether a PID namespace can be made here, and below which control
+/// group a run gets its own. Makes a namespace to find out; call it while the process has a single thread.
 Facts isolation_facts();
 
-/// NVIDIA's driver and GPUs, as its management library (NVML) tells.
+/// NVIDIA's driver and GPUs, as its management library (NVML) reports them.
 Facts gpu_facts();
 
 /// Each interface with its addresses, state and speed.

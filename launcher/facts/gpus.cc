@@ -9,8 +9,8 @@
 namespace hookline {
 namespace {
 
-/// NVIDIA's management library, which comes with the driver: loaded, not linked, since most machines lack it. Its C
-/// interface has been stable since the first; every function returns 0 for success.
+/// NVIDIA's management library, which comes with the driver. It is loaded, not linked, since most machines
+/// lack it. Its C interface has been stable since its first version; every function returns 0 for success.
 class Nvml {
  public:
   Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL), close) {
@@ -27,7 +27,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Why nothing can be told; empty if it can.
+  /// Why the library can't be used; empty if it can.
   const std::string& problem() const { return problem_; }
 
   std::string driver() const {
@@ -36,7 +36,7 @@ class Nvml {
                                                                                                 : "unknown";
   }
 
-  /// "13.0": the newest that the driver runs.
+  /// The newest CUDA version that the driver runs: "13.0".
   std::string cuda() const {
     int version = 0;
     if (call<int (*)(int*)>("nvmlSystemGetCudaDriverVersion_v2", &version) != 0) return "unknown";

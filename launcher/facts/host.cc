@@ -24,7 +24,8 @@ extern char** environ;
 namespace hookline {
 namespace {
 
-/// Of a line such as "model name	: AMD EPYC" or "NAME=value", the first that begins with `name`; empty if there is none.
+/// The value in the first line that begins with `name`, such as "model name : AMD EPYC" or "NAME=value";
+/// empty if there is none.
 std::string field_of(const std::string& file, const std::string& name, char sign) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -54,7 +55,7 @@ std::string container() {
   return "none seen";
 }
 
-/// Processors by what makes them one core, or one socket.
+/// Counts processors that differ in these files of their topology, and so are on different cores or sockets.
 std::size_t count_in_topology(const std::vector<std::string>& files) {
   std::set<std::string> different;
   std::error_code none;
@@ -112,7 +113,7 @@ Facts machine_facts() {
   facts["memory_bytes"] = memory_row("MemTotal");
   facts["available_memory_bytes"] = memory_row("MemAvailable");
   facts["swap_bytes"] = memory_row("SwapTotal");
-  // Version 2 of control groups; "max": no limit.
+  // Control groups of version 2; "max" means no limit.
   for (const auto& [name, file] : {std::pair("cgroup_cpu_max", "/sys/fs/cgroup/cpu.max"),
                                    std::pair("cgroup_memory_max", "/sys/fs/cgroup/memory.max")}) {
     if (const std::string value = line_of(file); !value.empty()) facts[name] = value;
@@ -142,7 +143,7 @@ Facts variable_facts() {
   static constexpr std::array kPrefixes = {"HOOKLINE_", "TORCH", "PYTORCH_",  "NCCL_",  "GLOO_",
                                            "CUDA_",     "OMP_",  "MKL_",      "SLURM_", "OMPI_",
                                            "MASTER_",   "LD_",   "LOCAL_RANK"};
-  // Whoever has them acts as the user: SLURM_JWT is Slurm's, and others end alike.
+  // Anyone who has one of these acts as the user: Slurm's SLURM_JWT, and variables with similar endings.
   static constexpr std::array kSecretEnds = {"_JWT", "_TOKEN", "_PASSWORD", "_SECRET", "_KEY"};
   static constexpr std::array kNames = {"RANK", "WORLD_SIZE", "PATH", "TMPDIR", "JOB_COMPLETION_INDEX"};
   std::map<std::string, std::string> found;

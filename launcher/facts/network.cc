@@ -8,8 +8,8 @@
 namespace hookline {
 namespace {
 
-/// What the system tells of an interface as a number; unknown of some: loopback, bridges and interfaces that are down have
-/// no speed.
+/// A number that the system reports for an interface. Some have none: loopback, bridges and interfaces that
+/// are down have no speed.
 Facts number_of(const std::string& interface, const std::string& name) {
   const std::string line = line_of("/sys/class/net/" + interface + "/" + name);
   std::int64_t number = 0;

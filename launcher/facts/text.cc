@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-/// Further lines of a value begin at `indent`.
+/// The value as text, whose further lines begin with `indent`.
 std::string plain(const Facts& value, const std::string& indent) {
   std::string text;
   for (const char c : printable_lines(value.is_string() ? value.get<std::string>() : value.dump()))
@@ -22,7 +22,7 @@ std::string plain(const Facts& value, const std::string& indent) {
 
 constexpr std::string_view kBytes = "_bytes";
 
-/// "memory_bytes" as a person says it: "memory". The names of variables, and of the config's keys, stay.
+/// "memory_bytes" becomes "memory". Names of variables and of config keys are kept.
 std::string label(std::string name) {
   if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::isupper(c) || c == '.'; }))
     return name;

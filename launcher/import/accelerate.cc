@@ -1,4 +1,4 @@
-// Keys and values as accelerate/commands/config/config_args.py writes them.
+// Imports keys and values as accelerate/commands/config/config_args.py writes them.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -12,7 +12,7 @@
 namespace hookline {
 namespace {
 
-/// Types that are not data-parallel over CPUs or NVIDIA GPUs, and what is left of them.
+/// Distributed types other than data parallelism on CPUs or NVIDIA GPUs, and what changes without them.
 const std::map<std::string, std::string>& other_types() {
   static const std::map<std::string, std::string> rows = {
       {"MEGATRON_LM", "tensor and pipeline parallelism are Megatron's: every rank holds the whole model"},
@@ -71,7 +71,7 @@ const std::map<std::string, std::string>& renamed() {
   return rows;
 }
 
-/// What of fsdp_config has no key here, and why.
+/// Keys of fsdp_config that have no counterpart here, and why.
 const std::map<std::string, std::string>& fsdp_without_counterpart() {
   static const std::map<std::string, std::string> rows = {
       {"fsdp_auto_wrap_policy", "the program chooses the units: hookline::FsdpUnit<Block>"},
@@ -91,7 +91,7 @@ const std::map<std::string, std::string>& fsdp_without_counterpart() {
   return rows;
 }
 
-/// The first key of hookline's that is called so, in any table; else itself.
+/// The first key of hookline, in any table, that has this name; `name` itself if there is none.
 std::string key_named(const std::string& name) {
   for (const KeyRow& row : schema())
     if (row.option.name == name) return row.key();
@@ -147,7 +147,7 @@ class AccelerateConfigReader {
     return *boolean;
   }
 
-  /// "--num_machines" if a flag has set it.
+  /// "--num_machines" if a flag set the key, else the key itself.
   std::string name_of(const std::string& key) const { return flags_.contains(key) ? "--" + key : key; }
 
   void carry(const std::string& key, const std::string& to, const std::string& from) {
@@ -249,7 +249,7 @@ class AccelerateConfigReader {
       const bool is_large = node.IsMap() || node.IsSequence();
       if (!is_off(node)) result_.leave_out(is_large ? key : origin, without->second);
     } else if (key == "ddp_kwargs" || key == "ddp_config") {
-      for (const auto& entry : node) {  // a user's own part of the file, which has hookline's names
+      for (const auto& entry : node) {  // users add this part themselves, with hookline's names
         const std::string option = entry.first.as<std::string>();
         own("ddp." + option, entry.second, key + "." + option);
       }
@@ -265,8 +265,8 @@ class AccelerateConfigReader {
     result_.leave_out(node.IsScalar() ? from(name, text_of(node)) : name, "hookline has no such key");
   }
 
-  /// Version 1 names a strategy, as fsdp_sharding_strategy or, later, as fsdp_reshard_after_forward; version 2 has a flag there,
-  /// and whatever is left of the other has no meaning.
+  /// Version 1 names a strategy, in fsdp_sharding_strategy or, later, in fsdp_reshard_after_forward. In
+  /// version 2 the latter is a boolean, and the former has no effect.
   void fsdp() {
     const YAML::Node config = root_["fsdp_config"];
     seen_.insert("fsdp_config");
@@ -317,7 +317,7 @@ class AccelerateConfigReader {
     carry("fsdp.sharding_strategy", strategy, origin);
   }
 
-  /// Its keys have no effect then, in Accelerate too.
+  /// Without FSDP these keys have no effect, in Accelerate either.
   void without_fsdp(const YAML::Node& config) {
     constexpr const char* kNoEffect = "has no effect unless distributed_type is FSDP";
     bool has_others = false;
@@ -331,7 +331,7 @@ class AccelerateConfigReader {
     if (has_others) result_.leave_out("fsdp_config", kNoEffect);
   }
 
-  /// Accelerate takes stage 2 where nothing names another.
+  /// Accelerate uses stage 2 unless another one is named.
   void default_stage() {
     const YAML::Node config = root_["deepspeed_config"];
     const bool is_named =

@@ -1,4 +1,4 @@
-// Flags as accelerate/commands/launch.py has them, over the config file that --config_file names.
+// Imports flags as accelerate/commands/launch.py defines them, over the config file that --config_file names.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -18,7 +18,7 @@ constexpr const char* kTpu = "applies to TPUs only";
 constexpr const char* kAws =
     "hookline launch runs on the hosts where you start it; hookline submit starts it in a scheduler's job";
 
-/// Flags that say what kind of run it is, and what the config file calls that.
+/// Flags that choose the kind of run, and how the config file calls it.
 const std::map<std::string, std::string>& types() {
   static const std::map<std::string, std::string> rows = {{"multi_gpu", "MULTI_GPU"},
                                                           {"tpu", "XLA"},
@@ -48,7 +48,7 @@ const std::map<std::string, std::string>& reasons() {
   return rows;
 }
 
-/// The same of all flags that begin so.
+/// Why a flag with such a prefix is left out.
 const std::map<std::string, std::string>& reasons_of_groups() {
   static const std::map<std::string, std::string> rows = {
       {"dynamo_", "TorchDynamo does not compile C++ programs"},
@@ -59,7 +59,7 @@ const std::map<std::string, std::string>& reasons_of_groups() {
   return rows;
 }
 
-/// Those that the config file has in [deepspeed_config].
+/// Is it a flag whose key the config file has in deepspeed_config?
 bool is_of_deepspeed(const std::string& name) {
   static const std::set<std::string> names = {"zero_stage",
                                               "offload_optimizer_device",
@@ -137,7 +137,8 @@ const FlagTable& accelerate_flags() {
   return flags;
 }
 
-/// Of a flag that belongs to a group, all of which take values but those that the table has as switches.
+/// Accelerate's flags and the line's flags of known groups. A flag of a group takes a value unless it is a
+/// known switch.
 FlagTable with_groups(const LaunchLine& line) {
   FlagTable flags = accelerate_flags();
   for (const ShellWord& word : line.arguments) {
@@ -227,7 +228,8 @@ class AccelerateLaunchReader {
     result_.kind += ", over the config '" + config_file_ + "'";
   }
 
-  /// Where `accelerate config` writes, and what `accelerate launch` reads without --config_file.
+  /// Mentions the file that `accelerate config` writes and that `accelerate launch` reads without
+  /// --config_file.
   void tell_of_default_config() {
     const auto variable = [](const char* name) -> std::string {
       const char* const value = std::getenv(name);
@@ -254,10 +256,10 @@ class AccelerateLaunchReader {
     return text;
   }
 
-  /// Variables that Accelerate reads in the program.
+  /// Variables that Accelerate reads in the program, and what each of them sets.
   std::map<std::string, std::function<void(const LaunchFlag&)>> settings() {
     std::map<std::string, std::function<void(const LaunchFlag&)>> known;
-    const auto is_true = [this](const LaunchFlag& set) {  // as accelerate.utils.str_to_bool
+    const auto is_true = [this](const LaunchFlag& set) {  // like accelerate.utils.str_to_bool
       static const std::set<std::string> kTrue = {"y", "yes", "t", "true", "on", "1"};
       static const std::set<std::string> kFalse = {"n", "no", "f", "false", "off", "0"};
       const std::string text = in_small_letters(set.value);
@@ -290,7 +292,7 @@ class AccelerateLaunchReader {
   void take(const LaunchFlag& flag) {
     const std::string& name = flag.name;
     if (name == "config_file" || name == "help") return;
-    if (name == "module" || name == "no_python") {  // the program shows it
+    if (name == "module" || name == "no_python") {  // shows in the program's command
       (name == "module" ? is_module_ : no_python_) = true;
     } else if (name == "tee") {
       tee_ = flag;
@@ -341,7 +343,7 @@ class AccelerateLaunchReader {
                         [&](const auto& group) { return name.starts_with(group.first); });
   }
 
-  /// The flag's value takes the place of the file's.
+  /// Replaces the file's value by the flag's.
   void set(const std::string& key, const std::string& value, const LaunchFlag& flag) {
     tell_if_overridden(key, config_.root[key], value, flag);
     config_.root[key] = value;
@@ -370,7 +372,7 @@ class AccelerateLaunchReader {
     throw ImportError(all + " don't go together: accelerate launch takes one of them");
   }
 
-  /// With --cpu, Accelerate heeds neither FSDP nor DeepSpeed.
+  /// With --cpu, Accelerate ignores FSDP and DeepSpeed.
   void on_cpu() {
     const std::string type = config_.root["distributed_type"].Scalar();
     if (type != "NO" && type != "MULTI_CPU") {

@@ -1,4 +1,4 @@
-// hookline's own keys in a config of Accelerate's: where the two have the same name, or a user has added them.
+// hookline's own keys in a config of Accelerate: keys that both have, and keys that users have added.
 #include <algorithm>
 #include <cctype>
 
@@ -8,7 +8,7 @@
 namespace hookline {
 namespace {
 
-/// On one line: "[a, b]".
+/// The node's text on one line: "[a, b]".
 std::string shown(const YAML::Node& node) {
   if (!node.IsSequence()) return text_of(node);
   std::string text;
@@ -20,7 +20,7 @@ bool is_of_scalars(const YAML::Node& node) {
   return std::all_of(node.begin(), node.end(), [](const YAML::Node& each) { return each.IsScalar(); });
 }
 
-/// A word as Accelerate writes names: "DDPCommunicationHookType.POWER_SGD".
+/// "power_sgd" for "DDPCommunicationHookType.POWER_SGD", which is how Accelerate writes names.
 std::string without_type(const std::string& text) {
   const auto is_of_name = [](unsigned char c) { return std::isupper(c) || std::isdigit(c) || c == '_'; };
   std::string name = text.substr(text.rfind('.') + 1);
@@ -37,7 +37,7 @@ std::string scalar_value(const KeyRow& row, const YAML::Node& node) {
     return is_hook || std::count(row.option.allowed.begin(), row.option.allowed.end(), word) > 0;
   };
   if (const auto boolean = boolean_of(node); boolean && allows(*boolean ? "yes" : "no"))
-    return *boolean ? "yes" : "no";  // which YAML takes for true and false
+    return *boolean ? "yes" : "no";  // YAML reads these words as true and false
   return without_type(text_of(node));
 }
 

@@ -1,4 +1,4 @@
-// Accelerate's YAML and its values, before its keys mean anything.
+// Parses Accelerate's YAML and its values, before the keys get a meaning.
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/parser.h>
@@ -14,7 +14,7 @@ namespace {
 
 std::string line_of(const YAML::Mark& mark) { return std::to_string(mark.line + 1); }
 
-/// Refuses a key that is there twice: yaml-cpp would take the first of them, and Accelerate takes the last.
+/// Refuses a key that occurs twice: yaml-cpp would take the first value, and Accelerate takes the last.
 class KeyWatch : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { begin_ = mark; }

@@ -6,7 +6,8 @@
 namespace hookline {
 namespace {
 
-/// A script with one of them gets told what is wrong with it; others spell a launcher so that only reading them shows it.
+/// A text with one of these words is read as a script, so that errors say what is wrong with it. Other
+/// scripts may spell a launcher so that only parsing finds it.
 bool mentions_a_launcher(const std::string& text) {
   for (const char* name : {"torchrun", "torch.distributed.", "accelerate launch", "accelerate-launch",
                            "accelerate.commands.launch"})
@@ -14,14 +15,14 @@ bool mentions_a_launcher(const std::string& text) {
   return false;
 }
 
-/// A key at a line's start tells YAML that mentions a launcher, in a comment, from a script that starts none.
+/// A key at the start of a line tells YAML whose comments mention a launcher from a script that starts none.
 bool looks_like_accelerates_yaml(const std::string& text) {
   for (const char* key : {"distributed_type:", "compute_environment:", "num_processes:"})
     if (text.starts_with(key) || text.find(std::string("\n") + key) != text.npos) return true;
   return false;
 }
 
-/// Has it a key at a line's start, or does it begin as a list, a mapping or a key of several words does?
+/// Does a line start with a key, or does the text begin like a list, a mapping or a complex key of YAML?
 bool may_be_yaml(const std::string& text) {
   if (text.find_first_of("[{?") == 0) return true;
   std::istringstream lines(text);
@@ -34,7 +35,7 @@ bool may_be_yaml(const std::string& text) {
   return false;
 }
 
-/// Editors of Windows end lines in "\r\n".
+/// Editors on Windows end lines with "\r\n".
 std::string with_plain_line_ends(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i)
@@ -53,14 +54,14 @@ std::string listed(const std::vector<LaunchLine>& lines) {
   return text;
 }
 
-/// Does it start a launcher, however it writes that: `accelerate  "launch"`, `$LAUNCHER launch`?
+/// Does the text start a launcher, however it is spelled: `accelerate  "launch"`, `$LAUNCHER launch`?
 bool starts_a_launcher(const std::string& text) {
   ShellScript script;
   try {
     script = read_shell_script(text);
   } catch (const ImportError&) {
     if (text.starts_with("#!")) throw;
-    return false;  // it may be none: YAML, a list of hosts
+    return false;  // may be YAML or a list of hosts instead
   }
   return !launch_lines_in(script).empty();
 }

@@ -1,4 +1,5 @@
-// Defaults that a script has for variables of the environment: an import takes them, a run of the script may not.
+// Defaults that a script has for environment variables: an import uses them, a run of the script may use
+// others.
 #include <algorithm>
 
 #include "launcher/import/launch_line.h"
@@ -6,14 +7,14 @@
 namespace hookline {
 namespace {
 
-/// What was made of the default of one variable.
+/// Where the default of one variable was used.
 struct Use {
   ShellDefault first;
   std::vector<std::string> keys;
-  bool in_command = false;  // and not only in keys
+  bool in_command = false;  // not only in keys
 };
 
-/// Does `where`, "--num_processes=8 on 2 machines", name what a flag says?
+/// Does `where`, such as "--num_processes=8 on 2 machines", name this flag?
 bool is_from(const std::string& where, const LaunchFlag& flag) {
   if (where.starts_with("--" + flag.name + " ")) return true;  // --rdzv-conf timeout=60
   const std::size_t begin = where.find(flag.from), end = begin + flag.from.size();
@@ -52,7 +53,7 @@ void tell_of_defaults(const LaunchLine& line, const LaunchArguments& arguments,
   };
   for (const LaunchFlag& flag : arguments.flags) {
     if (flag.is_open || flag.defaults.empty()) continue;
-    if (flag.name == "num_machines") {  // which says what Accelerate's other flags come to: ranks, addresses
+    if (flag.name == "num_machines") {  // changes what other flags of Accelerate mean
       add_to_command(flag.defaults);
       continue;
     }
@@ -61,7 +62,7 @@ void tell_of_defaults(const LaunchLine& line, const LaunchArguments& arguments,
     add_to_keys(flag.defaults, keys);
     if (keys.empty() && !is_left_out(flag.from, result)) add_to_command(flag.defaults);
   }
-  std::map<std::string, ShellWord> variables;  // the command's own win over exported ones
+  std::map<std::string, ShellWord> variables;  // the command's own override exported ones
   for (const auto& [name, value] : line.environment) variables[name] = value;
   for (const auto& [name, value] : variables)
     add_to_keys(value.defaults, keys_of({name, value.text, name + "=" + value.as_written}, result));

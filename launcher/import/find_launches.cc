@@ -1,4 +1,4 @@
-// Which commands of a script start a launcher, and where one is started that a config can't be made of.
+// Finds the commands of a script that start a launcher, and launchers that can't be imported.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,17 +10,17 @@
 namespace hookline {
 namespace {
 
-constexpr int kDeepestCommand = 10;  // of commands in the text of commands
+constexpr int kDeepestCommand = 10;  // levels of text that is run as a command
 
 std::string name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
 
-/// What stands in "$(…)", "`…`" or "<(…)".
+/// The text inside "$(…)", "`…`" or "<(…)".
 std::string inside_of(const std::string& text) {
   const std::size_t begin = text.starts_with('`') ? 1 : text.find('(') + 1;
   return begin == 0 || text.size() <= begin ? "" : text.substr(begin, text.size() - begin - 1);
 }
 
-/// The program that a word is, of `$(which torchrun)` too.
+/// The program that a word names, even as `$(which torchrun)`.
 std::string program_of(const ShellWord& word) {
   if (!word.is_open || (!word.text.starts_with("$(") && !word.text.starts_with('`'))) return word.text;
   std::istringstream words(inside_of(word.text));
@@ -33,7 +33,7 @@ std::string program_of(const ShellWord& word) {
   return name.empty() || words >> more ? word.text : name;
 }
 
-/// Do the words before `begin` only use the name behind them as an argument, and not start it?
+/// Is the name at `begin` only an argument of the words before it, which do not start it?
 bool only_mention(const std::vector<ShellWord>& words, std::size_t begin) {
   static const std::set<std::string> kNames = {
       "echo", "printf", "which", "type",     "alias",   "man",      "grep",     "pkill", "pgrep", "killall",
@@ -48,7 +48,7 @@ bool only_mention(const std::vector<ShellWord>& words, std::size_t begin) {
                       [](const ShellWord& word) { return word.text == "run"; });
 }
 
-/// Where the words of `command` name a launcher: from, to, and how it is called.
+/// Where the words of a command name a launcher: from, to, and which one.
 struct Named {
   std::size_t begin = 0, end = 0;
   std::string launcher;
@@ -66,7 +66,7 @@ std::optional<Named> launcher_in(const std::vector<ShellWord>& words) {
     else if (!is_torchrun && !is_program(word, "accelerate-launch") && !is_torch_module &&
              !is_accelerate_module)
       continue;
-    std::size_t begin = i;  // of "python -u -m MODULE", "python /usr/bin/torchrun"
+    std::size_t begin = i;  // may start earlier: "python -u -m MODULE", "python /usr/bin/torchrun"
     while (begin > 0 && words[begin - 1].text.starts_with("-")) --begin;
     const bool has_python = begin > 0 && is_python(program_of(words[begin - 1]));
     if (has_python || is_torch_module || is_accelerate_module) named.begin = begin - (has_python ? 1 : 0);
@@ -75,7 +75,7 @@ std::optional<Named> launcher_in(const std::vector<ShellWord>& words) {
   return std::nullopt;
 }
 
-/// Commands that change what the ones after them find.
+/// Commands that affect what later commands find.
 bool prepares(const std::string& first) {
   static const std::set<std::string> kNames = {"cd",    "pushd",      "source", ".",     "module", "conda",
                                                "mamba", "micromamba", "ulimit", "umask", "eval"};
@@ -88,7 +88,7 @@ std::string text_of(const ShellCommand& command) {
   return text;
 }
 
-/// Where `words` have a program that makes a command of a text; their size: nowhere.
+/// The index of a program in `words` that runs text as a command; their size if there is none.
 std::size_t text_runner_in(const std::vector<ShellWord>& words) {
   static const std::set<std::string> kNames = {"bash", "sh",     "zsh",  "dash",   "ksh",    "ash",  "su",
                                                "ssh",  "sbatch", "tmux", "screen", "script", "watch"};
@@ -100,7 +100,8 @@ std::size_t text_runner_in(const std::vector<ShellWord>& words) {
 
 bool starts_a_launch(const std::string& text, int depth);
 
-/// In `bash -c "torchrun …"`, or in a here-document of `ssh`. `named`: where words of their own name a launcher.
+/// Does text that a command runs, as in `bash -c "torchrun …"` or in a here-document of `ssh`, start a
+/// launcher? `named`: where the command's own words name one.
 bool has_launch_in_text(const ShellScript& script, std::size_t i, std::size_t runner,
                         const std::optional<Named>& named, int depth) {
   const std::vector<ShellWord>& words = script.commands[i].words;
@@ -123,7 +124,7 @@ bool has_launch_in_text(const ShellScript& script, std::size_t i, std::size_t ru
                      [&](const std::string& text) { return starts_a_launch(text, depth); });
 }
 
-/// What the script has exported when it comes to a command.
+/// The variables that are exported when the script reaches a command.
 std::vector<std::pair<std::string, ShellWord>> exported_at(const ShellScript& script, std::size_t command) {
   std::map<std::string, ShellWord> exported;
   for (const ShellExport& change : script.exports) {
@@ -182,7 +183,7 @@ std::vector<LaunchLine> lines_in(const ShellScript& script, int depth) {
   return lines;
 }
 
-/// Of a text that can't be read: may it?
+/// Does the text start a launcher? If it can't be parsed: may it?
 bool starts_a_launch(const std::string& text, int depth) {
   if (text.find("torch") == text.npos && text.find("accelerate") == text.npos) return false;
   if (depth == kDeepestCommand) return true;

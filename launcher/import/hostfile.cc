@@ -13,7 +13,7 @@ struct Host {
   int slots = 0;
 };
 
-/// Nothing for a line without a host.
+/// The host in a line; nothing if there is none.
 std::optional<Host> host_of(std::string line, int number) {
   line = line.substr(0, line.find('#'));
   std::istringstream words(line);

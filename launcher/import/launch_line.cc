@@ -13,7 +13,7 @@ bool is_program(const std::string& word, const std::string& name) {
 
 namespace {
 
-/// srun's --ntasks-per-node, of which hookline launch needs one on each node.
+/// Sets srun's --ntasks-per-node to 1: hookline launch is one task on each node.
 void take_tasks_per_node(Imported& result) {
   std::vector<std::string>& words = result.before;
   const auto srun = std::find_if(words.begin(), words.end(),
@@ -67,12 +67,13 @@ class Splitter {
   }
 
  private:
-  /// A variable in front of what looks like the program, or of more flags with a program behind them, is not the program.
+  /// Does the variable at `i` hold flags? It is taken to hold the program unless the next word can be the
+  /// program.
   static bool may_be_flags(const std::vector<ShellWord>& words, std::size_t i) {
     return i + 1 < words.size() && !words[i + 1].text.starts_with("-");
   }
 
-  /// Reads the flag at `i`; the index of its last word.
+  /// Reads the flag at `i`; returns the index of its last word.
   std::size_t flag(const std::vector<ShellWord>& words, std::size_t i) {
     const std::string& word = words[i].text;
     const std::size_t equals = word.find('=');
@@ -117,12 +118,12 @@ class Splitter {
     return i;
   }
 
-  /// Of a flag that is not known: is the next word its value, or the program?
+  /// Is the word after an unknown flag its value, and not the program?
   static bool takes_next(const std::vector<ShellWord>& words, std::size_t i) {
     return i + 2 < words.size() && !words[i + 1].text.starts_with("-") && !words[i + 1].text.ends_with(".py");
   }
 
-  /// What argparse completes: the beginning of one name only.
+  /// Completes a name as argparse does: if it begins exactly one name.
   void complete(std::string& name) const {
     if (table_.switches.contains(name) || table_.valued.contains(name)) return;
     std::string found;
@@ -172,7 +173,7 @@ void take_surroundings(const LaunchLine& line,
                        Imported& result) {
   static const std::set<std::string> kOfRanks = {"MASTER_ADDR", "MASTER_PORT",      "RANK",
                                                  "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "WORLD_SIZE"};
-  std::map<std::string, ShellWord> variables;  // the command's own win over exported ones
+  std::map<std::string, ShellWord> variables;  // the command's own override exported ones
   for (const auto& [name, value] : line.environment) variables[name] = value;
   for (const auto& [name, value] : variables) {
     const std::string from = name + "=" + value.as_written;
@@ -226,7 +227,7 @@ void take_program(const std::vector<ShellWord>& program, bool is_module, Importe
 
 void take_rdzv_conf(const std::string& name, const std::string& text, Imported& result) {
   std::map<std::string, std::string> keep_alive;
-  // Nodes join within join_timeout; torch's older ways to meet, static and etcd, call the same timeout.
+  // Nodes join within join_timeout. torch's older rendezvous backends, static and etcd, call it timeout.
   const bool has_join_timeout = ("," + text).find(",join_timeout=") != std::string::npos;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
@@ -256,7 +257,8 @@ void take_rdzv_conf(const std::string& name, const std::string& text, Imported& 
     begin = end + 1;
   }
   if (keep_alive.empty()) return;
-  // A node is lost after so many intervals without a sign of it; torch's own are 3 and 5 seconds.
+  // A node is lost after this many intervals without a heartbeat. torch's defaults are 3 intervals of 5
+  // seconds.
   std::int64_t product = 1;
   std::string from = name;
   for (const auto& [key, otherwise] :

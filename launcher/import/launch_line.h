@@ -1,4 +1,4 @@
-// The command of a shell script that starts another launcher: what stands around it, its flags, its program.
+// The command in a shell script that starts another launcher: what surrounds it, its flags, its program.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace hookline {
 
-/// A command as `srun -N2 torchrun --nnodes=2 train.py` has it.
+/// A command such as `srun -N2 torchrun --nnodes=2 train.py`.
 struct LaunchLine {
   std::string launcher;  // "torchrun", "accelerate launch"
   int line = 0;
-  std::vector<std::pair<std::string, ShellWord>> environment;  // that the script sets for it
+  std::vector<std::pair<std::string, ShellWord>> environment;  // set by the script for it
   std::vector<ShellWord> before;                               // srun -N2
   std::vector<ShellWord> arguments;                            // --nnodes=2 train.py
-  ShellDefaults empty_defaults;                                // of words that came to nothing: "${MORE:-}"
+  ShellDefaults empty_defaults;                                // of words that became nothing: "${MORE:-}"
   std::vector<std::string> redirections;
   bool into_pipe = false, in_background = false;
   int cut_at_line = 0;
-  std::vector<std::string> inside;  // "for", "if": what it stands in
+  std::vector<std::string> inside;  // "for", "if": the blocks around it
   std::vector<std::string>
       preparations;  // commands before it that its program may need: "cd /data", "source env.sh"
 };
@@ -31,14 +31,15 @@ struct LaunchLine {
 /// Does `word` name the program, with a path or without?
 bool is_program(const std::string& word, const std::string& name);
 
-/// All of them, in the script's order; only the first has what the script does before it. Throws ImportError for one that is text to eval or bash -c, or that stands in $(…).
+/// All of them, in the script's order. Only the first has what the script does before it. Throws ImportError
+/// for a launch that is text for eval or bash -c, or that is in $(…).
 std::vector<LaunchLine> launch_lines_in(const ShellScript& script);
 
 struct LaunchFlag {
-  std::string name;      // without dashes in front, and with the table's own between its words
+  std::string name;      // no leading dashes; FlagTable::dash between its words
   std::string value;     // empty: it has none
   std::string from;      // "--nnodes=2", as the script has it
-  bool is_open = false;  // its value is known to a shell only
+  bool is_open = false;  // only a shell knows its value
   ShellDefaults defaults = {};
 };
 
@@ -55,37 +56,38 @@ struct LaunchArguments {
   std::vector<ShellWord> program;  // with its arguments
 };
 
-/// Throws ImportError for a flag that lacks its value. Words that may be flags, and that only a shell knows, are left out.
+/// Words that may be flags, and that only a shell knows, are left out. Throws ImportError for a flag that
+/// lacks its value.
 LaunchArguments split_arguments(const LaunchLine& line, const FlagTable& table, Imported& result);
 
-/// What stands around a launcher, whichever it is: redirections, variables that are not one of `settings`, whose values those
-/// take; the program, behind `python -m` if it is a module.
+/// Take over what any launcher has around it: redirections, and variables, which go to the functions in
+/// `settings` if those have them; and the program, after `python -m` if it is a module.
 void take_surroundings(const LaunchLine& line,
                        const std::map<std::string, std::function<void(const LaunchFlag&)>>& settings,
                        Imported& result);
 void take_program(const std::vector<ShellWord>& program, bool is_module, Imported& result);
 
-/// --rdzv-conf, "join_timeout=600,last_call_timeout=30", of the flag `name`.
+/// Takes over --rdzv-conf, "join_timeout=600,last_call_timeout=30". `name`: the flag as written.
 void take_rdzv_conf(const std::string& name, const std::string& text, Imported& result);
 
-/// What --redirects and --tee leave on the terminal; empty: they were not given.
+/// Takes over what --redirects and --tee leave on the terminal. A flag that was not given has an empty name.
 void take_streams(const LaunchFlag& redirects, const LaunchFlag& tee, Imported& result);
 
-/// Remarks on defaults of the script that `result` is made of, for variables that the environment may set. Comes last.
-/// `key_of`: the key that a flag of this name becomes, or empty.
+/// Adds remarks on the script's defaults for variables that the environment may set. Call it last. `key_of`:
+/// the key that a flag becomes, or empty.
 void tell_of_defaults(const LaunchLine& line, const LaunchArguments& arguments,
                       const std::function<std::string(const std::string&)>& key_of, Imported& result);
 
-/// Why a flag that becomes `key` is left out.
+/// Why a flag that would become `key` is left out if only a shell knows its value.
 std::string only_a_shell_knows(const std::string& key);
 
 /// "--set launch.nnodes=N"
 std::string set_flag_for(const std::string& key);
 
-/// An address without the brackets of IPv6: "[::1]" is "::1".
+/// The address without the brackets of IPv6: "::1" for "[::1]".
 std::string without_brackets(const std::string& address);
 
-/// Is `word` an interpreter of Python, by its name or path?
+/// Is `word` a Python interpreter, by its name or path?
 bool is_python(const std::string& word);
 
 }  // namespace hookline

@@ -12,7 +12,8 @@ namespace hookline {
 /// Accelerate's YAML (default_config.yaml), of any distributed type.
 Imported import_accelerate(const std::string& text);
 
-/// A command line of `accelerate launch`, over the config file that it names. `script`: where it stands.
+/// A command line of `accelerate launch`, on top of the config file that it names. `script`: the file that it
+/// is in.
 Imported import_accelerate_launch(const LaunchLine& line, const std::filesystem::path& script);
 
 /// A command line of torchrun, or of `python -m torch.distributed.run`.

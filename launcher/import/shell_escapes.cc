@@ -9,7 +9,7 @@
 namespace hookline {
 namespace {
 
-/// The number whose digits begin at `at`, which it leaves behind them.
+/// The number whose digits begin at `at`; moves `at` past them.
 std::uint32_t number_at(const std::string& text, std::size_t& at, std::size_t most_digits, int base) {
   std::uint32_t number = 0;
   for (const std::size_t end = std::min(at + most_digits, text.size()); at < end; ++at) {
@@ -62,7 +62,7 @@ std::string without_ansi_escapes(const std::string& text) {
     }
     i = at;
   }
-  return result.substr(0, result.find('\0'));  // where a shell's text ends
+  return result.substr(0, result.find('\0'));  // a shell's text ends there
 }
 
 }  // namespace hookline

@@ -61,7 +61,7 @@ class Lexer {
     return std::move(commands_);
   }
 
-  /// Up to the end of the text, as inside of double quotation marks.
+  /// Reads the whole text as if it were inside double quotes.
   std::vector<ShellPiece> quoted() {
     std::vector<ShellPiece> pieces;
     while (!at_end()) quoted_piece(pieces);
@@ -87,7 +87,7 @@ class Lexer {
       command_.after = sign;
       commands_.push_back(std::exchange(command_, {}));
     } else if (sign == "\n") {
-      // The line's end behind "&&" or "|" separates nothing.
+      // A line end after "&&" or "|" separates nothing.
       if (command_.before != "&&" && command_.before != "||" && !command_.before.starts_with('|'))
         command_.before = sign;
       return;
@@ -103,7 +103,8 @@ class Lexer {
            (command_.words.size() == 1 && kKeywords.contains(command_.words[0].text()));
   }
 
-  /// "((N++))". Two subshells, one in the other, may begin in the same way: then it reads nothing.
+  /// Reads "((N++))". Two nested subshells may begin in the same way: then it reads nothing, and returns
+  /// false.
   bool read_sum() {
     const std::size_t begin = at_;
     const int line = line_;
@@ -159,7 +160,7 @@ class Lexer {
     advance(1);
   }
 
-  /// "2>&1", "> out.log", "<< END". `number`: of the file descriptor, if one is written.
+  /// Reads "2>&1", "> out.log" or "<< END". `text`: the number of the file descriptor, if one is written.
   void redirection(std::string text) {
     while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '|') {
       if (text.ends_with('&') && text.size() > 1) break;
@@ -238,14 +239,14 @@ class Lexer {
     return word;
   }
 
-  /// Is the backslash here followed by blanks, and then by the line's end, which it was to continue?
+  /// Is the backslash here followed by blanks and a line end, so that the line does not continue as intended?
   bool is_cut() const {
     if (in_array_ || (peek(1) != ' ' && peek(1) != '\t')) return false;
     const std::size_t end = text_.find_first_not_of(" \t", at_ + 1);
     return end == text_.npos || text_[end] == '\n';
   }
 
-  /// Of a command substitution that has nothing but comments, which comes to nothing.
+  /// Does a command substitution hold only comments? It expands to nothing.
   static bool has_only_comments(const std::string& command) {
     bool has_comment = false;
     std::istringstream lines(command);
@@ -300,20 +301,20 @@ class Lexer {
       pieces.push_back({without_ansi_escapes(text_.substr(begin, end - begin)), false, true});
       advance(end + 1 - at_);
     } else if (next == '"' && !is_quoted) {
-      advance(1);  // $"…" is translated where there are translations
+      advance(1);  // a shell may translate $"…"
     } else {
       pieces.push_back({"$", false, is_quoted});
       advance(1);
     }
   }
 
-  /// From `open`, which is next, to its counterpart, both included.
+  /// The text from `open`, which is next, to the matching `close`, both included.
   std::string enclosed(char open, char close) {
     const int line = line_;
     const std::size_t begin = at_;
     int depth = 0;
     char quote = 0;
-    bool is_ansi = false;  // $'…', where a backslash is more than itself
+    bool is_ansi = false;  // $'…', in which a backslash escapes
     do {
       if (at_end()) throw not_closed(std::string("a ") + open, line);
       const char c = peek();
@@ -341,11 +342,11 @@ class Lexer {
   RawShellCommand command_;
   std::vector<RawShellCommand> commands_;
   struct HereDocument {
-    std::string end;          // its last line
-    bool has_tabs = false;    // which precede its lines
-    std::size_t command = 0;  // that reads it
+    std::string end;          // the line that ends it
+    bool has_tabs = false;    // which precede its lines and do not count
+    std::size_t command = 0;  // index of the command that reads it
   };
-  std::vector<HereDocument> here_documents_;  // that begin at the line's end
+  std::vector<HereDocument> here_documents_;  // those that begin after this line
   int open_parentheses_ = 0;
 };
 

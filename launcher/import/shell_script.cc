@@ -21,13 +21,13 @@ bool is_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-/// Files that set variables of their own names only: those of virtual environments and of conda.
+/// Files that set only variables with names of their own: those of virtual environments and of conda.
 bool sets_none_of_a_script(const std::string& file) {
   const std::string name = file.substr(file.rfind('/') + 1);
   return name == "activate" || name == "conda.sh" || name == "mamba.sh" || name == "micromamba.sh";
 }
 
-/// The same of `eval "$(conda shell.bash hook)"`.
+/// The same for `eval "$(conda shell.bash hook)"`.
 bool is_hook_of_conda(const std::string& text) {
   return text.find("hook") != text.npos &&
          (text.find("conda") != text.npos || text.find("mamba") != text.npos);
@@ -54,15 +54,15 @@ class ScriptReader {
 
   ShellVariables& variables() { return variables_; }
 
-  /// Has it functions or loops, where what follows may come before?
+  /// Does the script have functions or loops, in which a later command may run first?
   bool heeds_later() const { return heeds_later_; }
 
  private:
   struct Block {
-    std::string keyword;    // "for", "if", "{", "(", that begins it
+    std::string keyword;    // what begins it: "for", "if", "{" or "("
     std::size_t begin = 0;  // its first command
     bool is_function = false;
-    bool at_pattern = false;  // of "case": words are compared, not run
+    bool at_pattern = false;  // in "case": words are patterns, not commands
   };
   using Words = std::vector<RawShellWord>;
 
@@ -126,7 +126,7 @@ class ScriptReader {
       else if (!assigns_element(*word))
         break;
     }
-    if (word == raw.words.end()) {  // they are for the shell itself
+    if (word == raw.words.end()) {  // without a command they set variables of the shell itself
       for (const ShellAssignment& each : assignments) variables_.assign(each);
       return;
     }
@@ -170,7 +170,7 @@ class ScriptReader {
            (!raw.words.empty() && beginnings().contains(raw.words[0].text()));
   }
 
-  /// What is inside of these may not happen, or more than once.
+  /// Begins or ends a block. Its commands may not run, or may run more than once.
   void follow(const std::string& keyword) {
     static const std::set<std::string> kEnd = {"fi", "done", "esac", "}"};
     if (beginnings().contains(keyword)) begin_block(keyword);
@@ -212,7 +212,7 @@ class ScriptReader {
     if (closed_.is_function) variables_.end_local_separators();
   }
 
-  /// What stands behind a block is for each command in it.
+  /// What follows a block, such as "&" or a redirection, applies to each command in it.
   void stand_around(const std::string& sign, const std::vector<std::string>& redirections) {
     for (std::size_t i = closed_.begin; i < script_.commands.size(); ++i) {
       ShellCommand& command = script_.commands[i];
@@ -222,10 +222,10 @@ class ScriptReader {
     }
   }
 
-  /// What a subshell does is done if anything after it is.
+  /// A subshell counts as no block: its commands run whenever the ones after it do.
   bool is_in_no_block() const { return blocks_.empty() || blocks_.back().keyword == "("; }
 
-  /// "NAME[2]=x", after which NAME is not what it was.
+  /// Is it "NAME[2]=x"? Then the value of NAME is no longer known.
   bool assigns_element(const RawShellWord& word) {
     const std::string text = word.text();
     const std::size_t open = text.find('['), close = text.find(']');
@@ -268,7 +268,7 @@ class ScriptReader {
           is_local = is_local && !has('g');
           refers = refers || (command != "export" && has('n'));
         } else if (!is_name(name)) {
-          if (field.is_open) variables_.forget_all();  // which of them it sets, only a shell knows
+          if (field.is_open) variables_.forget_all();  // only a shell knows which variable it sets
         } else if (is_local && name == "IFS") {
           variables_.begin_local_separators();
         } else {
@@ -292,7 +292,7 @@ class ScriptReader {
     return word;
   }
 
-  /// Commands of the shell itself that change variables. `at`: where in `words` its name is.
+  /// Follows builtins that change variables. `at`: the index of the builtin's name in `words`.
   void heed_builtin(const std::vector<ShellWord>& words, std::size_t at) {
     const std::string& name = words[at].text;
     const auto arguments = words.begin() + static_cast<std::ptrdiff_t>(at + 1);
@@ -322,7 +322,7 @@ class ScriptReader {
     }
   }
 
-  /// `set -a`, `set -o allexport`.
+  /// Follows `set -a` and `set -o allexport`.
   void export_all(std::vector<ShellWord>::const_iterator word, std::vector<ShellWord>::const_iterator end) {
     for (; word != end && word->text.size() > 1 && word->text != "--"; ++word) {
       const std::string& text = word->text;
@@ -348,7 +348,8 @@ class ScriptReader {
     }
   }
 
-  /// Of `read -a NAME`, `printf -v NAME`: all that may be a name, as an option's value may be.
+  /// Forgets what `read -a NAME` or `printf -v NAME` sets: every word that may be a name, even an option's
+  /// value.
   void set_by_option(std::vector<ShellWord>::const_iterator word, std::vector<ShellWord>::const_iterator end,
                      const std::string& command) {
     const char option = command == "printf" ? 'v' : command == "wait" ? 'p' : 'a';
@@ -368,7 +369,7 @@ class ScriptReader {
 
   ShellScript script_;
   ShellVariables variables_;
-  std::vector<Block> blocks_;  // that are begun and not ended
+  std::vector<Block> blocks_;  // begun and not ended
   std::set<std::string> functions_;
   Block closed_;  // the last one that has ended
   bool ends_block_ = false, begins_function_ = false, heeds_later_ = false;

@@ -32,7 +32,7 @@ class Sum {
     return true;
   }
 
-  /// `apply` is one of the builtins that say whether they overflow.
+  /// `apply`: a builtin that returns whether it overflows.
   std::int64_t checked(std::int64_t left, std::int64_t right, const auto& apply) {
     std::int64_t result = 0;
     if (!apply(left, right, &result)) return result;
@@ -100,12 +100,12 @@ class Sum {
     } else {
       const std::size_t begin = at_;
       for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_) {
-        constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // and so no overflow here
+        constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // prevents overflow
         value = value * 10 + (text_[at_] - '0');
         if (value > kMost) is_good_ = false;
         if (!is_good_) return 0;
       }
-      // 010 is 8 to a shell, and something else to most people.
+      // A shell reads 010 as 8, and most people read it as 10.
       const std::size_t digits = at_ - begin;
       if (digits == 0 || (digits > 1 && text_[begin] == '0')) is_good_ = false;
     }
@@ -135,7 +135,7 @@ std::set<std::string> names_set_by_sum(const std::string& text) {
     const std::size_t former = begin == 0 ? text.npos : text.find_last_not_of(" \t\n", begin - 1);
     bool is_set = former != text.npos && former > 0 && text[former] == text[former - 1] &&
                   (text[former] == '+' || text[former] == '-');
-    is_set = is_set || after(end).starts_with("[");  // which of an array is set does not matter
+    is_set = is_set || after(end).starts_with("[");  // it does not matter which element of an array is set
     end = std::min(text.find_first_not_of(" \t\n", end), text.size());
     for (const char* sign : {"=", "*=", "/=", "%=", "+=", "-=", "&=", "^=", "|=", "<<=", ">>=", "++", "--"})
       is_set = is_set || (after(end).starts_with(sign) && !after(end).starts_with("=="));

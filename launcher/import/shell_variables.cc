@@ -6,7 +6,7 @@
 namespace hookline {
 namespace {
 
-/// Whose characters split what is not quoted.
+/// The variable whose characters split unquoted text.
 constexpr const char* kSeparators = "IFS";
 
 }  // namespace
@@ -31,19 +31,19 @@ std::optional<ShellAssignment> assignment_of(const RawShellWord& word) {
   return result;
 }
 
-/// A shell does not take IFS from the environment.
+/// A shell does not take IFS from the environment, so its value is known from the start.
 ShellVariables::ShellVariables() {
   variables_[kSeparators].value.texts = {" \t\n"};
   variables_[kSeparators].is_here = true;
 }
 
-/// Nothing: only a shell knows them.
+/// Nothing if only a shell knows the separators.
 std::optional<std::string> ShellVariables::separators() const {
   const Value& value = variables_.at(kSeparators).value;
   const auto changed = known_changes_.find(kSeparators);
   const bool may_have_changed = runs_later_ && changed != known_changes_.end() && changed->second > index_;
   if (has_local_separators_ || may_have_changed || value.is_open) return std::nullopt;
-  return value.texts.empty() ? " \t\n" : value.texts[0];  // unset: as at the beginning
+  return value.texts.empty() ? " \t\n" : value.texts[0];  // unset: like the default
 }
 
 void ShellVariables::begin_command(int line, std::size_t index, bool is_sure, bool runs_later,
@@ -60,7 +60,7 @@ void ShellVariables::assign(const ShellAssignment& assignment) {
   if (assignment.value.is_array) {
     std::vector<ShellWord> words;
     for (const RawShellWord& each : assignment.value.array) value.defaults.merge(add_fields(each, words));
-    // One that is only partly known still has its other words: those say by themselves what is open.
+    // A list that is only partly known keeps its other words: each word says by itself whether it is open.
     for (ShellWord& each : words) {
       value.texts.push_back(each.text);
       value.defaults.merge(each.defaults);
@@ -77,7 +77,7 @@ void ShellVariables::assign(const ShellAssignment& assignment) {
     } else {
       if (whole.texts.empty()) whole.texts.emplace_back();
       whole.texts[0] += value.texts[0];
-      // What it is appended to may be the environment's.
+      // The value before may be the environment's.
       whole.is_open = whole.is_open || value.is_open || !former;
     }
     whole.defaults.merge(value.defaults);
@@ -106,7 +106,7 @@ void ShellVariables::forget_one(const std::string& name) {
   if (variable.is_exported) show_exported(name, variable);
 }
 
-/// But for IFS: a file that left it changed would break the script that reads it.
+/// Forgets all variables but IFS: a file that left IFS changed would break the script that sources it.
 void ShellVariables::forget_all() {
   count(variables_.size());
   others_are_open_ = true;
@@ -135,7 +135,7 @@ void ShellVariables::forget_assigned_in(const std::string& sum) {
 void ShellVariables::mark_exported(const std::string& name, bool is_exported) {
   Variable& variable = change(name);
   const bool was_exported = variable.is_exported;
-  if (!is_exported && !is_sure_ && was_exported) return;  // as it may be
+  if (!is_exported && !is_sure_ && was_exported) return;  // it may still be exported
   variable.is_exported = is_exported;
   if (is_exported)
     show_exported(name, variable);
@@ -197,7 +197,7 @@ void ShellVariables::set(const std::string& name, Value value) {
 }
 
 void ShellVariables::show_exported(const std::string& name, const Variable& variable) {
-  if (!variable.is_here) return;  // of the environment, which has it already
+  if (!variable.is_here) return;  // the environment has it already
   const Value& value = variable.value;
   ShellWord word;
   word.is_open = value.is_open;

@@ -1,4 +1,4 @@
-// A script's variables, as far as they are known without running it, and what words with them come to.
+// A script's variables, as far as they are known without running it, and the words that they expand to.
 #pragma once
 
 #include <map>
@@ -26,58 +26,59 @@ class ShellVariables {
  public:
   ShellVariables();
 
-  /// The command whose words come next. `is_sure`: it happens once, whatever the script finds. `runs_later`: in a function or
-  /// a loop, which may run after what follows it. `in_function`: each call of one repeats its changes.
+  /// Begins a command, whose words come next. `is_sure`: it runs exactly once, whatever the script finds.
+  /// `runs_later`: it is in a function or a loop, and so may run after later commands. `in_function`: each
+  /// call of the function repeats its changes.
   void begin_command(int line, std::size_t index, bool is_sure, bool runs_later, bool in_function);
 
   void assign(const ShellAssignment& assignment);
   void unset(const std::string& name);
 
-  /// From here on a shell alone can tell its value; or that of any.
+  /// From here on only a shell knows the value of this variable, or of any variable.
   void forget(const std::string& name);
   void forget_all();
-  /// The same of whatever the sum assigns to: "N++", "A = B + 1".
+  /// Forgets each variable that the sum assigns to: "N++", "A = B + 1".
   void forget_assigned_in(const std::string& sum);
 
   void mark_exported(const std::string& name, bool is_exported = true);
   void export_all_assigned(bool does) { exports_all_ = does; }
-  /// What any function changes is no longer known.
+  /// Forgets each variable that a function changes.
   void call_functions();
 
-  /// What is assigned to it is no longer its value, unless that is digits: `declare -i`.
+  /// For `declare -i`: a value that is assigned to it is known only if it is digits.
   void mark_converted(const std::string& name);
 
-  /// `local IFS=,` splits words in another way until the function's end.
+  /// `local IFS=,` changes how words are split until the function ends.
   void begin_local_separators() { has_local_separators_ = true; }
   void end_local_separators() { has_local_separators_ = false; }
 
-  /// From here on what is assigned to it is another variable's value, whose name only a shell knows: `declare -n`.
+  /// For `declare -n`: assignments to it set another variable, whose name only a shell knows.
   void mark_reference(const std::string& name);
 
-  /// What happens to variables in between has no effect after it.
+  /// Changes to variables between these two have no effect afterwards.
   void begin_subshell() { subshells_.push_back({former_.size(), others_are_open_}); }
-  void end_subshell(std::size_t index);  // of the next command
+  void end_subshell(std::size_t index);  // `index`: of the next command
 
-  /// Changes of what the script exports, in their order.
+  /// Changes to what the script exports, in order.
   std::vector<ShellExport> take_exports() { return std::move(exports_); }
   /// Commands in $(…), `…` and <(…), with their lines.
   std::vector<std::pair<int, std::string>> take_substitutions() { return std::move(substitutions_); }
 
-  /// By name, the last command that changes it; "" stands for all.
+  /// For each name, the last command that changes it; "" stands for all names.
   std::map<std::string, std::size_t> take_changes() { return std::move(changes_); }
   void know_changes(std::map<std::string, std::size_t> changes) { known_changes_ = std::move(changes); }
 
-  /// A word that is not split: an assignment's value.
+  /// Expands a word that is not split, such as an assignment's value.
   ShellWord one_word(const RawShellWord& raw);
 
-  /// The words that one of a command becomes. The result: defaults that left no word.
+  /// Appends the words that one word of a command becomes. Returns the defaults of those that became nothing.
   ShellDefaults add_fields(const RawShellWord& raw, std::vector<ShellWord>& to);
 
  private:
   struct Value {
-    std::vector<std::string> texts;  // several: of an array; none: it is unset
+    std::vector<std::string> texts;  // several: an array; none: unset
     bool is_open = false;            // it is not known
-    ShellDefaults defaults = {};     // that it is made of
+    ShellDefaults defaults = {};     // that its texts use
     bool operator==(const Value& other) const { return texts == other.texts && is_open == other.is_open; }
   };
   struct Variable {
@@ -104,16 +105,16 @@ class ShellVariables {
   std::map<std::string, Variable> variables_;
   std::vector<ShellExport> exports_;
   std::vector<std::pair<int, std::string>> substitutions_;
-  std::vector<std::pair<std::string, Variable>> former_;  // that subshells have changed
+  std::vector<std::pair<std::string, Variable>> former_;  // values before a subshell changed them
   struct Subshell {
-    std::size_t begin = 0;  // of what it has changed
+    std::size_t begin = 0;  // its first change, in former_
     bool others_are_open = false;
   };
   std::vector<Subshell> subshells_;
   std::map<std::string, std::size_t> changes_, known_changes_;
   std::set<std::string> changed_in_functions_;  // "" stands for all
   bool in_function_ = false, has_local_separators_ = false;
-  bool others_are_open_ = false;  // those that the script does not set may be set by a file that it reads
+  bool others_are_open_ = false;  // a file that the script sources may set any other variable
   bool exports_all_ = false, is_sure_ = true, runs_later_ = false;
   int line_ = 0, depth_ = 0;
   std::size_t index_ = 0, bytes_ = 0;

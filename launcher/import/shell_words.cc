@@ -1,4 +1,4 @@
-// What a word comes to: its variables replaced, split where a shell splits it.
+// Expands a word: replaces its variables, and splits it where a shell splits it.
 #include <algorithm>
 #include <cctype>
 
@@ -16,9 +16,9 @@ std::size_t name_length(const std::string& text, std::size_t from) {
   return end - from;
 }
 
-/// Does a shell put names of files, a home or several words in its place?
+/// Does a shell replace the word by file names, a home folder or several words?
 bool is_expanded(const RawShellWord& raw) {
-  std::string plain;  // what is quoted has no such meaning
+  std::string plain;  // quoted characters are not special
   for (const ShellPiece& piece : raw.pieces) {
     if (piece.is_replaced) return false;
     plain += piece.is_quoted ? std::string(piece.text.size(), 'x') : piece.text;
@@ -34,7 +34,7 @@ bool is_expanded(const RawShellWord& raw) {
   return has_between('[', ']', "") || has_between('{', '}', ",") || has_between('{', '}', "..");
 }
 
-/// As it is written, with what was quoted behind backslashes.
+/// The word as written, with backslashes before what was quoted.
 std::string for_a_shell(const RawShellWord& raw) {
   std::string text;
   for (const ShellPiece& piece : raw.pieces)
@@ -49,14 +49,14 @@ std::string for_a_shell(const RawShellWord& raw) {
   return text;
 }
 
-/// Of an element of an array, or a part of a value, whose own replacement was not possible.
+/// Does an array's element, or a part of a value, hold an expansion that could not be replaced?
 bool has_open(const std::string& text) { return text.find_first_of("$`") != text.npos; }
 
 bool separates(const std::optional<std::string>& separators, char c) {
   return separators && separators->find(c) != separators->npos;
 }
 
-/// Letters and digits separate nothing in any script.
+/// No script uses letters or digits as separators.
 bool is_never_split(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c); });
 }
@@ -68,7 +68,7 @@ std::string without_quotes(const std::string& text) {
 
 }  // namespace
 
-/// Makes one text of several: those of "${A[*]}" have the first separator between them.
+/// Joins several texts into one. Those of "${A[*]}" are joined by the first separator.
 void ShellVariables::join(Value& value, const std::string& text) const {
   std::string between = " ";
   if (text.ends_with("[*]}") && value.texts.size() > 1) {
@@ -100,7 +100,7 @@ ShellWord ShellVariables::one_word(const RawShellWord& raw) {
 
 ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<ShellWord>& to) {
   std::vector<ShellWord> fields;
-  ShellDefaults defaults, without_word;  // of the piece
+  ShellDefaults defaults, without_word;  // of the current piece; of those that became no word
   bool is_begun = false, is_added = false;
   const auto add = [&](const std::string& text, bool is_open) {
     if (!is_begun) fields.emplace_back();
@@ -148,7 +148,7 @@ ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<Sh
         if (!part.empty()) add(part, has_open(part));
         if (at == text.size()) break;
         while (at < text.size() && is_blank(text[at])) ++at;
-        if (at < text.size() && separates(separators, text[at])) {  // it ends a field even if that is empty
+        if (at < text.size() && separates(separators, text[at])) {  // ends a field, even an empty one
           if (!is_begun) add("", false);
           for (++at; at < text.size() && is_blank(text[at]);) ++at;
         }
@@ -165,7 +165,7 @@ ShellDefaults ShellVariables::add_fields(const RawShellWord& raw, std::vector<Sh
   return without_word;
 }
 
-/// What "$NAME", "${NAME:-default}", "$((1 + N))" and so on come to; what stays as it is written is open.
+/// The value of "$NAME", "${NAME:-default}", "$((1 + N))" and so on; open if it stays as written.
 ShellVariables::Value ShellVariables::value_of(const std::string& text) {
   constexpr int kDeepestWord = 50;
   if (++depth_ > kDeepestWord)
@@ -207,7 +207,7 @@ ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
     if (runs_later_ && changed != known_changes_.end() && changed->second > index_) return open;
   }
   if (rest == "[@]" || rest == "[*]") return found ? found->value : open;
-  // Without an index an array is its first element.
+  // Without an index, an array means its first element.
   Value first = {{""}, false};
   if (found && !found->value.texts.empty()) first.texts[0] = found->value.texts[0];
   if (found) first.defaults = found->value.defaults;
@@ -228,7 +228,7 @@ ShellVariables::Value ShellVariables::value_of_name(const std::string& text) {
   return open;
 }
 
-/// A sum with the values of its variables, which need no $ there.
+/// Puts the values of variables, which need no $ there, into the text of a sum.
 bool ShellVariables::with_values(const std::string& text, std::string& sum, ShellDefaults& defaults) {
   for (std::size_t i = 0; i < text.size();) {
     const bool has_sign = text[i] == '$';

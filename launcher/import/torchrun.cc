@@ -1,4 +1,4 @@
-// Flags as torch/distributed/run.py has them.
+// Imports flags as torch/distributed/run.py defines them.
 #include <map>
 
 #include "launcher/import/launch_line.h"
@@ -112,7 +112,7 @@ class TorchrunReader {
     } else if (name == "redirects" || name == "tee") {
       (name == "tee" ? tee_ : redirects_) = flag;
     } else if (name == "module" || name == "no-python" || name == "run-path") {
-      is_module_ = is_module_ || name == "module";  // the program shows it
+      is_module_ = is_module_ || name == "module";  // shows in the program's command
     } else if (flag.is_open && !key_of(name).empty()) {
       result_.leave_out(flag.from, only_a_shell_knows(key_of(name)));
     } else if (name == "nproc-per-node" && (value == "gpu" || value == "auto")) {

@@ -11,7 +11,7 @@ CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable) {
   CatalogOf result{Catalog::built_in(), true, ""};
   if (!executable) return result;
   if (may_not_read(*executable)) {
-    // The kernel starts a program without that.
+    // The kernel can start a program that this user may not read.
     log::warning(
         "this user may not read the program '" + executable->string() +
         "', so its own hooks and their options are checked only when it runs; chmod a+r lets hookline "

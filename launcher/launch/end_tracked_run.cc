@@ -21,9 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{10};
-constexpr int kNotTold = 1;  // what end_mlflow_run exits with when it has printed why, and what to do
+constexpr int kNotTold = 1;  // end_mlflow_run's exit code if it has printed why, and what to do
 
-/// A signal by which a defect of the program's own ends it.
+/// Is it a signal by which a defect in the program itself ends it?
 bool is_of_a_crash(int signal) {
   switch (signal) {
     case SIGABRT:
@@ -39,7 +39,7 @@ bool is_of_a_crash(int signal) {
   }
 }
 
-/// As the ranks had it: the address in the config comes before the variable.
+/// MLflow's address as the ranks got it: the config comes before the variable.
 std::vector<std::string> environment_for(const LoggingConfig& logging) {
   constexpr const char* kVariable = "MLFLOW_TRACKING_URI";
   if (logging.mlflow_tracking_uri.empty()) return own_environment();
@@ -48,10 +48,10 @@ std::vector<std::string> environment_for(const LoggingConfig& logging) {
   return environment;
 }
 
-/// How telling the server went.
+/// What came of reporting to the server.
 struct Telling {
   std::string problem;           // what went wrong; empty if nothing did
-  bool says_what_to_do = false;  // the problem, and which run and which server it is about
+  bool says_what_to_do = false;  // the problem names the run, the server and what to do
 };
 
 Telling run_to_its_end(const ChildSpec& child, Signals& signals) {
@@ -68,7 +68,7 @@ Telling run_to_its_end(const ChildSpec& child, Signals& signals) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
     if (left.count() <= 0) return {"it has not answered within " + seconds_text(kPatience)};
     const auto signal = signals.wait(left, running.descriptors());
-    // SIGTERM and SIGHUP may come more than once to what they ended.
+    // SIGTERM and SIGHUP may arrive again after they have ended the run: they do not cut this short.
     if (signal == SIGINT || signal == SIGQUIT) return {signal_name(*signal) + " came while it was asked"};
   }
 }

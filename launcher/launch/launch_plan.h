@@ -1,4 +1,4 @@
-// What a launch is going to do, before anything is started.
+// What a launch will do, before it starts anything.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace hookline {
 /// How many ranks this host gets: [launch] processes_per_node, else its GPUs, else one.
 int ranks_of(const LaunchConfig& config);
 
-/// What they need there, as a scheduler is asked for it; `omp_num_threads`: that variable in the job, which counts as for a
-/// launch. One thread a rank if nothing says how many.
+/// What those ranks need on this host, for a request to a scheduler. `omp_num_threads`: the value of that
+/// variable in the job, which counts as it does for a launch. One thread a rank if nothing sets the number.
 NodeResources resources_of(const RunConfig& config, const std::optional<std::string>& omp_num_threads);
 
-/// What attempt `attempt`, from 0, of a run in `run_folder` hands its ranks; without the sockets, which are made at the
-/// start.
+/// What attempt number `attempt`, from 0, of a run in `run_folder` gives its ranks, except for the sockets,
+/// which are made when it starts.
 RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_folder, std::int64_t attempt);
 
 /// For each of `ranks`, the cores that [launch] binding gives it; empty if that is "none".

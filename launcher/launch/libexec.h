@@ -1,4 +1,4 @@
-// The programs that the command starts by itself.
+// The programs that this command starts itself.
 #pragma once
 
 #include <filesystem>
@@ -9,14 +9,14 @@
 
 namespace hookline {
 
-/// Where `name` lies, beside the launcher as built or installed; whether it is there or not.
+/// The path of `name` beside the launcher, as built or installed, whether the file exists or not.
 std::filesystem::path libexec_program(const std::string& name);
 
-/// The hooks that it knows; hookline's own if it is not there.
+/// The hooks that this program knows; hookline's own if the program is missing.
 CatalogOf catalog_of_libexec(const std::string& name);
 
-/// The same as a program for ranks. Throws ProgramError if it is not there; `does` says what it is for: "replays on each
-/// rank".
+/// The program `name`, to be run on ranks. Throws ProgramError if it is missing; `does` then says what it is
+/// for: "replays on each rank".
 Program libexec_rank(const std::string& name, const std::string& does);
 
 }  // namespace hookline

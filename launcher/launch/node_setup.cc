@@ -18,7 +18,7 @@ namespace {
 
 NodeCount nodes_of(const LaunchConfig& config) { return *NodeCount::parse(config.nnodes); }
 
-/// Must be equal on all nodes: what goes over the wire, and when.
+/// The values that must be equal on all nodes: they decide what is communicated, and when.
 std::map<std::string, std::string> common_config(const RunConfig& config, int ranks) {
   std::map<std::string, std::string> common;
   // What "auto" becomes on this host.
@@ -42,7 +42,7 @@ std::map<std::string, std::string> common_config(const RunConfig& config, int ra
   return common;
 }
 
-/// Of this start of the launcher, unlike any other's.
+/// An id for this start of the launcher, different from all others.
 std::string new_id() {
   std::random_device random;
   char id[40];

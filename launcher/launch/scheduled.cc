@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-/// This host's name with its domain, if it is known.
+/// This host's name, with its domain if that is known.
 std::string full_host_name() {
   const std::string name = host_name();
   addrinfo hints = {};
@@ -34,28 +34,28 @@ bool resolves(const std::string& host) {
   return there;
 }
 
-/// Slurm may know a node by a name of its own; then it knows the address too. `host`, if it does not say.
+/// The address of a node that Slurm may know by a name of its own; `host` if Slurm does not say.
 std::string address_by_slurm(const std::string& host) {
   if (resolves(host)) return host;
   try {
-    Signals signals;  // of this question only: the launch makes its own once it knows where the nodes meet
+    Signals signals;  // for this question only: the launch makes its own later
     const std::string address = node_address(host, signals);
     return address.empty() ? host : address;
   } catch (const Interrupted& by) {
-    std::raise(by.signal);  // nothing has started yet, and its default action ends this process
+    std::raise(by.signal);  // nothing runs yet: the default action ends this process
   } catch (const SlurmError& error) {
     log::warning("Slurm does not say the address of '" + host + "', which does not resolve: " + error.what());
   }
   return host;
 }
 
-/// May the scheduler say it? A file is the same on all nodes, and may have been written on a machine that is none of them; who
-/// gives a value on the command line or in a variable means this job.
+/// May the scheduler override this key? It may override a file, which is the same on all nodes and may have
+/// been written for other machines, but not the command line or a variable, which are meant for this job.
 bool yields(const RunConfig& config, const std::string& key) {
   return config.origins.at(key).kind <= OriginKind::file;
 }
 
-/// What the file said and no longer counts, if that is something else.
+/// Logs which value of the config the scheduler overrides, if the two differ.
 void tell_what_won(const RunConfig& config, const std::string& key, const std::string& former,
                    const std::string& value, const std::string& from) {
   if (!is_given(config, key) || former == value) return;
@@ -63,7 +63,7 @@ void tell_what_won(const RunConfig& config, const std::string& key, const std::s
             origin_text(config.origins.at(key)) + "); --set " + key + "=VALUE overrides both");
 }
 
-/// What the scheduler's variables leave open, and what stands in for it.
+/// Logs what the scheduler's variables leave open, and what is used instead.
 void tell_what_is_unsaid(const RunConfig& config, const Surroundings& place) {
   for (const std::string& note : place.notes) log::warning(note);
   if (place.unsaid.empty() || (place.is_node_count_unsaid && is_given(config, "launch.nnodes"))) return;

@@ -37,7 +37,7 @@
 namespace hookline {
 namespace {
 
-/// Says what is wrong, and returns false, if the run asks by name for GPUs that this machine does not have.
+/// Logs an error and returns false if the run explicitly asks for GPUs that this machine does not have.
 bool has_the_gpus(const RunConfig& config) {
   const int ranks = ranks_of(config.launch);
   const int gpus = visible_gpus();
@@ -58,7 +58,7 @@ bool has_the_gpus(const RunConfig& config) {
   return true;
 }
 
-/// Says what is wrong, and returns false, if the run asks for an isolation that this system does not give it.
+/// Logs an error and returns false if the run asks for an isolation that this system does not grant.
 bool has_the_isolation(const RunConfig& config) {
   if (config.launch.isolation != "pid") return true;
   const auto refusal = pid_namespace_refusal();
@@ -69,7 +69,8 @@ bool has_the_isolation(const RunConfig& config) {
   return false;
 }
 
-/// Says what is wrong, and returns false, if ranks can't be started here as the config has it. `nodes`: of a run of several.
+/// Logs an error and returns false if ranks can't be started here as configured. Sets `nodes` for a run with
+/// several.
 bool can_start(const RunConfig& config, std::optional<NodeSetup>& nodes) {
   if (!has_the_gpus(config) || !node_rank_fits(config) || !has_the_isolation(config)) return false;
   if (!has_many_nodes(config.launch)) return true;
@@ -108,7 +109,7 @@ StatusLine::Form status_form(const LoggingConfig& config) {
   return config.status == "live" ? StatusLine::Form::live : StatusLine::Form::plain;
 }
 
-/// Of each line that is shown of a rank; none if nothing is.
+/// The prefix for each line of a rank that is shown; none if no line is shown.
 std::optional<std::string> prefix_of(const LoggingConfig& config, int rank, int local_rank) {
   if (config.show == "none" || !RankSet::parse(config.show_ranks)->holds(rank)) return std::nullopt;
   return expand_prefix(config.prefix_template, {{"rank", std::to_string(rank)},
@@ -162,7 +163,7 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
   const int ranks = ranks_of(config.launch);
   log::info(count_text(ranks, "rank") + " of '" + printable(program.file.string()) + "'; logs in " +
             printable(folder.path().string()));
-  // Of several nodes, which all run the same, the first speaks for all.
+  // With several nodes, which all run the same program, only the first one warns.
   bool has_begun = false, speaks = false;
   const auto job = [&](const NodePlace& place, std::int64_t attempt, StoreSocket store) {
     speaks = place.node == 0;
@@ -196,11 +197,12 @@ int start_ranks(const RunConfig& config, const Program& program) {
   if (!can_start(config, nodes)) return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
-  // Lives until the last message is out: without it, a reader that is gone would end us by SIGPIPE.
+  // Must live until the last message is written: without it, SIGPIPE from a closed reader would end this
+  // process.
   Signals signals;
   std::optional<NodeLink> link;
   try {
-    // Beside the agent, which ends with all that is below it.
+    // Outside of the agent, so that the link survives the agent, which ends with everything below it.
     if (nodes) link.emplace(libexec_program("store_node"), nodes->store, signals);
   } catch (const SpawnError& error) {
     log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());

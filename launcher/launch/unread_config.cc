@@ -31,7 +31,7 @@ std::string listed(const std::vector<RankSetting>& settings) {
   return text;
 }
 
-/// "python3.11" is python.
+/// "python3.11" counts as python.
 bool is_interpreter(const fs::path& file) {
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
@@ -53,7 +53,7 @@ std::vector<RankSetting> rank_settings(const RunConfig& config) {
   std::vector<RankSetting> settings;
   for (const ShownValue& value : shown_values(config)) {
     const std::string text = to_text(value.value);
-    const auto by_default = defaults.find(value.key());  // an option of a hook goes with its comm_hook
+    const auto by_default = defaults.find(value.key());  // none for options of a hook
     if (!is_for_ranks(value) || by_default == defaults.end() || by_default->second == text) continue;
     settings.push_back({value.key(), value.key() + " = " + text + " (" + origin_text(value.origin) + ")"});
   }

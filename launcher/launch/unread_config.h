@@ -1,4 +1,4 @@
-// Reports settings that nothing in a run acts on: only hookline's library, inside a rank, reads them.
+// Reports settings that have no effect in a run: only hookline's library, inside a rank, reads them.
 #pragma once
 
 #include <filesystem>
@@ -16,20 +16,21 @@ struct RankSetting {
   std::string text;  // "comm_hook = "power_sgd" (from file run.toml:2:13)"
 };
 
-/// Those of `config` that are not the defaults.
+/// The settings of `config` that are for ranks and are not the defaults.
 std::vector<RankSetting> rank_settings(const RunConfig& config);
 
-/// "a script", or "an interpreter" that is to run one: neither holds hookline's library itself; empty for any other program.
+/// "a script", or "an interpreter" that is to run one: neither contains hookline's library. Empty for other
+/// programs.
 std::string script_kind(const Program& program);
 
-/// Before a run: warns if the program is a script and `config` has such settings.
+/// Before a run: warns if the program is a script and `config` has settings for ranks.
 void warn_of_script(const RunConfig& config, const Program& program);
 
 /// Has hookline's library, in a rank of the run in `folder`, read the config?
 bool was_config_read(const std::filesystem::path& folder);
 
-/// After a run that ended with `exit_code`: warns of such settings if no rank has read them. A program that has the library
-/// and failed before it got so far is not blamed.
+/// After a run that ended with `exit_code`: warns of settings for ranks if no rank has read them. Does not
+/// warn if a program that has the library failed, since it may have failed before it read them.
 void warn_of_unread_config(const RunConfig& config, const Program& program,
                            const std::filesystem::path& folder, int exit_code);
 

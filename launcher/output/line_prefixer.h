@@ -7,9 +7,9 @@
 
 namespace hookline {
 
-/// For one stream of one rank. Holds a line back until it is complete, so that the lines of several ranks
-/// never mix; a line that grows beyond `longest_bytes` is handed out in pieces of that size, each a line of
-/// its own. What a carriage return overwrites, as in a progress bar, is left out.
+/// For one stream of one rank. Holds a line back until it is complete, so that lines of several ranks never
+/// mix. A line longer than `longest_bytes` is handed out in pieces of that size, each as a line of its own.
+/// Leaves out what a carriage return overwrites, as in a progress bar.
 class LinePrefixer {
  public:
   explicit LinePrefixer(std::string prefix, std::size_t longest_bytes = 64 * 1024);
@@ -17,7 +17,7 @@ class LinePrefixer {
   /// The lines that `bytes` completes, each with its prefix and newline.
   std::string feed(std::string_view bytes);
 
-  /// Is there a state of the unfinished line that a carriage return has completed, and that was not taken yet?
+  /// Has a carriage return completed a state of the unfinished line that was not taken yet?
   bool has_overwritten() const { return has_overwritten_; }
   /// That state, as a line.
   std::string take_overwritten();
@@ -31,7 +31,7 @@ class LinePrefixer {
   std::string held_;
   std::string overwritten_;       // the line as it was at the last carriage return
   bool returned_ = false;         // the last byte was a carriage return
-  bool has_overwritten_ = false;  // and nobody has seen it
+  bool has_overwritten_ = false;  // and it was not taken yet
 };
 
 }  // namespace hookline

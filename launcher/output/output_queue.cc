@@ -21,7 +21,7 @@ void OutputQueue::write_as_it_is(std::string_view text) {
 
 void OutputQueue::pump() {
   while (!is_empty()) {
-    // A pipe that polls writable has room for PIPE_BUF bytes, so that this much never blocks.
+    // A pipe that polls as writable has room for PIPE_BUF bytes, so writing at most that much never blocks.
     pollfd ready = {descriptor_, POLLOUT, 0};
     if (poll(&ready, 1, 0) <= 0) break;
     std::string_view piece = std::string_view(pending_).substr(written_, PIPE_BUF);

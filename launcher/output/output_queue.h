@@ -1,4 +1,4 @@
-// What the launcher has yet to write to its standard output or error.
+// Output that waits to be written to the launcher's standard output or error.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace hookline {
 
-/// Writes as much as the reader takes and keeps the rest, so that a slow or stopped reader never blocks the
-/// launcher. Whole lines go out together where they can. A reader that is gone (`| head`) ends the writing,
-/// nothing else.
+/// Writes as much as the reader accepts and keeps the rest, so that a slow or stopped reader never blocks the
+/// launcher. Writes whole lines together where possible. If the reader is gone (`| head`), only the writing
+/// ends.
 class OutputQueue {
  public:
   explicit OutputQueue(int descriptor) : descriptor_(descriptor) {}
@@ -19,14 +19,14 @@ class OutputQueue {
   void write(std::string_view text);
   void pump();
 
-  /// `before_write` is called before each write(), and may call this one.
+  /// `before_write` is called before each write(), and may itself call write_as_it_is().
   void set_before_write(std::function<void()> before_write) { before_write_ = std::move(before_write); }
   void write_as_it_is(std::string_view text);
 
   bool is_empty() const { return pending_.size() == written_; }
   bool is_congested() const { return pending_.size() - written_ > kCongestedBytes; }
   int descriptor() const { return descriptor_; }
-  int error_number() const { return error_number_; }  // why nothing is written any more; 0: all is well
+  int error_number() const { return error_number_; }  // why writing has ended; 0: it has not
   void discard() { pending_.clear(), written_ = 0; }
 
  private:

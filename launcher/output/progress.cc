@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds kRateOver{10};
 constexpr std::chrono::milliseconds kSampleEvery{100};
-constexpr std::chrono::seconds kSilence{2};  // after which rates count the time since
+constexpr std::chrono::seconds kSilence{2};  // without a report; then rates run up to now
 
 template <class Number>
 bool read_number(std::string_view text, Number& number) {
@@ -101,10 +101,10 @@ bool Progress::take(const RankReport& report, Time now) {
   if (report.loss) loss_ = report.loss;
   Sample sample{now, report.step, samples_.empty() ? 0 : samples_.back().sent_bytes};
   if (report.sent_bytes) sample.sent_bytes = *report.sent_bytes;
-  // Ranks tell of each step: a few samples a second are enough.
+  // Ranks report every step, and a few samples a second are enough.
   if (samples_.size() > 1 && now - samples_[samples_.size() - 2].when < kSampleEvery) samples_.pop_back();
   samples_.push_back(sample);
-  // The oldest that is kept is the first one before the time that rates are taken over.
+  // Keep one sample from before the time that rates are measured over.
   while (samples_.size() > 2 && now - samples_[1].when >= kRateOver) samples_.erase(samples_.begin());
   return is_first;
 }

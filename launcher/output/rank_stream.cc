@@ -38,7 +38,7 @@ FileDescriptor RankStream::open_pipe() {
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw std::system_error(errno, std::generic_category(), "can't make a pipe");
   pipe_ = FileDescriptor(ends[0]);
-  // Only this end: the rank must find an ordinary, blocking output.
+  // Only this end is non-blocking: the rank must get an ordinary, blocking output.
   fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
   return FileDescriptor(ends[1]);
 }
@@ -60,7 +60,7 @@ bool RankStream::take(std::size_t most_bytes) {
     tail_.feed(bytes);
     if (is_shown_) out_->write(prefixer_.feed(bytes));
   }
-  // A progress bar: its line has no end for a long time.
+  // A progress bar does not end its line for a long time, so its current state is shown from time to time.
   const auto now = std::chrono::steady_clock::now();
   if (prefixer_.has_overwritten() && now - shown_overwritten_ >= kOverwrittenEvery) {
     shown_overwritten_ = now;

@@ -21,25 +21,25 @@ FileDescriptor open_log(const std::filesystem::path& file);
 /// `out` must outlive it.
 class RankStream {
  public:
-  /// Called once, when the log can't be written any more: the run goes on without it.
+  /// Called once, when the log can't be written any more. The run continues without it.
   using OnLogFailure = std::function<void(const std::filesystem::path& log, int error_number)>;
 
-  /// `prefix` comes before each line that is shown; without one nothing is.
+  /// `prefix` comes before each line that is shown; without one, no line is shown.
   RankStream(std::filesystem::path log, const std::optional<std::string>& prefix, OutputQueue& out,
              OnLogFailure on_log_failure);
 
   /// Makes the pipe and returns the end that the rank is to write to. Throws std::system_error.
   FileDescriptor open_pipe();
 
-  /// Takes what the pipe holds, at most `most_bytes`; never waits. False if there was nothing.
+  /// Reads what the pipe holds, at most `most_bytes`, without waiting. False if there was nothing.
   bool take(std::size_t most_bytes);
 
-  /// Hands out what is held back of an unfinished line, and closes both ends.
+  /// Hands out the unfinished line, if there is one, and closes the pipe and the log.
   void finish();
 
   int descriptor() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
-  /// Has the launcher's output more to write than its reader takes?
+  /// Does the launcher's output have more to write than its reader takes?
   bool is_held_up() const { return is_shown_ && out_->is_congested(); }
   const Tail& tail() const { return tail_; }
 

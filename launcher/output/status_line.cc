@@ -49,7 +49,7 @@ void StatusLine::show(const std::string& text, bool has_news, Clock::time_point 
     return;
   }
   if (!error_.is_empty()) return;  // the terminal does not keep up
-  // One column is left free: some terminals begin a new line when the last one is written to.
+  // One column stays free: some terminals start a new line as soon as the last column is written.
   const std::string line = cut_to_columns(text, columns_of(error_.descriptor()) - 1, " · ");
   error_.write_as_it_is("\r\x1b[2K" + line);
   shown_ = true;
@@ -58,7 +58,7 @@ void StatusLine::show(const std::string& text, bool has_news, Clock::time_point 
 void StatusLine::erase() {
   if (!shown_) return;
   shown_ = false;
-  due_ = Clock::now();  // back as soon as what took its place is written
+  due_ = Clock::now();  // show it again once the other output is written
   error_.write_as_it_is("\r\x1b[2K");
 }
 

@@ -1,4 +1,4 @@
-// The line that shows how a run goes: a live one on a terminal, plain ones from time to time elsewhere.
+// The line that shows how a run is going: live on a terminal, a plain line from time to time elsewhere.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,13 @@
 
 namespace hookline {
 
-/// Of a terminal; 80 if it does not say.
+/// The columns of a terminal; 80 if it does not say.
 int columns_of(int terminal);
 
 /// The columns that UTF-8 text takes, one a character.
 std::size_t width_of(const std::string& text);
 
-/// Cuts UTF-8 text to so many characters, each as wide as one column, and to whole parts if it has several. Without a
-/// separator it has none.
+/// Cuts UTF-8 text to at most `columns` characters. If `separator` separates parts, cuts between parts.
 std::string cut_to_columns(const std::string& text, int columns, const std::string& separator);
 
 class StatusLine {
@@ -24,15 +23,15 @@ class StatusLine {
   using Clock = std::chrono::steady_clock;
   enum class Form { none, live, plain };
 
-  /// Writes to `error`, which must outlive it; a plain line every `interval`.
+  /// Writes to `error`, which must outlive this. `interval`: how often it shows a plain line.
   StatusLine(OutputQueue& error, Form form, std::chrono::duration<double> interval);
 
-  /// When show() is next to be called; never, if that is max().
+  /// When show() is to be called next; max() means never.
   Clock::time_point due() const { return due_; }
-  /// A plain line is left out unless `has_news`: it would say no more than a clock.
+  /// Leaves out a plain line unless `has_news`: it would show only the time.
   void show(const std::string& text, bool has_news, Clock::time_point now);
 
-  /// Takes a live line away, for other output or for the end.
+  /// Removes a live line, before other output or at the end.
   void erase();
 
  private:

@@ -8,8 +8,9 @@
 
 namespace hookline {
 
-/// Keeps the last `most_lines` lines, the unfinished one included; of each, the first `longest_bytes`. Leaves out empty
-/// lines and the frames that libtorch prints below an error, which would push the error itself out.
+/// Keeps the last `most_lines` lines, including an unfinished one, and the first `longest_bytes` of each.
+/// Leaves out empty lines and the frames that libtorch prints below an error, which would push the error
+/// itself out.
 class Tail {
  public:
   explicit Tail(std::size_t most_lines = 10, std::size_t longest_bytes = 1000);

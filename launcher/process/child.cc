@@ -30,8 +30,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// As fork(), with the child in a control group; -1 where the kernel has no such call, or refuses it. A process that moves into
-/// one by itself waits for 10 ms and more, until every CPU has seen it.
+/// Like fork(), with the child in a control group; -1 if the kernel has no such call, or refuses it. If a
+/// process moves into a group by itself, it waits at least 10 ms until every CPU has seen it.
 pid_t fork_into(int cgroup) {
   clone_args how{};
   how.flags = CLONE_INTO_CGROUP;
@@ -46,12 +46,12 @@ void move_into(int cgroup) {
     const ssize_t written = write(members, "0", 1);
 }
 
-// Returns only if it failed.
+// Returns only on failure.
 StartFailure become(const ChildSpec& spec, char* const* arguments, char* const* environment,
                     const cpu_set_t* cores, pid_t launcher) {
   setpgid(0, 0);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return {errno, false};
-  if (getppid() != launcher) _exit(127);  // it ended before prctl, so that no signal will come
+  if (getppid() != launcher) _exit(127);  // the launcher ended before prctl: no signal will come
   const int null = open("/dev/null", O_RDONLY);
   if (null < 0) return {errno, false};
   if (dup2(null, 0) < 0 || dup2(spec.standard_output, 1) < 0 || dup2(spec.standard_error, 2) < 0)
@@ -83,8 +83,8 @@ pid_t spawn(const ChildSpec& spec) {
   if (pipe2(ends, O_CLOEXEC) != 0) throw SpawnError("can't make a pipe", errno, false);
   FileDescriptor read_end(ends[0]), write_end(ends[1]);
 
-  // After vfork the child runs in our memory until it is another program, so that the kernel copies no pages. (Where a
-  // sanitizer makes a fork of it, the pipe tells all the same.)
+  // After vfork the child runs in this process's memory until exec, so the kernel copies no pages. (A
+  // sanitizer makes it a fork; the pipe still reports failures.)
   const pid_t launcher = getpid();
   const volatile pid_t in_group = spec.cgroup >= 0 ? fork_into(spec.cgroup) : -1;  // vfork returns twice
   const pid_t child = in_group >= 0 ? in_group : vfork();

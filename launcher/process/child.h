@@ -18,8 +18,8 @@ struct ChildSpec {
   int standard_error = 2;
   std::vector<int> inherited;  // descriptors that stay open under their numbers, though close-on-exec here
   std::vector<int> cores;      // that it may run on; empty: those of this process
-  // The folder of a control group that it is in from its start on; -1: that of this process. Where the kernel lets it be in none,
-  // it is in that of this process.
+  // Descriptor of the folder of the control group that the child starts in; -1, or if the kernel does not
+  // support that: this process's control group.
   int cgroup = -1;
   std::function<void()> before_exec;  // runs in the child: async-signal-safe calls only
 };
@@ -36,8 +36,8 @@ class SpawnError : public std::runtime_error {
   bool in_exec_;
 };
 
-/// Starts it as the leader of a process group of its own, reading /dev/null, to be killed by the kernel when
-/// the calling thread ends. Returns its process id once the program runs. Throws SpawnError.
+/// Starts a child process that leads its own process group and reads from /dev/null. The kernel kills it when
+/// the calling thread ends. Returns the process id once the program runs. Throws SpawnError.
 pid_t spawn(const ChildSpec& spec);
 
 }  // namespace hookline

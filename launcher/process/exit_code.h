@@ -1,4 +1,4 @@
-// The launcher's own exit codes; beside them it exits with a rank's, or 128 + a signal's number.
+// The launcher's own exit codes. It may also exit with a rank's exit code, or with 128 + a signal's number.
 #pragma once
 
 namespace hookline {

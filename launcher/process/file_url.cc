@@ -5,7 +5,7 @@
 namespace hookline {
 
 std::string file_url(const std::filesystem::path& file) {
-  constexpr std::string_view kPlain =  // RFC 3986's unreserved characters, and what parts a path
+  constexpr std::string_view kPlain =  // RFC 3986's unreserved characters, and the path separator
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string url = "file://";

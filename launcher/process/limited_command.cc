@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Until `descriptor` is readable; false at the deadline.
+/// Waits until `descriptor` is readable; false at the deadline.
 bool wait_for(int descriptor, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -34,7 +34,7 @@ bool wait_for(int descriptor, Clock::time_point deadline) {
   }
 }
 
-/// All that comes until the other end closes; false at the deadline.
+/// Reads until the other end closes; false at the deadline.
 bool read_all(int descriptor, Clock::time_point deadline, std::string& text) {
   char block[4096];
   while (wait_for(descriptor, deadline)) {

@@ -1,4 +1,4 @@
-// A helper program that reads what a user names, which may have been made to keep its reader busy for ever.
+// Runs a helper program with time limits, since the file it reads may be crafted to keep it busy forever.
 #pragma once
 
 #include <chrono>

@@ -17,7 +17,7 @@ struct Signalled {
   bool operator==(const Signalled&) const = default;
 };
 
-/// It did not end: it was given up, having finished no step for so long.
+/// The rank did not end: the launcher gave it up because no step finished for `seconds`.
 struct Stuck {
   double seconds = 0;
   bool was_waiting = false;  // for other ranks, in a collective
@@ -31,10 +31,11 @@ Outcome outcome_of(int wait_status);
 
 bool succeeded(const Outcome& outcome);
 
-/// What a rank exits with that has saved its state, as SIGUSR1 asked, to go on another time: EX_TEMPFAIL of sysexits.h.
+/// Exit code of a rank that saved a checkpoint on SIGUSR1 in order to resume later: EX_TEMPFAIL of
+/// sysexits.h.
 inline constexpr int kSavedForLater = 75;
 
-/// What is said then, and if SIGUSR1 came while there were no ranks that could.
+/// Messages for that case, and for a SIGUSR1 that arrived while no ranks were running.
 inline constexpr const char* kSavedForLaterText =
     "the ranks saved a checkpoint on SIGUSR1 and ended: launch again, with [training] resume = "
     "\"auto\"";

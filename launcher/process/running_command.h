@@ -28,7 +28,8 @@ class RunningCommand {
     return output_.is_open() ? std::vector{output_.get()} : std::vector{end_.get()};
   }
 
-  /// Appends to `text` what it has printed, standard output and error; its wait status once it has closed them and ended.
+  /// Appends new output (standard output and error) to `text`. Returns the wait status once the command has
+  /// closed both and ended; before that, nothing.
   std::optional<int> look(std::string& text);
 
  private:

@@ -54,7 +54,8 @@ std::string shown_shell_line(const std::vector<std::string>& words) {
 }
 
 CommandOutput output_of(const std::vector<std::string>& command) {
-  // In place of the shell, which would say on the launcher's standard error how the command was killed.
+  // exec replaces the shell, which would otherwise report on the launcher's standard error how the command
+  // was killed.
   FILE* const pipe = popen(("exec " + shell_line(command) + " 2>&1").c_str(), "r");
   if (!pipe) throw std::system_error(errno, std::generic_category(), "can't run '" + command[0] + "'");
   CommandOutput output;

@@ -12,8 +12,8 @@ std::string shell_word(const std::string& word);
 /// Words as one line.
 std::string shell_line(const std::vector<std::string>& words);
 
-/// The same for people: newlines and other control characters as $'\n', which bash, zsh and ksh take, so that it is a line, and
-/// no terminal obeys it.
+/// The same for display: newlines and other control characters are quoted as $'\n', which bash, zsh and ksh
+/// understand, so the result is a single line that can't control a terminal.
 std::string shown_shell_line(const std::vector<std::string>& words);
 
 struct CommandOutput {

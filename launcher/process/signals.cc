@@ -64,7 +64,7 @@ void Signals::take_from(FileDescriptor requests) {
 std::optional<ReceivedSignal> Signals::next() {
   signalfd_siginfo info;
   while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
-    // Whoever signals the agent itself is not obeyed: its signals come from the guard.
+    // The agent ignores signals sent to it directly: its signals come from the guard.
     if (is_agent_ && info.ssi_signo != SIGCHLD) continue;
     return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
   }
@@ -78,7 +78,7 @@ std::optional<ReceivedSignal> Signals::next() {
 }
 
 void Signals::tell_guard(unsigned char byte) const {
-  // If the guard has gone, next() says so.
+  // If the guard is gone, next() reports it.
   if (requests_.is_open()) [[maybe_unused]]
     const ssize_t sent = send(requests_.get(), &byte, 1, MSG_NOSIGNAL);
 }
@@ -99,7 +99,7 @@ void Signals::suspend() {
     pollfd descriptor = {requests_.get(), POLLIN, 0};
     poll(&descriptor, 1, -1);
     unsigned char signal = 0;
-    // If the guard is killed while it is stopped, it is next() that says so.
+    // If the guard is killed while it is stopped, next() reports it.
     const ssize_t count = recv(requests_.get(), &signal, 1, 0);
     if (count == 0 || (count == 1 && signal == SIGCONT)) return;
   }

@@ -15,15 +15,17 @@ namespace hookline {
 
 struct ReceivedSignal {
   int number = 0;
-  pid_t child = 0;  // of SIGCHLD: whose end raised it. Of several ends before it is read, the first.
+  pid_t child = 0;  // for SIGCHLD: the child that ended; if several ended before it was read, the first
 };
 
-/// Of those that Signals reads: neither a child's end nor a word to the ranks.
+/// True for signals that ask the launcher to stop: all that Signals reads, except SIGCHLD, SIGTSTP, SIGUSR1
+/// and SIGUSR2.
 bool asks_to_end(int signal);
 
-/// While it lives, SIGCHLD, SIGTSTP, the signals that ask to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT) and those that tell
-/// something (SIGUSR1, SIGUSR2) are read with next(), and a closed pipe or a file that reached its limit is an errno. A signal that was
-/// ignored before (nohup) stays ignored. One at a time in a process.
+/// While it lives, next() reads SIGCHLD, SIGTSTP, the stop signals (SIGINT, SIGTERM, SIGHUP, SIGQUIT) and the
+/// notifications SIGUSR1 and SIGUSR2. A closed pipe or a file size limit becomes an errno instead of a
+/// signal. Signals that were ignored before, as under nohup, stay ignored. At most one may exist in a
+/// process.
 class Signals {
  public:
   Signals();
@@ -40,10 +42,10 @@ class Signals {
   std::array<int, 2> descriptors() const { return {descriptor_.get(), requests_.get()}; }
   std::optional<ReceivedSignal> next();
 
-  /// What asked_to_end() and wait() call before they suspend this process, and when it goes on.
+  /// Functions that asked_to_end() and wait() call before they suspend this process, and after it is resumed.
   struct AroundSuspension {
     std::function<void()> before;
-    std::function<void(std::chrono::steady_clock::duration)> after;  // that it was suspended
+    std::function<void(std::chrono::steady_clock::duration)> after;  // with the time it was suspended
   };
   void around_suspension(AroundSuspension calls) { around_suspension_ = std::move(calls); }
 
@@ -56,11 +58,11 @@ class Signals {
   /// process of a PID namespace it could not stop itself.
   void suspend();
 
-  /// While there are no ranks to hand them to: the first of those that are there which asks to end, which SIGUSR1 does if
-  /// `warning_too`. One that suspends is obeyed, and the others are passed over.
+  /// For times without running ranks: reads pending signals and returns the first one that asks the launcher
+  /// to stop; with `warning_too`, SIGUSR1 counts as such. Obeys SIGTSTP; discards other signals.
   std::optional<int> asked_to_end(bool warning_too);
-  /// The same of signals that come within `time`, SIGUSR1 apart. Ends sooner if one of `descriptors` can be read, or if any
-  /// signal comes.
+  /// The same after waiting up to `time`, without SIGUSR1. Returns early if a signal arrives or one of
+  /// `descriptors` becomes readable.
   std::optional<int> wait(std::chrono::milliseconds time, const std::vector<int>& descriptors = {});
 
   /// Undoes it all; for a child between fork and exec too.

@@ -48,7 +48,7 @@ std::vector<Cores> take_nodes(hwloc_topology_t topology, int ranks) {
   std::vector<Cores> nodes;
   for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));)
     if (Cores cores = cores_in(node->cpuset); !cores.empty())
-      nodes.push_back(std::move(cores));  // else memory only
+      nodes.push_back(std::move(cores));  // a node without cores has only memory
   if (nodes.empty()) throw std::runtime_error("hwloc finds no NUMA node with cores that may be used");
   std::vector<Cores> result;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank)

@@ -17,7 +17,7 @@ std::string text_at(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// From 0 on: what a rank has written may be any number.
+/// The step, if it is not negative: a rank may write any number.
 std::optional<std::int64_t> step_in(const nlohmann::json& extra) {
   const auto step = extra.find("step");
   if (step == extra.end() || !step->is_number_unsigned()) return std::nullopt;

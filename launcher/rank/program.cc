@@ -46,7 +46,8 @@ std::string kind_of(fs::file_type type) {
   }
 }
 
-// What `name` means on the search path: the first file that can be run, else the first of that name, if any.
+// Finds `name` on the search path: the first file that can be run, else the first file with that name, if
+// any.
 std::optional<fs::path> search(const std::string& name, const std::string& search_path) {
   std::optional<fs::path> not_executable;
   for (std::size_t begin = 0; begin <= search_path.size();) {

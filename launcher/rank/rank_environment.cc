@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
 constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
 
-// A step frees and takes the same large tensors as the one before. glibc gives those above 32 MB back to the system each
-// time, and is handed fresh, empty pages; with these it keeps them.
+// Each step frees and allocates the same large tensors as the one before. Without these thresholds glibc
+// returns blocks above 32 MB to the system each time, and gets fresh, empty pages for them.
 constexpr const char* kMallocVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"};
 constexpr const char* kNoThreshold = "1000000000000";
 
@@ -68,8 +68,8 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
 std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
                                           int rank) {
   const Variables ours = rank_variables(base, place, rank);
-  // Left over from a launcher around this one: the store is rank 0's, not an agent's, and the descriptors
-  // another run's.
+  // These are left over from a launcher around this one: the store is rank 0's here, not an agent's, and the
+  // descriptors belong to another run.
   const auto is_stale = [](const std::string& entry) {
     return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
            is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");

@@ -5,19 +5,19 @@
 
 namespace hookline {
 
-/// On which rank 0 will serve the run's key-value store.
+/// The socket on which rank 0 will serve the run's key-value store.
 struct StoreSocket {
   FileDescriptor descriptor;
   int port = 0;
 };
 
-/// Bound to a free port of the loopback address, or of every address if other hosts are to reach it, so that no other run can take the port before rank 0 serves
-/// it. It does not listen: c10d's TCPStore does when it is handed the descriptor, and a Python rank 0, which
-/// knows only the port, can bind it as well (SO_REUSEADDR) as long as nobody listens. Throws
-/// std::system_error.
+/// Binds a socket to a free port of the loopback address, or of all addresses if `for_other_hosts`, so that
+/// no other run takes the port before rank 0 serves the store. The socket does not listen yet: c10d's
+/// TCPStore starts listening when it gets the descriptor. A Python rank 0, which knows only the port, can
+/// still bind it (SO_REUSEADDR) while nothing listens. Throws std::system_error.
 StoreSocket bind_store_socket(bool for_other_hosts = false);
 
-/// Datagrams, on which ranks tell how far they are: RankReport has their form.
+/// A pair of datagram sockets on which ranks report their progress, in the format of RankReport.
 struct StatusSockets {
   FileDescriptor ours, of_ranks;
 };

@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{20};  // with addr2line, for all modules
-constexpr std::size_t kMostFrames = 256;       // a rank keeps fewer; the file may be anybody's
+constexpr std::chrono::seconds kPatience{20};  // for addr2line, over all modules
+constexpr std::size_t kMostFrames = 256;       // more than a rank writes; the file may come from anyone
 
-/// A string in which every byte is a character of its own.
+/// The bytes of a JSON string in which each character stands for one byte.
 std::string bytes_at(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) return "";
@@ -47,7 +47,7 @@ std::int64_t number_at(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
-/// The text if it is an address, "0x12ab"; else none.
+/// The text if it is an address such as "0x12ab", else empty.
 std::string address_at(const nlohmann::json& object, const char* key) {
   const std::string text = bytes_at(object, key);
   const bool is_address = text.size() > 2 && text.size() <= 18 && text.starts_with("0x") &&
@@ -105,8 +105,8 @@ Output output_of_addr2line(const std::vector<std::string>& arguments, Clock::tim
   }
 }
 
-/// By address, of what `addr2line -a -f -i` writes: the address, then of each function that is there, the innermost first, its
-/// name and its line.
+/// The output of `addr2line -a -f -i` by address. It prints each address, then the name and the line of each
+/// function there, the innermost first.
 std::map<std::string, std::string> places_in(const std::string& text) {
   std::map<std::string, std::string> places;
   std::istringstream lines(text);
@@ -132,7 +132,7 @@ std::map<std::string, std::string> places_in(const std::string& text) {
   return places;
 }
 
-/// The name of each frame's function, by module and offset, and why some have none.
+/// The function of each frame, by module and offset, and why some frames have none.
 struct Names {
   std::map<std::pair<std::string, std::string>, std::string> places;
   std::string problem;
@@ -141,7 +141,7 @@ struct Names {
 Names names_of(const RankStack& stack) {
   std::map<std::string, std::vector<std::string>> arguments;
   for (const RankFrame& frame : stack.frames) {
-    if (frame.module.empty() || !frame.module.starts_with('/')) continue;  // not linux-vdso.so.1
+    if (frame.module.empty() || !frame.module.starts_with('/')) continue;  // linux-vdso.so.1 has no path
     auto& of_module = arguments[frame.module];
     if (of_module.empty()) of_module = {"-e", frame.module};
     if (std::find(of_module.begin(), of_module.end(), frame.offset) == of_module.end())

@@ -18,7 +18,7 @@ namespace {
 
 void point_latest_to(const fs::path& folder) {
   const fs::path link = folder.parent_path() / "latest";
-  // Made aside and renamed, so that runs which start together never find it missing.
+  // Made under another name and then renamed, so that runs that start at the same time never find it missing.
   const fs::path fresh = folder.parent_path() / (".latest-" + std::to_string(getpid()));
   std::error_code error;
   fs::create_directory_symlink(folder.filename(), fresh, error);
@@ -29,7 +29,7 @@ void point_latest_to(const fs::path& folder) {
   }
 }
 
-/// An attempt repeats the steps since the last checkpoint: whoever reads the metrics has to know where it begins.
+/// An attempt repeats the steps since the last checkpoint: readers of the metrics must know where it begins.
 void note_start_of_metrics(const fs::path& run, const fs::path& attempt) {
   std::error_code none;
   const auto size = fs::file_size(run / kMetricsFile, none);

@@ -10,7 +10,8 @@
 namespace hookline {
 namespace {
 
-/// The stall timeouts of several nodes are over at nearly the same time: each counts from the last step of its own ranks.
+/// Stall timeouts of several nodes end at nearly the same time, since each counts from the last step of its
+/// own ranks.
 constexpr std::chrono::seconds kTimeToSayMore{1};
 
 void append(Coordinator::Words& words, Coordinator::Words more) {
@@ -145,7 +146,8 @@ std::string Coordinator::failed_rank_text(const std::string& node, int rank, con
 Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed, Time now) {
   if (failed.round != round_.number || phase_ != Phase::running) return {};
   const auto* stuck = std::get_if<Stuck>(&failed.outcome);
-  // Every node sees by itself that a run is stuck. One whose ranks all wait knows only that the cause is elsewhere.
+  // Every node detects by itself that a run is stuck. A node whose ranks all wait knows only that the cause
+  // is elsewhere.
   if (stop_at_ && !(stuck && !stuck->was_waiting && std::get<Stuck>(failure_->outcome).was_waiting))
     return {};
   failure_ = failed;
@@ -176,7 +178,7 @@ Coordinator::Words Coordinator::gone(const std::string& node, const std::string&
   nodes_.erase(node);
   const bool was_running = running_.erase(node) != 0;
   if (!was_running) return {Say{how}};
-  // Ranks of the others have failed since, or before it was missed: that follows from it.
+  // Other ranks have failed since then, or before the node was missed: a consequence of losing it.
   Words words;
   if (!member_lost_) failure_text_ = how;
   member_lost_ = true;
@@ -192,7 +194,7 @@ Coordinator::Words Coordinator::stop(const std::string& why) {
   return {StopRound{round_.number, why}};
 }
 
-/// No member's ranks run any more.
+/// The ranks of all members have ended.
 Coordinator::Words Coordinator::stopped(Time now) {
   stop_at_.reset();
   if (member_lost_) {

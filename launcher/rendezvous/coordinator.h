@@ -16,14 +16,14 @@ namespace hookline {
 
 struct NodeLimits {
   int least = 1, most = 1;
-  std::chrono::duration<double> join_timeout{300};  // for `least` to be there
-  std::chrono::duration<double> last_call{5};       // for more than that, after the last one came
+  std::chrono::duration<double> join_timeout{300};  // for at least `least` nodes to join
+  std::chrono::duration<double> last_call{5};       // to wait for extra nodes after the last one joined
 };
 
-/// Runs in the launcher of one node, which serves the store and is the first member of each round. A round is one start of
-/// all ranks. It ends when all have succeeded, when a rank fails or a node is lost; then the nodes that are there, and
-/// those that came meanwhile, form the next one. A lost node uses no restart up.
-/// Each call returns what is to be told, in order.
+/// Runs in the launcher of one node, which serves the store and is the first member of every round. A round
+/// is one start of all ranks. It ends when all ranks succeed, when a rank fails, or when a node is lost.
+/// After a failure or a loss, the remaining nodes and those that have joined meanwhile form the next round.
+/// Losing a node does not use up a restart. Each call returns the messages to send to all nodes, in order.
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -33,9 +33,9 @@ class Coordinator {
   Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now);
 
   Words take(const Up& up, Time now);
-  /// No heartbeat for too long.
+  /// Call it when `node` has sent no heartbeat for too long.
   Words lost(const std::string& node, Time now);
-  /// To be called when next() has come.
+  /// Call it at the time that next() returns.
   Words tick(Time now);
   Time next() const;
 
@@ -73,7 +73,7 @@ class Coordinator {
   Round round_;
   std::set<std::string> running_;  // members whose part has not ended
   std::optional<NodeFailed>
-      failure_;  // the first of this round; of ranks that are stuck one that others wait for
+      failure_;  // the first of this round; if ranks are stuck, preferably one that others wait for
   std::string failed_node_, failure_text_;
   std::optional<Time> stop_at_;  // until then other nodes may say more of a run that is stuck
   bool member_lost_ = false;

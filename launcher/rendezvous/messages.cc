@@ -28,9 +28,9 @@ constexpr int kMost = std::numeric_limits<int>::max();
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostExitCode = 255, kMostSignal = 64, kMostPort = 65535;
 constexpr double kMostSeconds = 1e9;
-constexpr int kMostRanks = 1 << 16;  // of a node; the ranks of 4096 nodes, which is the most, fit into an int
+constexpr int kMostRanks = 1 << 16;  // of a node; an int holds the ranks of 4096 nodes, the most there can be
 
-/// From `least` to `most`. nlohmann's own conversion would cut a number off, and takes true for one.
+/// An integer from `least` to `most`. nlohmann's own conversion would truncate numbers, and accept true as 1.
 std::int64_t number_in(const Json& json, std::int64_t least, std::int64_t most) {
   if (!json.is_number_integer() ||
       (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{kLargest}))

@@ -13,11 +13,11 @@
 
 namespace hookline {
 
-/// A node's first word.
+/// A node's first message.
 struct NodeHello {
   std::string host;
-  int ranks = 1;                              // it will start
-  std::optional<int> node_rank;               // the place it wants
+  int ranks = 1;                              // number of ranks that it will start
+  std::optional<int> node_rank;               // the node rank that it requests
   std::map<std::string, std::string> config;  // what must be equal on all nodes, by key
 };
 
@@ -38,9 +38,9 @@ struct NodeFailed {
 /// No rank of this node runs any more.
 struct NodeEnd {
   int round = 0;
-  std::optional<int> signal;  // that somebody stopped the node with
-  bool warned = false;        // of a preemption
-  std::string report;  // what became of `failed_rank`, if the node was not told to stop before; for people
+  std::optional<int> signal;  // the signal that stopped the node, if a user sent one
+  bool warned = false;        // SIGUSR1 announced a preemption
+  std::string report;         // how `failed_rank` failed, unless the node had been told to stop; for people
   std::optional<int> failed_rank = {};  // of the whole run
 };
 
@@ -98,11 +98,12 @@ using Down = std::variant<Round, StorePort, StopRound, EndRun, Refuse, Say>;
 std::string to_line(const Up& up);
 std::string to_line(const Down& down);
 
-/// Longer ones are nobody's: a rank's error file, the longest part of any, has at most 1 MiB, which JSON may write as six. The
-/// store of libtorch takes no more either.
+/// The longest message that a node sends. Its longest part is a rank's error file of at most 1 MiB, which may
+/// take six times as much in JSON. libtorch's store accepts no more either.
 inline constexpr std::size_t kLongestMessageBytes = 8 << 20;
 
-/// Nothing if the line is none of these, or if a number in it is one that no node sends: it may be a stranger's.
+/// Parses a message; nothing if the line is not one that a node sends, since strangers may write to the
+/// store, too.
 std::optional<Up> up_of(const std::string& line);
 std::optional<Down> down_of(const std::string& line);
 

@@ -1,4 +1,5 @@
-// The launcher's end of the process that talks to the nodes' store, which alone knows libtorch.
+// The launcher's connection to the helper process that accesses the nodes' store; only that process uses
+// libtorch.
 #pragma once
 
 #include <chrono>
@@ -13,8 +14,8 @@ namespace hookline {
 
 /// Where the store is, and who this node is to it.
 struct StorePlace {
-  bool serves = false;    // the store, in this node's process
-  bool may_join = false;  // instead, if another launcher of this host serves it already
+  bool serves = false;    // this node is to serve the store
+  bool may_join = false;  // it may join instead if another launcher on this host serves the store already
   std::string address;
   int port = 0;
   std::string run_id;
@@ -51,7 +52,7 @@ class NodeLink {
   /// What has come; does not wait. After the program's end, `gone` once.
   std::optional<LinkWord> next();
 
-  /// Has all that was sent told, and waits for it, for at most `patience`.
+  /// Waits until everything sent has been delivered, for at most `patience`.
   void finish(std::chrono::milliseconds patience);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kTimeToTell{5};  // the others, at the end
+constexpr std::chrono::seconds kTimeToTell{5};  // for the others to learn of the end
 
 class NodeRun {
  public:
@@ -121,7 +121,7 @@ class NodeRun {
     is_explained_ = result.is_explained;
     NodeEnd end{round.number, {}, result.state.warned, "", {}};
     if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
-      // The first failure of all is told to all, by the coordinator.
+      // The coordinator reports the first failure of all to every node.
       if (was_told_to_stop_ || lost_store_) {
         log::warning(failure_report(*result.failure));
       } else {
@@ -183,7 +183,7 @@ class NodeRun {
     }
   }
 
-  /// Once: whoever can reach the store can write there as often as it likes.
+  /// Logs only the first such message: anyone who can reach the store can write there any number of times.
   void ignore(const std::string& message) {
     constexpr std::size_t kShownBytes = 80;
     if (std::exchange(is_stranger_told_, true)) return;
@@ -218,8 +218,8 @@ class NodeRun {
       if (round.members[i].node == setup_.store.node) own_ = static_cast<int>(i);
     }
     is_member_ = own_.has_value();
-    if (was_member && !is_member_) say(setup_.hello);  // it was taken for lost
-    if (own_ != 0) return;                             // the port of rank 0's store is to come
+    if (was_member && !is_member_) say(setup_.hello);  // it was considered lost
+    if (own_ != 0) return;                             // the port of rank 0's store comes later
     store_ = bind_store_socket(/*for_other_hosts=*/true);
     store_port_ = store_.port;
     say(StorePort{round.number, store_port_});
@@ -263,16 +263,16 @@ class NodeRun {
   const MakeNodeJob& make_job_;
   std::optional<Coordinator> coordinator_;  // if this node serves the store
   Round round_;
-  std::optional<int> own_;     // this node's place in it; none: it is not a member
-  bool is_member_ = false;     // of the last round
-  bool is_explained_ = false;  // what this node's ranks failed with in it
-  StoreSocket store_;          // of the round that is due
+  std::optional<int> own_;     // this node's place in the round; none: not a member
+  bool is_member_ = false;     // of the latest round
+  bool is_explained_ = false;  // the failure of this node's ranks in the round
+  StoreSocket store_;          // of the next round to start
   int store_port_ = 0;
-  bool due_ = false;  // the round's ranks are to be started
+  bool due_ = false;  // the round's ranks must be started
   bool running_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
   bool is_stranger_told_ = false;
-  std::optional<std::string> lost_store_;  // and how
+  std::optional<std::string> lost_store_;  // set once the store is lost: how
   std::optional<int> exit_code_;
 };
 

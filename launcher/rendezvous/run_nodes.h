@@ -24,9 +24,10 @@ struct NodeSetup {
 /// Makes this node's job of a round. `restarts`: of all ranks so far; `store`: the socket of rank 0's store, if that is here.
 using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t restarts, StoreSocket store)>;
 
-/// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and tells what becomes
-/// of the run. The exit code, the same on all nodes: that of the rank which failed first, 128 + the signal that stopped a
-/// node, 1 if nodes are missing or the coordinator's is gone, 2 if this one can't take part, or 0.
+/// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and
+/// logs how the run ends. Returns the exit code, the same on all nodes: that of the rank that failed first;
+/// 128 + the signal that stopped a node; 1 if nodes are missing or the coordinator's node is gone; or 0.
+/// Returns 2 if this node can't take part.
 /// Throws as Supervisor does.
 int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job);
 

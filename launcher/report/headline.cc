@@ -12,7 +12,7 @@ namespace hookline {
 namespace {
 
 constexpr std::size_t kMostNamed = 3;
-constexpr double kCompressed = 1.005;  // below it nothing is
+constexpr double kCompressed = 1.005;  // a lower ratio is not called compression
 
 bool spreads_overlap(const ResultRow& best, const ResultRow& other) {
   const double spread = best.metric->spread;
@@ -20,7 +20,7 @@ bool spreads_overlap(const ResultRow& best, const ResultRow& other) {
          spread + (other.done > 1 ? other.metric->spread : spread);
 }
 
-/// What of one trial has no spread is said once, with its name.
+/// A value and its spread. A single trial has no spread: that is said once, beside the row's name.
 std::string told(const Measured& value, const ResultRow& row) {
   return row.done == 1 && value.spread == 0 ? rounded(value.mean, 4) : text_with_spread(value, row.done);
 }
@@ -28,7 +28,7 @@ std::string told(const Measured& value, const ResultRow& row) {
 /// The headline of one sweep.
 class SweepHeadline {
  public:
-  /// `rows`: the sweep's, the best first.
+  /// `rows`: the rows of the sweep, the best first.
   SweepHeadline(const SweepResults& results, std::vector<std::size_t> rows)
       : results_(results), rows_(std::move(rows)) {
     for (const std::size_t row : rows_)
@@ -68,7 +68,7 @@ class SweepHeadline {
     return std::any_of(rows_.begin(), rows_.end(), [&](std::size_t row) { return of(row).waiting > 0; });
   }
 
-  /// Rows with a metric that may change, or of which trials are missing.
+  /// Are there rows whose metric may change, or that lack trials?
   bool has_unfinished() const {
     return std::any_of(rows_.begin(), rows_.end(),
                        [&](std::size_t row) { return of(row).metric && !of(row).is_whole(); });
@@ -87,7 +87,7 @@ class SweepHeadline {
     return line;
   }
 
-  /// What speaks for a row.
+  /// A line with what makes a row good.
   HeadlineLine merits(const std::string& lead, std::size_t index) const {
     const ResultRow& row = of(index);
     const SweepFacts& facts = results_.facts;

@@ -1,4 +1,4 @@
-// What a report says first: which row is the best, where the spread of its metric allows to name one.
+// What a report says first: which row is the best, if the spread of its metric allows naming one.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace hookline {
 
-/// A text, or, in its place, the name of a row.
+/// A piece of text or, instead, the name of a row.
 struct HeadlinePart {
   std::string text;
   std::optional<std::size_t> row = {};
@@ -18,8 +18,9 @@ struct HeadlinePart {
 
 using HeadlineLine = std::vector<HeadlinePart>;
 
-/// Of each sweep. A row is called the best if all its trials are done, there is more than one of them, and its spread overlaps with
-/// that of no other such row; one that was tried once is taken to have the best one's spread.
+/// The headline of each sweep. A row is called the best if all its trials are done, if it has more than one,
+/// and if its spread overlaps with that of no other such row. A row with a single trial is taken to have the
+/// best row's spread.
 std::vector<HeadlineLine> headline(const SweepResults& results);
 
 }  // namespace hookline

@@ -7,7 +7,7 @@
 #include "launcher/report/page_parts.h"
 #include "launcher/report/results_text.h"
 
-// The file as it is, behind a name: as a literal it would take a compiler minutes.
+// Includes the file as it is: a compiler would take minutes for it as a literal.
 asm(".pushsection .rodata\n"
     "hookline_plotly_begin: .incbin \"" HOOKLINE_PLOTLY
     "\"\n"
@@ -18,7 +18,7 @@ extern "C" const char hookline_plotly_begin[], hookline_plotly_end[];
 namespace hookline {
 namespace {
 
-/// Within <script>, where a "</script>" in a text would end it.
+/// JSON for a <script>, which a "</script>" in a text would end.
 std::string for_script(const nlohmann::ordered_json& json) {
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string result;
@@ -50,7 +50,7 @@ std::string report_page(const SweepResults& results, const std::string& made) {
       {"@SCRIPT@", std::string(kReportScript)}};
   std::string page;
   std::string_view left = kReportPage;
-  for (const auto& [mark, text] : parts) {  // in the order in which they are in the page
+  for (const auto& [mark, text] : parts) {  // in the order in which the page has them
     const std::size_t at = left.find(mark);
     page += left.substr(0, at);
     page += text;

@@ -1,4 +1,4 @@
-// A sweep's results as one page that needs nothing else.
+// A sweep's results as a single page that needs no other file.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace hookline {
 
-/// HTML with its data, its style and the library that draws its charts (plotly.js), so that no request leaves it. `made`: when,
-/// for people.
+/// HTML that contains its data, its style and the library that draws its charts (plotly.js), so that it loads
+/// nothing. `made`: the time when it was made, as people write it.
 std::string report_page(const SweepResults& results, const std::string& made);
 
 }  // namespace hookline

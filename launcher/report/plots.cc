@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 constexpr const char* kBrowsers[] = {"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
                                      "chrome",   "microsoft-edge",   "brave-browser"};
 constexpr std::string_view kBegin = "<pre id=\"plots\">", kEnd = "</pre>";
-constexpr const char* kBudgetMs = "600000";  // of the page's own clock, which runs ahead when nothing happens
+constexpr const char* kBudgetMs = "600000";  // of the page's clock, which runs ahead while nothing happens
 
-/// A folder for what the browser keeps, gone with this.
+/// A temporary folder for the browser's files, removed with this object.
 class Profile {
  public:
   Profile() {
@@ -42,7 +42,7 @@ class Profile {
   fs::path path;
 };
 
-/// RFC 4648; other characters are passed over.
+/// Decodes RFC 4648, and skips other characters.
 std::string from_base64(std::string_view text) {
   std::string bytes;
   std::uint32_t bits = 0;
@@ -68,7 +68,7 @@ std::string from_base64(std::string_view text) {
   return bytes;
 }
 
-/// "%3Csvg": as URLs have it.
+/// Decodes percent-encoding: "%3Csvg".
 std::string from_percent(std::string_view text) {
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -87,7 +87,7 @@ std::string from_percent(std::string_view text) {
   return bytes;
 }
 
-/// What "data:image/png;base64,…" stands for.
+/// Decodes "data:image/png;base64,…".
 std::string from_data_url(std::string_view url) {
   const std::size_t comma = url.find(',');
   if (!url.starts_with("data:") || comma == url.npos) throw Error("a chart is no data: URL");
@@ -103,7 +103,7 @@ std::string find_browser() {
   for (const char* name : kBrowsers) {
     try {
       return find_program({name}, search_path()).executable.string();
-    } catch (const ProgramError&) {  // the next one, then
+    } catch (const ProgramError&) {  // try the next one
     }
   }
   return "";
@@ -121,7 +121,7 @@ std::map<std::string, std::string> draw_plots(const fs::path& page, const std::s
                                       "--window-size=1400,1000",
                                       "--user-data-dir=" + (profile.path / "profile").string(),
                                       std::string("--virtual-time-budget=") + kBudgetMs};
-  if (geteuid() == 0) command.push_back("--no-sandbox");  // which root can't have
+  if (geteuid() == 0) command.push_back("--no-sandbox");  // root can't use the sandbox
   command.insert(command.end(), {"--dump-dom", file_url(page) + "#plots=" + format});
   const CommandOutput said =
       output_of({"sh", "-c", shell_line(command) + " > " + shell_word(dumped.string())});

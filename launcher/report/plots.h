@@ -7,11 +7,11 @@
 
 namespace hookline {
 
-/// The file of the first browser of Chromium's kind on PATH; empty if there is none.
+/// The first browser on PATH that is based on Chromium; empty if there is none.
 std::string find_browser();
 
-/// Each chart of `page`, a report, as a picture (`format`: "png" or "svg"), by the chart's name; drawn without a window.
-/// Throws Error if the browser can't be run, or draws nothing.
+/// Draws each chart of `page`, a report, without a window; returns the pictures by the charts' names.
+/// `format`: "png" or "svg". Throws Error if the browser can't be run, or draws nothing.
 std::map<std::string, std::string> draw_plots(const std::filesystem::path& page, const std::string& format,
                                               const std::string& browser);
 

@@ -37,7 +37,7 @@ Json measures_of(const Trial& trial) {
   return json.is_object() ? json : Json::object();
 }
 
-/// Those within another as "phase_seconds.forward".
+/// Measures; one inside another is named like "phase_seconds.forward".
 Json flat_measures_of(const Trial& trial) {
   const Json measures = measures_of(trial);
   Json flat = Json::object();
@@ -55,7 +55,7 @@ std::string status_of(const TrialResults& results) {
   return results.is_interrupted ? "interrupted" : name_of(results.trial.result.status);
 }
 
-/// What is of one trial, curves and logs apart.
+/// A trial's results, except for curves and logs.
 Json json_of(const TrialResults& results) {
   const Trial& trial = results.trial;
   const bool has_run =

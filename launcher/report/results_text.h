@@ -1,4 +1,4 @@
-// A sweep's results for programs: one object for the page, lines of JSON, and a table with commas.
+// A sweep's results for programs: one object for the page, JSON lines, and a comma-separated table.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,13 +8,13 @@
 
 namespace hookline {
 
-/// All of it, as page/rows.js reads it.
+/// All results, as page/rows.js reads them.
 nlohmann::ordered_json page_data(const SweepResults& results);
 
-/// A trial a line: what it ran with, what became of it, and what it has measured; not its curves.
+/// One line for each trial: what it ran with, how it ended, and what it measured, without its curves.
 std::string trials_as_json_lines(const SweepResults& results);
 
-/// The same as RFC 4180 has it, under a line of names; a value that a trial has not is empty.
+/// The same in the format of RFC 4180, with a header line; a value that a trial lacks is empty.
 std::string trials_as_csv(const SweepResults& results);
 
 }  // namespace hookline

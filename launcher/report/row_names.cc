@@ -20,11 +20,11 @@ constexpr const char* kNothing = "no";  // as a hook and as a wrapper
 constexpr const char* kSeparator = " · ";
 constexpr std::size_t kMostOfAValue = 24, kKeptOfItsStart = 11, kKeptOfItsEnd = 12;
 
-/// How much the names say.
+/// How detailed the names are.
 struct NameDetail {
-  std::set<std::string> keys;    // whose values they say
-  bool says_no_wrapper = false;  // where there is more to say
-  bool is_uncut = false;         // long values as they are
+  std::set<std::string> keys;    // whose values are shown
+  bool says_no_wrapper = false;  // even beside other parts
+  bool is_uncut = false;         // long values are not shortened
 };
 
 bool is_hook_option(const std::string& key) { return key.starts_with(std::string(kHookOptionTable) + "."); }
@@ -38,7 +38,7 @@ bool is_whole_number(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Of UTF-8 the bytes until `at`, or until the character ends that is there.
+/// The position `at` in UTF-8 text, or the end of the character that it is inside of.
 std::size_t character_end(const std::string& text, std::size_t at) {
   while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
   return at;
@@ -64,7 +64,8 @@ std::map<std::string, std::set<std::string>> values_by_key(const std::set<Assign
   return values;
 }
 
-/// What is written in front of a key's values: "lr="; "r", of matrix_approximation_rank, for hooks' options that are whole numbers.
+/// The text before a key's values: "lr=", or, for options of hooks that are whole numbers, an initial such as
+/// "r" for matrix_approximation_rank.
 std::map<std::string, std::string> prefixes_of(const std::set<Assignments>& rows,
                                                const std::set<std::string>& keys) {
   const auto initial_of = [](const std::string& key) {
@@ -130,7 +131,7 @@ std::size_t different_names(const NamedRows& rows) {
   return names.size();
 }
 
-/// "lr=1", "lr=1 #2": of those that nothing else could tell apart.
+/// "lr=1", "lr=1 #2": numbers names that are still equal.
 void number_equal_names(NamedRows& rows) {
   std::set<std::string> names;
   for (auto& [row, name] : rows) {

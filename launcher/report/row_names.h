@@ -9,8 +9,9 @@
 
 namespace hookline {
 
-/// "power_sgd r2 · fp16 · lr=0.1": a name for each of `rows`, which says in short what tells it from the others. No two are
-/// the same. A key is left out if all rows that have it have the same value, unless names would be the same without it.
+/// "power_sgd r2 · fp16 · lr=0.1": a short name for each of `rows` that distinguishes it from the others. No
+/// two names are the same. Leaves out a key if all rows that have it have the same value, unless names would
+/// become equal.
 std::map<Assignments, std::string> row_names(const std::set<Assignments>& rows);
 
 }  // namespace hookline

@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-/// Keeps what is evenly spread over all that came, without knowing how much will.
+/// Keeps points that are evenly spread over all points added, without knowing how many will be.
 class Thinned {
  public:
   void add(const SeriesPoint& point, std::size_t most) {
@@ -25,7 +25,7 @@ class Thinned {
     stride_ *= 2;
   }
 
-  /// Forgets those from `step` on.
+  /// Drops the points from `step` on.
   void cut(std::int64_t step) {
     while (!kept_.empty() && kept_.back().step >= step) kept_.pop_back();
     came_ = kept_.size() * stride_;
@@ -40,7 +40,7 @@ class Thinned {
  private:
   std::vector<SeriesPoint> kept_;
   SeriesPoint last_;
-  bool has_last_ = false;  // unless what follows was cut off
+  bool has_last_ = false;  // false before the first point and after a cut
   std::size_t came_ = 0, stride_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// What a run has logged, as curves.
+// The logged values of a run, as curves.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ struct SeriesPoint {
   std::optional<double> bytes_sent;  // by a rank until then
 };
 
-/// By metric, in the order of the file; of more than `most_points` every second one, every fourth, …, and the last. What is not
-/// a finite number is left out. Empty if there is no such file. `loss`: of its lines, as loss_text has it.
+/// The curve of each metric, in the order of the file. A metric with more than `most_points` keeps every
+/// second point, every fourth, …, and the last. Leaves out what is not a finite number. Empty if there is no
+/// such file. `loss`: gets what could not be read of the file, as loss_text words it.
 std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesystem::path& file,
                                                             std::size_t most_points, std::string& loss);
 

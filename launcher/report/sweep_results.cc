@@ -20,13 +20,13 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostPoints = 200'000;  // of a metric, all its curves together
+constexpr std::size_t kMostPoints = 200'000;  // of one metric, over all its curves
 constexpr std::size_t kMostPointsOfOne = 500, kLeastPointsOfOne = 20;
 constexpr std::size_t kTailLines = 30, kTailLineBytes = 400;
-constexpr std::uint64_t kTailBytes = 1 << 16;  // of a file that may hold gigabytes
+constexpr std::uint64_t kTailBytes = 1 << 16;  // of a file that may be gigabytes long
 constexpr std::uint64_t kMostConfigBytes = 1 << 18;
 
-/// Files of trials that are there and can't be read.
+/// Files of trials that exist and can't be read.
 class UnreadFiles {
  public:
   void look_at(const fs::path& file) {
@@ -66,7 +66,7 @@ std::string tail_of(const fs::path& file) {
   return text;
 }
 
-/// Of the attempts of a run the last.
+/// The folder of a run's last attempt.
 fs::path last_attempt(const fs::path& run) {
   fs::path last;
   std::error_code error;
@@ -89,7 +89,7 @@ std::string logs_of(const fs::path& trial, const fs::path& run) {
   return text;
 }
 
-/// The row's values that not all rows have, without the sweep that it is of.
+/// The row's values that not all rows have, except for the name of its sweep.
 Assignments own_values(const ResultRow& row, const Assignments& same) {
   Assignments own = row.values;
   own.erase(kSweepColumn);
@@ -100,7 +100,7 @@ Assignments own_values(const ResultRow& row, const Assignments& same) {
   return own;
 }
 
-/// The rows, and each trial with its row.
+/// Names the rows, and assigns each trial to its row.
 void label(SweepResults& results) {
   const Assignments& same = results.facts.same;
   std::map<Assignments, std::size_t> row_of;
@@ -118,14 +118,15 @@ void label(SweepResults& results) {
   for (TrialResults& each : results.trials) each.row = row_of.at(without_seed(each.trial.planned.values));
 }
 
-/// Trials that jobs of Slurm's have, on nodes whose locks may not be seen here; nothing if that can't be read.
+/// The trials that Slurm jobs have: locks on their nodes may not be visible here. Nothing if that can't be
+/// read.
 std::optional<std::set<std::string>> trials_of_jobs(const fs::path& folder) {
   try {
     std::set<std::string> ids;
     for (const ArrayJob& job : kept_jobs(folder))
       for (const auto& [element, id] : job.elements) ids.insert(id);
     return ids;
-  } catch (const Error&) {  // which the sweep itself reports
+  } catch (const Error&) {  // the sweep itself reports it
     return std::nullopt;
   }
 }
@@ -162,7 +163,7 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
   return results;
 }
 
-/// A line of each, and each once.
+/// Adds the line `other`, unless `all` has it already.
 std::string together(std::string all, const std::string& other) {
   std::set<std::string> lines;
   std::size_t begin = 0;

@@ -1,4 +1,4 @@
-// What batch systems tell the processes of a job: Slurm, PBS, LSF, Grid Engine.
+// What batch systems (Slurm, PBS, LSF, Grid Engine) tell the processes of a job.
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -15,7 +15,7 @@ void add_once(const std::string& name, std::vector<std::string>& names) {
   if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-/// The first word of each line: that is all of PBS's and LSF's, and in front of the slots in Grid Engine's.
+/// The first word of each line. PBS and LSF write nothing else there; Grid Engine writes the slots after it.
 std::vector<std::string> first_words(const std::string& text) {
   std::vector<std::string> names;
   std::istringstream lines(text);
@@ -49,7 +49,7 @@ JobHosts lsf_hosts(const HostFacts& here) {
 
 std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
-/// Which of the hosts this is.
+/// The index of this host among the hosts.
 std::optional<int> place_among(const std::vector<std::string>& names, const std::string& own) {
   const auto same = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
     return short_name(name) == short_name(own);
@@ -57,13 +57,13 @@ std::optional<int> place_among(const std::vector<std::string>& names, const std:
   return same == names.end() ? std::nullopt : std::optional(static_cast<int>(same - names.begin()));
 }
 
-/// A job whose launchers are told apart by their hosts' names, of which each runs one.
+/// Surroundings in a job with one launcher on each host, which finds its place by the host's name.
 std::optional<Surroundings> place_by_name(const HostFacts& here, const std::string& scheduler,
                                           const std::string& job, const JobHosts& hosts) {
   Surroundings place;
   place.scheduler = scheduler;
   if (hosts.names.empty()) {
-    if (hosts.unusable.empty()) return std::nullopt;  // a job without a list, such as one of a single host
+    if (hosts.unusable.empty()) return std::nullopt;  // a job without a list, for example on a single host
     place.nodes = 0;
     place.unsaid = hosts.unusable;
     return place;
@@ -124,7 +124,7 @@ std::string name_of_job(const Lookup& variable) {
 
 JobHosts hosts_of_job(const HostFacts& here) {
   for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
-    // A step of one node is that which a starter of MPI made for itself.
+    // A step of one node may be one that an MPI launcher made for itself: then the job's list counts.
     if (list == std::string("SLURM_STEP_NODELIST") && here.variable("SLURM_STEP_NUM_NODES") == "1" &&
         here.variable("SLURM_JOB_NODELIST"))
       continue;
@@ -154,7 +154,7 @@ std::optional<Surroundings> slurm_surroundings(const HostFacts& here) {
   place.run_id = "slurm-" + std::to_string(*job);
   place.main_port = port_of_job(std::to_string(*job));
   if (!step) {
-    // The batch script itself, or salloc's shell: on the first node alone.
+    // The batch script itself, or salloc's shell, which runs on the first node only.
     const auto nodes = node_count_of(here, "SLURM_JOB_NUM_NODES", place);
     if (!place.unsaid.empty() || !place.problem.empty()) return place;
     if (!nodes || *nodes < 2) return std::nullopt;
@@ -207,7 +207,7 @@ std::optional<Surroundings> pbs_surroundings(const HostFacts& here) {
   const auto number = node_rank_of(here, "PBS_NODENUM", by_number);
   if (!by_number.problem.empty()) return by_number;
   if (!hosts->unusable.empty()) {
-    // The file is on the job's first node: elsewhere the number of this one is all that is known.
+    // The file exists only on the job's first node: elsewhere only this node's number is known.
     leave_unsaid(by_number, hosts->unusable);
     if (!number) return by_number;
     by_number.node_rank = *number;
@@ -276,7 +276,7 @@ std::optional<std::string> first_host(std::string_view list) {
   }
   const auto close = list.find(']', end);
   if (digits.empty() || close == list.npos) return std::nullopt;
-  // "rack[1-2]-n[1-4]": what follows may have numbers of its own.
+  // "rack[1-2]-n[1-4]": there may be more brackets after this one.
   const std::string_view rest = list.substr(close + 1);
   if (rest.empty() || rest.front() == ',') return host + digits;
   const auto tail = first_host(rest);

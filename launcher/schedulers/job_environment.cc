@@ -9,7 +9,7 @@
 namespace hookline {
 namespace {
 
-/// Parts of `text` between commas, of which those in single quotes count as text.
+/// The parts of `text` between commas. Commas in single quotes do not count.
 std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts(1);
   bool is_quoted = false;
@@ -24,7 +24,7 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
-/// sbatch takes ALL, NIL and NONE in either case.
+/// sbatch accepts ALL, NIL and NONE in upper or lower case.
 bool is_word(const std::string& text, std::string_view word) {
   return std::equal(text.begin(), text.end(), word.begin(), word.end(),
                     [](char a, char b) { return (a >= 'a' && a <= 'z' ? a - 'a' + 'A' : a) == b; });
@@ -35,7 +35,7 @@ void set(Variables& variables, const std::string& name, const std::string& value
   variables.emplace_back(name, value);
 }
 
-/// `entry`: "NAME", whose value is that of `here`, or "NAME=VALUE".
+/// `entry`: "NAME", for the value in `here`, or "NAME=VALUE".
 void pass(const Variables& here, const std::string& entry, Variables& passed) {
   if (const auto equals = entry.find('='); equals != entry.npos)
     return set(passed, entry.substr(0, equals), entry.substr(equals + 1));

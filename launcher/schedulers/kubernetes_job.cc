@@ -10,7 +10,7 @@
 namespace hookline {
 namespace {
 
-/// Lines behind `margin`, for a block of YAML.
+/// The lines with `margin` in front, for a YAML block.
 std::string indented(const std::string& text, const std::string& margin) {
   std::string result;
   bool starts_line = true;
@@ -23,14 +23,15 @@ std::string indented(const std::string& text, const std::string& margin) {
   return result;
 }
 
-/// Lines that ask for a GPU a rank, if ranks use any. Kubernetes takes GPUs as limits only, which are requests too.
+/// Lines that ask for one GPU for each rank, if ranks use any. Kubernetes takes GPUs only as limits, which
+/// are also requests.
 std::string gpu_limits(const NodeResources& needed) {
   return needed.gpus == 0
              ? ""
              : "            limits:\n              nvidia.com/gpu: " + std::to_string(needed.gpus);
 }
 
-/// Kubernetes puts a variable's value in the place of $(NAME), and one $ in that of $$.
+/// Escapes '$', since Kubernetes replaces $(NAME) by a variable's value, and $$ by $.
 std::string without_variables(const std::string& word) {
   std::string result;
   for (const char c : word) result += c == '$' ? std::string("$$") : std::string(1, c);

@@ -1,4 +1,4 @@
-// A job of Kubernetes, as manifests.
+// A Kubernetes job, as manifests.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ struct KubernetesJob {
   std::string nnodes;  // as [launch] nnodes takes it, such as "2:4"
   std::int64_t warning_seconds = 0;
   NodeResources needed;
-  std::string config;                // text of the config file that the container gets
+  std::string config;                // the text of the container's config file
   std::vector<std::string> command;  // valid UTF-8
 };
 
 /// `template_text` with the values of `job`. Throws TemplateError.
 std::string kubernetes_manifest(const std::string& template_text, const KubernetesJob& job);
 
-/// Is it a name as Kubernetes takes them: lower-case letters, digits and '-', at most 52 of them, so that a pod's number fits?
+/// Is it a name that Kubernetes accepts: lower-case letters, digits and '-', at most 52 characters, so that a
+/// pod's number fits after it?
 bool is_kubernetes_name(std::string_view name);
 
 }  // namespace hookline

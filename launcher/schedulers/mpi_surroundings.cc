@@ -1,4 +1,4 @@
-// What those that start MPI programs tell each process. None of them names the host of rank 0: that is the first of the
+// What MPI launchers tell each process. None of them names the host of rank 0. It is the first host of the
 // batch system's job, unless all processes are on this host.
 #include <algorithm>
 
@@ -7,13 +7,13 @@
 namespace hookline {
 namespace {
 
-/// How a launcher of MPI calls what it tells.
+/// The names of an MPI launcher's variables.
 struct Names {
   const char* scheduler;
-  const char *size, *rank, *local_size;  // size: null if it does not say
+  const char *size, *rank, *local_size;  // size: null if it has none
 };
 
-/// "3145728000.0;tcp://10.0.0.1,172.17.0.1:33979": the host of mpirun itself.
+/// The host of mpirun itself, in "3145728000.0;tcp://10.0.0.1,172.17.0.1:33979".
 std::string address_in_uri(const std::string& uri) {
   const auto begin = uri.find("tcp://");
   if (begin == uri.npos) return "";
@@ -21,7 +21,7 @@ std::string address_in_uri(const std::string& uri) {
   return uri.substr(from, to == uri.npos ? to : to - from);
 }
 
-/// The first host of Hydra's: "node1:8" a line, behind # a comment.
+/// The first host in a file of Hydra's: one "node1:8" a line, comments after #.
 std::string first_of_host_file(const std::string& text) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -34,7 +34,7 @@ std::string first_of_host_file(const std::string& text) {
   return "";
 }
 
-/// Is the address said by the file of hosts that Hydra's mpiexec was given?
+/// Sets the address from the host file of Hydra's mpiexec. False if that does not name it.
 bool find_main_in_host_file(const HostFacts& here, Surroundings& place) {
   const auto file = here.variable("HYDRA_HOST_FILE");
   if (!file) return false;
@@ -58,23 +58,23 @@ bool find_main_of_job(const HostFacts& here, Surroundings& place) {
   return true;
 }
 
-/// Where the nodes meet.
+/// Sets where the nodes meet.
 void find_main(const HostFacts& here, const Names& names, Surroundings& place) {
-  if (place.nodes == 1) return;  // they don't
+  if (place.nodes == 1) return;  // a single node meets nobody
   const auto local = number_in(here.variable(names.local_size));
   if (place.nodes > 0 && local == place.nodes) {
     place.main_address = "127.0.0.1";
     place.address_from = names.local_size;
     return;
   }
-  // A file that Hydra was given says more than the job; elsewhere the variable may be left over.
+  // A file that was given to Hydra is more precise than the job. For others the variable may be left over.
   if (place.scheduler == "Hydra" && find_main_in_host_file(here, place)) return;
   if (find_main_of_job(here, place)) return;
   if (place.scheduler == "PMI" && find_main_in_host_file(here, place)) return;
   leave_unsaid(place, place.scheduler + "'s variables do not say where the nodes meet");
 }
 
-/// `nodes` is 0 where the size is not said, and the place is not known without a rank.
+/// Sets `nodes` to 0 if the size is unknown. Without a rank, the place is not known.
 std::optional<Surroundings> place_by(const HostFacts& here, const Names& names) {
   if (!here.variable(names.rank)) return std::nullopt;
   Surroundings place;
@@ -106,7 +106,7 @@ std::optional<Surroundings> place_by(const HostFacts& here, const Names& names) 
   return place;
 }
 
-/// A rank without a size says nothing where another scheduler's variables may say both.
+/// Drops a rank without a size, since the variables of another scheduler may give both.
 bool is_useless(Surroundings& place) {
   if (place.nodes > 0) return false;
   place.rank_from.clear();
@@ -120,7 +120,7 @@ std::optional<Surroundings> jsrun_surroundings(const HostFacts& here) {
   auto place = place_by(here, names);
   if (!place || is_useless(*place)) return place;
   find_main(here, names, *place);
-  // The first host of LSF's list is the one that jsrun itself was called on, which runs no ranks.
+  // LSF lists the host that jsrun was called on first, and that one runs no ranks.
   if (JobHosts hosts = hosts_of_job(here); place->address_from == hosts.from && hosts.names.size() > 1)
     place->main_address = hosts.names[1];
   return place;
@@ -151,7 +151,7 @@ std::optional<Surroundings> pmi_surroundings(const HostFacts& here) {
         Names{"Hydra", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},
         Names{"PMI", "PMI_SIZE", "PMI_RANK", "PMI_LOCAL_SIZE"}}) {
     auto place = place_by(here, names);
-    const bool may_be_another = names.scheduler == std::string("Hydra");  // its ranks have PMI's names
+    const bool may_be_another = names.scheduler == std::string("Hydra");  // its ranks have PMI's names too
     if (!place || (may_be_another && !here.variable(names.local_size))) continue;
     if (!place->is_known()) return place;
     find_main(here, names, *place);

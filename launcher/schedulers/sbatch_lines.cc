@@ -7,7 +7,8 @@
 namespace hookline {
 namespace {
 
-/// An argument may hold several options: "--gpus 4 --mem=1G" is a line of a script as good as another.
+/// The words of all arguments. One argument may hold several options, as a line of a script may: "--gpus 4
+/// --mem=1G".
 std::vector<std::string> words_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   for (const std::string& argument : arguments) {
@@ -37,13 +38,14 @@ bool asks_for_gpus(const std::string& word) {
   return is_short(word, 'G') || names_any(word, kOptions);
 }
 
-/// Options that ask for any resource by its name. sbatch heeds the last of each only.
+/// Options that ask for a resource by name. Of each, sbatch uses only the last one.
 bool asks_by_name(const std::string& word) {
   static constexpr std::array<std::string_view, 2> kOptions = {"--gres", "--tres-per-task"};
   return names_any(word, kOptions);
 }
 
-/// Is a resource whose name begins with `name` among those that `whole`, "--tres-per-task=gres/gpu:4,cpu:3", asks for?
+/// Does `whole`, such as "--tres-per-task=gres/gpu:4,cpu:3", ask for a resource whose name begins with
+/// `name`?
 bool lists_resource(const std::string& whole, std::string_view name) {
   for (auto at = whole.find(name); at != whole.npos; at = whole.find(name, at + 1))
     if (at > 0 && (whole[at - 1] == '=' || whole[at - 1] == ',' || whole[at - 1] == ' ')) return true;
@@ -79,7 +81,7 @@ std::string log_option(const std::vector<std::string>& arguments) {
 
 std::string export_option(const std::vector<std::string>& arguments) {
   constexpr std::string_view kExport =
-      "--export";  // shorter it could be --export-file too, which sbatch refuses
+      "--export";  // sbatch refuses abbreviations, which could be --export-file too
   std::string value;
   const std::vector<std::string> words = words_of(arguments);
   for (auto word = words.begin(); word != words.end(); ++word) {

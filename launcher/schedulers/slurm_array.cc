@@ -8,7 +8,7 @@
 namespace hookline {
 
 ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job, Signals& signals) {
-  // The script comes last, since its name may have any character.
+  // The script is the last column, since its name may have any character.
   std::vector<std::string> command = {"env",
                                       "-u",
                                       "SQUEUE_PARTITION",

@@ -1,4 +1,4 @@
-// An array job of Slurm's: many elements of one script, each of which runs by itself.
+// A Slurm array job: many elements of one script, each of which runs by itself.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace hookline {
 
-/// One element, as Slurm's queue has it.
+/// One element in Slurm's queue.
 struct ArrayElement {
   std::string state;   // "PENDING", "RUNNING", …
-  std::string reason;  // why it is pending; "None"
+  std::string reason;  // why it is pending, or "None"
 };
 
-/// What the queue has of an array job: its number, empty if there is none, and its elements by theirs. Slurm forgets those
-/// that have ended after a while, and those at once that were cancelled before they ran.
+/// An array job in the queue: its number, empty if it is not there, and its elements by their numbers. Slurm
+/// forgets elements some time after they have ended, and at once if they were cancelled before they ran.
 struct ArrayQueue {
   std::string job;
   std::map<int, ArrayElement> elements;
 };
 
-/// Of the job that `script` was submitted as; `job`: its number, if it is known. Throws SlurmError if the queue can't be asked,
-/// and Interrupted.
+/// The queue's entry for the job that `script` was submitted as. `job`: the job's number, if it is known.
+/// Throws SlurmError if the queue can't be read, and Interrupted.
 ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job, Signals& signals);
 
 }  // namespace hookline

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 ChildSpec through_shell(const std::vector<std::string>& command) {
   ChildSpec child;
-  child.program = "/bin/sh";  // which looks the command up, and says if it is not there
+  child.program = "/bin/sh";  // looks the command up, and reports if it is missing
   child.arguments = {"sh", "-c", "exec " + shell_line(command)};
   child.environment = own_environment();
   return child;
@@ -52,8 +52,7 @@ CommandOutput answer_of(const std::vector<std::string>& command, Signals& signal
 }
 
 void show_text(std::string_view text, Signals& signals) {
-  constexpr std::size_t kAtOnce =
-      512;  // POSIX's least PIPE_BUF: of a pipe that can be written to, room for all of it
+  constexpr std::size_t kAtOnce = 512;  // POSIX's least PIPE_BUF, for which a writable pipe always has room
   while (!text.empty()) {
     std::vector<pollfd> descriptors = {{STDOUT_FILENO, POLLOUT, 0}};
     for (const int descriptor : signals.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});

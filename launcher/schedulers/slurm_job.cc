@@ -11,7 +11,7 @@ namespace hookline {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAtSlurmEvery{1000};
-constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
+constexpr int kMostFailures = 60;  // consecutive ones, while the controller does not answer
 
 /// The value of KEY=VALUE in what scontrol prints of a job or a node; empty if there is none.
 std::string field(const std::string& text, const std::string& key) {
@@ -21,7 +21,7 @@ std::string field(const std::string& text, const std::string& key) {
   return text.substr(from, text.find_first_of(" \n", from) - from);
 }
 
-/// What scontrol says of a job. One that does not answer in time is asked again, as one that fails.
+/// What scontrol prints about a job. No answer in time counts as a failure, so that the caller asks again.
 CommandOutput asked_of(const std::string& job, Signals& signals) {
   try {
     return answer_of({"scontrol", "-o", "show", "job", job}, signals);
@@ -30,7 +30,7 @@ CommandOutput asked_of(const std::string& job, Signals& signals) {
   }
 }
 
-/// Did sbatch end without knowing what the controller has done?
+/// Did sbatch end without knowing whether the controller took the job?
 bool is_unclear(int code, const std::string& text) {
   constexpr int kFirstOfSignals = 128;
   if (code >= kFirstOfSignals) return true;
@@ -41,16 +41,17 @@ bool is_unclear(int code, const std::string& text) {
 
 CommandOutput answer_of_sbatch(const std::filesystem::path& script, Signals& signals) {
   try {
-    // Of what sbatch takes from variables: these would number other elements, ask another cluster's queue, or wait for the end.
+    // Drop variables that sbatch reads: they would change the elements, choose another cluster, or wait for
+    // the job's end.
     return answer_of({"env", "-u", "SBATCH_ARRAY_INX", "-u", "SBATCH_CLUSTERS", "-u", "SBATCH_WAIT", "sbatch",
                       "--parsable", script.string()},
                      signals);
-  } catch (const SlurmError& error) {  // it was given up
+  } catch (const SlurmError& error) {  // sbatch was given up
     throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + error.what());
   }
 }
 
-/// 0 if it is no number: the job's state tells how it ended then.
+/// The number in `text`; 0 if there is none, and then the job's state says how it ended.
 int code_in(std::string_view text) {
   int code = 0;
   std::from_chars(text.data(), text.data() + text.size(), code);
@@ -71,7 +72,7 @@ std::string submit_job(const std::filesystem::path& script, Signals& signals) {
   if (code != 0 && is_unclear(code, text))
     throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + text);
   if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);
-  // Warnings come before the number, and behind it may be a cluster's name.
+  // Warnings may come before the number, and a cluster's name after it.
   const std::string line = text.substr(text.rfind('\n') + 1);
   const std::string number = line.substr(0, line.find(';'));
   if (number.empty() || number.find_first_not_of("0123456789") != number.npos)

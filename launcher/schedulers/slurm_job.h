@@ -1,4 +1,4 @@
-// A job of Slurm's, from its start to its end.
+// A Slurm job, from its start to its end.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ class NoSlurm : public SlurmError {
   using SlurmError::SlurmError;
 };
 
-/// A job may be queued or not: the answer to its submission was lost.
+/// The answer to a submission was lost, so it is unknown whether the job is queued.
 class LostAnswer : public SlurmError {
  public:
   using SlurmError::SlurmError;
@@ -25,15 +25,16 @@ class LostAnswer : public SlurmError {
 /// answer_of does.
 std::string node_address(const std::string& name, Signals& signals);
 
-/// Submits the script; the job's number. Throws SlurmError, LostAnswer among them, and Interrupted: whether the job is queued
-/// is not known then either.
+/// Submits the script and returns the job's number. Throws SlurmError, including LostAnswer, and Interrupted,
+/// after which it is also unknown whether the job is queued.
 std::string submit_job(const std::filesystem::path& script, Signals& signals);
 
-/// Is it a state in which a job, or an element of one, is over?
+/// Is a job, or an element of one, over when it is in this state?
 bool is_over(std::string_view state);
 
-/// Writes what comes into the job's log to standard output until the job is over, through requeues too. Its exit code, 128 +
-/// a signal's number if one ended it. Throws SlurmError, and Interrupted, after which the job still runs.
+/// Copies the job's log to standard output until the job is over, even if it is requeued. Returns its exit
+/// code, or 128 + the signal that ended it. Throws SlurmError, and Interrupted, after which the job still
+/// runs.
 int follow_job(const std::string& job, const std::filesystem::path& log, Signals& signals);
 
 }  // namespace hookline

@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-// Below those that the system hands out by itself.
+// Below the ports that the system assigns itself.
 constexpr int kFirstPort = 15000, kPorts = 15000;
 
 int port_of(std::size_t job) { return kFirstPort + static_cast<int>(job % kPorts); }
@@ -102,11 +102,11 @@ std::optional<int> node_rank_of(const HostFacts& here, const char* name, Surroun
 }
 
 std::optional<Surroundings> surroundings(const HostFacts& here) {
-  // A program of MPI may run inside of a batch system's job, and either inside of a pod. jsrun sets Open MPI's variables too,
-  // and srun those of PMI: only there the batch system says more.
+  // An MPI launcher may run inside a batch job, and both inside a pod. jsrun is asked before Open MPI, whose
+  // variables it sets too. srun sets PMI's variables too, but there the batch system's say more.
   const bool is_step = here.variable("SLURM_STEP_ID").has_value();
   const bool is_by_hydra = here.variable("MPI_LOCALNRANKS") || here.variable("MPI_LOCALRANKID");
-  std::optional<Surroundings> unknown;  // the first whose variables are there, and can't be used
+  std::optional<Surroundings> unknown;  // the first scheduler whose variables are set but can't be used
   for (const auto& read :
        {jsrun_surroundings, open_mpi_surroundings, pmi_surroundings, slurm_surroundings, pmix_surroundings,
         pbs_surroundings, lsf_surroundings, grid_engine_surroundings, kubernetes, host_file_alone}) {
@@ -126,8 +126,7 @@ std::optional<Surroundings> surroundings(const HostFacts& here) {
 HostFacts facts_here(std::string full_name) {
   return {environment_variable,
           [](const std::string& file) -> NamedText {
-            constexpr std::uint64_t kMostBytes = 16
-                                                 << 20;  // far more than the names of all hosts there can be
+            constexpr std::uint64_t kMostBytes = 16 << 20;  // far more than the names of all hosts
             InputFile in(file, kMostBytes);
             std::string text = in.read_all();
             if (in.problem() != FileProblem::none) return {"", in.why()};

@@ -10,9 +10,9 @@
 
 namespace hookline {
 
-/// Runs the job that `make_job` makes of an attempt's number, from 0; again while it fails and `policy` has it. Tells of
-/// each failure and, in the end, of what ended the run. The exit code: the last root cause's, 128 + the signal that
-/// stopped the run, kSavedForLater, or 0. Throws as Supervisor does.
+/// Runs the job that `make_job` makes for attempt 0, then for further attempts while they fail and `policy`
+/// allows a restart. Logs each failure and, at the end, why the run ended. Returns the exit code: that of the
+/// last root cause, 128 + the signal that stopped the run, kSavedForLater, or 0. Throws as Supervisor does.
 int run_attempts(const RestartPolicy& policy, Signals& signals,
                  const std::function<JobSpec(std::int64_t attempt)>& make_job);
 

@@ -31,8 +31,8 @@ Decision on(RunState state, const SignalReceived& event) {
       state.stopped_by = event.signal;
       return stop(std::move(state), event.signal);
     case Phase::stopping:
-      // Only a person at a keyboard asks twice on purpose. `timeout` and service managers send SIGTERM or
-      // SIGHUP again as a matter of course, and that must not cut the grace period short.
+      // Only a person at a keyboard repeats a signal on purpose. `timeout` and service managers often send
+      // SIGTERM or SIGHUP twice, and that must not cut the grace period short.
       if (event.signal != SIGINT && event.signal != SIGQUIT) return {state, Nothing{}};
       state.phase = Phase::killing;
       return {state, Kill{}};
@@ -55,7 +55,7 @@ Decision on(RunState state, const RankStuck& event) {
 }
 
 Decision on(RunState state, const ProcessesLeft&) {
-  // What a shell runs in the background ignores SIGINT and SIGQUIT.
+  // Processes that a shell runs in the background ignore SIGINT and SIGQUIT.
   const bool may_not_have_heard = state.phase == Phase::stopping && state.asked_with != SIGTERM;
   if (state.phase != Phase::running && !may_not_have_heard) return {state, Nothing{}};
   return stop(std::move(state), SIGTERM);

@@ -14,21 +14,21 @@ struct RankEnded {
   Outcome outcome;
 };
 struct
-    SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 tell the ranks something, SIGKILL has taken its guard or sentinel, and
-  // the others ask it to end
+    SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means that
+  // the launcher's guard or sentinel was killed; all other signals ask the launcher to stop
   int signal = 0;
 };
-struct GraceOver {};  // ranks that were asked to stop have had their time
-struct RankStuck {    // and the others wait for it
+struct GraceOver {};  // the grace period of ranks that were asked to stop is over
+struct RankStuck {    // the run stalled, and the other ranks wait for this one
   int rank = 0;
   double seconds = 0;       // since any rank finished a step
-  bool is_waiting = false;  // for a rank of another host, or one that makes other calls
+  bool is_waiting = false;  // it waits in a collective itself: for another host, or since calls differ
 };
-struct ProcessesLeft {};  // every rank has ended, but not all that they started
+struct ProcessesLeft {};  // every rank has ended, but processes that they started still run
 using Event = std::variant<RankEnded, SignalReceived, GraceOver, RankStuck, ProcessesLeft>;
 
-// What the supervisor is to do about it: Forward goes to the ranks' process groups, Stop and Kill to all that they started
-// too.
+// What the supervisor does about an event. Forward signals the ranks' process groups; Stop and Kill also
+// signal all other processes that the ranks started.
 struct Nothing {
   bool operator==(const Nothing&) const = default;
 };
@@ -70,10 +70,10 @@ struct Decision {
   Action action;
 };
 
-/// Events are to be handed over in the order in which they happened: the root cause is the first failure.
+/// Call it with events in the order in which they happened, since the first failure becomes the root cause.
 Decision decide(RunState state, const Event& event);
 
-/// What has become of a run that ended: the root cause's code, 128 + the signal that ended it, or 0.
+/// The exit code of a run that ended: the root cause's, 128 + the signal that stopped the run, or 0.
 int exit_code(const RunState& state);
 
 }  // namespace hookline

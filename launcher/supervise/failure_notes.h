@@ -20,8 +20,8 @@ class FailureNotes {
   /// The first rank failed; `was_waiting` says whether in a collective, and `stopped` which ranks a signal or a debugger had stopped.
   void failed(bool was_waiting, const std::vector<int>& stopped);
 
-  /// No rank finishes a step any more: `waiting` are in a collective, and `alike` could be named with as much reason as the rank
-  /// that is.
+  /// The run stalled. `waiting`: ranks in a collective. `alike`: ranks that may be stuck just as well as the
+  /// one that is named.
   void stalled(const std::vector<int>& waiting, const std::vector<int>& alike);
 
   /// The failure as far as the notes know it. `step` is the last that the rank reported. What the host knows (its name, logs, error

@@ -38,7 +38,7 @@ std::string finished_text(const std::vector<FinishedRank>& ranks, const char* ve
   return text;
 }
 
-/// Of a rank that is stuck: whether the others wait for it, or it for others.
+/// For a rank that is stuck: do the others wait for it, or does it wait for others?
 std::string where_stuck(const Failure& failure) {
   const int rank = failure.cause.rank;
   const std::vector<int>& waiting = failure.waiting_ranks;
@@ -73,7 +73,7 @@ std::string failure_details(const Failure& failure) {
   const RootCause& cause = failure.cause;
   std::string text = describe(cause.outcome);
   const bool is_stuck = std::holds_alternative<Stuck>(cause.outcome);
-  // Each collective needs every rank: the one that left is why this one failed.
+  // A collective needs every rank: this rank failed because another one had left.
   if (!is_stuck && failure.was_waiting && !failure.finished_ranks.empty())
     text += ", after " + finished_text(failure.finished_ranks, "had exited") +
             " while others were waiting in a collective";

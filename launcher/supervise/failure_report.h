@@ -28,13 +28,13 @@ struct Failure {
   std::vector<int> stopped_ranks;            // by SIGSTOP or a debugger, when it failed
   std::vector<int> waiting_ranks;            // in a collective, when it was stuck
   std::string error_file_problem;            // why an error file that is there is not shown
-  std::optional<bool> memory_ran_out;  // on this host while it ran; unknown where the kernel does not count
-  std::vector<std::string> stack_lines = {};      // of the error's stack, with names
-  std::vector<FinishedRank> finished_ranks = {};  // before it failed
+  std::optional<bool> memory_ran_out;  // on this host during the attempt; none: the kernel does not count it
+  std::vector<std::string> stack_lines = {};      // of the error's stack, with symbol names
+  std::vector<FinishedRank> finished_ranks = {};  // that exited with 0 before it failed
   std::vector<int> ranks_like_it =
-      {};  // at its step when it was stuck, and outside of any collective or not, as it
-  bool has_told_no_step = false;  // then
-  bool was_waiting = false;       // in a collective when it failed, as far as it told
+      {};  // if it was stuck: ranks at the same step that were, like it, in a collective or in none
+  bool has_told_no_step = false;  // it never reported a step
+  bool was_waiting = false;       // its last report said that it waited in a collective
 };
 
 /// Names the rank, how it ended, its own error, the last lines of its standard error, and where its logs are; without a

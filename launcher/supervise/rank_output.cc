@@ -10,9 +10,9 @@
 namespace hookline {
 namespace {
 
-constexpr std::size_t kTurnBytes = 256 * 1024;  // taken of one stream before the others have their turn
-constexpr std::size_t kDrainBytes =
-    4 << 20;  // more than a pipe holds; a process left behind may write for ever
+constexpr std::size_t kTurnBytes = 256 * 1024;  // read from one stream before the others get their turn
+constexpr std::size_t kDrainBytes = 4
+                                    << 20;  // more than a pipe holds; a process left behind may write forever
 
 bool can_be_taken_of(const RankStream& stream) { return stream.is_open() && !stream.is_held_up(); }
 

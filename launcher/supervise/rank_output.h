@@ -33,17 +33,18 @@ class RankOutput {
   /// Throws std::system_error.
   Pipes open_pipes(int rank);
 
-  /// The streams of which more can be taken. One whose reader is slow waits: its pipe fills up, and the rank is held back as it
-  /// would be without us.
+  /// Adds the ranks' streams that can be read now. A stream whose output is read slowly is left out: its pipe
+  /// fills up, and the rank blocks as it would without the launcher.
   void add_readable(std::vector<pollfd>& descriptors) const;
   /// The launcher's own output and error, if something is to be written there.
   void add_writable(std::vector<pollfd>& descriptors) const;
 
-  /// Writes what the readers of the launcher's output take.
+  /// Writes as much to the launcher's output as its readers accept without blocking.
   void write();
-  /// Takes what the ranks have printed, of each stream so much that the others have their turn.
+  /// Reads what the ranks have printed, a limited amount of each stream, so that no stream starves the
+  /// others.
   void read();
-  /// Takes what is left once the ranks are gone, and closes their pipes.
+  /// Reads what is left once the ranks are gone, and closes their pipes.
   void drain();
 
   bool is_written() const { return output_.is_empty() && error_.is_empty(); }

@@ -33,7 +33,8 @@ std::optional<EndedChild> RankProcesses::next_ended() {
     return EndedChild{ranks_[rank].pid, wait_status, static_cast<int>(rank)};
   };
   int status;
-  // Several ranks may have ended since we looked: epoll keeps them in the order in which they became ready, waitpid does not.
+  // Several ranks may have ended since the last look. epoll returns them in the order in which they became
+  // ready, unlike waitpid.
   epoll_event event;
   if (epoll_wait(ends_.get(), &event, 1, 0) == 1 && waitpid(ranks_[event.data.u64].pid, &status, WNOHANG) > 0)
     return ended(event.data.u64, status);
@@ -73,7 +74,8 @@ void RankProcesses::signal_all(int signal) const {
 
 bool RankProcesses::any_left() {
   forget_empty_groups();
-  // Orphans are children of ours. Where the system does not make them so, the groups still tell.
+  // Orphans become children of this process. Where the system does not support that, the process groups still
+  // show them.
   return has_children() || bounds_.hold_any() ||
          std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_group; });
 }

@@ -42,14 +42,14 @@ class RankProcesses {
   /// What has left the ranks' groups is signalled too.
   void signal_all(int signal) const;
 
-  /// Is anything left of what the ranks started, or one of them?
+  /// True if a rank, or any process that the ranks started, still runs.
   bool any_left();
 
-  /// Kills and reaps all that is left; false if something is after `patience`.
+  /// Kills and reaps all remaining processes; returns false if some are left after `patience`.
   bool kill_all(std::chrono::milliseconds patience) const;
 
-  /// Notices which groups of ranks that have ended are empty: the system may give the number of one to other processes, which
-  /// must not be signalled.
+  /// Records which process groups of ended ranks are empty. The system may reuse such a group's number for
+  /// other processes, which must not be signalled.
   void forget_empty_groups();
 
  private:

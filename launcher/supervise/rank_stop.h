@@ -8,7 +8,7 @@
 
 namespace hookline {
 
-/// Carries out what `decide` wants stopped, and knows until when it may take.
+/// Carries out the stops that `decide` asks for, and keeps their deadline.
 class RankStop {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,7 +28,7 @@ class RankStop {
   /// Sends SIGKILL, also while the stop is held.
   void kill(Clock::time_point now);
 
-  /// Puts off what ask() does, until stuck ranks have been looked at.
+  /// Postpones ask() until release(), so that the stacks of stuck ranks can be written first.
   void hold() { is_held_ = true; }
   void release(Clock::time_point now);
   bool is_held() const { return is_held_; }

@@ -15,12 +15,12 @@ namespace hookline {
 struct RestartPolicy {
   std::int64_t max_restarts = 0;
   bool always = false;                     // also after a failure that will come again
-  std::chrono::duration<double> delay{1};  // before the first restart; each further one waits twice as long
-  bool keeps_checkpoints = false;          // so that SIGUSR1 asks to end, and to be launched again later
+  std::chrono::duration<double> delay{1};  // before the first restart; doubles each time, up to a minute
+  bool keeps_checkpoints = false;          // if so, SIGUSR1 means: save, end, be launched again later
 };
 
-/// Has a rank that ended so saved a checkpoint on SIGUSR1, to continue later? Where no checkpoints are kept, 75 is a
-/// code as any other.
+/// Does this outcome mean that the rank saved a checkpoint on SIGUSR1 in order to resume later? If the run
+/// keeps no checkpoints, exit code 75 has no special meaning.
 bool saved_for_later(const RestartPolicy& policy, const Outcome& outcome);
 
 /// How an attempt to run ended, as far as a restart depends on it.
@@ -45,8 +45,9 @@ struct GiveUp {
 };
 using NextAttempt = std::variant<Finished, RestartAfter, EndForLater, GiveUp>;
 
-/// `ends` has an entry for each attempt so far, at least one. Unless the policy is always to restart, two failures end
-/// the run: exit code 2, which means bad input, and one that repeats the attempt before it, at the same step.
+/// Decides what follows the latest of `ends`, which has an entry for each attempt so far. Unless
+/// policy.always, two kinds of failure are not restarted: exit code 2, which means bad input, and the same
+/// failure at the same step as the attempt before.
 NextAttempt next_attempt(const RestartPolicy& policy, const std::vector<AttemptEnd>& ends);
 
 }  // namespace hookline

@@ -1,4 +1,4 @@
-// What only the passing of time shows of ranks that run. Pure: it is given the time.
+// Detects early exits and stalls by the time that passes. Pure: the caller passes the time.
 #pragma once
 
 #include <chrono>

@@ -26,7 +26,8 @@
 namespace hookline {
 namespace {
 
-/// Of each thread: a recursion without an end is a hundred thousand calls deep, which gdb takes minutes for.
+/// Frames of each thread: an endless recursion is a hundred thousand calls deep, and gdb would take minutes
+/// for it.
 constexpr int kMostCalls = 1000;
 constexpr std::uint64_t kLargestBytes = 256 << 20;
 
@@ -38,7 +39,7 @@ pid_t start_gdb(pid_t process, const std::filesystem::path& file) {
   ChildSpec child;
   child.program = gdb.executable;
   child.arguments = gdb.arguments;
-  // With it gdb would ask a server for the symbols of each library.
+  // If this is set, gdb asks a server for the symbols of each library.
   child.environment = own_environment_without("DEBUGINFOD_URLS");
   child.standard_output = child.standard_error = out.get();
   return spawn(child);
@@ -54,17 +55,17 @@ bool starts_thread(const std::string& line) {
   return line.starts_with("Thread ") && line.find(" (") != std::string::npos && line.ends_with(':');
 }
 
-/// The number of a frame, "#12  0x…", or -1.
+/// The number of a frame such as "#12  0x…"; -1 if the line is none.
 int frame_number(const std::string& line) {
   int number = -1;
   if (line.starts_with('#')) std::from_chars(line.data() + 1, line.data() + line.size(), number);
   return number;
 }
 
-/// Behind what gdb has written, which may be nothing.
+/// Appends to what gdb has written, which may be nothing.
 void add_to_file(const std::filesystem::path& file, const std::string& text) {
   const RegularFile opened = open_regular(file, O_WRONLY | O_CREAT | O_APPEND, 0644);
-  if (opened.descriptor < 0) return;  // the launcher says it too
+  if (opened.descriptor < 0) return;  // the launcher logs the problem as well
   const FileDescriptor descriptor(opened.descriptor);
   [[maybe_unused]] const ssize_t written = write(descriptor.get(), text.data(), text.size());
 }
@@ -187,7 +188,7 @@ void StackWriters::look(Clock::time_point now) {
   for (Running& each : running_) {
     if (each.is_late || now < each.deadline) continue;
     each.is_late = true;
-    kill(each.debugger, SIGKILL);  // not its group: gdb has one of its own, without others
+    kill(each.debugger, SIGKILL);  // not its group: gdb is alone in a group of its own
   }
   while (!waiting_.empty() && running_.size() < static_cast<std::size_t>(most_at_once_)) {
     const StackOrder next = std::move(waiting_.front());
@@ -215,7 +216,7 @@ std::vector<std::string> StackWriters::problems(int first_rank) const {
   for (const Problem& problem : problems_) {
     std::vector<int> ranks = problem.ranks;
     std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());  // several processes of one
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());  // one rank may have several processes
     for (int& rank : ranks) rank += first_rank;
     texts.push_back("the stacks of " + rank_names(ranks) + " are not complete: " + problem.why);
   }

@@ -18,14 +18,17 @@ struct StackOrder {
   std::filesystem::path file;  // that is written
 };
 
-/// For a rank and the processes that it has started: one that is a shell's script is stuck in what the script runs. The rank's own
-/// stacks go to stacks.txt in `folder`, those of the others to stacks-PID.txt; of many the first 16 count, and a warning says so.
+/// Orders for a rank and the processes that it started, since a rank that is a shell script hangs in what the
+/// script runs. The rank's own stacks go to stacks.txt in `folder`, the others' to stacks-PID.txt. If there
+/// are more than 16 such processes, only the first 16 are included, and a warning says so.
 std::vector<StackOrder> stack_orders(int rank, pid_t process, const std::filesystem::path& folder);
 
-/// Has gdb write the stacks of all threads of some processes to files, a few processes at a time: each gdb reads the symbols of all
-/// libraries, and many at once have none done in time on a machine that has fewer cores. A process that is stopped stays so.
+/// Runs gdb to write the stacks of all threads of some processes to files, a few processes at a time: each
+/// gdb reads the symbols of all libraries, so on a machine with few cores none of many would finish in time.
+/// Stopped processes stay stopped.
 ///
-/// Whoever owns it reaps gdb. Of each rank whose stacks are missing or not whole it is known why, and its file says it too.
+/// The owner reaps the gdb processes. If a rank's stacks are missing or incomplete, problems() and the file
+/// say why.
 class StackWriters {
  public:
   using Clock = std::chrono::steady_clock;
@@ -41,7 +44,7 @@ class StackWriters {
   /// Kills what has taken too long, and starts what is next.
   void look(Clock::time_point now);
 
-  /// Of those that are not done none is waited for: `reason` says why.
+  /// Abandons all stacks that are not done, and kills their gdbs; `reason` says why.
   void give_up(const std::string& reason);
 
   bool is_busy() const { return !waiting_.empty() || !running_.empty(); }

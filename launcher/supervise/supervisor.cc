@@ -100,8 +100,8 @@ void Supervisor::start() {
       signals_.restore();
       if (job_.holds_warnings) std::signal(SIGUSR1, SIG_IGN);
       file_limit_.restore();
-      // Yama lets a process be looked at by its ancestors alone; gdb is a child of this one. What is allowed here outlasts exec.
-      // A kernel without Yama refuses, and needs no leave.
+      // Yama lets only ancestors of a process trace it, and gdb is a child of this process. The permission
+      // outlasts exec. A kernel without Yama refuses the call, and needs no permission.
       if (job_.stall_stacks) prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
     };
     ranks_.start(child);
@@ -117,7 +117,7 @@ void Supervisor::wait() {
       if (!ranks_.any_left()) return;
       if (state_.phase == Phase::running) log::warning("the ranks left processes behind; stopping them");
       happened(ProcessesLeft{});
-      // One SIGKILL for each that was seen misses what they started meanwhile.
+      // Sending one SIGKILL to each process that was seen would miss those that they start in the meantime.
       if (state_.phase == Phase::killing && !ranks_.kill_all(kGroupCheck) &&
           Clock::now() >= stop_.deadline()) {
         log::warning("processes that the ranks started do not end, not even by SIGKILL");
@@ -173,7 +173,7 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
   if (!watch_.is_stalled(progress_.last_step(), now)) return;
   log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
                progress_.places());
-  // Ranks that a debugger holds up fail each other: what has failed first is settled before.
+  // Ranks that gdb holds up make each other fail: settle what has failed first before that.
   if (job_.stall_stacks) stop_.hold();
   const int behind = *progress_.behind();
   notes_.stalled(progress_.waiting(), progress_.beside(behind));
@@ -182,7 +182,8 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
 }
 
 void Supervisor::write_stacks(Clock::time_point now) {
-  // All at one moment, and so that none fails meanwhile since another one, in gdb, does not answer.
+  // Stop all ranks at one moment. Otherwise a rank could fail because another one, which gdb holds, does not
+  // answer.
   ranks_.signal_groups(SIGSTOP);
   std::vector<StackOrder> orders;
   for (const int rank : ranks_.alive()) {
@@ -279,7 +280,7 @@ void Supervisor::reap() {
 }
 
 void Supervisor::ended(int rank, int wait_status) {
-  take_reports();  // what it told last
+  take_reports();  // the last of what it reported
   const Outcome outcome = outcome_of(wait_status);
   if (state_.phase == Phase::running) {
     if (succeeded(outcome))
@@ -331,7 +332,7 @@ void Supervisor::flush() {
       if (signal->number == SIGTSTP)
         suspend();
       else if (asks_to_end(signal->number))
-        output_.discard();  // the reader does not take the rest, and somebody wants an end of it
+        output_.discard();  // the reader takes nothing more, and someone wants the run to end
     }
   }
   output_.warn_if_closed();

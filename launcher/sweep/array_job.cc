@@ -30,7 +30,7 @@ constexpr std::uint64_t kLargestRecordBytes = 64 << 20;
 
 fs::path with(const fs::path& stem, const char* suffix) { return stem.string() + suffix; }
 
-/// As a pattern of Slurm's, in which % begins what it fills in.
+/// The folder's log names as a Slurm pattern, in which % begins a placeholder.
 std::string log_pattern(const fs::path& folder) {
   std::string text;
   for (const char c : folder.string()) text += c == '%' ? std::string("%%") : std::string(1, c);
@@ -57,7 +57,7 @@ ArrayJob job_in(const fs::path& file) {
     for (const auto& [element, id] : json.at("elements").items())
       job.elements[number_of(element)] = id.get<std::string>();
     return job;
-  } catch (const std::exception& error) {  // of JSON too
+  } catch (const std::exception& error) {  // including JSON errors
     throw Error("'" + file.string() + "', which says what trials a job of Slurm's has, can't be used: " +
                 error.what() + ": once that job is over, remove it");
   }
@@ -113,8 +113,8 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
     fs::remove(with(job.stem, kRecord), error);
     throw;
   } catch (const SlurmError& refusal) {
-    // It may be queued all the same: the answer was lost, or something else stands behind the number. If Slurm can't say now,
-    // it is asked by the next command.
+    // The job may be queued anyway: the answer was lost, or there was more text after the number. If Slurm
+    // can't say now, the next command asks it.
     try {
       job.number = array_queue(job.script(), "", signals).job;
     } catch (const SlurmError&) {

@@ -23,8 +23,8 @@ struct ArrayRequest {
   std::filesystem::path hookline;
 };
 
-/// A job, with what it has still to bring. It is remembered from before it is submitted until nothing is left, so that
-/// whoever is killed in between finds it.
+/// A job, and its trials whose results are still to come. It is kept on disk from before its submission until
+/// no results are missing, so that the next command finds it even if this one is killed.
 struct ArrayJob {
   std::string number;                   // Slurm's; empty: whether it was submitted is not known
   std::filesystem::path stem;           // of its files: STEM.json, STEM.sbatch, STEM.trials
@@ -40,16 +40,17 @@ std::filesystem::path stem_now(const std::filesystem::path& folder);
 /// The script for `count` trials. Throws TemplateError.
 std::string array_script(const ArrayRequest& request, const std::filesystem::path& stem, std::size_t count);
 
-/// Hands it over. The trials' plans must be written. Throws SlurmError, TemplateError, or Error if a file can't be written;
-/// there is no such job then. Throws Interrupted too: the folder then remembers a job without a number, as the next command
-/// has to find out whether Slurm took it.
+/// Submits a job for `trials`, whose plans must be written already. Throws SlurmError, TemplateError, or
+/// Error if a file can't be written; no job exists then. Throws Interrupted if a signal arrives; the folder
+/// then keeps a job without a number, and the next command finds out whether Slurm accepted it.
 ArrayJob submit_array(const ArrayRequest& request, const std::filesystem::path& folder,
                       const std::vector<std::string>& trials, Signals& signals);
 
-/// Those that the folder of a sweep remembers, oldest first. Throws Error, naming the file.
+/// The jobs that the sweep's folder keeps, oldest first. Throws Error, naming the file.
 std::vector<ArrayJob> kept_jobs(const std::filesystem::path& folder);
 
-/// Remembers it as it is now, which is not at all if nothing of it is left. Throws Error.
+/// Writes the job to its file in the sweep's folder, or removes the file if no elements are left. Throws
+/// Error.
 void keep(const ArrayJob& job);
 
 }  // namespace hookline

@@ -19,7 +19,7 @@ namespace hookline {
 namespace {
 
 constexpr std::size_t kIdDigits = 12;
-constexpr int kMostMisses = 1000;  // draws that were there before, after which a search ends
+constexpr int kMostMisses = 1000;  // consecutive draws of known points, after which a search ends
 
 /// 1 and 1.0 are one value.
 bool is_same(const std::string& a, const std::string& b) {
@@ -43,7 +43,7 @@ bool meets(const Exclusion& exclusion, const Assignments& point) {
   return !exclusion.empty() && std::all_of(exclusion.begin(), exclusion.end(), has);
 }
 
-/// Calls `take` with every combination, the last dimension's value changing first.
+/// Calls `take` with every combination; the value of the last dimension changes fastest.
 void combine(const Grid& grid, std::size_t next, Assignments& point,
              const std::function<void(const Assignments&)>& take) {
   if (next < grid.dimensions.size()) {
@@ -61,21 +61,21 @@ void combine(const Grid& grid, std::size_t next, Assignments& point,
   }
 }
 
-/// The same on every machine, which the distributions of the standard library are not.
+/// Draws the same numbers on every machine, unlike the standard library's distributions.
 class Random {
  public:
   explicit Random(std::int64_t seed) : engine_(static_cast<std::uint64_t>(seed)) {}
 
-  /// In [0, 1).
+  /// A number in [0, 1).
   double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
 
  private:
   std::mt19937_64 engine_;
 };
 
-/// Six digits, or as many as a narrow range takes.
+/// The value with six digits, or with more if the range is too narrow for six.
 std::string text_of(double value, double from, double to) {
-  constexpr double kFine = 1e-6;  // of the range
+  constexpr double kFine = 1e-6;  // as a fraction of the range
   constexpr int kAllDigits = 17;
   char text[32];
   for (int digits = 6;; ++digits) {
@@ -90,7 +90,7 @@ std::string drawn(const Draw& draw, Random& random) {
   const double part = random.uniform();
   if (!draw.choices.empty())
     return draw.choices[static_cast<std::size_t>(part * static_cast<double>(draw.choices.size()))];
-  const double most = draw.whole ? draw.to + 1 : draw.to;  // each whole number is as likely
+  const double most = draw.whole ? draw.to + 1 : draw.to;  // so that each integer is equally likely
   const double value =
       draw.log ? draw.from * std::pow(most / draw.from, part) : draw.from + (most - draw.from) * part;
   if (draw.whole) return std::to_string(static_cast<std::int64_t>(std::min(std::floor(value), draw.to)));
@@ -104,7 +104,7 @@ std::string id_of(const std::string& config, const std::vector<std::string>& pro
   return checksum_of(all.data(), all.size()).substr(0, kIdDigits);
 }
 
-/// The grid points of a sweep, as they come, and what its exclusions leave of them.
+/// The grid points of a sweep, in order, without those that its exclusions drop.
 class GridPoints {
  public:
   explicit GridPoints(const SweepFile& sweep)
@@ -130,14 +130,14 @@ class GridPoints {
 
   std::vector<Assignments> take() { return std::move(points_); }
 
-  /// Of what in the file had no effect.
+  /// Remarks on what had no effect in the file.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
-  /// How many it has found.
+  /// Adds points of a random search; returns how many are new.
   std::int64_t draw(const RandomSearch& search, const Assignments& fixed) {
     Random random(search.seed);
-    int misses = 0;  // in a row: there may be no more different grid points
+    int misses = 0;  // in a row: there may be no more grid points
     std::int64_t found = 0;
     while (found < search.samples && misses < kMostMisses) {
       Assignments point = fixed;
@@ -149,7 +149,7 @@ class GridPoints {
     return found;
   }
 
-  /// False if it is there already, or excluded.
+  /// Adds a point. False if it is there already, or excluded.
   bool add(const Assignments& point) {
     bool is_out = false;
     for (std::size_t i = 0; i < exclusions_.size(); ++i) {
@@ -177,7 +177,7 @@ std::vector<Assignments> grid_points_of(const SweepFile& sweep) { return GridPoi
 
 std::string label_of(const Assignments& values, const Assignments& same) {
   const auto name_of = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
-  std::map<std::string, int> uses;  // of a name, by how many keys
+  std::map<std::string, int> uses;  // by name: how many keys have it
   for (const auto& [key, value] : values) ++uses[name_of(key)];
   std::string label, arguments;
   for (const auto& [key, value] : values) {
@@ -200,10 +200,10 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(cons
     Assignments values;
     ResolvedPoint point;
     std::vector<std::string> program;
-    std::string same;  // what it comes to
+    std::string same;  // equal for rows that run the same
   };
   std::set<std::string> known;
-  std::set<Assignments> invalid, never_starting;  // told once, whatever the seed
+  std::set<Assignments> invalid, never_starting;  // reported once for all seeds
   const auto row_of = [&](Assignments values, const std::optional<std::int64_t>& seed) -> std::optional<Row> {
     const Assignments point = values;
     if (seed) values[kSeedKey] = std::to_string(*seed);
@@ -226,7 +226,7 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(cons
 
   std::vector<std::optional<std::int64_t>> seeds(settings.seeds.begin(), settings.seeds.end());
   if (seeds.empty()) seeds.push_back(std::nullopt);
-  std::map<std::string, std::int64_t> repeats;  // of what a row comes to, so far
+  std::map<std::string, std::int64_t> repeats;  // so far, by Row::same
   const auto add = [&](const Row& row, bool is_baseline) {
     if (plan.trials.size() == kMostGridPoints)
       throw Error("the sweep has more than " + std::to_string(kMostGridPoints) +
@@ -274,7 +274,7 @@ SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(cons
   };
   plan.repeats_baseline = second_baseline() == plan.trials.end();
   if (plan.repeats_baseline) add(*first_baseline, true);
-  // Right after the first other trial, so that a sweep that ends early has it too.
+  // Moved right after the first other trial, so that a sweep that ends early has run it.
   if (const auto second = second_baseline(); second > plan.trials.begin() + 2)
     std::rotate(plan.trials.begin() + 2, second, second + 1);
   return plan;

@@ -21,7 +21,7 @@ bool take_in_result(const fs::path& folder, const Yardstick& by, Trial& trial, S
     result = *found;
   }
   const bool is_other = result.judged_by != by.name() && result.ran_well;
-  if (is_other) {  // the sweep has another metric than it had
+  if (is_other) {  // the sweep's metric has changed
     MetricsFile metrics(metrics_of(own), by.metric);
     metrics.finish();
     if (const std::string loss = metrics.loss(); !loss.empty()) log::warning(loss);

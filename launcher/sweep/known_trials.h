@@ -11,9 +11,10 @@
 
 namespace hookline {
 
-/// Those of `plan`, which the state has taken, in its order. Results in trials' folders that the state lacks are taken into
-/// it, and what was judged by another metric is judged anew. A result that can't be read is warned of, and its trial waits;
-/// what it has left is set aside, unless it is one of `busy`, which still run. Throws Error.
+/// The trials of `plan`, in its order; the state must contain the plan. Adds results from trials' folders
+/// that the state lacks, and judges results again that were judged by another metric. If a result can't be
+/// read, logs a warning, sets the trial's files aside and lets it wait, unless it is one of `busy`, which
+/// still run. Throws Error.
 std::vector<Trial> known_trials(const std::filesystem::path& folder, const SweepPlan& plan,
                                 const Yardstick& by, SweepState& state,
                                 const std::set<std::string>& busy = {});
@@ -21,7 +22,8 @@ std::vector<Trial> known_trials(const std::filesystem::path& folder, const Sweep
 /// What is known, without changing anything; the state may be that of a running sweep, or not be there yet.
 std::vector<Trial> recorded_trials(const std::filesystem::path& folder, const SweepPlan& plan);
 
-/// Does it for one trial: false if there is no result of it yet. Throws UnreadableResult too.
+/// Does what known_trials() does for one trial; returns false if it has no result yet. Throws
+/// UnreadableResult if its result can't be read.
 bool take_in_result(const std::filesystem::path& folder, const Yardstick& by, Trial& trial,
                     SweepState& state);
 

@@ -22,14 +22,15 @@ namespace {
 
 constexpr std::uintmax_t kMostBytesAtOnce = 16 << 20;
 
-/// How long the number at the start of `text` is, if it is too large for one; else 0.
+/// The length of the number at the start of `text` if it overflows to infinity, else 0.
 std::size_t length_of_overflow(std::string_view text) {
   const std::size_t length = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
   if (length == 0) return 0;
   return std::isinf(std::strtod(std::string(text.substr(0, length)).c_str(), nullptr)) ? length : 0;
 }
 
-/// NaN and infinities, which JSON has not, are written as bare words, by Python one way, by printf another, or as 1e999.
+/// Replaces NaN and infinities by null: JSON has none, so Python, printf and others each write them in their
+/// own way, as bare words or as 1e999.
 std::string without_infinities(const std::string& line) {
   static constexpr std::array<std::string_view, 3> kWords = {"infinity", "nan", "inf"};
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };

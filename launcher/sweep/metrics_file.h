@@ -35,7 +35,8 @@ std::string unread_text(const InputFile& file, const std::filesystem::path& name
 /// The step of a line, or `lines`, how many came before it, if it has none.
 std::int64_t step_of(const nlohmann::json& line, std::int64_t lines);
 
-/// Finds where a run that was restarted repeats the steps since its last checkpoint: of these the last attempt's values count.
+/// Detects where a restarted run repeats steps since its last checkpoint; only the last attempt's values of
+/// them count.
 class RepeatedSteps {
  public:
   /// `metrics`: the file in the run's folder.
@@ -44,8 +45,8 @@ class RepeatedSteps {
   /// Looks for attempts that have started since. To be called after bytes of the file are read, and before their lines are
   /// taken.
   void look();
-  /// A line that begins at byte `offset`, in their order. If it begins to repeat steps, the first of these: what was
-  /// logged before of this step and later ones no longer counts.
+  /// Takes the next line, which starts at byte `offset`. If the line starts a repetition, returns its step:
+  /// earlier values of this and later steps no longer count.
   std::optional<std::int64_t> take(const nlohmann::json& line, std::int64_t step, std::uintmax_t offset);
 
  private:
@@ -68,7 +69,7 @@ class MetricsFile {
   /// `file` may not be there yet. `metric` may be empty: then only names and steps are read.
   MetricsFile(std::filesystem::path file, std::string metric);
 
-  /// Reads what has come since the last time, whole lines only, and so much at most that its caller is soon back.
+  /// Reads complete lines that were added since the last call, up to a limit, so that it returns soon.
   void read_on();
   /// The same, of a file that nothing is written to any more: its last line may lack a newline.
   void finish();
@@ -77,7 +78,7 @@ class MetricsFile {
   std::optional<std::int64_t> step() const { return step_; }
   /// Every name that had a number so far.
   const std::set<std::string>& names() const { return names_; }
-  /// Of its lines so far, as loss_text has it, or why the file can't be read.
+  /// loss_text() for the lines read so far, or why the file can't be read.
   std::string loss() const;
 
  private:

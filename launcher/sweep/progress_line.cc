@@ -13,7 +13,7 @@
 namespace hookline {
 
 std::size_t ProgressLine::columns() const {
-  // Some terminals begin a new line when the last column is written to.
+  // Some terminals start a new line as soon as the last column is written.
   return static_cast<std::size_t>(std::max(1, columns_of(STDERR_FILENO) - 1));
 }
 

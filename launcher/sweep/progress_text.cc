@@ -22,7 +22,7 @@ RunningText running_text(const Trial& trial, const MetricsFile& metrics, const s
 
 std::string line_within(std::size_t columns, const std::string& head,
                         const std::vector<RunningText>& running) {
-  constexpr std::size_t kShortestName = 8;  // as cut, with its "…"
+  constexpr std::size_t kShortestName = 8;  // when cut, including its "…"
   const std::string separator = " | ";
   std::string line = head;
   for (const RunningText& each : running) {

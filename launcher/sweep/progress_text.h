@@ -23,11 +23,11 @@ RunningText running_text(const Trial& trial, const MetricsFile& metrics, const s
 std::string line_within(std::size_t columns, const std::string& head,
                         const std::vector<RunningText>& running);
 
-/// For how long those that have ended have run together.
+/// The total run time of all finished trials.
 double seconds_used(const std::vector<Trial>& trials);
 
-/// For how long trials will still run together, if they go on taking as long as those that have ended, and the budget ends them;
-/// those that run now count in full. None before the first has ended.
+/// The estimated total run time of all unfinished trials, limited by the budget; running trials count in
+/// full. Assumes that trials take as long as the finished ones did; none before the first has finished.
 std::optional<double> seconds_left(const std::vector<Trial>& trials, const SweepSettings& settings);
 
 /// ", about 3 min left".

@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookAtSlurmEvery{1000};
-constexpr int kMostFailures = 60;  // in a row, of asking a controller that does not answer
-// A file that another machine has written may be seen here only after a while. An element that ended by itself has as a rule
-// left a result; one that was ended has not.
+constexpr int kMostFailures = 60;  // consecutive ones, while the controller does not answer
+// A file that another machine has written may become visible here only after a while. An element that ended
+// by itself has usually left a result; one that was ended has not.
 constexpr std::chrono::seconds kPatience{5}, kPatienceAfterExit{60};
 constexpr std::chrono::seconds kPatienceForSlurm{
-    10};  // for a job whose submission was interrupted to show up
+    10};  // for a job to show up whose submission was interrupted
 
 class ArraySweep {
  public:
@@ -44,7 +44,8 @@ class ArraySweep {
     for (std::size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].planned.id] = i;
   }
 
-  /// Until it is clear of each element whether it is still to bring a result; a signal that came before.
+  /// Waits until it is known for each element whether it will still bring a result. Returns a signal if one
+  /// comes first.
   std::optional<int> settle() {
     try {
       while (true) {
@@ -67,7 +68,7 @@ class ArraySweep {
   }
 
   void submit(const ArrayRequest& request) {
-    lost_ = 0;  // what has been lost until now is submitted again
+    lost_ = 0;  // lost trials are submitted again
     std::set<std::string> busy;
     for (const auto& [id, job] : in_jobs()) busy.insert(id);
     const NextTrials next = next_trials(trials_, busy, run_.settings.budget_trials);
@@ -114,7 +115,7 @@ class ArraySweep {
   }
 
  private:
-  /// The signal that asked to end before.
+  /// Follows the jobs to their end. Returns a signal if one asks to end first.
   std::optional<int> follow_to_the_end() {
     try {
       while (true) {
@@ -123,12 +124,12 @@ class ArraySweep {
         show();
         if (const auto signal = wait()) return signal;
       }
-    } catch (const Interrupted& by) {  // while Slurm did not answer
+    } catch (const Interrupted& by) {  // came while Slurm did not answer
       return by.signal;
     }
   }
 
-  /// False if Slurm can't say now, which is told once; throws SlurmError if it can't for long.
+  /// False if Slurm can't say now, which is logged once. Throws SlurmError if that lasts too long.
   bool look_patiently() {
     try {
       look();
@@ -144,14 +145,14 @@ class ArraySweep {
     }
   }
 
-  /// Asks Slurm of all jobs, and takes in what has come.
+  /// Asks Slurm about all jobs, and takes in new results.
   void look() {
     waits_for_files_ = false;
     pending_ = running_ = 0;
     for (ArrayJob& job : jobs_) {
       const ArrayQueue queue = array_queue(job.script(), job.number, signals_);
       if (job.number.empty() && !is_known(job, queue)) continue;
-      const auto elements = job.elements;  // as they were: those that are settled go
+      const auto elements = job.elements;  // a copy: settled elements are removed
       for (const auto& [number, id] : elements) {
         const auto found = queue.elements.find(number);
         look_at(job, number, found == queue.elements.end() ? ArrayElement() : found->second);
@@ -160,7 +161,7 @@ class ArraySweep {
     std::erase_if(jobs_, [](const ArrayJob& job) { return job.elements.empty(); });
   }
 
-  /// Of a job whose submission was interrupted.
+  /// Does Slurm know a job whose submission was interrupted?
   bool is_known(ArrayJob& job, const ArrayQueue& queue) {
     if (!queue.job.empty()) {
       job.number = queue.job;
@@ -176,7 +177,7 @@ class ArraySweep {
     return false;
   }
 
-  /// Is it less than so long ago that this was asked of `what` first?
+  /// Was this first asked about `what` less than `patience` ago?
   bool is_within(const std::string& what, std::chrono::seconds patience) {
     const auto since = gone_since_.emplace(what, Clock::now()).first->second;
     const bool is_within = Clock::now() - since < patience;
@@ -188,7 +189,7 @@ class ArraySweep {
     const std::string id = job.elements.at(number);
     const bool is_gone = element.state.empty() || is_over(element.state);
     const auto place = places_.find(id);
-    if (place == places_.end()) {  // no longer part of the sweep
+    if (place == places_.end()) {  // not in the sweep any more
       if (is_gone) drop(job, number);
       return;
     }
@@ -199,7 +200,7 @@ class ArraySweep {
       ++pending_;
       reason_ = element.reason;
       gone_since_.erase(id);
-      if (status == TrialStatus::running) wait_again(trial);  // it was queued again
+      if (status == TrialStatus::running) wait_again(trial);  // it was requeued
       return;
     }
     std::string unreadable;
@@ -224,7 +225,7 @@ class ArraySweep {
     lose(job, number, element.state, trial, unreadable);
   }
 
-  /// Nothing more is to come of it.
+  /// Nothing more will come from this element.
   void drop(ArrayJob& job, int number) {
     gone_since_.erase(job.elements.at(number));
     job.elements.erase(number);
@@ -242,7 +243,7 @@ class ArraySweep {
             const std::string& unreadable) {
     line_.erase();
     if (unreadable.empty()) {
-      const fs::path its_log = job.log_of(number);  // if it ever ran
+      const fs::path its_log = job.log_of(number);  // there if it ever ran
       log::warning(short_name(trial, run_.same) + ": element " + std::to_string(number) + " of job " +
                    job.number + " ended without a result" + (state.empty() ? "" : " (" + state + ")") +
                    ": it waits again" + (fs::exists(its_log) ? "; its log is " + its_log.string() : ""));
@@ -254,7 +255,7 @@ class ArraySweep {
     ++lost_;
   }
 
-  /// A while, or until a signal asks to end.
+  /// Waits a while, or until a signal asks to end.
   std::optional<int> wait() { return signals_.wait(kLookAtSlurmEvery); }
 
   void show() {
@@ -282,13 +283,13 @@ class ArraySweep {
   Signals& signals_;
   std::vector<ArrayJob> jobs_;
   std::vector<Trial> trials_;
-  std::map<std::string, std::size_t> places_;  // of trials, by their ids
+  std::map<std::string, std::size_t> places_;  // index of each trial by its id
   std::map<std::string, Clock::time_point> gone_since_;
   std::size_t pending_ = 0, running_ = 0, lost_ = 0;
-  int failures_ = 0;    // in a row, of asking Slurm
-  std::string reason_;  // why Slurm has not begun the last of those that are queued
+  int failures_ = 0;    // consecutive ones, when asking Slurm
+  std::string reason_;  // why Slurm has not started the last queued element
   bool waits_for_files_ = false;
-  std::map<std::string, MetricsFile> metrics_;  // of trials that run, by their ids, if there is a line
+  std::map<std::string, MetricsFile> metrics_;  // of running trials by their ids, if there is a progress line
   ProgressLine line_;
 };
 

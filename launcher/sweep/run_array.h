@@ -13,14 +13,15 @@
 
 namespace hookline {
 
-/// What jobs of Slurm's have of a sweep.
+/// The trials of a sweep that Slurm jobs still have to finish.
 struct TrialsInJobs {
   std::map<std::string, std::string> jobs;  // by the trial's id
-  std::optional<int> signal;                // that asked to end before it was clear
+  std::optional<int> signal;                // the signal that asked to stop before this was known
 };
 
-/// Of `plan`, which the state has taken. Results that have come in are taken into the state; a trial that ended without one is
-/// told of, and waits again. Asks Slurm only if the sweep's folder remembers a job. Throws SlurmError, or Error.
+/// Finds the trials of `plan` that are in jobs; the state must contain the plan. Adds new results to the
+/// state; a trial that ended without a result is reported, and waits again. Asks Slurm only if the sweep's
+/// folder keeps a job. Throws SlurmError or Error.
 TrialsInJobs trials_in_jobs(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
 
 /// The trials that are to be submitted next.
@@ -38,9 +39,9 @@ struct ArrayEnd {
   bool goes_on = false;  // jobs still have trials of the plan
 };
 
-/// Submits what waits of `plan` and no job has, and if it `follows`, takes results in as they come until none is left to come
-/// or somebody stops it; the jobs go on then. Says how it goes. A trial that ends without a result counts as a failure of the
-/// whole. Throws as trials_in_jobs does, and TemplateError.
+/// Submits the waiting trials of `plan` that are in no job. With `follows`, adds results to the state as they
+/// arrive until none is missing or a signal asks to stop; the jobs then continue. Reports progress. A trial
+/// that ends without a result makes the sweep fail. Throws as trials_in_jobs does, and TemplateError.
 ArrayEnd run_array(const SweepRun& run, const ArrayRequest& request, const SweepPlan& plan, SweepState& state,
                    Signals& signals, bool follows);
 

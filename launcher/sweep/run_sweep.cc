@@ -29,7 +29,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::milliseconds kLookAtTrialsEvery{200};
 
-/// Of the `index`-th GPU that this process sees.
+/// The name of the `index`-th GPU that this process sees.
 std::string gpu_name(std::size_t index) {
   const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!variable) return std::to_string(index);
@@ -38,7 +38,7 @@ std::string gpu_name(std::size_t index) {
   return std::string(names.substr(0, names.find(',')));
 }
 
-/// One trial that runs.
+/// A running trial.
 struct Running {
   std::size_t index = 0;  // among the trials
   std::size_t place = 0;
@@ -91,7 +91,7 @@ class Sweep {
  private:
   fs::path folder_of(const Trial& trial) const { return folder_of_trial(run_.folder, trial.planned.id); }
 
-  /// What others are compared with.
+  /// Keeps a history with which other trials are compared.
   void remember(TrialStatus status, const History& history) {
     if (status == TrialStatus::done) done_.push_back(history);
     if (status == TrialStatus::stopped) stopped_.push_back(history);
@@ -100,7 +100,7 @@ class Sweep {
   bool has_failed() const { return any_failed(trials_); }
   std::size_t ended() const { return count_ended(trials_); }
 
-  /// Why no further trial begins; empty if one may.
+  /// Why no more trials may start; empty if one may.
   std::string obstacle() const {
     const SweepSettings& settings = run_.settings;
     const std::size_t begun = ended() + running_.size();
@@ -139,7 +139,7 @@ class Sweep {
     places_[place] = true;
   }
 
-  /// Until something happens, or a while; a signal that asks to end.
+  /// Waits until something happens, or a while. Returns a signal that asks to end.
   std::optional<int> wait() {
     std::vector<int> ends;
     for (const Running& each : running_) ends.push_back(each.trial->end_descriptor());
@@ -178,7 +178,7 @@ class Sweep {
     if (by_median) {
       why = hopeless_by_median(own, pointers_to(done_), by.smaller_is_better(), settings.early_stopping_from);
     } else {
-      Histories others = pointers_to(done_);  // all that came to the rung, wherever they ended
+      Histories others = pointers_to(done_);  // all that reached the rung, however they ended
       for (const History& stopped : stopped_) others.push_back(&stopped);
       for (const Running& other : running_)
         if (&other != &each) others.push_back(&other.trial->metrics().points());
@@ -206,7 +206,7 @@ class Sweep {
     state_.reset(trial.planned.id);
   }
 
-  /// With all its trials, whose cores others are to have.
+  /// Suspends the sweep with all its trials, so that others get their cores.
   void suspend() {
     line_.erase();
     for (const Running& each : running_) each.trial->suspend();
@@ -269,7 +269,7 @@ class Sweep {
   std::vector<Trial> trials_;
   std::vector<bool> places_;  // taken
   std::vector<Running> running_;
-  std::vector<History> done_, stopped_;  // of the trials that have ended so, if any may be stopped early
+  std::vector<History> done_, stopped_;  // histories of trials that ended so, if any may be stopped early
   std::size_t next_ = 0;
   bool told_obstacle_ = false;
   ProgressLine line_;

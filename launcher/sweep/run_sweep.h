@@ -43,8 +43,9 @@ struct SweepRun {
 /// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.
 std::int64_t places_of(const SweepRun& run);
 
-/// The part of the machine that the trial in the `index`-th of these places, from 0, has for itself: cores, and GPUs if trials use
-/// them, as many as the others have. With one place, or with fewer cores or GPUs than places, all.
+/// The exclusive share of the machine for place `index`, from 0: equally many cores, and GPUs if trials use
+/// them, as every other place. Everything, if there is one place, or if there are fewer cores or GPUs than
+/// places.
 TrialPlace place_of(const SweepRun& run, std::size_t index);
 
 /// How running a sweep has ended.
@@ -53,8 +54,9 @@ struct SweepEnd {
   std::optional<int> signal;  // that stopped it
 };
 
-/// Runs what waits of `plan`, which the state has taken, in its order, until nothing waits, the budget is used up, or somebody
-/// stops it. Says how it goes. Throws Error if the state or a trial's folder can't be written; trials are ended then.
+/// Runs the waiting trials of `plan` in order until none waits, the budget is used up, or a signal asks to
+/// stop; the state must contain the plan. Reports progress. Throws Error, after stopping all trials, if the
+/// state or a trial's folder can't be written.
 SweepEnd run_sweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
 
 }  // namespace hookline

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
 
-constexpr int kFormer = -1;          // the position of a trial of a former plan
-constexpr int kPatienceMs = 10'000;  // for a reader, such as a report that is being made
+constexpr int kFormer = -1;          // position of a trial from an earlier plan
+constexpr int kPatienceMs = 10'000;  // for a reader, such as a report in progress
 
 constexpr const char* kRepairIt =
     "; run the sweep with --repair: it keeps a copy of the file and every row that is sound, and runs the "
@@ -42,7 +42,7 @@ constexpr const char* kFile = "state.sqlite";
 constexpr const char* kBegan = "began";
 constexpr const char* kSame = "same";
 
-/// Facts that are texts, by the names that they are kept under.
+/// Facts that are strings, with the names under which they are stored.
 constexpr std::pair<const char*, std::string SweepFacts::*> kTexts[] = {
     {"name", &SweepFacts::name},
     {"command", &SweepFacts::command},
@@ -59,8 +59,8 @@ TrialStatus status_of(const std::string& name) {
   throw Error("it holds a trial that is '" + name + "'");
 }
 
-/// A file beside the database without which it is not what a sweep has written: the journal of a change that is being made, or
-/// was when the sweep was killed, or the log that a former version's sweep has left. Empty if there is none.
+/// A file beside the database that is needed to read what a sweep has written: the journal of a change in
+/// progress, also of a killed sweep, or a log that an earlier version left. Empty if there is none.
 fs::path needed_beside(const fs::path& file) {
   for (const char* suffix : {"-journal", "-wal"}) {
     std::error_code none;
@@ -71,7 +71,7 @@ fs::path needed_beside(const fs::path& file) {
   return {};
 }
 
-/// By which one sees that a sweep has written to its file, or is about to.
+/// If this changes, a sweep has written to its file, or is about to.
 struct OnDisk {
   fs::file_time_type written;
   fs::path beside;
@@ -102,14 +102,16 @@ struct SweepState::Rows {
   explicit Rows(const fs::path& file, bool is_repaired = false)
       : is_new(is_new_and_sound(file)),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
-    // A log that lies there goes into the file when it is closed: not into one that is damaged.
+    // SQLite moves a log beside the file into it when it closes the file: it must not do so if the file is
+    // damaged.
     keep_log_at_close(true);
     const int format = is_new ? kEmptyFormat : checked_format(database, file.parent_path());
     if (!is_repaired) expect_trials(database, file.parent_path());
     if (sqlite3_db_readonly(database.getHandle(), "main") == 1 && access(file.c_str(), W_OK) == 0)
       throw DamagedDatabase("SQLite won't write it: its header is not as it was written", true);
     keep_log_at_close(false);
-    // The file itself always has all that counts, under its seal: of a log SQLite drops what is behind damage.
+    // The file itself must always hold all that counts, under its seal: SQLite drops the part of a log that
+    // follows damage.
     if (const std::string mode = database.execAndGet("PRAGMA journal_mode = DELETE").getString();
         mode != "delete")
       throw Error("SQLite keeps its journal in mode '" + mode + "'");
@@ -197,7 +199,7 @@ struct SweepState::Rows {
     return {format == kFormatWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
   }
 
-  /// Was SQLite to make or change a file where it may not?
+  /// Did SQLite fail to create or change a file because it may not?
   static bool is_refused(const std::exception& error) {
     const auto* of_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
     return of_sqlite &&
@@ -214,7 +216,8 @@ struct SweepState::Rows {
                 (is_damaged ? "is damaged: " : "can't be used: ") + what + advice);
   }
 
-  /// Puts the sound rows of a damaged database in its place. What fails is no reason to try the same again.
+  /// Replaces a damaged database by one with its sound rows. If that fails, advises something other than
+  /// another repair.
   static Salvage repaired(const fs::path& file, const std::string& damage, std::unique_ptr<Rows>& rows) {
     try {
       Salvage salvaged = salvage(file);
@@ -225,7 +228,7 @@ struct SweepState::Rows {
     }
   }
 
-  /// Calls `act`, and names the file in what goes wrong.
+  /// Calls `act`, and names the file in its errors.
   template <class Act>
   static auto named(const fs::path& file, const Act& act) {
     try {
@@ -237,17 +240,17 @@ struct SweepState::Rows {
       fail(file, true, error.what(), error.has_checksums() ? kRepairIt : kBeginAnew);
     } catch (const NoDatabaseFile& error) {
       fail(file, false, error.what(), kMoveItAside);
-    } catch (const SQLite::Exception& error) {  // else it is the machine's trouble, such as a full disk
+    } catch (const SQLite::Exception& error) {  // without damage: the machine's fault, such as a full disk
       if (may_not_read(file))
         fail(file, false, "this user may not read it",
              "; ask its owner for access (chmod a+r), or run as its owner");
       fail(file, is_damage(error), error.what(), is_damage(error) ? kRepairIt : "");
-    } catch (const std::exception& error) {  // of what it holds
+    } catch (const std::exception& error) {  // about what it holds
       fail(file, false, error.what(), kBeginAnew);
     }
   }
 
-  /// What is damaged, if rows that are sound can be told from others; empty if nothing is.
+  /// What is damaged, if sound rows can be told from damaged ones; empty if nothing is.
   static std::string damage_in(const fs::path& file) {
     try {
       const Rows sound(file);
@@ -373,9 +376,9 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
       const OnDisk before = on_disk(file);
       const bool is_whole = before.beside.empty();
       if (!is_whole) expect_sound_log(file);
-      // A whole file is read as one that nobody changes: it needs no files of SQLite's beside it, which a folder that can only
-      // be read doesn't take, and elsewhere would stay there. A journal that a kill has left has to be played back, which
-      // takes a connection that may write.
+      // A whole file is read as one that nobody changes. SQLite then needs no files beside it, which a
+      // read-only folder does not allow, and which would otherwise stay there. A journal that a kill has left
+      // must be played back, and that takes a connection that may write.
       const char* const how = is_whole ? "?immutable=1" : "";
       const int mode = !is_whole && before.beside.string().ends_with("-journal") ? SQLite::OPEN_READWRITE
                                                                                  : SQLite::OPEN_READONLY;
@@ -384,7 +387,7 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
         SweepRecord record = SweepState::Rows::record_in(database, folder);
         if (!is_whole || on_disk(file) == before) return record;
       } catch (const std::exception& error) {
-        if (on_disk(file) != before) continue;  // a sweep has written meanwhile
+        if (on_disk(file) != before) continue;  // a sweep has written in the meantime
         if (is_whole || !SweepState::Rows::is_refused(error)) throw;
         throw SQLite::Exception("what the sweep wrote last is still in '" + before.beside.string() +
                                     "', and to read that takes a folder that you may write to; copy '" +

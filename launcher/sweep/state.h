@@ -1,4 +1,4 @@
-// How far a sweep is, on disk: whoever kills it at any instant finds it here as it was.
+// A sweep's state on disk, consistent even if the sweep is killed at any moment.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,9 @@ struct Repair {
   std::set<std::string> ids;   // of the trials whose rows were sound
 };
 
-/// The state in a folder, which one process has at a time. Every change is on the disk when a call returns. Throws Error,
-/// naming the file, if it is another's, is no sweep's, is damaged, or can't be read or written.
+/// The state in a sweep's folder, which one process at a time can open. Every change is on disk when the call
+/// returns. Throws Error, naming the file, if another process has it open, or if it is not a sweep's, is
+/// damaged, or can't be read or written.
 class SweepState {
  public:
   explicit SweepState(const std::filesystem::path& folder, OnDamage on_damage = OnDamage::refuse);
@@ -91,8 +92,8 @@ class SweepState {
   /// Nothing if there was no damage.
   const std::optional<Repair>& repair() const { return repair_; }
 
-  /// From now on these are the trials. What is known of those that were there stays; one that was begun waits again. Of the
-  /// facts `began` is kept from the first time.
+  /// Makes `plan` the sweep's trials. Known results stay; a trial that was running waits again. The fact
+  /// `began` keeps its first value.
   PlanChange take(const SweepPlan& plan, const SweepFacts& facts);
 
   /// Those of the plan, in its order.
@@ -119,8 +120,8 @@ struct SweepRecord {
 
   /// Throws Error if it is missing, though trials have run, and if something else has its name.
   static bool is_in(const std::filesystem::path& folder);
-  /// Of a folder that can only be read too, and without a trace in it unless a sweep was killed. Throws
-  /// Error, naming the file, if there is no sweep's state in it, or it is damaged or can't be read.
+  /// Reads the state in `folder`, which may be read-only; leaves no trace in it, unless a sweep was killed.
+  /// Throws Error, naming the file, if there is no state, or if it is damaged or can't be read.
   static SweepRecord read(const std::filesystem::path& folder);
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 std::string number(double value) { return rounded(value, 6); }
 
-/// Of the values up to `step`; nothing if there are none.
+/// The average of the values up to `step`; nothing if there are none.
 std::optional<double> average_until(const History& history, std::int64_t step) {
   double sum = 0;
   std::size_t count = 0;
@@ -23,7 +23,7 @@ std::optional<double> average_until(const History& history, std::int64_t step) {
   return count ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
 }
 
-/// The last value at or before `step`, if the trial has come so far.
+/// The last value at or before `step`, if the trial has reached that step.
 std::optional<double> value_at(const History& history, std::int64_t step) {
   std::optional<double> value;
   if (history.empty() || history.back().step < step) return value;

@@ -21,21 +21,23 @@ inline constexpr std::int64_t kHalvingFactor = 3;
 /// Of two values of a metric.
 bool is_better(double a, double b, bool smaller_is_better);
 
-/// Whether the last two values, from step `from` on, are no numbers: of one that is none a run may recover.
+/// True if the last two values, at step `from` or later, are not finite; a run may recover from a single such
+/// value.
 bool has_diverged(const History& own, std::int64_t from);
 
-/// Why a running trial is to be ended, by the median rule: at its last step, from step `from` on, its best value is worse
-/// than the median of the running averages that `ended` trials had there. Empty: it goes on. Source: Golovin et al., Google
-/// Vizier, KDD 2017, section 3.2.2.
+/// Why the median rule stops a running trial: its best value so far is worse than the median of the `ended`
+/// trials' running averages at its last step. Empty if it may continue, as it always may before step `from`.
+/// Source: Golovin et al., Google Vizier, KDD 2017, section 3.2.2.
 std::string hopeless_by_median(const History& own, const Histories& ended, bool smaller_is_better,
                                std::int64_t from);
 
 /// The last rung at or before `step`: `from`, 3 from, 9 from, …; 0 before the first.
 std::int64_t rung_at(std::int64_t step, std::int64_t from);
 
-/// The same by successive halving, without waiting for others: rungs are at the steps `from`, 3 from, 9 from, …; a trial goes
-/// on beyond the last that it has reached if its value there is among the best third of all that have reached it. Source: Li
-/// et al., A System for Massively Parallel Hyperparameter Tuning (ASHA), MLSys 2020, algorithm 2.
+/// Why asynchronous successive halving stops a running trial: at the last rung that it reached, its value is
+/// not among the best third of all trials that reached that rung. Empty if it may continue. Rungs are at
+/// steps `from`, 3 from, 9 from, … Source: Li et al., A System for Massively Parallel Hyperparameter Tuning
+/// (ASHA), MLSys 2020, algorithm 2.
 std::string hopeless_by_halving(const History& own, const Histories& others, bool smaller_is_better,
                                 std::int64_t from);
 

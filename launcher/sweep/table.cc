@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-constexpr double kNoSpread = 1e-9;  // of the mean: what rounding leaves
+constexpr double kNoSpread = 1e-9;  // relative to the mean: rounding errors
 
 std::optional<Measured> measured(const std::vector<double>& values) {
   if (values.empty()) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<Measured> measured(const std::vector<double>& values) {
   return result;
 }
 
-/// a / b, whose relative errors add up in squares.
+/// a / b. The squares of the relative errors add up.
 std::optional<Measured> ratio(const std::optional<Measured>& a, const std::optional<Measured>& b) {
   if (!a || !b || a->mean <= 0 || b->mean <= 0) return std::nullopt;
   const double mean = a->mean / b->mean;
@@ -81,7 +81,7 @@ void add(const Trial& trial, bool smaller_is_better, Group& group, double& best)
   if (const auto memory = measures["peak_gpu_memory_bytes"]) group.gpu_memory.push_back(*memory);
 }
 
-/// `rows`: sorted.
+/// Marks the fastest row that is as good as the best one. `rows`: sorted.
 void mark_fastest(std::vector<ResultRow>& rows) {
   if (rows.empty() || !rows.front().metric || !rows.front().is_whole()) return;
   const Measured best = *rows.front().metric;

@@ -50,21 +50,22 @@ struct ResultRow {
   std::optional<Measured> peak_memory_bytes;      // of a rank
   std::optional<Measured> peak_gpu_memory_bytes;  // of a rank's tensors
   std::optional<Measured> speedup;                // over the baseline, by the time of a step, else of a trial
-  /// Of its trials as the baseline only the sweep's first is done, which a cold machine slows down: others have no speed-up over it.
+  /// True for a baseline whose only finished trial is the sweep's first, which a cold machine slows down.
+  /// Other rows then get no speed-up.
   bool is_cold = false;
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
   std::string best_id;  // the trial with the best metric
-  /// Of the rows that do as well as the best, which is within its spread, the one with the fastest step; the best itself unless that is
-  /// faster by more than either's spread.
+  /// True for the row with the fastest step among those whose metric is within the best row's spread. It must
+  /// be faster than the best row by more than the spread of either; otherwise the best row is marked.
   bool is_fastest = false;
 };
 
 /// The best first, as rows_of has them; those that are equal stay in their order.
 void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better);
 
-/// The best first. Rows of which trials have failed, were stopped or are still to come follow those that are whole: their mean is
-/// of the survivors. Rows without a metric come last, in the plan's order.
+/// Sorts the best rows first. Rows with failed, stopped or waiting trials follow the complete ones, since
+/// their means include only finished trials. Rows without a metric come last, in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
 
 /// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty otherwise.

@@ -37,12 +37,12 @@ Json parsed(const fs::path& file) {
   return json;
 }
 
-/// Calls `act`, and names the file in what it lacks.
+/// Calls `act`, and names the file in its errors.
 template <class Act>
 auto named(const fs::path& file, const Act& act) {
   try {
     return act();
-  } catch (const std::exception& error) {  // of JSON too
+  } catch (const std::exception& error) {  // including JSON errors
     throw Error("'" + file.string() + "' can't be used: " + error.what());
   }
 }
@@ -121,7 +121,7 @@ void write_result(const fs::path& trial, const std::string& id, const TrialResul
                      {"ran_well", result.ran_well},
                      {"step", or_null(result.step)},
                      {"measures", Json::parse(result.measures)}};
-  // What a program has written may hold bytes that are no text.
+  // Text that a program has written may not be valid UTF-8.
   replace_file(trial / kResultFile, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

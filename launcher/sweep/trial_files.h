@@ -34,8 +34,8 @@ void write_result(const std::filesystem::path& trial, const std::string& id, con
 /// Nothing if there is none. Throws UnreadableResult, naming the file, for one that can't be read, or is another trial's.
 std::optional<TrialResult> read_result(const std::filesystem::path& trial, const std::string& id);
 
-/// What a trial has left stays beside its folder, which is free then: as ID.1, ID.2, … Returns the new name, empty if there
-/// was nothing. Throws Error.
+/// Renames the trial's folder to ID.1, ID.2, …, so that a new one can be made. Returns the new name; empty if
+/// there was no folder. Throws Error.
 std::filesystem::path set_aside(const std::filesystem::path& trial);
 
 }  // namespace hookline

@@ -31,23 +31,23 @@ namespace fs = std::filesystem;
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr Seconds kMoreGrace{5};  // than the trial's own, beyond which one that was told to end is killed
+constexpr Seconds kMoreGrace{5};  // added to the trial's own grace period before it is killed
 constexpr std::uint64_t kLargestSummaryBytes = 16 << 20;
-constexpr std::size_t kLongestLogLine = 1 << 20;   // that may be the launcher's last error
-constexpr std::uint64_t kMostLogBytes = 16 << 20;  // of its end
-constexpr Seconds kFolderPatience{10};             // for what a trial that was killed still writes
+constexpr std::size_t kLongestLogLine = 1 << 20;   // for the launcher's last error
+constexpr std::uint64_t kMostLogBytes = 16 << 20;  // at the end of the log
+constexpr Seconds kFolderPatience{10};             // while a killed trial still writes
 
-/// Variables that would put values over the trial's config once more.
+/// Is it a variable that would override the trial's config?
 bool is_of_config(const std::string& variable) {
   const std::string name = variable.substr(0, variable.find('='));
   return name.starts_with("HOOKLINE_") && (name.find("__") != name.npos || name == "HOOKLINE_PROFILE");
 }
 
-/// The last error that the launcher wrote, in one line; empty if it wrote none.
+/// The last error that the launcher logged, on one line; empty if it logged none.
 std::string last_error_in(const fs::path& log) {
   constexpr std::string_view kError = "hookline: error: ";
   InputFile in(log);
-  // It is near the end, if at all; the trial may have made the file as large as it liked.
+  // An error would be near the end; the trial may have made the file arbitrarily large.
   if (in.bytes() > kMostLogBytes) in.seekg(static_cast<std::streamoff>(in.bytes() - kMostLogBytes));
   std::string found;
   BoundedLines lines(kLongestLogLine);
@@ -60,7 +60,7 @@ std::string last_error_in(const fs::path& log) {
   return shortened_reason(found);
 }
 
-/// Nothing if there is no such file: a program need not leave one. Throws Error.
+/// The measures; nothing if there is no such file, since a program need not write one. Throws Error.
 std::optional<std::string> measures_in(const fs::path& summary) {
   InputFile in(summary, kLargestSummaryBytes);
   const std::string text = in.read_all();
@@ -70,7 +70,7 @@ std::optional<std::string> measures_in(const fs::path& summary) {
   try {
     const auto measures = read_json<nlohmann::json>(text);
     if (!measures.is_object()) throw JsonError("it is no JSON object");
-    // What a program has written may hold bytes that are no text.
+    // Text that a program has written may not be valid UTF-8.
     return measures.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   } catch (const JsonError& problem) {
     throw Error(name + problem.what());
@@ -189,7 +189,7 @@ void TrialRun::suspend() {
 }
 
 void TrialRun::wait_until_suspended(Clock::time_point patience) const {
-  // Its launcher stops last. Told to go on before it has stopped, it would stay so.
+  // The trial's launcher stops last. If it got SIGCONT before it has stopped, it would stay stopped.
   while (!wait_status_ && Clock::now() < patience) {
     siginfo_t info = {};
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG) != 0 ||
@@ -209,18 +209,18 @@ void TrialRun::resume(Clock::duration suspended) {
 void TrialRun::kill_now() { kill(pid_, SIGKILL); }
 
 bool TrialRun::was_signalled() const {
-  constexpr int kFirstOfSignals = 128;  // among exit codes
+  constexpr int kFirstOfSignals = 128;  // exit codes above it mean a signal
   return !ended_as_ && exit_code(outcome_of(*wait_status_)) > kFirstOfSignals;
 }
 
 std::optional<TrialResult> TrialRun::result_if_done() {
-  // What was done before the signal came is done.
+  // A trial that was done before the signal came counts as done.
   if (!ended_as_ && outcome_of(*wait_status_) != Outcome(Exited{0})) return std::nullopt;
   return result();
 }
 
 TrialResult TrialRun::result() {
-  // From its start: it may have been written anew.
+  // Read from the start, since the file may have been rewritten.
   metrics_ = MetricsFile(metrics_of(folder_.path()), spec_.by.metric);
   metrics_.finish();
   warnings_.clear();

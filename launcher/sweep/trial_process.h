@@ -37,7 +37,7 @@ class TrialFolder {
   explicit TrialFolder(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  /// What a trial that was interrupted has left goes, but for its plan if that is to be kept. Throws Error.
+  /// Removes what an interrupted trial left, except its plan if `keeps_plan`. Throws Error.
   void clear(bool keeps_plan) const;
 
  private:
@@ -49,7 +49,7 @@ class TrialFolder {
 std::filesystem::path run_of(const std::filesystem::path& folder);
 std::filesystem::path metrics_of(const std::filesystem::path& folder);
 
-/// For how long trials are waited for that are to stop.
+/// How long to wait for trials to be suspended.
 inline constexpr std::chrono::seconds kSuspendPatience{2};
 
 /// A trial that runs, as a launch of its own; it is killed when this goes.
@@ -68,21 +68,21 @@ class TrialRun {
   Clock::time_point start() const { return start_; }
   const MetricsFile& metrics() const { return metrics_; }
 
-  /// To be called again and again: has it ended? Reads what it has logged, and sees to it that it keeps to its time.
+  /// Call it regularly: reads new metrics, enforces the time limit, and returns whether the trial has ended.
   bool look();
 
-  /// Ends it, since it has failed or is hopeless, as `judged_by` says; that is its result then.
+  /// Stops the trial because it has failed or is hopeless; `as`, `reason` and `judged_by` become its result.
   void tell_to_end(TrialStatus as, const std::string& reason, const std::string& judged_by);
   bool is_told_to_end() const { return ended_as_.has_value(); }
 
-  /// Ends it for what is no fault of its own.
+  /// Stops the trial for an external reason: it then has no result unless it still exits with 0.
   void interrupt(int signal);
-  /// At once.
+  /// Kills the trial immediately.
   void kill_now();
 
-  /// Stops all its processes, until it is resumed; what it was suspended for does not count as its time.
+  /// Suspends all its processes until resume(); suspended time does not count towards its time limit.
   void suspend();
-  /// Before which it can't be resumed; for no longer than until `patience`.
+  /// Waits until it is suspended, which must precede resume(), but no longer than until `patience`.
   void wait_until_suspended(Clock::time_point patience) const;
   void resume(Clock::duration suspended);
 

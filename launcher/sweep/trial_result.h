@@ -17,13 +17,13 @@ struct Yardstick {
   std::string early_stopping = {};  // "median from step 10"; empty: no trial is ended early
 
   bool smaller_is_better() const { return goal == "min"; }
-  /// Tells those apart that may judge otherwise.
+  /// Identifies how finished trials are judged, for TrialResult::judged_by.
   std::string name() const;
-  /// The same of trials that are ended early.
+  /// The same for trials that are stopped early.
   std::string name_of_early_end() const;
 };
 
-/// Was a trial ended early by what does not hold any more, another rule, metric or goal?
+/// True if the trial was stopped early by a rule, metric or goal that is no longer in force.
 bool was_ended_by_another_rule(const TrialResult& result, const Yardstick& by);
 
 Yardstick yardstick_of(const SweepSettings& settings);

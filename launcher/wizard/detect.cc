@@ -12,7 +12,7 @@ namespace hookline {
 
 namespace {
 
-/// Its commands alone may be there without a cluster.
+/// Are Slurm's commands and its config here? The commands may be installed without a cluster.
 bool can_submit_to_slurm() {
   try {
     find_program({"sbatch"}, search_path());

@@ -1,4 +1,4 @@
-// What the wizard finds out by itself.
+// What the wizard detects by itself.
 #pragma once
 
 #include "config/schema/detected.h"

@@ -1,4 +1,4 @@
-// How a question gets its answer: from lines, or from somebody at a terminal.
+// Asks questions, and gets answers from lines of text or from a person at a terminal.
 #pragma once
 
 #include <iosfwd>
@@ -11,21 +11,22 @@ namespace hookline {
 struct Reply {
   enum class Kind { answer, back, end_of_input, interrupted };
   Kind kind = Kind::answer;
-  std::string text;  // of an answer; empty: the default
+  std::string text;  // the answer; empty: the default
 };
 
 class Dialog {
  public:
   virtual ~Dialog() = default;
 
-  /// Asks the `number`th question, from 1; `problem`: with the answer before, if it was none.
+  /// Asks question `number`, from 1. `problem`: what was wrong with the previous answer, if anything.
   virtual Reply ask(const Question& question, int number, const std::string& problem) = 0;
 
-  /// Can it be asked again after a wrong answer? Lines of a file would then answer other questions than they were meant for.
+  /// May a question be repeated after a wrong answer? If lines of a file answer, the next line is for another
+  /// question.
   virtual bool asks_again() const = 0;
 };
 
-/// Questions out, a line back: a number picks a choice, an empty line takes the default, "<" goes back.
+/// Prints questions and reads lines: a number picks a choice, an empty line the default, and "<" goes back.
 class LineDialog : public Dialog {
  public:
   /// `is_person`: there is one who reads the questions, and can answer again.
@@ -40,10 +41,11 @@ class LineDialog : public Dialog {
   bool is_person_;
 };
 
-/// Choices by arrow keys or number on a terminal that can move its cursor; Esc or the left arrow goes back.
+/// Shows choices on a terminal that can move its cursor: arrow keys or a number choose, Esc or the left arrow
+/// goes back.
 class ScreenDialog : public Dialog {
  public:
-  /// Both ends are the terminal's descriptors.
+  /// `in`, `out`: descriptors of the terminal.
   ScreenDialog(int in, int out) : in_(in), out_(out) {}
   Reply ask(const Question& question, int number, const std::string& problem) override;
   bool asks_again() const override { return true; }

@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-constexpr std::size_t kOptionsAskedFirst = 2;  // of a hook; the others are for whoever goes through its table
+constexpr std::size_t kOptionsAskedFirst = 2;  // options of a hook; the others are asked for its whole table
 
 const std::string kOptions = std::string(kHookOptionTable) + ".";
 
@@ -111,7 +111,7 @@ std::string Interview::scheduler_of(const Answers& answers) {
   return "";
 }
 
-/// What a scheduler will say of the nodes is not to be asked for.
+/// What was detected, and the chosen scheduler, which will say what is then not asked of the nodes.
 Detected Interview::here_with(const Answers& answers) const {
   Detected here = here_;
   if (const std::string scheduler = scheduler_of(answers); !scheduler.empty()) here.scheduler = scheduler;
@@ -228,7 +228,7 @@ Question Interview::more_question(const Answers& answers, const RunConfig& so_fa
     Answers rest = answers;
     std::string keys;
     int count = 0;
-    // What would be asked, as far as it depends on nothing that is asked there.
+    // Collects the keys that would be asked, except for those that depend on answers in this table.
     for (auto left = first; left && count < 100; left = in_table(table, rest, so_far)) {
       const std::string name = left->id.substr(table.size() + 1);
       if (++count <= 3) keys += (count == 1 ? "" : ", ") + name;
@@ -241,8 +241,7 @@ Question Interview::more_question(const Answers& answers, const RunConfig& so_fa
 }
 
 std::string Interview::traffic(const RunConfig& config) const {
-  if (config.fsdp.sharding_strategy != "no_shard")
-    return "";  // what that sends depends on the program's units
+  if (config.fsdp.sharding_strategy != "no_shard") return "";  // traffic then depends on the program's units
   const HookRow* const hook = catalog_.find_hook(config.ddp.comm_hook);
   const WrapperRow* const wrapper = catalog_.find_wrapper(config.ddp.comm_wrapper);
   const std::vector<Shape> shapes = typical_shapes(parameters_);
@@ -257,7 +256,8 @@ std::string Interview::traffic(const RunConfig& config) const {
          count_of(parameters_) + " parameters)";
 }
 
-/// Of the hooks that were measured and change gradients by no more than rounding, if it saves a few per cent of a step; else "no".
+/// The fastest measured hook that changes gradients by no more than rounding, if it saves a few per cent of a
+/// step; else "no".
 std::string Interview::fastest_by_default() const {
   const auto no_hook = here_.hook_seconds.find("no");
   if (no_hook == here_.hook_seconds.end()) return "no";

@@ -1,4 +1,4 @@
-// What the wizard asks next: decided from the answers so far, without a terminal.
+// Decides what the wizard asks next, from the answers so far. Needs no terminal.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace hookline {
 
 /// One of the values that a question offers.
 struct Choice {
-  std::string value;  // as it is answered
-  std::string note;   // what it means, in a line
+  std::string value;  // as an answer gives it
+  std::string note;   // what it means, on one line
 };
 
 struct Question {
   std::string id;       // the key that it sets, or kMoreSettings
-  std::string text;     // what is asked, in a line
+  std::string text;     // the question, on one line
   std::string help;     // what the key means; empty: the question says it all
   std::string accepts;  // what may be typed
   std::vector<Choice> choices;
-  bool may_type = true;       // something else than a choice
-  std::string default_value;  // as it is answered
+  bool may_type = true;       // may an answer be other than a choice
+  std::string default_value;  // as an answer gives it
 };
 
 struct Answer {
@@ -34,11 +34,11 @@ struct Answer {
 };
 using Answers = std::vector<Answer>;
 
-/// The question behind those that everybody is asked: which table to go through, if any.
+/// The question after those that everybody gets: which table to go through, if any.
 inline constexpr const char* kMoreSettings = "more";
 inline constexpr const char* kNoMore = "done";
 
-/// The first question where jobs can be handed to a scheduler: which one is to start the run, if any.
+/// The first question if jobs can be submitted to a scheduler: which one should start the run, if any.
 inline constexpr const char* kScheduler = "scheduler";
 inline constexpr const char* kByHand = "none";
 
@@ -47,25 +47,25 @@ class Interview {
   /// `parameters`: of the model, for what hooks would send.
   Interview(Catalog catalog, Detected here, std::int64_t parameters);
 
-  /// The question behind `answers`; nothing once all is said. Choices that can't be combined with what was answered are left
-  /// out, and so is a question with a single answer.
+  /// The question after `answers`; nothing if there is none. Leaves out choices that can't be combined with
+  /// earlier answers, and questions with only one possible answer.
   std::optional<Question> next(const Answers& answers) const;
 
-  /// Why `value` is no answer to `question`; empty if it is one.
+  /// Why `value` is not a valid answer to `question`; empty if it is.
   std::string problem(const Answers& answers, const Question& question, const std::string& value) const;
 
-  /// The config that the answers make.
+  /// The config that results from the answers.
   RunConfig config(const Answers& answers) const;
 
-  /// "In a step a rank sends 1.3 MB instead of 40 MB, of a model of 10 million parameters."; empty for a hook of which that is not
-  /// known.
+  /// "in a step, each rank sends 1.3 MB instead of 40 MB without a hook (for 10 million parameters)". Empty
+  /// if that is not known, as for a hook without an estimate or a sharded model.
   std::string traffic(const RunConfig& config) const;
 
-  /// What was detected, in a line each.
+  /// What was detected, one fact a line.
   std::string here() const;
   std::string fastest_by_default() const;
 
-  /// The scheduler that the answers name, "slurm"; empty: none.
+  /// The scheduler that the answers choose, such as "slurm"; empty: none.
   static std::string scheduler_of(const Answers& answers);
 
  private:

@@ -12,7 +12,7 @@ std::string meant(const Question& question, const std::string& text) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_number = read.ec == std::errc() && read.ptr == text.data() + text.size();
   const bool picks = is_number && number >= 1 && number <= question.choices.size();
-  // "2" may be a value as well, where anything may be typed.
+  // If anything may be typed, "2" may be a value itself.
   return picks && !question.may_type ? question.choices[number - 1].value : text;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kEscapePatienceMs = 50;  // for the rest of an arrow key's bytes
 
-/// While it lives, keys come one by one and are not echoed; Ctrl-C is a key as well.
+/// While this exists, keys arrive one by one and are not echoed. Ctrl-C arrives as a key, too.
 class RawMode {
  public:
   explicit RawMode(int descriptor) : descriptor_(descriptor), is_set_(tcgetattr(descriptor, &former_) == 0) {
@@ -168,10 +168,10 @@ std::string looking(Look look, const std::string& text) {
 struct Line {
   std::string text;
   Look look = Look::plain;
-  std::size_t indent = 3;  // of what does not fit into the first row
+  std::size_t indent = 3;  // of the rows after the first
 };
 
-/// Some lines of the terminal that are written again and again.
+/// Lines of the terminal that are rewritten in place.
 class Block {
  public:
   explicit Block(int descriptor) : descriptor_(descriptor) {
@@ -188,7 +188,7 @@ class Block {
     put(text);
   }
 
-  /// In its place, for good.
+  /// Replaces the block by a line that stays.
   void end(const std::string& line) {
     put(back_to_its_start() + cut(printable(line), columns_) + "\r\n");
     lines_ = 0;

@@ -1,10 +1,10 @@
-// One rank of `hookline advise` for a model of which only the shapes of its parameters are known: trains on steps that such a model might
-// have, until all ranks have chosen a hook.
+// One rank of `hookline advise` for a model of which only the parameters' shapes are known. It runs training
+// steps that such a model might have, until all ranks have chosen a hook.
 //
 //     advise_rank ROWS SIZES...              SIZES: "1024x512", of a parameter
 //
-// A parameter of two dimensions or more is multiplied, as a matrix of as many rows as its first dimension, with a batch of ROWS; others are
-// added up. Backward reaches the parameters in reverse order.
+// A parameter with two or more dimensions is multiplied by a batch of ROWS rows, as a matrix with as many
+// rows as its first dimension; the others are summed up. Backward reaches the parameters in reverse order.
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>

@@ -18,13 +18,13 @@ constexpr std::uint64_t kMemoryBesides = std::uint64_t{1} << 30;  // for code, l
 constexpr int kMemoryForEachByte = 2;                             // of the file
 constexpr const char* kAdvice = ": it is damaged, or no model of torch's";
 
-/// The sum, or the most that there is.
+/// a + b, or the largest number if that overflows.
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   std::uint64_t all = 0;
   return __builtin_add_overflow(a, b, &all) ? std::numeric_limits<std::uint64_t>::max() : all;
 }
 
-/// Bytes that this process has for itself alone, which RLIMIT_DATA limits.
+/// Bytes of this process's private data, which RLIMIT_DATA limits.
 std::uint64_t own_data_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -39,7 +39,7 @@ std::uint64_t own_data_bytes() {
 void check_records(const std::vector<ArchiveRecord>& records, std::uint64_t file_bytes) {
   std::uint64_t tensors = 0, others = 0;
   for (const ArchiveRecord& record : records) {
-    if (record.name.starts_with("extra/")) continue;  // a program's own, which nobody reads here
+    if (record.name.starts_with("extra/")) continue;  // files of the program, which are not read here
     const bool is_tensor = record.name.starts_with("data/") || record.name.starts_with("constants/");
     std::uint64_t& all = is_tensor ? tensors : others;
     all = sum(all, record.bytes);
@@ -63,7 +63,7 @@ std::uint64_t limit_memory(std::uint64_t file_bytes) {
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, sum(own_data_bytes(), bytes));
   if (::setrlimit(RLIMIT_DATA, &limit) != 0)
     throw std::system_error(errno, std::generic_category(), "setrlimit");
-  const rlimit no_core{0, 0};  // of a file that crashes its reader
+  const rlimit no_core{0, 0};  // if the file crashes its reader
   ::setrlimit(RLIMIT_CORE, &no_core);
   return bytes;
 }

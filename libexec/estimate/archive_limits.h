@@ -1,5 +1,5 @@
-// How much memory a zip archive of torch's may take: its records are stored in fewer bytes than they have, and what is in
-// them may take more again.
+// Limits the memory that reading one of torch's zip archives may take: its records may be compressed, and
+// their content may take more memory again.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct ArchiveRecord {
 /// stored as they are, and everything else is short.
 void check_records(const std::vector<ArchiveRecord>& records, std::uint64_t file_bytes);
 
-/// Lets this process allocate what a model in a file of `file_bytes` takes, beyond what it has already, and no more. Allocations
-/// fail then: std::bad_alloc. Returns how many bytes these are.
+/// Limits what this process may allocate from now on to what a model in a file of `file_bytes` needs. Further
+/// allocations throw std::bad_alloc. Returns the limit in bytes.
 std::uint64_t limit_memory(std::uint64_t file_bytes);
 
 /// What to say when an allocation has failed.

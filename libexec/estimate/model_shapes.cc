@@ -41,11 +41,11 @@ std::string text_of(caffe2::serialize::PyTorchStreamReader& archive, const std::
 }
 
 Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
-  // Both kinds are zip archives. TorchScript, which C++'s torch::save writes too, has its constants apart.
+  // Both kinds are zip archives. TorchScript, which C++'s torch::save writes, too, has a file of constants.
   caffe2::serialize::PyTorchStreamReader archive(file);
   const bool is_script = archive.hasRecord("constants.pkl");
   if (is_script) check_records(records_of(archive), file_bytes);
-  // A record is stored in fewer bytes than it has: a megabyte of a file may be gigabytes of memory.
+  // A record may be compressed: a megabyte of a file may become gigabytes of memory.
   if (const std::size_t bytes = archive.getRecordSize("data.pkl"); bytes > kMostPickleBytes)
     throw PickleError("its list of tensors has " + bytes_beyond_text(bytes, kMostPickleBytes) +
                       ", and the most is " + binary_bytes_text(kMostPickleBytes) +
@@ -59,11 +59,11 @@ Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
   });
 }
 
-/// 2, with a sentence on standard error, for a file that can't be read.
+/// Returns the exit code: 2, with a sentence on standard error, if the file can't be read.
 int print_shapes_in(const std::string& file) {
   std::uint64_t limit_bytes = 0;
   const auto fail = [](const std::string& why) {
-    const std::size_t start = why.find_first_not_of('\n');  // libtorch's parser leaves a line free
+    const std::size_t start = why.find_first_not_of('\n');  // libtorch's parser begins with an empty line
     const std::string line = start == why.npos ? "" : why.substr(start, why.find('\n', start) - start);
     std::fprintf(stderr, "%s\n", line.empty() ? "libtorch does not say why" : line.c_str());
     return 2;

@@ -16,7 +16,8 @@ using Value = Pickled*;
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 
-/// Counts the memory that a pickle takes: a few bytes of one can double what there is, so its size says little.
+/// Limits the memory that a pickle takes. Its size is no limit, since a few bytes of it can double what has
+/// been built.
 class Budget {
  public:
   void spend(std::uint64_t bytes) {
@@ -31,7 +32,7 @@ class Budget {
   std::uint64_t left_ = kMostPickleBytes;
 };
 
-/// The virtual machine that a pickle is a program for. Source: Lib/pickletools.py of CPython.
+/// The virtual machine that runs a pickle, which is a program. Source: Lib/pickletools.py of CPython.
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : left_(bytes) {}
@@ -52,7 +53,7 @@ class Machine {
     made_.values.emplace_back().kind = kind;
     return &made_.values.back();
   }
-  /// Of this kind one stands for all.
+  /// One value stands for all of this kind.
   Value other() {
     if (!other_) other_ = make(Kind::other);
     return other_;
@@ -232,7 +233,7 @@ class Machine {
       }
       case 'b': {
         const Value state = pop();
-        // What an OrderedDict carries beside its entries is no entry.
+        // The state of an OrderedDict, besides its entries, is ignored.
         if (top()->kind == Kind::object) add_items(*top(), {state});
         break;
       }
@@ -242,7 +243,7 @@ class Machine {
     }
   }
 
-  /// An object of class `global`, from what it is called with.
+  /// The object that a call of `global` with `arguments` makes.
   Value built(const Pickled& global, Value arguments) {
     const std::vector<Value>& given = arguments->items;
     if (global.text == "collections.OrderedDict" || global.text == "collections.defaultdict")
@@ -261,7 +262,7 @@ class Machine {
     return object;
   }
 
-  /// Throws PickleError for what is no shape, or one that no machine holds.
+  /// The shape in `sizes`. Throws PickleError if it is not one, or if no machine could hold such a tensor.
   std::vector<std::int64_t> shape_of(const Pickled& sizes) {
     if (sizes.kind != Kind::sequence) throw PickleError("it holds a tensor without sizes");
     if (sizes.items.size() > kMostDimensions)
@@ -275,7 +276,7 @@ class Machine {
       if (size->number < 0)
         throw PickleError("it holds a tensor with a size of " + std::to_string(size->number) +
                           ", and a size is 0 or more");
-      // A size of 0 hides what a product with the others would come to.
+      // A size of 0 counts as 1 here: it would hide an overflow of the others.
       if (__builtin_mul_overflow(elements, std::max<std::int64_t>(size->number, 1), &elements) ||
           elements > kMostElements)
         throw PickleError("it holds a tensor of more elements than any machine holds (2^50 are the most)");
@@ -291,7 +292,7 @@ class Machine {
     return taken;
   }
 
-  /// Little-endian.
+  /// Reads a little-endian number of so many bytes.
   std::uint64_t number(std::size_t bytes) {
     std::uint64_t result = 0;
     const std::string_view taken = take(bytes);
@@ -300,7 +301,8 @@ class Machine {
     return result;
   }
 
-  /// Two's complement of `bytes` bytes; what does not fit into 64 bits is the largest or the smallest number that does.
+  /// Reads a two's complement number of `bytes` bytes. If it does not fit into 64 bits, returns the nearest
+  /// that does.
   std::int64_t long_number(std::uint64_t bytes) {
     const std::string_view taken = take(bytes);
     const bool is_negative = !taken.empty() && (taken.back() & 0x80);
@@ -357,7 +359,7 @@ class Machine {
     marks_.pop_back();
     return pop_several(count);
   }
-  /// What lies between the mark and the top, which stays.
+  /// Pops the values between the mark and the top. The top stays.
   std::vector<Value> pop_below_top() {
     const Value kept = pop();
     std::vector<Value> values = pop_to_mark();
@@ -370,7 +372,7 @@ class Machine {
     list.items.insert(list.items.end(), values.begin(), values.end());
   }
 
-  /// Keys and values in turn.
+  /// Adds entries from alternating keys and values.
   void add_entries(Pickled& dictionary, const std::vector<Value>& values) {
     if (values.size() % 2) throw PickleError("it holds a key without a value");
     budget_.spend(2 * sizeof(Value) * values.size());
@@ -412,15 +414,15 @@ const Pickled* entry(const Pickled& dictionary, std::string_view name) {
   return nullptr;
 }
 
-/// What Optimizer.state_dict() gives.
+/// True for what Optimizer.state_dict() returns.
 bool is_of_optimizer(const Pickled& value) { return entry(value, "state") && entry(value, "param_groups"); }
 
 bool is_statistic(std::string_view name) {
   return name.ends_with("running_mean") || name.ends_with("running_var");
 }
 
-/// Where to look for parameters in `value`, from the last to the first. Of a module only its parameters and what it is made
-/// of.
+/// The parts of `value` that may hold parameters, from the last to the first: of a module, only its
+/// parameters and its submodules.
 std::vector<const Pickled*> inside(const Pickled& value) {
   std::vector<const Pickled*> parts;
   if (is_of_optimizer(value)) return parts;

@@ -1,4 +1,5 @@
-// The tensors in a pickle of torch's, by dtype and shape alone: nothing is built, and no code of a class is run. Torch-free.
+// Reads the dtypes and shapes of the tensors in one of torch's pickles. It builds no tensors and runs no code
+// of the pickled classes. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +13,32 @@
 
 namespace hookline {
 
-/// What a pickle holds, as far as shapes need it. Tuples, lists and what a class was given to build an object from are
-/// `items`; a dict's entries, and an object's attributes, are `entries`.
+/// A value of a pickle, as far as shapes need it. `items` holds what is in tuples and lists, and the
+/// arguments from which a class builds an object; `entries` holds the entries of a dict and the attributes of
+/// an object.
 struct Pickled {
   enum class Kind { other, number, text, tensor, sequence, dictionary, global, object };
   Kind kind = Kind::other;
   std::int64_t number = 0;
-  // Of a global "torch._utils._rebuild_tensor_v2"; of an object its class; of a tensor the type of its storage,
-  // "torch.FloatStorage".
+  // Of a global its name, "torch._utils._rebuild_tensor_v2"; of an object its class; of a tensor the type of
+  // its storage, "torch.FloatStorage".
   std::string text;
   std::vector<Pickled*> items;
   std::vector<std::pair<Pickled*, Pickled*>> entries;
   std::vector<std::int64_t> shape;
-  std::string storage;  // of a tensor: which, and where in it
+  std::string storage;  // of a tensor: its storage, and its offset there
 };
 
-/// Values refer to each other, at times in a circle: all live as long as this.
+/// Owns all values of a pickle, which refer to each other, sometimes in a circle.
 struct Pickle {
   std::deque<Pickled> values;
   const Pickled* root = nullptr;
 };
 
-/// A pickle that takes more memory is refused: no list of a model's tensors does.
+/// A pickle that takes more memory is refused: no list of a model's tensors needs that much.
 inline constexpr std::uint64_t kMostPickleBytes = std::uint64_t{256} << 20;
 
-/// A pickle that is cut off, or not one.
+/// A pickle that is cut off, or a file that is not a pickle.
 class PickleError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -45,10 +47,10 @@ class PickleError : public std::runtime_error {
 /// Reads protocols 2 to 5, as torch.save writes them. Throws PickleError.
 Pickle read_pickle(std::string_view bytes);
 
-/// Shapes of floating-point tensors, each once, though two names may share one: tied weights are one parameter.
+/// Collects the shapes of floating-point tensors. A tensor with two names, such as tied weights, counts once.
 class DistinctShapes {
  public:
-  /// Of other kinds of numbers it takes no notice.
+  /// Ignores tensors that are not floating-point.
   void add(const Pickled& tensor);
   std::vector<std::vector<std::int64_t>> take() && { return std::move(shapes_); }
 
@@ -57,9 +59,9 @@ class DistinctShapes {
   std::vector<std::vector<std::int64_t>> shapes_;
 };
 
-/// Of the tensors of floating-point numbers in `saved`, each once, though two names may share one: of a state dict, or of
-/// the one in a dict under model_state_dict, state_dict or model. Left out are what an optimizer saves, and the running
-/// statistics and other buffers of modules, as far as they can be told.
+/// The shapes of the floating-point tensors in `saved`: in a state dict, or in the one that a dict has under
+/// model_state_dict, state_dict or model. A tensor with two names counts once. It leaves out what optimizers
+/// save, and running statistics and other buffers of modules, as far as it can recognize them.
 std::vector<std::vector<std::int64_t>> parameter_shapes(const Pickle& saved);
 
 }  // namespace hookline

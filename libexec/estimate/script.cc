@@ -15,7 +15,7 @@ constexpr std::string_view kSetState = "  def __setstate__(";
 constexpr std::string_view kBuiltIn =
     "__torch__.torch.classes.";  // made by libtorch itself, which holds no parameters
 
-/// Of a list such as `"weight", "bias", ]`.
+/// The names in a list such as `"weight", "bias", ]`.
 std::set<std::string> quoted_names(std::string_view list) {
   std::set<std::string> names;
   std::string name;
@@ -32,12 +32,12 @@ std::set<std::string> quoted_names(std::string_view list) {
   return names;
 }
 
-/// Classes by their whole names, "__torch__.nets.Net". Their code is read when one is asked for.
+/// Finds classes by their full names, "__torch__.nets.Net". Reads their code on demand.
 class Classes {
  public:
   explicit Classes(const RecordText& record) : record_(record) {}
 
-  /// Nothing if the archive has no such class.
+  /// Null if the archive has no such class.
   const ScriptClass* find(const std::string& name) {
     const std::size_t dot = name.rfind('.');
     if (dot == name.npos) return nullptr;
@@ -57,7 +57,7 @@ class Classes {
   std::map<std::string, std::map<std::string, ScriptClass>> read_;
 };
 
-/// An object's class; nothing if it is no object of TorchScript.
+/// The class of an object; null if it is not an object of TorchScript.
 const std::string* class_of(const Pickled& value) {
   return value.kind == Kind::object && value.text.starts_with("__torch__.") ? &value.text : nullptr;
 }

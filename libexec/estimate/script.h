@@ -16,7 +16,7 @@
 
 namespace hookline {
 
-/// An archive whose parameters can't be told without running its code, or one that is damaged.
+/// An archive that is damaged, or whose parameters can't be found without running its code.
 class ScriptError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,8 +35,8 @@ std::map<std::string, ScriptClass> classes_in(std::string_view code);
 /// The text of a record of the archive; nothing if it has none of that name.
 using RecordText = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Of the parameters of the module in `saved`, data.pkl, and of the modules in it: those of floating-point numbers, each
-/// once, though two names may share one. Throws ScriptError.
+/// The shapes of the floating-point parameters of the module in `saved`, data.pkl, and of its submodules. A
+/// parameter with two names counts once. Throws ScriptError.
 std::vector<std::vector<std::int64_t>> script_parameter_shapes(const Pickle& saved, const RecordText& record);
 
 }  // namespace hookline

@@ -16,7 +16,7 @@ void LauncherSocket::tell(const std::string& word, const std::string& text) {
   const std::lock_guard lock(mutex_);
   for (std::size_t sent = 0; sent < line.size();) {
     const ssize_t count = ::send(descriptor_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-    if (count <= 0) return;  // it has ended, and this process is about to
+    if (count <= 0) return;  // the launcher has exited, and this process is about to
     sent += static_cast<std::size_t>(count);
   }
 }

@@ -1,4 +1,4 @@
-// The launcher that has started this process, at the other end of a socket: lines of text in both directions.
+// The socket to the launcher that started this process. It carries lines of text in both directions.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,8 @@ class LauncherSocket {
   /// Sends "WORD TEXT" as one line.
   void tell(const std::string& word, const std::string& text);
 
-  /// Adds the lines that have come, waiting at most `patience` for some. False once the launcher has closed its end.
+  /// Appends the lines that have arrived; waits at most `patience` for the first. False once the launcher has
+  /// closed its end.
   bool read(std::vector<std::string>& lines, std::chrono::milliseconds patience);
 
  private:

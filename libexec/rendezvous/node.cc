@@ -18,13 +18,13 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTurnEvery{50};
 constexpr milliseconds kHeartbeatEvery{500};
-constexpr milliseconds kTimeToHear{3000};  // at the end, for the other nodes
+constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to read all lines
 const char* const kRunId = "hookline/run_id";
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// What the launcher is to read; of what is too long for a message, that much alone.
+/// The text of a message for the launcher. If it is too long for a message, says only how long it is.
 std::string message_in(const std::vector<std::uint8_t>& bytes) {
   return bytes.size() <= kLongestMessageBytes ? text_of(bytes) : "one of " + binary_bytes_text(bytes.size());
 }
@@ -151,7 +151,8 @@ void StoreNode::read_ups(Clock::time_point now) {
   const std::int64_t there = store_->add("ups", 0);
   while (ups_read_ < there) {
     if (!store_->check({"up/" + std::to_string(ups_read_ + 1)})) {
-      // Counted and not yet there; one whose sender has gone meanwhile never comes.
+      // The line is counted but not stored yet. If its sender died in between, it never comes, and is
+      // skipped.
       if (hole_ != ups_read_ + 1) hole_since_ = now;
       hole_ = ups_read_ + 1;
       if (now - hole_since_ <= place_.node_timeout) return;

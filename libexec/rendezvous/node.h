@@ -1,4 +1,5 @@
-// One node of a run at the nodes' store: joins it, and carries lines between its launcher and the others'.
+// One node's connection to the store that all nodes of a run share: joins it, and carries lines between the
+// launchers.
 #pragma once
 
 #include <atomic>
@@ -20,29 +21,30 @@ namespace hookline {
 struct SharedLines {
   using Clock = std::chrono::steady_clock;
 
-  std::mutex mutex;                                       // of the next three
-  std::vector<std::string> up, down;                      // to be told
-  bool closing = false;                                   // there will be no more
-  std::atomic<Clock::time_point> answered{Clock::now()};  // when the store last did
+  std::mutex mutex;                                       // guards the next three
+  std::vector<std::string> up, down;                      // still to be written to the store
+  bool closing = false;                                   // no more lines will come
+  std::atomic<Clock::time_point> answered{Clock::now()};  // when the store answered last
   std::atomic<bool> joined{false}, ended{false};
 };
 
-/// The arguments must outlive it. run() is one thread's.
+/// The arguments must outlive it. Only one thread may call run().
 class StoreNode {
  public:
   StoreNode(const StorePlace& place, LauncherSocket& launcher, SharedLines& shared);
 
-  /// Returns when every line has been carried, or when the store can't be used any more: the launcher gets a line that says so.
+  /// Returns when every line has been carried, or when the store can't be used any more, which it reports to
+  /// the launcher.
   void run();
 
-  /// Is the port taken by somebody else on this host?
+  /// True if another process on this host uses the port.
   bool taken_here() const { return taken_here_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   c10::intrusive_ptr<c10d::TCPStore> connect(bool serve) const;
-  /// The store, served or found; null, and the launcher told why, if neither.
+  /// Serves the store or connects to it. If neither works, tells the launcher why and returns null.
   c10::intrusive_ptr<c10d::TCPStore> find();
   bool open();
   /// False once every line has been carried.
@@ -62,7 +64,7 @@ class StoreNode {
   bool serves_ = false;
   std::atomic<bool> taken_here_{false};
   std::int64_t ups_read_ = 0, downs_read_ = 0, downs_told_ = 0, heartbeats_ = 0;
-  std::int64_t hole_ = 0;  // the line that is counted and not there yet
+  std::int64_t hole_ = 0;  // the line that is counted but not stored yet
   Clock::time_point hole_since_{}, last_heartbeat_{};
   std::optional<Clock::time_point> closing_since_;
 };

@@ -1,4 +1,4 @@
-// Which nodes of a run are alive, by what they say and by their heartbeats. Pure: it is given the time.
+// Tracks which nodes of a run are alive, by their messages and heartbeats. Pure: callers pass the time.
 #pragma once
 
 #include <chrono>
@@ -17,18 +17,19 @@ class NodeLives {
   /// A node is lost `timeout` after its last heartbeat. This process's own node, `own`, never is.
   NodeLives(std::string own, std::chrono::milliseconds timeout) : own_(std::move(own)), timeout_(timeout) {}
 
-  /// Takes a message for the coordinator: whoever sends one is watched from then on, until it leaves. One that was taken for lost
-  /// may come back with a hello. A line that is no message counts for nothing.
+  /// Handles a message for the coordinator. Its sender is watched from then on, until it leaves. A node that
+  /// was lost may come back with a hello. A line that is not a message is ignored.
   void heard(const std::string& line, Time now);
 
-  /// The nodes whose heartbeats matter: neither gone nor lost.
+  /// The nodes whose heartbeats matter: those that have neither left nor been lost.
   std::vector<std::string> watched() const { return nodes_.present(); }
 
-  /// The last heartbeat of a node that is watched, as it was read at `now`.
+  /// Notes the heartbeat of a watched node, as it was read at `now`.
   void read(const std::string& node, const std::string& heartbeat, Time now) {
     nodes_.hear(node, heartbeat, now);
   }
-  /// The nodes that are lost since this was asked last: their heartbeats stayed the same for longer than the timeout.
+  /// The nodes that were lost since the last call: their heartbeats have not changed for longer than the
+  /// timeout.
   std::vector<std::string> take_lost(Time now);
 
  private:

@@ -8,7 +8,7 @@ namespace hookline {
 
 struct StorePlace {
   bool serves = false;
-  bool may_join = false;  // a store that another launcher of this host serves already
+  bool may_join = false;  // if another launcher of this host serves the store already
   std::string address, run_id, node;
   int port = 0;
   int descriptor = -1;  // of the socket to the launcher
@@ -18,7 +18,7 @@ struct StorePlace {
   std::string address_and_port() const { return address + ":" + std::to_string(port); }
 };
 
-/// From the JSON that the launcher writes. Throws nlohmann's exceptions if it is something else.
+/// Reads the JSON that the launcher writes. Throws nlohmann's exceptions if it is something else.
 StorePlace place_of(const std::string& json);
 
 }  // namespace hookline

@@ -1,10 +1,12 @@
-// Carries lines between the launchers of a run's nodes, through c10d's TCPStore. The launcher starts it where a run has
-// several nodes; its only argument is JSON that says where the store is.
+// Carries lines between the launchers of a run's nodes, through c10d's TCPStore. The launcher starts it if a
+// run has several nodes; its only argument is JSON that says where the store is.
 //
-// The launcher writes "up LINE" for the coordinator, and the coordinator's "down LINE" for all nodes. It is told "up LINE"
-// (where the store is served), "down LINE", "lost NODE" (no heartbeat), "gone WHY" (the store is), "unusable WHY", and
-// first of all whether this node "serves yes" or "serves no". Both logs are kept in the store in one order for all. At the
-// end of its input what it was given is still told.
+// The launcher writes "up LINE", which goes to the coordinator, and the coordinator's launcher writes "down
+// LINE", which goes to all nodes. This process first answers "serves yes" or "serves no": whether this node
+// serves the store. Then it passes on "up LINE" (on the node that serves the store) and "down LINE", and
+// reports "lost NODE" (no heartbeat), "unreachable WHY" and "unusable WHY" (it can't join), and "gone WHY"
+// (the store is gone). The store keeps the lines of each direction in one order for all nodes. When its input
+// ends, it still delivers the lines that it was given.
 #include <c10/util/Logging.h>
 
 #include <chrono>
@@ -36,9 +38,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "store_node: this is a part of 'hookline launch', which starts it by itself\n");
     return 2;
   }
-  // A scheduler signals every process of a job; this one is told by its launcher, and ends with it.
+  // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // what it meets is told by hookline
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // hookline reports errors itself
   c10::initLogging();
   const hookline::StorePlace place = hookline::place_of(argv[1]);
   const auto start = Clock::now();
@@ -60,7 +62,7 @@ int main(int argc, char** argv) {
       shared.closing = !open;
     }
     if (!open && !shared.joined) break;
-    // A stranger that listens there may never answer.
+    // Another program that listens on this port may never answer.
     if (!shared.joined && Clock::now() - start > place.join_timeout + kTimeForAStranger) {
       launcher.tell("unreachable",
                     hookline::why_unreachable(place, node.taken_here(), "it did not answer in time"));

@@ -17,7 +17,7 @@ bool listens(const StorePlace& place) {
   for (const addrinfo* at = found; at && !answers; at = at->ai_next) {
     const int descriptor = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
     const timeval patience = {1, 0};
-    ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // of connect too
+    ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // limits connect, too
     answers = ::connect(descriptor, at->ai_addr, at->ai_addrlen) == 0;
     ::close(descriptor);
   }

@@ -1,4 +1,4 @@
-// Why a node could not join, for people.
+// Explains why a node could not join.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace hookline {
 
-/// When the time to join is over: tries to connect once more, to tell a store that is not there from a stranger. `taken_here` says
-/// whether this node could not serve the store because its port is taken, and `reason` what the store's client says.
+/// To be called when the time to join is over. Connects once more, to distinguish a store that is not there
+/// from another program on its port. `taken_here`: this node could not serve the store because the port is
+/// taken. `reason`: the error of the store's client.
 std::string why_unreachable(const StorePlace& place, bool taken_here, const std::string& reason);
 
 }  // namespace hookline

@@ -37,7 +37,7 @@ std::vector<at::Tensor> values_of(const NamedTensors& tensors) {
   return values;
 }
 
-/// A parameter's name must not hold a dot; in a message it may be read with one.
+/// The gradients as a module's parameters, whose names must not contain dots: replaces each dot by a slash.
 std::vector<NamedTensor> as_parameters(const NamedTensors& gradients) {
   std::vector<NamedTensor> parameters;
   for (const auto& [name, gradient] : gradients) {
@@ -185,7 +185,8 @@ int main(int argc, char** argv) {
   }
   const bool json = argc > 4 && std::string_view(argv[4]) == "--json";
   std::optional<hookline::Replay> replay;
-  // Without leaving the run first: the others would fail at that, and might end before the rank that knows the reason.
+  // Exit without leaving the run first: otherwise the other ranks would fail because this one left, and might
+  // exit before the rank that knows the reason.
   const auto end = [](const std::exception& error, int code) {
     std::fprintf(stderr, "hookline replay: error: %s\n", hookline::printable_lines(error.what()).c_str());
     std::fflush(nullptr);

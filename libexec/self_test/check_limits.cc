@@ -31,8 +31,8 @@ std::vector<Link> of_kind(const std::vector<Link>& links, bool same_node) {
 }  // namespace
 
 std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ranks) {
-  // Two ranks take 31 beside those that are open before; each more takes a socket in each of a hook's groups, three at
-  // the most.
+  // With two ranks, each opens 31 files besides those already open. Each further rank adds a socket in each
+  // of a hook's groups, of which there are at most three.
   const std::int64_t needed = open + 25 + 3 * static_cast<std::int64_t>(ranks);
   if (limit >= needed) return "";
   return "Too many open files would be needed: a rank may have " + std::to_string(limit) + ", and " +
@@ -44,7 +44,7 @@ Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {
       "open files", Verdict::ok,
       std::to_string(used) + " of " + std::to_string(limit) + " at most, with " + count_text(ranks, "rank"),
       ""};
-  // The program has files of its own: workers of its data loader, datasets.
+  // The program opens files, too: for the workers of its data loader and for datasets.
   if (used > limit / 2) {
     check.verdict = Verdict::warning;
     check.advice = kMoreFiles;
@@ -100,7 +100,7 @@ std::vector<std::pair<int, int>> pairs_to_measure(int ranks) {
 }
 
 std::vector<std::size_t> far_below(const std::vector<Link>& links) {
-  constexpr double kFarBelow = 0.4;  // of the median; less varies from run to run
+  constexpr double kFarBelow = 0.4;  // of the median; smaller differences occur by chance
   std::vector<std::size_t> slow;
   for (std::size_t i = 0; i < links.size(); ++i)
     if (links[i].bytes_per_second < kFarBelow * median_rate(of_kind(links, links[i].same_node)))

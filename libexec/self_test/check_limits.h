@@ -1,4 +1,4 @@
-// What to make of what the self-test has found. Pure, and torch-free.
+// Judges what the self-test has found. Pure, and torch-free.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,14 @@ Check judge_shared_memory(std::int64_t available, bool nccl, int ranks);
 /// What each rank was built with, in the order of ranks.
 Check judge_builds(const std::vector<std::string>& builds);
 
-/// Ranks between which to measure: all pairs of a few; of many, neighbours, and of very many some of those.
+/// The pairs of ranks to measure: all pairs of a few ranks; of many, only neighbours; of very many, only some
+/// of these.
 std::vector<std::pair<int, int>> pairs_to_measure(int ranks);
 
 /// The indices of links that are far slower than the others of their kind (on one host, between hosts).
 std::vector<std::size_t> far_below(const std::vector<Link>& links);
 
-/// Links of one kind are measured against each other.
+/// Compares each link with the others of its kind.
 Check judge_links(const std::vector<Link>& links);
 
 /// What to do about an error that a rank has met; empty if its text says all that is known.

@@ -84,7 +84,7 @@ void Report::add(const HookTime& hook) {
   hooks_.push_back(hook);
 }
 
-/// Written aside and renamed: whoever reads it finds it whole.
+/// Writes another file and renames it, so that readers always find a complete report.
 void Report::write(const std::string& verdict) {
   if (file_.empty()) return;
   nlohmann::ordered_json json;
@@ -114,7 +114,7 @@ void Report::write(const std::string& verdict) {
                              {"bytes_sent", hook.bytes_sent}});
   }
   const std::filesystem::path aside = file_.string() + ".new";
-  // A message of the system may hold bytes of any encoding.
+  // A system message may hold bytes of any encoding.
   std::string problem =
       write_regular_file(aside, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   std::error_code error;

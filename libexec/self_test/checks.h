@@ -13,7 +13,7 @@ namespace hookline {
 
 enum class Verdict { ok, warning, failed };
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Check {
   std::string name;  // "all-reduce"
   Verdict verdict = Verdict::ok;
@@ -21,7 +21,7 @@ struct Check {
   std::string advice;  // what to do; empty: nothing
 };
 
-/// Two ranks and what is between them.
+/// The link between two ranks.
 struct Link {
   int from = 0, to = 0;
   bool same_node = false;
@@ -35,25 +35,25 @@ struct HookTime {
   double relative_error = 0;  // of the result, 2-norm
   double seconds = 0;         // of a backward pass
   double bytes_sent = 0;      // by a rank
-  bool is_mean = true;        // within what rounding may do
+  bool is_mean = true;        // up to rounding
 };
 
-/// Collects, prints each thing as it is added, and keeps all of it in a file. Synchronised.
+/// Collects results, prints each one as it is added, and keeps all of them in a file. Thread-safe.
 class Report {
  public:
   enum class Form { text, silent };
-  /// `file` has at any time what was found so far, as one JSON object, whose verdict is "unfinished" until it is whole;
-  /// empty: none. Says on standard error if it can't be written.
+  /// `file` always holds the results so far, as one JSON object with the verdict "unfinished" until finish()
+  /// is called. If it is empty, no file is written. Reports on standard error if the file can't be written.
   Report(Form form, std::ostream& out, std::filesystem::path file = {});
 
-  /// How many checks there will be, those that were added included.
+  /// Sets how many checks there will be, including those already added.
   void expect(std::size_t checks);
 
   void add(const Check& check);
   void add(const std::vector<Link>& links);
   void add(const HookTime& hook);
 
-  /// The verdict over all, and an exit code: 1 if anything has failed, else 0. Once.
+  /// Prints and writes the overall verdict. Returns the exit code: 1 if a check failed, else 0. Call it once.
   int finish();
 
  private:

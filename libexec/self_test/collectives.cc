@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kElements = 1001;  // odd, and more than one packet
 using Tensors = std::vector<at::Tensor>;
 
-/// What `rank` gives, from element `first` on: 0, 1 or 2, other for each neighbour and rank.
+/// The input of `rank`, from element `first` on: 0, 1 or 2, different for neighbouring elements and ranks.
 at::Tensor given(const World& world, int rank, at::ScalarType dtype, std::int64_t count = kElements,
                  std::int64_t first = 0) {
   return (at::arange(first, first + count, at::kLong) + 7 * rank).remainder(3).to(world.device(), dtype);
@@ -29,12 +29,12 @@ at::Tensor sum_of_all(const World& world, at::ScalarType dtype, std::int64_t cou
   return sum.to(dtype);
 }
 
-/// What no collective leaves as it was.
+/// A tensor of a value that every collective must overwrite.
 at::Tensor blank(const World& world, at::ScalarType dtype, std::int64_t count = kElements) {
   return at::full({count}, 77, at::TensorOptions(dtype).device(world.device()));
 }
 
-/// Throws Error.
+/// Throws Error unless `is` equals `wanted`.
 void expect_equal(const at::Tensor& is, const at::Tensor& wanted, int rank) {
   const at::Tensor wrong = is.ne(wanted).cpu();
   if (!wrong.any().item<bool>()) return;
@@ -112,7 +112,7 @@ void all_to_all(World& world, at::ScalarType dtype) {
   expect_equal(output, at::cat(wanted), world.rank());
 }
 
-/// Around the ring.
+/// Sends to the next rank and receives from the previous one.
 void send_and_receive(World& world, at::ScalarType dtype) {
   if (world.size() == 1) return;
   const int next = (world.rank() + 1) % world.size();
@@ -121,7 +121,8 @@ void send_and_receive(World& world, at::ScalarType dtype) {
   Tensors sent{given(world, world.rank(), dtype).to(device)}, received{blank(world, dtype).to(device)};
   const auto send = [&] { return world.group()->send(sent, next, 1); };
   const auto receive = [&] { return world.group()->recv(received, previous, 1); };
-  // NCCL does a rank's in order, and the other end of each must be its neighbour's.
+  // NCCL runs a rank's sends and receives in order, so a rank must receive first where its neighbours send
+  // first.
   const bool sends_first = world.rank() % 2 == 0;
   const auto first = sends_first ? send() : receive();
   const auto second = sends_first ? receive() : send();

@@ -1,4 +1,4 @@
-// Each collective of a process group, with numbers whose result is known.
+// The collectives of a process group, tried with inputs whose results are known.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,16 +18,18 @@ struct Collective {
   bool is_between_two = false;  // a send and a receive
 };
 
-/// Where tensors must lie that a rank sends to another. Gloo reduces and gathers what lies on a GPU, but sends only from the CPU.
+/// The device for tensors that one rank sends to another. Gloo reduces and gathers tensors on a GPU, but
+/// sends only from the CPU.
 c10::Device device_of_sends(const World& world);
 
 const std::vector<Collective>& collectives();
 
-/// For what World::wait can't watch, since Gloo gives it no future: sends, receives and reduce-scatters. A rank that is gone
-/// ends it, as its connection is closed; one that stopped does not, but for the self-test's time limit.
+/// Waits for sends, receives and reduce-scatters, which World::wait can't watch, since Gloo gives them no
+/// future. If a rank exits, its connections close and this call fails. If a rank is stopped, only the
+/// self-test's time limit ends it.
 void wait_without_future(const c10::intrusive_ptr<c10d::Work>& work);
 
-/// Those in which the sums of collectives() over `ranks` are exact.
+/// The dtypes in which the sums of collectives() over `ranks` are exact.
 std::vector<at::ScalarType> dtypes_for(int ranks);
 
 /// "float16"

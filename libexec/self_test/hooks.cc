@@ -20,8 +20,8 @@
 namespace hookline {
 namespace {
 
-/// A bucket each, and each a square number of elements: batched PowerSGD fills a bucket up to a square matrix with zeros,
-/// and keeps what is equal everywhere whole only without them.
+/// Each shape fills one bucket, with a square number of elements. Batched PowerSGD pads other buckets with
+/// zeros to a square matrix, and then does not reproduce equal gradients exactly.
 const std::vector<std::pair<std::string, std::vector<std::int64_t>>> kShapes = {
     {"square", {256, 256}}, {"wide", {128, 512}}, {"vector", {65536}}};
 constexpr std::int64_t kBucketBytes = 65536 * 4;
@@ -38,7 +38,7 @@ std::string short_text(double value) {
   return text;
 }
 
-/// What makes a hook wait before it compresses is set to the least that it takes.
+/// Sets options that delay compression to their smallest value.
 void start_early(const HookRow& hook, OptionMap& options) {
   for (const OptionRow& row : hook.options) {
     if (row.name.starts_with("start_") && row.type == OptionType::integer)
@@ -87,7 +87,7 @@ HookTime try_hook(const std::shared_ptr<World>& world, const HookCase& each) {
 
   // A hook of a plug-in may change gradients on purpose: clip them, say.
   const bool is_own = Catalog::built_in().find_hook(each.hook->name) != nullptr;
-  // Told at the end: a rank that left early would leave the others in a collective.
+  // Report problems at the end: a rank that left early would leave the others waiting in a collective.
   std::string problem;
   const auto add_problem = [&](const std::string& text) { problem = problem.empty() ? text : problem; };
   HookTime result{each.hook->name, each.wrapper->name};

@@ -1,4 +1,5 @@
-// Each hook in each wrapper, on gradients whose mean is known and which every compression keeps whole.
+// Tries each hook in each wrapper, on gradients whose mean is known and which every compression reproduces
+// exactly.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace hookline {
 
-/// A hook with options that are complete.
+/// A hook, its wrapper, and all its options.
 struct HookCase {
   const HookRow* hook = nullptr;
   const WrapperRow* wrapper = nullptr;
@@ -21,11 +22,12 @@ struct HookCase {
   std::string name() const;  // "power_sgd in fp16"
 };
 
-/// Every hook that the registry can build, in every wrapper that it may have. Hooks begin to compress as early as they
-/// can; the one that is called `configured` has `options` else.
+/// Every hook that the registry can build, in every wrapper that it allows. Hooks compress as early as they
+/// can. All other options have their defaults or, for the hook `configured`, the values in `options`.
 std::vector<HookCase> hook_cases(const std::string& configured, const OptionMap& options);
 
-/// Trains some steps; what the last one took. Throws Error if gradients are not what they have to be. A collective call.
+/// Trains for some steps, and returns the figures of the last one. Throws Error if the gradients are not as
+/// expected. A collective call.
 HookTime try_hook(const std::shared_ptr<World>& world, const HookCase& each);
 
 }  // namespace hookline

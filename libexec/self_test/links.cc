@@ -85,7 +85,8 @@ void measure(End& end, Link& link) {
     end.send(payload);
     end.receive_number();
     const double whole = seconds_since(start);
-    // The number before and the answer after take a round trip; the payload is there no sooner than at once.
+    // Subtract a round trip for the number before and the answer after, but not more than nine tenths of the
+    // time.
     link.bytes_per_second = static_cast<double>(bytes) / std::max(whole - round_trip, whole / 10);
     if (whole > kEnough || bytes >= kMostBytes) break;
   }
@@ -101,7 +102,8 @@ void be_measured(End& end) {
   }
 }
 
-/// Each link was measured on one rank, and is 0 on the others.
+/// Gives every rank all results. Each link was measured on one rank, and is 0 on the others, so their sum is
+/// the result.
 std::vector<Link> of_all_ranks(World& world, std::vector<Link> links) {
   if (links.empty()) return links;
   const at::Tensor figures = at::zeros({static_cast<std::int64_t>(links.size()), 2}, at::kDouble);
@@ -121,7 +123,7 @@ std::vector<Link> of_all_ranks(World& world, std::vector<Link> links) {
   return links;
 }
 
-/// `pairs` one after the other, while the other ranks wait.
+/// Measures `pairs` one after the other, while the other ranks wait.
 std::vector<Link> measure_pairs(World& world, const std::vector<std::pair<int, int>>& pairs,
                                 const std::vector<std::string>& nodes) {
   std::vector<Link> links;
@@ -140,7 +142,7 @@ std::vector<Link> measure_pairs(World& world, const std::vector<std::pair<int, i
 
 std::vector<Link> measure_links(World& world, const std::vector<std::string>& nodes) {
   std::vector<Link> links = measure_pairs(world, pairs_to_measure(world.size()), nodes);
-  // A link that is slow stays slow; a core that was busy is not.
+  // Measure slow links again: a slow link stays slow, but a core that was busy may be free now.
   const std::vector<std::size_t> slow = far_below(links);
   std::vector<std::pair<int, int>> again;
   for (const std::size_t i : slow) again.emplace_back(links[i].from, links[i].to);

@@ -1,4 +1,4 @@
-// How fast two ranks talk to each other.
+// Measures how fast two ranks communicate.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace hookline {
 
-/// One pair after the other, while the other ranks wait, and those that seem slow once more; the same on every rank. `nodes`: on which each rank is.
-/// A collective call.
+/// Measures one pair after the other, while the other ranks wait, and measures slow ones again. Returns the
+/// same on every rank. `nodes`: the node of each rank. A collective call.
 std::vector<Link> measure_links(World& world, const std::vector<std::string>& nodes);
 
 }  // namespace hookline

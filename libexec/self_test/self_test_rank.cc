@@ -1,9 +1,10 @@
-// One rank of hookline test: tries everything that a run depends on, and says what it found.
+// One rank of hookline test: tries everything that a run depends on, and reports what it found.
 //
 //     self_test_rank SECONDS FILE [--silent]
 //     self_test_rank --versions              for hookline env
 //
-// Started by the launcher. Rank 0 prints, and writes its report to FILE; the exit code is 0, or 1 if a check has failed.
+// Started by the launcher. Rank 0 prints its report and writes it to FILE. Its exit code is 0, or 1 if a
+// check failed; other ranks exit with 3 after an error.
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -61,20 +62,20 @@ class TimeLimit {
     thread_.join();
   }
 
-  /// From here on it does not act.
+  /// Disarms the limit.
   void cancel() {
     const std::lock_guard lock(mutex_);
     over_ = true;
     ended_.notify_all();
   }
 
-  /// What is done from now on.
+  /// Names the step that begins now.
   void step(const std::string& name) {
     const std::lock_guard lock(mutex_);
     step_ = name;
   }
 
-  /// What tells then which ranks are behind.
+  /// Sets the function that says, at the limit, which ranks are behind.
   void asks(std::function<std::string()> behind) {
     const std::lock_guard lock(mutex_);
     behind_ = std::move(behind);
@@ -98,7 +99,8 @@ constexpr std::chrono::seconds kTimeToReport{5};
   std::_Exit(code);
 }
 
-/// Of a rank other than 0: the launcher ends all ranks when one has failed, and rank 0 is to report what it finds before.
+/// Ends a rank other than 0, after a delay: the launcher ends all ranks once one has failed, and rank 0 must
+/// report first.
 [[noreturn]] void end_behind_rank_0() {
   std::this_thread::sleep_for(kTimeToReport);
   end_now(kFailedWithoutReport);
@@ -132,7 +134,7 @@ class SelfTest {
                                                         environment_number("WORLD_SIZE", 1, kMostRanks, 1));
     if (!obstacle.empty()) throw Error(obstacle);
     accelerator_.emplace(Accelerator::from_env());
-    log::set_level("warning");  // the report is what is read
+    log::set_level("warning");  // only the report matters to the user
     const auto joined = std::chrono::steady_clock::now() - start;
     const std::vector<std::string> nodes = texts("join", environment_text("GROUP_RANK").value_or("0"));
     report_.add({"join", Verdict::ok,
@@ -186,7 +188,7 @@ class SelfTest {
     return exchange_texts(world(), world().group(), own, "the self-test's " + name);
   }
 
-  /// What the ranks find of the same thing: the worst of it, with the rank's number.
+  /// Judges the same thing on every rank. Reports the first rank that has a problem.
   void check_each(const std::string& name, const std::function<Check()>& judge) {
     const Check own = judge();
     const auto all = texts(name, own.verdict == Verdict::ok ? "" : own.found + "\n" + own.advice);
@@ -282,7 +284,7 @@ int main(int argc, char** argv) {
     SelfTest(report, limit).run();
     limit.cancel();
     const int code = report.finish();
-    return has_report ? code : 0;  // who has the report fails the test
+    return has_report ? code : 0;  // only the rank with the report fails the test
   } catch (const std::exception& error) {
     limit.cancel();
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);

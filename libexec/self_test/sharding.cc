@@ -24,7 +24,7 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// All weights, one after the other, after kSteps steps of SGD with momentum on inputs that each rank has for itself.
+/// All weights, one after another, after kSteps steps of SGD with momentum. Each rank has its own inputs.
 at::Tensor train(const std::shared_ptr<World>& world, const RunConfig& config) {
   Accelerator accelerator(config, world);
   torch::nn::Sequential net(torch::nn::Linear(kInputs, kOutputs), FsdpUnit<Block>());
@@ -68,7 +68,7 @@ std::string try_sharding(const std::shared_ptr<World>& world, const ShardingCase
   char text[32];
   std::snprintf(text, sizeof text, "%.1g", error);
   const std::string steps = std::to_string(kSteps) + " steps";
-  // A NaN is no small error.
+  // Not `error > kTolerance`, which is false for NaN.
   if (!(error <= kTolerance))
     throw Error("after " + steps + " the weights are " + text +
                 " off those of plain DDP, which is more than rounding");

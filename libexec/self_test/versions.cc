@@ -27,7 +27,7 @@ std::string cuda_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// The version that a library in this process tells of itself, through `int function(int*)`.
+/// The version that a library in this process reports through `int function(int*)`.
 template <class Text>
 std::string version_by(const char* function, Text text) {
   int version = 0;
@@ -42,7 +42,7 @@ std::string versions_as_json() {
   json["built with"] = HOOKLINE_BUILD_STAMP;
   json["file"] = file_of(reinterpret_cast<const void*>(&at::get_cpu_capability));
   json["processor instructions"] = at::get_cpu_capability();
-  // As placement.cc loads them, though no GPU may be here.
+  // Load it as placement.cc does, even if there is no GPU here.
   if (!::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
     json["CUDA"] = std::string("none: ") + ::dlerror();
   } else {

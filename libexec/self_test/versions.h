@@ -1,4 +1,4 @@
-// What a rank's program runs with.
+// The versions of the libraries that a rank runs with.
 #pragma once
 
 #include <string>

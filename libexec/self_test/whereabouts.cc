@@ -18,7 +18,7 @@ void Whereabouts::step(const std::string& name) {
   try {
     told_->set(key(rank_), std::to_string(++steps_) + " " + name);
   } catch (const c10::Error&) {
-    // Rank 0 is gone, and the store with it: the step itself says so better.
+    // Rank 0 is gone, and the store with it. The step itself will report that better.
   }
 }
 

@@ -9,15 +9,17 @@ namespace hookline {
 
 class World;
 
-/// Each rank tells the store where it is. It has a connection of its own: World's may be waiting for something.
+/// Each rank notes in the store where it is. It uses its own connection, since World's may be waiting for
+/// something.
 class Whereabouts {
  public:
   explicit Whereabouts(const World& world);
 
-  /// This rank's step from now on. Steps are the same on every rank, and in the same order.
+  /// Sets this rank's step. All ranks have the same steps, in the same order.
   void step(const std::string& name);
 
-  /// The ranks that have come less far than others, "rank 1 is still at broadcast"; empty if there are none. From any thread.
+  /// The ranks that are behind others, "rank 1 is still at broadcast"; empty if there are none. May be called
+  /// from any thread.
   std::string behind() const;
 
  private:

@@ -1,5 +1,5 @@
-// end_mlflow_run RUN_FOLDER STATUS: sets the MLflow run of a run's folder to FINISHED, FAILED or KILLED. If the server can't
-// be told, it exits with 1, having printed why, and how to end the run by hand.
+// end_mlflow_run RUN_FOLDER STATUS: sets the MLflow run of a run's folder to FINISHED, FAILED or KILLED. If
+// it can't reach the server, it prints why and how to set the status by hand, and exits with 1.
 #include <cstdio>
 #include <string>
 #include <string_view>

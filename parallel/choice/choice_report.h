@@ -1,4 +1,4 @@
-// What a choice of a hook was made by, and what came of it: for a run's summary, and for `hookline advise`.
+// The basis and the outcome of a hook choice, for a run's summary and for `hookline advise`.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@
 namespace hookline {
 namespace {
 
-/// What is going to be chosen from: "no hook, fp16 and power_sgd in 6 settings".
+/// The candidates: "no hook, fp16 and power_sgd in 6 settings".
 std::string plan_text(const std::vector<HookSetting>& settings, std::size_t other_sizes) {
   if (settings.empty() && other_sizes == 0)
     return "[ddp.auto] permits no hook, so that training stays without one";
@@ -45,7 +45,7 @@ Choices::Choices(std::shared_ptr<World> world) : world_(std::move(world)) {
 
 std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted) {
   std::vector<HookSetting> settings = settings_for(wanted, Registry::instance().catalog());
-  // On a GPU each setting is tried, and sizes of buckets are too many to try.
+  // On a GPU every setting is tried, and with bucket sizes there would be too many.
   const bool may_cut_buckets =
       ddp->options().bucket_limits == BucketLimits::from(std::nullopt) && world_->device().is_cpu();
   ChoiceOptions options;
@@ -87,10 +87,10 @@ void Choices::end_if_all_have_chosen() const {
   if (world_->rank() == 0) write_advice(true);
   world_->barrier("the end of hookline advise");
   std::fflush(nullptr);
-  std::_Exit(EXIT_SUCCESS);  // a program's own end may wait for steps that are not taken any more
+  std::_Exit(EXIT_SUCCESS);  // the program may be waiting for steps that will not happen
 }
 
-/// Once for each setting that comes into use after the predictions.
+/// Writes the advice so far, once for each setting that comes into use after the predictions.
 void Choices::write_what_is_known() {
   if (world_->rank() != 0) return;
   int exchanges = 0;
@@ -101,7 +101,7 @@ void Choices::write_what_is_known() {
   if (std::exchange(written_exchanges_, exchanges) != exchanges) write_advice(false);
 }
 
-/// Without `is_whole` nothing is said to be chosen.
+/// Unless `is_whole`, the file names no chosen setting.
 void Choices::write_advice(bool is_whole) const {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
   for (const auto& [engine, chooser] : choosers_) {

@@ -14,9 +14,9 @@
 
 namespace hookline {
 
-/// Makes models choose as [ddp.auto] says. Where `hookline advise` runs the program, it ends once all of them have chosen: with
-/// exit code 0, and with what was found in the file that $HOOKLINE_ADVICE_FILE names. That file is there from the first prediction on,
-/// with what is known by then, for a program that ends by itself. Not synchronised.
+/// Makes models choose hooks by [ddp.auto]. Under `hookline advise`, the program exits with code 0 once every
+/// model has chosen, and rank 0 writes the results to the file that $HOOKLINE_ADVICE_FILE names. Preliminary
+/// results are written from the first prediction on, in case the program ends earlier. Not synchronised.
 class Choices {
  public:
   explicit Choices(std::shared_ptr<World> world);

@@ -21,7 +21,8 @@ struct BucketMoments {
   Clock::time_point averaged{};          // of all
 };
 
-/// What the Reducer does without a hook, but that no bucket is sent before the last is ready: backward is measured alone.
+/// Averages as the Reducer does without a hook, but sends no bucket until the last one is ready, so that
+/// backward can be timed without communication.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
 /// Result  the bucket's buffer, in place   State   none
 /// Errors  none at step time               Parity  DistributedDataParallel without a hook, bit for bit

@@ -21,16 +21,17 @@
 namespace hookline {
 namespace {
 
-// Part of a window's time that a look at the link may take, with all of its all-reduces.
+// The share of a window's time that checking the link may take, with all of its all-reduces.
 constexpr double kProbePart = 0.01;
-// An all-reduce shorter than this many latencies says nothing about bandwidth.
+// An all-reduce that takes less than this many latencies shows nothing about bandwidth.
 constexpr double kLatencies = 3;
 constexpr int kMostPatience = 8;
-// After this part of its steps, and so many at least, a setting on trial that is so much slower than the fastest is measured no longer.
+// A trial ends early if its first steps are kFarBehind times as slow as the fastest setting. They are one
+// kFirstPart-th of its steps, but at least kLeastOfFirstPart.
 constexpr int kFirstPart = 5, kLeastOfFirstPart = 8;
 constexpr double kFarBehind = 1.08;
 
-// The first step has no time, and the first deferred one does not count.
+// The first step is not timed, and the first deferred one does not count.
 static_assert(kStepsBeforeAChoice ==
               1 + ChoiceSteps().settling + ChoiceSteps().plain + 1 + ChoiceSteps().deferred);
 
@@ -99,7 +100,7 @@ void HookChooser::begin(Phase phase) {
       const std::int64_t start = ddp_.hook() ? ddp_.hook()->first_full_step() : 0;
       counted_ = count_of(steps.first_window, steps.seconds);
       if (step_ > 0 &&
-          counted_ == steps.first_window)  // of short steps more, since a single delay is long beside them
+          counted_ == steps.first_window)  // more if steps are short, since one delay is long beside them
         counted_ = static_cast<int>(std::clamp(steps.least_seconds / step_, 1.0 * counted_, 3.0 * counted_));
       left_ = static_cast<int>(start) + steps.skipped + counted_;
       break;
@@ -110,7 +111,7 @@ void HookChooser::begin(Phase phase) {
   }
 }
 
-/// So many of the steps as they are now take about `seconds`.
+/// The number of steps that take about `seconds` now; at most `most`, and at least a fifth of that.
 int HookChooser::count_of(int most, double seconds) const {
   const int least = std::max(1, most / 5);
   if (step_ <= 0 || step_ * most <= seconds) return most;
@@ -120,7 +121,7 @@ int HookChooser::count_of(int most, double seconds) const {
 void HookChooser::after_step() {
   if (has_no_choice()) return;
   ++steps_;
-  // The host runs ahead of a GPU: it waits for it where a window begins and ends.
+  // The host runs ahead of a GPU, so wait for the GPU where a window begins and ends.
   if (!world_->device().is_cpu() && (periods_.empty() || left_ == 1))
     c10::impl::VirtualGuardImpl(world_->device().type()).synchronizeDevice(world_->device().index());
   const auto now = Clock::now();
@@ -141,7 +142,7 @@ void HookChooser::after_step() {
       if (phase_ != Phase::watching) measuring_seconds_ += seconds_of(Clock::now() - now);
     }
   }
-  last_ = Clock::now();  // what is decided counts towards no step
+  last_ = Clock::now();  // deciding counts towards no step
 }
 
 void HookChooser::end_phase() {
@@ -163,8 +164,8 @@ void HookChooser::end_phase() {
   }
 }
 
-/// A setting on trial, as its first steps show; asked once in each trial. What shows once more that it is the fastest has all of its
-/// steps.
+/// True if the first steps of a setting on trial show that it is far slower than the fastest. Checked once in
+/// each trial. A hook that was measured before always gets all of its steps.
 bool HookChooser::is_far_behind() const {
   if (phase_ != Phase::proving || is_resumed_ || !world_->device().is_cpu()) return false;
   if (in_use_ != 0 && is_measured(in_use_)) return false;
@@ -174,7 +175,8 @@ bool HookChooser::is_far_behind() const {
   return means_over_ranks(*world_, {lower_quartile(first)})[0] > kFarBehind * fastest_measured_;
 }
 
-/// On a GPU a step's end is seen at a window's ends only, and the mean is right.
+/// The time of a step, averaged over ranks. On a GPU only the ends of a window are known, so it is the
+/// window's mean.
 double HookChooser::agreed_step() const {
   const double own = world_->device().is_cpu() ? lower_quartile(periods_)
                                                : sum(periods_) / static_cast<double>(periods_.size());
@@ -199,14 +201,14 @@ void HookChooser::end_plain() {
   begin(Phase::deferred);
 }
 
-/// Buckets so small that those of every other size are made of them, or nearly so.
+/// The layout with the smallest buckets: those of all other layouts consist of them, or nearly so.
 std::size_t HookChooser::finest_layout() const {
   const auto finest = std::max_element(layouts_.begin(), layouts_.end(),
                                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
   return static_cast<std::size_t>(finest - layouts_.begin());
 }
 
-/// The largest all-reduce that a look at the link can afford, in steps as they are now.
+/// Chooses the largest all-reduce with which a window can check the link, given the current time of a step.
 void HookChooser::choose_probe() {
   probe_bytes_ = 0;
   probe_seconds_ = 0;
@@ -219,7 +221,7 @@ void HookChooser::choose_probe() {
       std::tie(probe_bytes_, probe_seconds_) = std::pair(static_cast<std::int64_t>(each.bytes), each.seconds);
 }
 
-/// Rank 0's.
+/// Rank 0's decision, on all ranks.
 std::size_t HookChooser::agreed_next() {
   const at::Tensor next =
       at::tensor({static_cast<std::int64_t>(decision_.next())}, at::kLong).to(world_->device());
@@ -270,13 +272,13 @@ void HookChooser::explain(std::size_t choice) const {
 
 void HookChooser::note_error() {
   if (in_use_ == 0) return;
-  ddp_.take_compression_error();  // unless the run's metrics have it
+  ddp_.take_compression_error();  // if the metrics have not taken it yet
   const auto latest = ddp_.latest_compression_error();
-  // Not a number is larger than any.
+  // NaN counts as larger than any number.
   if (latest && !(largest_error_ && *latest <= *largest_error_)) largest_error_ = latest;
 }
 
-/// Is the hook in use too far from the exact average? It is not used again then.
+/// True if the hook in use is too far from the exact average. It is then dropped for good.
 bool HookChooser::gives_up() {
   if (in_use_ == 0) return false;
   const double error = means_over_ranks(*world_, {largest_error_.value_or(0)})[0];
@@ -288,7 +290,8 @@ bool HookChooser::gives_up() {
   return true;
 }
 
-/// A hook whose error is too large, and its settings that compress as much or more: they come behind it.
+/// Drops a hook whose error is too large, with all of its settings that compress as much or more, which
+/// follow it.
 void HookChooser::give_up_from(std::size_t setting) {
   const auto is_as_exact = [&](const HookSetting& each) {
     return each.hook == settings_[setting].hook && each.options == settings_[setting].options;
@@ -326,7 +329,7 @@ void HookChooser::prove() {
   go_on_with(agreed_next());
 }
 
-/// With the setting in use the choice stands.
+/// Switches to `next`. If that is the setting in use, the choice is final: watches it.
 void HookChooser::go_on_with(std::size_t next) {
   if (next != in_use_) {
     const std::string took = ", which takes " + ms(decision_.seconds(next)) + " a step";
@@ -449,7 +452,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   for (std::size_t i = 0; i < settings_.size(); ++i) {
     settings[i].at("predicted_seconds").get_to(predicted_[i].predicted);
     settings[i].at("margin").get_to(predicted_[i].margin);
-    // A step without a hook was measured in any case.
+    // A step without a hook was always measured.
     decision_.restore(i, settings[i].at("seconds").get<double>(),
                       i != 0 && settings[i].at("is_measured").get<bool>());
     if (settings_[i].name == saved.at("chosen")) chosen = i;
@@ -467,7 +470,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   decision_.settle_on(chosen);
   use(chosen);
   exchanges_ = 0;
-  is_resumed_ = watched_step_ > 0;  // else it was chosen, and not yet measured
+  is_resumed_ = watched_step_ > 0;  // else it was chosen, but not yet measured
   log("resumes with " + settings_[chosen].name + " from the checkpoint");
   begin(Phase::proving);
   return "";

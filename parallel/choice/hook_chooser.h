@@ -22,41 +22,43 @@
 
 namespace hookline {
 
-/// How many steps a chooser takes for what, at most: of long steps it takes fewer.
+/// The most steps that each phase of a choice takes; if steps are long, a phase takes fewer.
 struct ChoiceSteps {
   int settling = 3;       // before anything is measured: buckets are rebuilt, caches and allocators fill
   int plain = 25;         // measured without a hook
   int deferred = 6;       // measured with all communication behind backward
   int skipped = 2;        // of a new hook, before its steps count
-  int first_window = 20;  // of a new hook: it is kept or given up by them
-  int window = 50;        // between two looks at the link and the step
+  int first_window = 20;  // measured with a new hook, to decide whether it is kept
+  int window = 50;        // between two checks of the link and of the step time
   double least_seconds =
-      0.3;  // for which a new hook's steps are measured, but in no more than three times `first_window`
+      0.3;  // measure short steps of a new hook for this long, in at most 3 x `first_window` steps
   double seconds =
-      2;  // what is measured takes about so long, and `window` ten times as long, but no less than a fifth of the steps
+      2;  // target duration of a phase, ten times that for `window`; at least a fifth of the steps is taken
 };
 
 struct ChoiceOptions {
   ChoiceSteps steps = {};
   WatchRule watch = {};
-  // Buckets to choose from beside those that there are: bytes at which one is full, the largest first.
+  // Bucket size limits to choose from besides the config's, the largest first.
   std::vector<std::int64_t> bucket_bytes = {};
-  // ‖g - e‖ / ‖e‖ of a hook's gradients and the exact ones, above which it is given up.
+  // A hook is dropped if ‖g - e‖ / ‖e‖ of its gradients g and the exact ones e exceeds this.
   double max_error = std::numeric_limits<double>::infinity();
   bool try_each = false;     // measure steps with each setting instead of predicting them; always so on a GPU
-  bool predict_all = false;  // also what can't gain, however long it takes to time
+  bool predict_all = false;  // also time and predict settings that can't gain, however long that takes
 };
 
-/// Trains without a hook at first, measures steps, link and the hooks' own work, predicts the step's time with each setting, and
-/// measures the steps of those that are predicted to be fastest (Decision). The fastest of them stays. From then on it watches the step,
-/// the link and the hook's error, and chooses anew if they change. A change after which the choice is the same must last twice as long the
-/// next time, up to eight times.
+/// Trains without a hook at first; measures steps, the link and the hooks' own work; predicts the step time
+/// with each setting; and measures the settings predicted to be fastest (see Decision). The fastest one
+/// stays. Then it watches the step time, the link and the hook's error, and chooses again if they change. If
+/// the new choice equals the old one, the next change must last twice as long to count, up to eight times as
+/// long.
 ///
-/// All ranks decide at the same step, by means over the ranks, and rank 0's decision counts. Rank 0 logs each decision. Not synchronised.
+/// All ranks decide at the same step, from means over the ranks; rank 0 makes and logs each decision. Not
+/// synchronised.
 class HookChooser {
  public:
-  /// `settings`: what may be chosen, the most exact ones first; no hook is added in front, and each in each size of buckets. `ddp`, which
-  /// has no hook yet, outlives this.
+  /// `settings` may be chosen, the most exact first; "no hook" is added in front, and each setting is tried
+  /// with each bucket size. `ddp` has no hook yet, and must outlive this object.
   /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
               ChoiceOptions options = {});
@@ -67,7 +69,7 @@ class HookChooser {
 
   /// The name of the setting in use, "no hook" for none; null while steps are measured.
   const std::string* chosen() const { return has_chosen() ? &settings_[in_use_].name : nullptr; }
-  /// How often another setting than before came into use, no hook for measuring anew included.
+  /// How often the setting in use changed, including changes to no hook for measuring again.
   int exchanges() const { return exchanges_; }
   ChoiceReport report() const;
   /// Has a choice been made, by the steps of what was chosen?
@@ -75,8 +77,9 @@ class HookChooser {
 
   /// The choice for a checkpoint; null while there is none.
   nlohmann::json save() const;
-  /// Goes on with the choice that another run's save() returned, before the first forward: its hook is there when this returns. Returns
-  /// why it can't be used, so that steps are measured anew; empty if it is. A collective call.
+  /// Resumes the choice that save() returned in an earlier run, and attaches its hook. Call it before the
+  /// first forward. Returns an empty string, or the reason why the choice can't be used; it is then made
+  /// again. A collective call.
   std::string resume(const nlohmann::json& saved);
 
  private:

@@ -25,7 +25,8 @@
 namespace hookline {
 namespace {
 
-/// Every number of `cost` that ranks may differ in, in one order: seconds, and last the margin.
+/// Calls `action` for each number in `cost` in which ranks may differ, in a fixed order: times first, the
+/// margin last.
 template <class Action>
 void for_each_number(HookCost& cost, const Action& action) {
   for (BucketCost& bucket : cost.buckets) {
@@ -38,7 +39,7 @@ void for_each_number(HookCost& cost, const Action& action) {
   action(cost.margin);
 }
 
-/// What one rank found of a setting.
+/// What one rank measured for a setting.
 struct Timed {
   HookCost cost;
   std::string problem;  // why it can't be timed; empty: it was
@@ -58,7 +59,7 @@ Timed time_here(const HookSetting& setting, int ranks, const BucketParameters& b
   }
 }
 
-/// Each of `costs` as it is on the rank where that one takes the longest.
+/// Replaces each of `costs` by that of the rank on which it takes the longest.
 void take_slowest(World& world, const std::vector<HookCost*>& costs) {
   std::vector<TimedValues> own;
   for (HookCost* const cost : costs) {
@@ -90,7 +91,7 @@ HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
                           const BucketParameters& others) {
   struct Part {
     const BucketCost* bucket;
-    double elements;  // of the bucket, a parameter's
+    double elements;  // the parameter's share of the bucket
   };
   std::unordered_map<const c10::TensorImpl*, Part> parts;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -125,7 +126,7 @@ HookCost behind_an_average_inside(const HookCost& cost, const std::vector<Bucket
   for (std::size_t i = 0; i < result.buckets.size(); ++i) {
     BucketCost& bucket = result.buckets[i];
     const double seconds = inside.of(without_a_hook.at(i).sends.at(0).bytes).seconds;
-    Send average;  // of no bytes: nothing goes through the network
+    Send average;  // 0 bytes: nothing goes through the network
     average.busy_after = std::exchange(bucket.busy_after, 0);
     for (Send& send : bucket.sends) ++send.after;
     (bucket.sends.empty() ? average.busy_after : bucket.sends[0].busy_before) += seconds;
@@ -138,7 +139,7 @@ double cores_of_a_rank(World& world) {
   cpu_set_t own;
   CPU_ZERO(&own);
   if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_SET(0, &own);
-  // One element a core, and the threads.
+  // One element per core, then the number of threads.
   const at::Tensor mask = at::zeros({CPU_SETSIZE + 1}, at::kInt);
   auto* const is_own = mask.mutable_data_ptr<int>();
   for (int core = 0; core < CPU_SETSIZE; ++core) is_own[core] = CPU_ISSET(core, &own) ? 1 : 0;
@@ -160,12 +161,14 @@ double cores_of_a_rank(World& world) {
 
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds) {
-  // A wrapper pays where links are slow, and steps take so long that there is time for all.
+  // Wrapped hooks come last: they only pay if links are slow, and then steps take so long that there is time
+  // for all.
   std::vector<std::size_t> order;
   for (const bool is_wrapped : {false, true})
     for (std::size_t i = 0; i < settings.size(); ++i)
       if ((settings[i].wrapper != "no") == is_wrapped) order.push_back(i);
-  // Each rank by itself, since a short message may take longer than timing a hook.
+  // Each rank checks the budget by itself, since agreeing takes a message, which may take longer than timing
+  // a hook.
   std::vector<Timed> timed;
   const auto start = std::chrono::steady_clock::now();
   double seconds = 0;

@@ -20,8 +20,9 @@ struct HookCosts {
   double seconds = 0;                          // that this took
 };
 
-/// Of `settings`, one after the other, those in a wrapper last, until that has taken `budget_seconds`; one that fails on some rank is left
-/// out. The same on every rank, of the slowest one; a collective call. `hopeless_seconds`: see cost_of_hook.
+/// Times `settings` one after another, wrapped hooks last, until `budget_seconds` are used up. Leaves out a
+/// setting that fails on any rank. Returns the slowest rank's costs, the same on every rank. A collective
+/// call. `hopeless_seconds`: see cost_of_hook.
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds);
 
@@ -29,16 +30,17 @@ HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vec
 HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
                           const BucketParameters& others);
 
-/// `cost` between hosts, behind an average inside each of them of what is sent `without_a_hook`.
+/// The cost of a hook that works between hosts: its own `cost`, preceded by an exact average inside each host
+/// of the bytes sent `without_a_hook`.
 HookCost behind_an_average_inside(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
                                   const CollectiveTimes& inside);
 
 /// What is sent without a hook.
 std::vector<BucketCost> cost_without_a_hook(const BucketParameters& buckets);
 
-/// The cores that the ranks of a host may run on, for each of their threads that compute, on the host where these are the fewest: the
-/// others wait for its ranks. 1 at least. Ranks may share all of a host's cores, or be bound to some each. The same on every rank; a
-/// collective call.
+/// Cores per computing thread of a host's ranks, on the host with the fewest, since all other ranks wait for
+/// its ranks; at least 1. Ranks may share a host's cores or be bound to some of them. The same on every rank.
+/// A collective call.
 double cores_of_a_rank(World& world);
 
 }  // namespace hookline

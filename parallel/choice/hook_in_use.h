@@ -11,8 +11,8 @@ namespace hookline {
 /// Can a hook work between hosts, while the ranks of a host average exactly?
 bool has_scopes(const World& world);
 
-/// Between two steps: `setting` takes the place of the model's hook, in `buckets`; in those that there are if these are empty. A
-/// collective call.
+/// Replaces the model's hook by that of `setting`, with `buckets` as the new buckets, or the current ones if
+/// `buckets` is empty. Call it between two steps. A collective call.
 void use_setting(World& world, Ddp& ddp, const HookSetting& setting, const BucketParameters& buckets);
 
 }  // namespace hookline

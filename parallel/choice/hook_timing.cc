@@ -19,9 +19,9 @@ namespace hookline {
 namespace {
 
 constexpr int kRank = 1, kMeasuredSteps = 3, kLatestStart = 10;
-constexpr double kAgreement = 0.1;  // of two measured steps, which then need no third
+constexpr double kAgreement = 0.1;  // relative: if two measured steps agree, no third is needed
 
-/// Seconds since it was last asked.
+/// Measures the seconds since the last lap.
 class Stopwatch {
  public:
   double lap() {
@@ -34,7 +34,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// What a hook hands to collectives that never leave this rank.
+/// Records what a hook hands to collectives. Nothing leaves this rank.
 class Recording {
  public:
   void begin_bucket() {
@@ -57,7 +57,8 @@ class Recording {
     return future;
   }
 
-  /// Ends the collectives in the order in which they were started, with those that follow from it.
+  /// Completes the collectives in the order in which they were started, including those that start on
+  /// completion of others.
   BucketCost end_bucket() {
     cost_.busy_after = watch_.lap();
     for (std::size_t i = 0; i < pending_.size(); ++i) {
@@ -95,7 +96,8 @@ class RecordingGroup : public c10d::ProcessGroup {
   std::shared_ptr<Recording> recording_;
 };
 
-/// A step's buckets, filled with the gradients that there are; parameters without one lend their own values.
+/// The buckets of a step, filled with the current gradients. A parameter without one contributes its own
+/// values.
 class Buckets {
  public:
   explicit Buckets(const BucketParameters& parameters) : parameters_(parameters) {
@@ -181,7 +183,7 @@ HookCost timed(CommHook& hook, Recording& recording, const BucketParameters& buc
       recording.begin_bucket();
       const FuturePtr result = hook.run(GradBucket(bucket));
       costs.push_back(recording.end_bucket());
-      tensor_of(*result);  // throws what failed
+      tensor_of(*result);  // throws the error if the hook failed
     }
     if (number < unmeasured) continue;
     steps.push_back(std::move(costs));

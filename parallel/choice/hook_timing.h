@@ -12,14 +12,16 @@ namespace hookline {
 
 using HookBuilder = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
 
-/// What a step takes with the hook that `build` makes for rank 1 of `world_size`, since many a hook logs on rank 0. What the hook does
-/// not estimate itself is measured: it runs on copies of the gradients of `buckets` (of the parameters, where there are none), bucket by
-/// bucket as the Reducer would. Its collectives reach nobody: they end, with the tensors as they are, when CommHook::run has returned.
-/// The first steps, and those before CommHook::first_full_step(), are not measured. Of two that follow and agree within a tenth the faster
-/// one counts, else the middle one of three; the margin is what the slowest takes beyond it. One that takes longer than `hopeless_seconds` is the last.
-/// Takes the memory of one more set of gradients, and of the hook's state. On the CPU.
-/// Throws what the hook throws, and Error for one that begins to compress after step 10, and for an estimate that is none: of other
-/// buckets, negative, or not finite.
+/// Returns the cost of a step with the hook that `build` makes, as rank 1 of `world_size`: many hooks log on
+/// rank 0. Returns the hook's own estimate if it has one. Otherwise runs the hook on copies of the gradients
+/// of `buckets`, or of the parameters where there is no gradient, bucket by bucket as the Reducer would.
+/// Collectives send nothing: they complete after CommHook::run has returned, with their tensors unchanged.
+/// The first step, and steps up to CommHook::first_full_step(), are not measured. Of the next two steps the
+/// faster one counts if they agree within a tenth, else the median of three; the margin is the slowest step's
+/// relative excess. Measuring stops after a step that takes longer than `hopeless_seconds`.
+/// Needs memory for one more set of gradients and for the hook's state. CPU only.
+/// Throws what the hook throws; throws Error if the hook begins to compress after step 10, or if its estimate
+/// has the wrong number of buckets or a number that is negative or not finite.
 HookCost cost_of_hook(const HookBuilder& build, int world_size, const BucketParameters& buckets,
                       double hopeless_seconds);
 

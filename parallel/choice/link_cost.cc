@@ -12,18 +12,18 @@
 namespace hookline {
 namespace {
 
-// Sizes grow fast while latency is all that counts.
+// Sizes grow fast as long as latency dominates.
 constexpr std::int64_t kLeastBytes = 64, kGrowth = 4, kFewBytes = 16 << 10;
 std::int64_t next_size(std::int64_t bytes, std::int64_t largest) {
   bytes *= bytes < kFewBytes ? 256 : bytes < (256 << 10) ? 16 : kGrowth;
-  return 2 * bytes > largest ? largest : bytes;  // two sizes that are nearly the same say no more than one
+  return 2 * bytes > largest ? largest : bytes;  // two sizes that are nearly the same show no more than one
 }
-// Of so many the second fastest counts; of short ones the fastest, since delays are long beside them: Gloo's event loop may hold a
-// core that it shares with the thread that sends, for a tick of the kernel's clock.
+// Of kTimes all-reduces the second fastest counts. Of short ones the fastest counts, since delays are long in
+// comparison: Gloo's event loop may occupy the sending thread's core for a tick of the kernel's clock.
 constexpr int kTimes = 3;
 constexpr double kShort = 0.005;  // seconds
 
-/// Of all threads of this process, on a core.
+/// CPU time of all threads of this process.
 double busy_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -35,22 +35,23 @@ class Prober {
   Prober(World& world, c10d::ProcessGroup& group, const std::string& name)
       : world_(world), group_(group), name_(name) {}
 
-  /// The mean over all ranks of the fastest of kTimes, or, of long ones, of the second fastest.
+  /// The mean over all ranks of the fastest of kTimes all-reduces, or for long ones, of the second fastest.
   CollectiveTime measure(std::int64_t bytes, at::ScalarType type) {
     return run(bytes, type, kTimes,
                [](const std::vector<double>& sorted) { return sorted[1] < kShort ? 0 : 1; });
   }
 
-  /// The mean over all ranks of the fastest of so many.
+  /// The mean over all ranks of the fastest of `times` all-reduces.
   CollectiveTime fastest_of(int times, std::int64_t bytes) {
     return run(bytes, at::kFloat, times, [](const std::vector<double>&) { return 0; });
   }
 
-  /// The same on every rank.
+  /// Seconds spent so far; the same on every rank.
   double spent() const { return spent_on_average_; }
 
  private:
-  /// One after the other: each ends on all ranks at about the same time, so that nothing need be between them.
+  /// Runs the all-reduces one after another. Each ends on all ranks at about the same time, so no barrier is
+  /// needed.
   template <class Which>
   CollectiveTime run(std::int64_t bytes, at::ScalarType type, int times, Which which) {
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
@@ -119,8 +120,8 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
   for (std::int64_t bytes = kLeastBytes;;) {
     full.push_back(prober.measure(bytes, at::kFloat));
     if (bytes >= largest_bytes) break;
-    // The next one takes at most as many times as long as it is larger, where latency is not all that counts; half as much is left
-    // for the others.
+    // The time grows at most with the size, once latency no longer dominates. Half of the budget is kept for
+    // the all-reduces in half precision.
     const auto fits = [&](std::int64_t next) {
       const double longer =
           bytes < kFewBytes ? kGrowth : static_cast<double>(next) / static_cast<double>(bytes);
@@ -131,14 +132,16 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
     if (!fits(next)) break;
     bytes = next;
   }
-  // Of the smallest, latency is all that counts, and the same; times of larger ones follow from the last two.
+  // In half precision, only the two largest sizes are measured. At the smallest size latency dominates, which
+  // is the same; all other times follow from these.
   for (std::size_t i = 0; i < full.size(); ++i) {
     if (i + 2 < full.size()) {
       if (i == 0) half.push_back(full[0]);
       continue;
     }
     half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf));
-    // As many bytes take as long on the link, and no longer than their sum takes besides; else the network was in the way.
+    // The same bytes take the same time on the link, and at most the time of their summation more. Anything
+    // beyond that was a disturbance of the network.
     half.back().seconds = std::min(half.back().seconds, full[i].seconds + half.back().busy_seconds);
   }
   return {CollectiveTimes(std::move(full)), CollectiveTimes(std::move(half))};

@@ -19,8 +19,9 @@ struct TimedValues {
   double seconds = 0;
 };
 
-/// The values of each of `own`, which has as many on every rank, from the rank where its seconds are the most: the others wait for that
-/// one in each step. The same on every rank. A collective call, unless there are none.
+/// For each entry of `own`, the values of the rank with the most seconds, since the other ranks wait for that
+/// one in each step. `own` has the same size on every rank; so has the result. A collective call, unless
+/// `own` is empty.
 std::vector<std::vector<double>> of_slowest_rank(World& world, const std::vector<TimedValues>& own);
 
 struct LinkCost {
@@ -32,11 +33,11 @@ struct LinkCost {
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name);
 
-/// Of so many the fastest counts in time_all_reduce.
+/// How many all-reduces time_all_reduce() runs.
 inline constexpr int kLooks = 4;
 
-/// One of these all-reduces, of float32: the fastest of some, which is what the link allows whatever else the machine does; the mean
-/// over the ranks. A collective call.
+/// Seconds of a float32 all-reduce: the fastest of kLooks, which other load on the machine disturbs the
+/// least, averaged over the ranks. A collective call.
 double time_all_reduce(World& world, c10d::ProcessGroup& group, std::int64_t bytes, const std::string& name);
 
 }  // namespace hookline

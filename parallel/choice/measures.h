@@ -8,8 +8,8 @@
 
 namespace hookline {
 
-/// What a quarter of them are below. Delays only ever add to a time, so that this differs less from one measurement to the next than a
-/// median does. There must be one at least.
+/// The lower quartile of `values`, which must not be empty. Delays only ever lengthen a time, so the lower
+/// quartile varies less between measurements than the median.
 inline double lower_quartile(std::vector<double> values) {
   const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::nth_element(values.begin(), quarter, values.end());

@@ -1,4 +1,5 @@
-// Steps in which all communication waits for the end of backward, so that their arithmetic is seen alone.
+// Observes steps whose communication is deferred until after backward, so that their computation can be timed
+// alone.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,8 @@ class ObservedSteps {
   /// A step that began at `start`, its backward at `backward`, and is over.
   void add(Clock::time_point start, Clock::time_point backward, Clock::time_point now);
 
-  /// Of all but the first, which exchanging the hook slows: lower quartiles, of the slowest rank. A collective call.
+  /// The lower quartiles of the slowest rank's steps, except the first step, which the exchange of hooks
+  /// slows down. A collective call.
   StepPlan agreed_plan(World& world) const;
 
  private:

@@ -12,8 +12,8 @@
 
 namespace hookline {
 
-/// No hook first, then each hook among all ranks, then, where hosts have several ranks, each between hosts; each of these first in the
-/// config's buckets, and then in those of each other size.
+/// No hook first, then each hook among all ranks, then, if `has_scopes`, each hook between hosts. Each of
+/// these comes with the config's buckets first, then with each other bucket size.
 class SettingList {
  public:
   SettingList(std::vector<HookSetting> hooks, bool has_scopes, const std::vector<std::int64_t>& bucket_bytes)

@@ -14,7 +14,8 @@ namespace hookline {
 namespace {
 
 const std::string kName = "the choice of a hook";
-// Multiples of a step without a hook that measuring the link and timing hooks may take, and seconds that each may take in any case.
+// Time limits for measuring the link and for timing hooks: multiples of a step without a hook, and seconds
+// that each may take in any case.
 constexpr double kLinkBudget = 1, kHooksBudget = 2, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.012;
 constexpr std::size_t kHooksInOtherBuckets = 2;
 
@@ -25,7 +26,8 @@ double largest_send(const std::vector<BucketCost>& costs) {
   return largest;
 }
 
-/// Of `hooks`, by what is predicted of them in either scope, as many as are worth timing in other buckets.
+/// The few of `hooks` that are worth timing in other buckets: those with the fastest predicted steps, in
+/// either scope, if they beat no hook.
 std::vector<std::size_t> fastest_of(std::vector<std::size_t> hooks, const SettingList& settings,
                                     const std::vector<StepPredictor::Prediction>& predictions,
                                     double without_a_hook) {
@@ -52,7 +54,7 @@ struct StepPredictor::Round {
   const ObservedStep& observed;
   const SettingList& settings;
   const std::vector<BucketParameters>& layouts;
-  double budget;                  // seconds that are left to time hooks
+  double budget;                  // seconds left for timing hooks
   std::vector<std::size_t> rows;  // the setting of each of measured_->settings
 
   std::vector<Prediction> predictions(const MeasuredStep& measured) const {
@@ -123,8 +125,8 @@ std::vector<StepPredictor::Prediction> StepPredictor::predict(const ObservedStep
   return round.predictions(*measured_);
 }
 
-/// Of no hook, but in the config's buckets, and of `hooks`. One that there is no time to time in these buckets has its part of what was timed
-/// in the config's.
+/// Adds the costs of `hooks` in this layout, and, unless it is the config's own, of no hook. A hook that
+/// there is no time left for gets its cost derived from what was timed in the config's layout.
 void StepPredictor::add_costs(Round& round, std::size_t layout, const std::vector<std::size_t>& hooks) {
   const SettingList& settings = round.settings;
   const BucketParameters& buckets = round.layouts[layout];

@@ -37,8 +37,9 @@ class StepPredictor {
 
   explicit StepPredictor(std::shared_ptr<World> world) : world_(std::move(world)) {}
 
-  /// Of each hook in the config's buckets, layouts[0], then of no hook and the fastest hooks in the others. Nothing where communication takes too
-  /// little of a step for a hook to pay. Timing hooks takes a few steps' time at most, and rank 0 logs what is left out. `all`: every
+  /// Predicts each hook with the config's buckets, layouts[0], then no hook and the fastest hooks with the
+  /// other layouts. Returns nothing if communication takes too little of a step for a hook to pay. Timing
+  /// hooks takes a few steps' time at most; rank 0 logs which hooks were left out. With `all`, predicts every
   /// setting, however long that takes.
   std::vector<Prediction> predict(const ObservedStep& observed, const SettingList& settings,
                                   const std::vector<BucketParameters>& layouts, bool all);

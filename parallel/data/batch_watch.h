@@ -1,4 +1,4 @@
-// Whether anybody still has a batch, asked without keeping it.
+// Finds out whether a batch is still in use, without keeping it alive.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,8 @@ class BatchWatch {
     add(batch);
   }
 
-  /// Owners of the tensor that has the most: the iterator that loaded the batch is one, a copy of the program's another.
+  /// The largest number of owners among the batch's tensors. The iterator that loaded it is one; each copy in
+  /// the program is another.
   std::size_t owners() const {
     std::size_t most = 0;
     for (const auto& tensor : tensors_) most = std::max<std::size_t>(most, tensor.use_count());

@@ -62,7 +62,7 @@ void EpochPlan::set_epoch(std::int64_t epoch) {
   if (epoch < 0)
     throw Error("hookline::data_loader: epoch is " + to_string(epoch) + ": it must be at least 0");
   if (is_resumed_ && next_epoch_) {
-    // A program that names the epochs of its loops: those before the resumed one are done.
+    // The program names the epoch of each loop: epochs before the resumed one are done.
     if (epoch < *next_epoch_ - offset_ && passes_to_skip_ > 0) return;
     passes_to_skip_ = 0;
     if (epoch == *next_epoch_ - offset_ && batches_to_skip_ > 0) return;
@@ -78,7 +78,7 @@ std::int64_t EpochPlan::due_epoch() const {
 }
 
 std::int64_t EpochPlan::epoch() const {
-  // Of passes on which nothing was trained it is not known whether they count.
+  // It is not known yet whether a pass without training counts.
   const bool is_next = !is_under_way() && (next_epoch_ || now_.trained);
   return (is_next ? due_epoch() : now_.epoch) - offset_;
 }
@@ -112,7 +112,8 @@ EpochPass EpochPlan::start_epoch() {
   started_ = true;
   if (skips_this_pass()) return {};
   if (now_.is_iterated) others_.push_back(now_);
-  // Whose iterator is kept, `auto it = loader.begin()`, or in whose body this one begins before anything was trained.
+  // The pass under way has no training: the program keeps its iterator (`auto it = loader.begin()`), or
+  // begins this pass inside its body before training anything. It does not count.
   if (is_under_way() && !now_.trained && drives_) take_back();
   const auto before = std::make_shared<Before>(Before{now_, next_epoch_, batches_to_skip_, is_resumed_});
   before->pass.is_iterated = false;
@@ -121,7 +122,8 @@ EpochPass EpochPlan::start_epoch() {
   pass.number = ++newest_;
   pass.epoch = shard_.epoch = due_epoch();
   pass.first = pass.batches = std::exchange(batches_to_skip_, 0);
-  // It measures on the training samples, on all of them.
+  // Without gradients, this pass measures accuracy on the training samples: on all of them, even after a
+  // resume.
   if (drives_ && !at::GradMode::is_enabled()) pass.first = pass.batches = 0;
   pass.loop = Loop::under_way;
   pass.is_iterated = true;
@@ -157,7 +159,7 @@ void EpochPlan::undo_if_untrained() {
   if (now_.trained) return;
   if (passes_to_skip_after_look_) {
     passes_to_skip_ = *std::exchange(passes_to_skip_after_look_, std::nullopt);
-    --passes_;  // it is one of those that were done
+    --passes_;  // the pass is one of those done before the resume
   }
   if (const std::int64_t body = outer(/*trained=*/true); body != 0) {
     go_back_to(body);
@@ -174,7 +176,7 @@ std::int64_t EpochPlan::outer(bool trained) const {
   return newest == others_.rend() ? 0 : newest->number;
 }
 
-/// Passes that began inside of it are not counted.
+/// Makes an older pass the current one again. Passes that began inside its body do not count.
 void EpochPlan::go_back_to(std::int64_t older) {
   if (now_.is_iterated) others_.push_back(now_);
   const auto found =
@@ -210,7 +212,7 @@ void EpochPlan::consumed(std::int64_t number, std::size_t samples, BatchWatch ba
   samples_consumed_ += static_cast<std::int64_t>(samples);
   const auto count = [&](Pass& pass) {
     if (pass.number != number) return;
-    // The iterator has let go of the batch before, so whoever has it is the program.
+    // The iterator no longer holds the previous batch, so if it has an owner, that is the program.
     if (pass.in_hand > 0 && pass.last.owners() > 0) ++pass.ahead;
     ++pass.batches;
     pass.in_hand = static_cast<std::int64_t>(samples);
@@ -246,7 +248,7 @@ void EpochPlan::leave(std::int64_t number) {
     return undo_if_untrained();
   }
   if (older == others_.end()) return;
-  // `it = loader.begin()` has taken its place.
+  // The program has replaced this iterator: `it = loader.begin()`.
   if (is_under_way() && now_.is_at_first_batch() && !older->is_at_first_batch()) is_cycled_ = true;
   others_.erase(older);
 }
@@ -275,7 +277,8 @@ EpochPosition EpochPlan::position() const {
   return position;
 }
 
-/// A loop that the program leaves each time is done when it was left, unless the run was to stop there.
+/// If the program leaves every loop early, a loop that it left is done, unless it left because the run had
+/// all its steps.
 bool EpochPlan::is_in_the_middle() const {
   return is_under_way() || (now_.loop == Loop::left && trains_ && (!leaves_ || now_.stopped));
 }
@@ -316,7 +319,8 @@ void EpochPlan::program_trains() {
   if (body != 0) go_back_to(body);
   now_.passed_over = true;
   has_ended_with_repeats_ = false;
-  // What is trained on is the oldest batch that the program keeps, unless it holds the last one, too: in a loss over all of them.
+  // The program trains on the oldest batch that it keeps. If it also holds the last one, its loss is over all
+  // of them.
   if (now_.ahead > 0 && !now_.trained_ahead && now_.last.owners() < 2) {
     --now_.ahead;
     now_.trained_ahead = true;
@@ -336,7 +340,7 @@ void EpochPlan::gives_gradients() {
   if (now_.before && now_.before->pass.trained && now_.before->pass.loop == Loop::left &&
       !now_.before->pass.stopped)
     leaves_ = true;
-  for (Pass& older : others_)  // has an iterator that was kept
+  for (Pass& older : others_)  // the program keeps their iterators
     if (older.loop == Loop::under_way && !older.trained) older.loop = Loop::left;
 }
 
@@ -345,7 +349,7 @@ void EpochPlan::drives(bool drives) {
   drives_ = drives;
   if (!drives || std::exchange(has_driven_, true)) return;
   if (is_asked_ && first_asked_in_pass_ != now_.number) asks_ = true;
-  if (asks_) offset_ = now_.epoch - first_asked_epoch_;  // passes before it, on which nothing was trained
+  if (asks_) offset_ = now_.epoch - first_asked_epoch_;  // the passes before it that had no training
 }
 
 std::int64_t EpochPlan::last_batch_size() const {

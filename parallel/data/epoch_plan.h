@@ -34,14 +34,14 @@ struct EpochPosition {
   std::int64_t batches = 0;  // of that epoch, already handed out
   std::int64_t samples_consumed = 0;
   std::int64_t passes = 0;  // loops over the loader that are done
-  std::int64_t offset = 0;  // epochs that the loader was looped over before the program began to count
-  bool asks = false;        // the program asks for the epoch before it trains, and begins its loop there
-  std::int64_t looks = 0;   // passes on which nothing is trained, between two on which something is
+  std::int64_t offset = 0;  // loops over the loader before the program's epoch 0
+  bool asks = false;        // the program calls epoch() before it trains, and starts its epoch loop there
+  std::int64_t looks = 0;   // passes without training between two passes with training
   bool cycled = false;      // EpochPlan::is_cycled
-  bool nested = false;      // loops over it are in the body of a loop over another loader
-  bool leaves = false;      // the program leaves each loop before its end, which is then done
-  std::int64_t trained_passes = 0;  // of those that are done, the ones on which something was trained
-  bool led = false;                 // it was the training's loader at the last step
+  bool nested = false;      // the program loops over this loader inside a loop over another one
+  bool leaves = false;      // the program breaks out of each loop early; such a loop counts as done
+  std::int64_t trained_passes = 0;  // finished passes with training
+  bool led = false;                 // it was the training loader at the last step
 };
 
 /// One loop over a loader: the rank's indices in its epoch, and the first that is due.
@@ -54,15 +54,14 @@ struct EpochPass {
 /// What an Accelerator wants to know of a loader.
 struct LoaderWatch {
   std::function<void()> before_batch;  // each time, before the batch is loaded
-  /// Called if the program begins its first loop after a resume without having asked for the epoch, when
-  /// `passes` loops are done, `trained` of them with training. True: the loops that are done yield no batch
-  /// when they run again.
+  /// Called if the program starts its first loop after a resume without having called epoch(). `passes` loops
+  /// were done before the resume, `trained` of them with training. If it returns true, that many loops yield
+  /// no batches.
   std::function<bool(std::int64_t passes, std::int64_t trained)> skips_done_passes;
   std::function<void()>
-      taken_back;  // a pass on which nothing was trained: what comes next begins where it began
-  std::function<bool()>
-      is_nested;  // the pass ends in the middle of a loop over another loader that is trained on
-  std::function<bool()> stops;  // the run has taken its steps, for which the program leaves its loop
+      taken_back;  // called when a pass without training ends: the next pass starts where that one started
+  std::function<bool()> is_nested;  // does the pass end inside a loop over another loader that is trained on?
+  std::function<bool()> stops;      // has the run reached max_steps, so that the program leaves its loop?
 };
 
 /// The order of a loader's samples, epoch by epoch, and the current pass: it begins with start_epoch, and
@@ -94,9 +93,9 @@ class EpochPlan {
   /// The last iterator of the pass is gone: called for every pass, once.
   void leave(std::int64_t pass);
 
-  /// Where a loop resumes in another process. A batch that was loaded and not trained on comes again. After a
-  /// loop that the program has left, it is the start of the next epoch; for a training loader it is the
-  /// middle of that epoch, since the loop was left because training was to stop.
+  /// The position from which a resumed run continues. A batch that was loaded but not trained on is loaded
+  /// again. If the program left a loop early, the position is the start of the next epoch; for a training
+  /// loader it is the point at which it left, unless the program leaves every loop early.
   EpochPosition position() const;
   /// Makes the next loop resume at `position`, unless set_epoch names another epoch; after an epoch's last
   /// batch, the next epoch starts. `drives`: see is_driver. `trains`: see is_trained_on. `by_hand`: called by
@@ -120,8 +119,8 @@ class EpochPlan {
   bool is_under_way() const { return now_.loop == Loop::under_way; }
   /// The last batch of the pass that is under way was loaded with gradients enabled.
   bool loaded_with_gradients() const { return now_.with_gradients; }
-  /// True if nothing has been trained on the current pass, and perhaps nothing will be: an older pass still
-  /// has an iterator, or the last time such passes came before one with training.
+  /// True if the current pass has no training so far, and perhaps never will: an older pass still has an
+  /// iterator, or passes without training preceded the last one with training.
   bool may_be_look() const;
   /// Between its first step and its last batch.
   bool is_amid_training() const { return is_under_way() && now_.trained && !all_handed_out(); }
@@ -131,9 +130,9 @@ class EpochPlan {
   /// The program leaves each loop before its end.
   bool leaves() const { return leaves_; }
   bool is_resumed_in_the_middle() const { return resumed_in_the_middle_; }
-  /// The program has trained when the pass was over and its last batch neither trained on nor kept.
+  /// True if the program trained after the end of a pass whose last batch it had neither trained on nor kept.
   bool trains_late() const { return trains_late_; }
-  /// A run that resumes here loads a batch again that the program has, and has not trained on.
+  /// True if a run that resumes here loads a batch again that the program holds but has not trained on.
   bool loads_again() const { return is_in_the_middle() && trains_ && now_.in_hand > 0; }
   /// Loading batches has drawn from torch's random numbers.
   bool draws_random_numbers() const { return draws_random_numbers_; }
@@ -148,20 +147,20 @@ class EpochPlan {
   bool has_ended_with_repeats() const { return has_ended_with_repeats_; }
   bool is_pass_trained_on() const { return now_.trained; }
 
-  /// The program trains, on this or another loader's batch: a pass in the body of a loop that has not trained
-  /// so far is over.
+  /// The program trains on a batch of this or another loader. If the current pass began inside an older loop
+  /// and has ended, that loop becomes the current pass again.
   void program_trains();
-  /// The batch in hand is trained on.
+  /// The program trains on the current batch.
   void gives_gradients();
-  /// An optimizer steps with gradients of its batches. `drives`: its epochs are those of the training, whose
-  /// loops a program counts; false takes that back.
+  /// An optimizer steps with gradients of this loader's batches. `drives`: this loader's epochs are the
+  /// training's epochs; false revokes that.
   void drives(bool drives);
   bool is_driver() const { return drives_ && !is_cycled_ && !is_nested_; }
-  /// Its loops that were done are skipped after a resume, so they need not be restored.
+  /// True if loops that were done before a resume may be skipped after it, so they need not be restored.
   bool may_skip() const { return trains_ && !is_cycled_ && !is_nested_; }
-  /// Whether it was the training's loader at the last step, of all that are trained on.
+  /// Sets whether this was the training loader at the last step, of all loaders that are trained on.
   void leads(bool leads) { leads_ = leads; }
-  /// It was when the checkpoint was saved that the run resumes from.
+  /// True if it was the training loader when the checkpoint was saved from which the run resumes.
   bool led_when_saved() const { return led_when_saved_; }
   bool is_trained_on() const { return trains_; }
   /// The program draws from an iterator again and again, and begins anew with `it = loader.begin()`.
@@ -219,7 +218,8 @@ class EpochPlan {
   void has_ended();
   /// The number of the newest of the older passes that is under way; 0 if there is none.
   std::int64_t outer(bool trained) const;
-  /// The one in whose body a pass was that is over, or goes on unused; 0 if there is none.
+  /// The number of the loop that continues after a pass inside its body has ended or is no longer used; 0 if
+  /// there is none.
   std::int64_t loop_to_return_to() const;
 
   DataLoaderOptions options_;

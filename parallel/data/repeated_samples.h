@@ -10,8 +10,9 @@
 
 namespace hookline {
 
-/// The loader whose repeats `tensor` holds: it is of the batch of the loader in hand, or of what a loop over a loader has
-/// collected. Null if no loader's are in it. `adds`: the ranks add the tensor up, whatever its shape is.
+/// The loader whose repeated samples `tensor` may contain: the one whose batch is in hand, or one whose
+/// finished loop produced the tensor. Null if there is none. `adds`: the ranks sum the tensor, whatever its
+/// shape.
 const detail::EpochPlan* loader_that_repeats(const TrainingPlace& place, const at::Tensor& tensor, bool adds);
 
 /// A warning of `repeated` samples, which says how to leave them out. `call`: what is about to count them, as "gather".

@@ -38,7 +38,8 @@ bool TrainingPlace::is_preferred(std::size_t loader, std::size_t to) {
   const bool in_round = loads_[loader].is_in_round, other_in_round = loads_[to].is_in_round;
   if (in_round != other_in_round) return other_in_round;
   if (own.led_when_saved() != other.led_when_saved()) return own.led_when_saved();
-  // An iterator that is kept has loaded once; before anything has loaded twice, the last to load is the loop's.
+  // A loader whose iterator the program keeps has loaded only once. If neither has loaded twice, the last to
+  // load is the loop's.
   const bool repeats = loads_[loader].count > 1, other_repeats = loads_[to].count > 1;
   if (repeats != other_repeats) return repeats;
   goes_by_order_ = goes_by_order_ || repeats;
@@ -62,7 +63,7 @@ void TrainingPlace::steps() {
   for (std::size_t i = 0; i < loaders_.size(); ++i) {
     if (!loads_[i].in_gradients) continue;
     loaders_[i]->drives(false);
-    // A step behind the loop has the gradients of its batches.
+    // A step after the loop uses the gradients of the loop's batches.
     if (active_ < 0 && (driver < 0 || is_preferred(i, static_cast<std::size_t>(driver))))
       driver = static_cast<int>(i);
   }
@@ -91,19 +92,21 @@ const EpochPlan* TrainingPlace::loader_at_first_batch(const EpochPlan* loader) c
   return nullptr;
 }
 
-/// Other than the active one.
+/// The loader, other than the active one, whose next batch is the most likely beginning of the loop's next
+/// body.
 std::optional<std::size_t> TrainingPlace::loader_to_return_to() const {
   const EpochPlan* active = active_loader();
   if (active && active->is_asked()) return {};
   const auto at_first_batch = loader_at_first_batch(active);
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < loaders_.size(); ++i) {
-    // The program begins its loops at the epoch of this one, and is in another loop now.
+    // The program starts its epoch loop at this loader's epoch(), and is now in a loop over another loader.
     if (loaders_[i].get() != active && loaders_[i]->is_driver() && loaders_[i]->asks_now()) return i;
     if (loaders_[i].get() == at_first_batch) first = i;
   }
   if (at_first_batch) return first;
-  // Its last batch takes more steps than the others, or is over and the loop's body goes on behind it.
+  // Either its last batch takes more steps than the ones before, or its loop has ended and the rest of the
+  // enclosing body runs.
   if (!active && last_driver_ >= 0) return static_cast<std::size_t>(last_driver_);
   return {};
 }
@@ -152,7 +155,7 @@ bool TrainingPlace::stepped(std::int64_t number, std::int64_t optimizers) {
   const auto own = last_step_.begin() + (number - 1);
   const std::int64_t before = std::exchange(*own, ++steps_);
   if (number == optimizers) return true;
-  if (before == 0) return false;  // those behind it may not have had their turn
+  if (before == 0) return false;  // later optimizers may not have stepped yet
   return std::none_of(own + 1, last_step_.end(), [&](std::int64_t step) { return step > before; });
 }
 

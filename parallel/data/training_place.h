@@ -1,4 +1,4 @@
-// Where a program is in its training: the loader that it trains on, and where its steps end.
+// Tracks which data loader a program trains on, and when its optimizer steps end.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,27 @@
 
 namespace hookline {
 
-/// The one place that accumulation, checkpoints and measurements ask.
+/// Accumulation, checkpoints and measurements all ask this class.
 ///
-/// The active loader is the one whose batches are trained on. A loader can be it while a loop over it is under way that got its
-/// last batch with gradients enabled, as an evaluation under NoGradGuard does not, and no longer ago than this loader's batches
-/// usually last. It is chosen whenever the program trains, so a loop nested in the training's body never becomes it. Of several it
-/// is the one whose epoch() the program has asked for, then one that never loads between the steps of a round of optimizers, then
-/// the one that it was when the checkpoint was saved, and then the one that was prepared first, but none from which the program draws again and again with `it = loader.begin()`. The epochs of the active loader are the training's once an optimizer has
-/// stepped with gradients of its batches.
+/// The active loader is the one whose batches are trained on; it is determined whenever the program trains. A
+/// loader qualifies while a loop over it is under way, if its last batch was loaded with gradients enabled
+/// (so not in an evaluation under NoGradGuard) and no more optimizer steps ago than a batch of this loader
+/// usually lasts. If several qualify, these rules decide, in this order:
 ///
-/// A step ends with the last optimizer that takes part in it, in the order of preparation: one that has been prepared and does
-/// not step between two steps of the others takes no part.
+/// - a loader that the program does not restart again and again with `it = loader.begin()`;
+/// - a loader whose epoch() the program has called;
+/// - a loader that never loads in the middle of a round of optimizers;
+/// - the loader that was active when the checkpoint was saved;
+/// - the loader that was prepared first.
 ///
-/// Accelerate keeps a stack of loaders instead (GradientState.active_dataloader), on which one that was left stays.
-/// Not synchronised.
+/// The active loader's epochs count as the training's once an optimizer has stepped with gradients of its
+/// batches.
+///
+/// A step ends with the last participating optimizer, in the order of preparation. A prepared optimizer
+/// participates unless it does not step between two steps of the others.
+///
+/// Accelerate instead keeps a stack of loaders (GradientState.active_dataloader), where an abandoned loader
+/// remains. Not synchronised.
 class TrainingPlace {
  public:
   void add(std::shared_ptr<detail::EpochPlan> loader);
@@ -38,13 +45,14 @@ class TrainingPlace {
   void gradients_dropped();
   /// Of `optimizers`, `number`, from 1, has stepped. True if that ends a step.
   bool stepped(std::int64_t number, std::int64_t optimizers);
-  /// The optimizer that has stepped is the last one before the first one steps again, as the program has shown by doing so.
+  /// True if the optimizer that stepped last ends a round: in the previous round, the first optimizer stepped
+  /// right after it. Always true with one optimizer.
   bool ends_round() const { return last_step_.size() <= 1 || last_stepped_ == last_of_round_; }
   bool knows_round() const { return last_of_round_ != 0; }
-  /// The optimizers have not all stepped, as far as is known: a round is over when the first one steps again. Rounds of a whole
-  /// epoch and more are none: each optimizer has loops of its own.
+  /// True in the middle of a round, in which all optimizers step; a round ends when the first optimizer steps
+  /// again. A round as long as an epoch does not count, since each optimizer then has loops of its own.
   bool is_in_round() const;
-  /// The round before this one took more steps, so this one's end is near.
+  /// True if the previous round took more steps than this one so far, so that this one should end soon.
   bool round_goes_on() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }
 
   /// Null if batches come from no prepared loader.

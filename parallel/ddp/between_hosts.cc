@@ -47,7 +47,8 @@ std::vector<at::Tensor> BetweenHosts::held_back(const BucketParameters& buckets)
   return of_host;
 }
 
-/// What a rank keeps is of its host: it can't be used where ranks of one host were on several.
+/// A rank's own state belongs to the sum of its host. It is dropped if the ranks were on other hosts when it
+/// was saved.
 void BetweenHosts::load_state(const HookState& saved, const BucketParameters& buckets) {
   HookState state = saved;
   bool is_same = true;
@@ -72,17 +73,18 @@ void BetweenHosts::load_state(const HookState& saved, const BucketParameters& bu
 FuturePtr BetweenHosts::run(GradBucket bucket) {
   FuturePtr result = make_future(bucket.buffer().device());
   const FuturePtr inside = inside_.all_reduce(bucket.buffer().mul_(scale_));
-  // The Reducer's own bucket is gone when the sum is there.
+  // Copy the bucket: the Reducer's own is gone by the time the sum arrives.
   auto kept = std::make_shared<c10d::GradBucket>(bucket.copy());
   inside->addCallback([result, kept = std::move(kept), weak_hook = std::weak_ptr(hook_), in_order = in_order_,
                        ticket = in_order_->draw_ticket()](c10::ivalue::Future& sum) {
     const std::exception_ptr error = sum.hasError() ? sum.exception_ptr() : nullptr;
     in_order->run(ticket, [result, kept, weak_hook, error] {
       if (error) return result->setError(error);
-      // Held by nothing that waits: a model that is dropped while a neighbour is stuck must not be kept by its own sum.
+      // Callbacks hold the hook weakly: a pending sum must not keep alive a model that was dropped while
+      // another rank is stuck.
       const std::shared_ptr<CommHook> hook = weak_hook.lock();
       if (!hook) return result->setError(std::make_exception_ptr(PeerError("the model is gone")));
-      const at::NoGradGuard no_grad;  // as under the autograd engine, on whose thread this would be otherwise
+      const at::NoGradGuard no_grad;  // like the autograd engine, whose threads run hooks otherwise
       try {
         hook->run(GradBucket(*kept))->addCallback([result](c10::ivalue::Future& done) {
           if (done.hasError()) {

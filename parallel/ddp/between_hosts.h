@@ -12,9 +12,10 @@ namespace hookline {
 
 class World;
 
-/// Sums each bucket over the ranks of a host, exactly, and runs `hook` on the result, with the hosts for its ranks. All ranks of a host
-/// run it on the same values, end with the same bits, and keep the same state; each sends its part of what goes between hosts.
-/// Hosts count by their ranks, so the result is what the hook makes of the average over all ranks.
+/// Sums each bucket exactly over the ranks of a host, and runs `hook` on the sums, with the hosts as its
+/// ranks. All ranks of a host run it on the same values, get the same bits and keep the same state; each
+/// sends its part of the data between hosts. A host's sum is weighted by its number of ranks, so the hook
+/// approximates the average over all ranks.
 /// Bucket  1-D floating, numel n           Wire    n elements in the host's memory; between hosts the hook's
 /// Result  the hook's                      State   the hook's
 /// Errors  the hook's                      Parity  none

@@ -26,7 +26,7 @@ std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<at::Tenso
 
 std::vector<BucketShapes> expected_buckets(const std::vector<at::Tensor>& parameters,
                                            const BucketLimits& limits) {
-  // The Reducer rebuilds from the order in which gradients became ready.
+  // The Reducer rebuilds its buckets in the order in which gradients became ready.
   const std::vector<at::Tensor> ready(parameters.rbegin(), parameters.rend());
   const std::vector<std::size_t> sizes{static_cast<std::size_t>(limits.first_bytes),
                                        static_cast<std::size_t>(limits.cap_bytes)};

@@ -34,7 +34,8 @@ std::vector<BucketShapes> expected_buckets(const std::vector<at::Tensor>& parame
 /// `order`, the parameters in the order in which their gradients come, in the buckets that the Reducer would rebuild of it.
 BucketParameters cut_into_buckets(const std::vector<at::Tensor>& order, const BucketLimits& limits);
 
-/// `tensors`, one a bucket of `from` [numel], undefined for nothing, as they are in buckets `to` of the same parameters.
+/// Rearranges `tensors`, one 1-D tensor per bucket of `from` (undefined: nothing), into the buckets `to`,
+/// which hold the same parameters.
 std::vector<at::Tensor> in_other_buckets(const std::vector<at::Tensor>& tensors, const BucketParameters& from,
                                          const BucketParameters& to);
 

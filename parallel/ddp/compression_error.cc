@@ -20,7 +20,7 @@ CompressionError::CompressionError(std::shared_ptr<World> world, std::shared_ptr
 std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first) {
   if (is_first) samples_.clear();
   auto sample = std::make_shared<Sample>();
-  // Odd, lest it be a multiple of the width of a matrix, most of which are even: that would be one column's.
+  // The stride is odd: an even one may be a multiple of a matrix's width, and would sample a single column.
   sample->stride = ((bucket.numel() + kMostElements - 1) / kMostElements) | 1;
   sample->exact = comm_->all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(world_->size()));
   samples_.push_back(sample);

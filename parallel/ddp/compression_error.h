@@ -1,4 +1,4 @@
-// How far from the exact average a hook's gradients are.
+// Measures how far a hook's gradients are from the exact average.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace hookline {
 
-/// ‖g - e‖ / ‖e‖ of what a hook makes of the gradients, g, and their exact average, e, in the 2-norm over elements that are
-/// spread evenly over all buckets. Measured in the steps 1, 2, 4, 8, … of the hook's, counted from 0: so rarely, and for so few
-/// elements (at most kMostElements of a bucket), that a run is no slower for it. Other than the hook's bytes, its own are not
-/// counted as sent. Every rank makes the same calls.
+/// ‖g - e‖ / ‖e‖ for a hook's gradients g and their exact average e, in the 2-norm over elements sampled
+/// evenly from all buckets. Measured at the hook's steps 1, 2, 4, 8, … (counted from 0) and for at most
+/// kMostElements of a bucket, so that it does not slow the run down. Its bytes do not count as sent. Every
+/// rank makes the same calls.
 class CompressionError {
  public:
   /// Sends by `comm`, which no hook uses, and one of these objects at a time.
@@ -23,18 +23,22 @@ class CompressionError {
   static bool measures(std::int64_t step) { return step > 0 && (step & (step - 1)) == 0; }
   static constexpr std::int64_t kMostElements = 1 << 12;
 
-  /// Of one bucket. `averaged` is the hook's, as it was when the hook was done: whoever gets it may change it.
+  /// Samples of one bucket. `averaged` is a copy of the hook's result, since the recipient of the result may
+  /// change it.
   struct Sample {
     FuturePtr exact;
     at::Tensor averaged;
     std::int64_t stride = 1;
   };
-  /// Of a bucket as it is before the hook runs; `is_first` of the step's.
+  /// Samples `bucket` and starts the exact average of the samples. Call it before the hook runs; `is_first`:
+  /// the bucket is the first of its step.
   std::shared_ptr<Sample> sample(const at::Tensor& bucket, bool is_first);
-  /// A future of what `result`, the hook's, holds, complete once `sample` has its part of it.
+  /// A future with the value of `result`, the hook's future, that completes once `sample` has copied its
+  /// elements.
   static FuturePtr taken(const FuturePtr& result, std::shared_ptr<Sample> sample);
 
-  /// That of the last step that was measured, once; to be called between steps. Waits for the exact averages, and for a GPU.
+  /// Returns the error of the last measured step, once. Call it between steps. Waits for the exact averages
+  /// and for a GPU.
   /// Throws RunFailed; over NCCL a rank that has died is noticed by others, as always.
   std::optional<double> take();
 

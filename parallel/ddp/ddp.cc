@@ -52,8 +52,8 @@ void release(const std::vector<at::Tensor>& parameters) {
   }
 }
 
-/// Runs `action` when the backward pass that calls this is over, and with it the Reducer, which ends its work in such
-/// a callback too: one that the engine is given while it runs the callbacks comes after all that it has.
+/// Runs `action` at the end of the current backward pass, after the Reducer, which also finishes in an engine
+/// callback: a callback that is queued while callbacks run comes after all others.
 void at_end_of_backward(std::function<void()> action) {
   auto& engine = torch::autograd::Engine::get_default_engine();
   engine.queue_callback(
@@ -204,11 +204,12 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
   auto guarded =
       std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder_), std::move(error));
   hook_ = guarded.get();
-  hook_->start_at(group_->steps());  // of a run that goes on
+  hook_->start_at(group_->steps());  // continues the count, also after a resume
   reducer_->register_comm_hook(std::move(guarded));
 }
 
-/// Throws Error unless `buckets` have each of the model's parameters once.
+/// The parameters' names in `buckets`. Throws Error unless these hold each of the model's parameters exactly
+/// once.
 std::vector<std::vector<std::string>> Ddp::names_in(const BucketParameters& buckets) const {
   std::map<const c10::TensorImpl*, std::string> name_of;
   for (std::size_t i = 0; i < names_.size(); ++i) name_of[parameters_[i].unsafeGetTensorImpl()] = names_[i];
@@ -225,7 +226,7 @@ std::vector<std::vector<std::string>> Ddp::names_in(const BucketParameters& buck
   return names;
 }
 
-// A Reducer takes one hook, once: there is a new one.
+// A Reducer accepts only one hook, so this makes a new Reducer.
 void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets) {
   if (shares_) throw Error("the communication hook of a sharded optimizer can't be exchanged");
   DdpState state = save_state();
@@ -236,7 +237,7 @@ void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& othe
     state.rebuilt = true;
   }
   const std::int64_t resumed_steps = resumed_steps_;
-  release_gradient_views();  // into the old one's buckets
+  release_gradient_views();  // views into the old Reducer's buckets
   std::vector<at::Tensor> held_back;
   if (hook_) {
     recorder_ = hook_->take_recorder();
@@ -270,7 +271,7 @@ void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& othe
 void Ddp::before_forward() {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
   prepared_.expect_unchanged();
-  // Of an evaluation the next training step's forward is yet to come.
+  // A forward without gradients does not begin the next step.
   if (at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled())
     if (const std::int64_t steps = reduced_steps(); std::exchange(steps_that_ended_, steps) < steps) {
       if (last_hooked_step_ && *last_hooked_step_ < steps) exchange_hook({});
@@ -283,7 +284,7 @@ void Ddp::before_forward() {
   forward_begun_ = true;
   {
     const std::lock_guard lock(begin_mutex_);
-    awaits_inner_pass_ = {};  // of a backward that threw
+    awaits_inner_pass_ = {};  // left by a backward that threw
   }
   run_what_waits_for_the_first_forward();
   const bool recording = at::GradMode::is_enabled();
@@ -301,7 +302,7 @@ void Ddp::rebuild_buckets() {
   if (reducer_->rebuild_buckets()) release_gradient_views();
 }
 
-/// The Reducer's own text speaks of Python, and of parameters by number.
+/// Replaces the Reducer's error text, which refers to Python and to parameters by number.
 void Ddp::explain_unused_parameters(const std::function<void()>& call) {
   try {
     call();
@@ -337,14 +338,16 @@ void Ddp::after_forward(const std::vector<at::Tensor*>& outputs) {
         if (!alive.expired()) begin_backward();
       });
   if (!needs_outputs().empty()) return;
-  // A module may keep to itself what the loss is made of: the next gradients are averaged even if no output shows them.
+  // The loss may be made of something that the module does not return, so gradients are averaged even if no
+  // output leads to them.
   if (communicates)
     reducer_->prepare_for_backward({});
   else if (!outputs_are_known_)
     reducer_->begin_local_backward();
 }
 
-/// A loss may use parameters after the forward, behind its outputs: their gradients come before the pass reaches an output.
+/// A loss may use parameters directly, after the forward. Their gradients come before the pass reaches an
+/// output, so each gradient accumulator may begin the backward.
 void Ddp::begin_with_accumulators() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     torch::autograd::impl::grad_accumulator(parameters_[i])
@@ -367,7 +370,8 @@ void Ddp::begin_backward() {
     const auto communication = std::make_shared<Communication>();
     end_with(communication);
     begin(*communication);
-    // A checkpoint recomputes a part of the model, and reaches its parameters in a pass of its own inside of this one.
+    // Activation checkpointing recomputes a part of the model, and reaches its parameters in a nested
+    // backward pass.
     if (!communication->is_begun) awaits_inner_pass_ = {pass, communication};
   } else if (found == BackwardSinks::Found::local) {
     reducer_->begin_local_backward();
@@ -383,7 +387,7 @@ void Ddp::begin_backward() {
         "look into; return tensors, or give the type a visit_tensors (parallel/model/module_outputs.h)");
   }
   if (averages_shares()) {
-    // Also of a pass that goes through no output, which the Reducer may communicate all the same.
+    // Also for a pass that goes through no output: the Reducer may communicate its gradients all the same.
     at_end_of_backward([this, alive = std::weak_ptr(alive_), sent = average_->bytes_sent()] {
       if (!alive.expired() && average_->bytes_sent() > sent) shares_->after_average();
     });
@@ -410,7 +414,7 @@ void Ddp::end_with(const std::shared_ptr<const Communication>& communication) {
         if (!communication->learns) return;
         const std::int64_t steps = hook ? hook->steps() : 0;
         reducer->delay_all_reduce();
-        if (hook) hook->start_at(steps + 1);  // of several buckets none is the last one then
+        if (hook) hook->start_at(steps + 1);  // with several buckets, none of them is marked as the last
       });
   if (options_.gradient_as_bucket_view)
     at_end_of_backward([communication, parameters = parameters_] {
@@ -512,7 +516,8 @@ at::Tensor Ddp::used_parameters() const {
   return options_.find_unused_parameters ? reducer_->used_parameters() : at::Tensor();
 }
 
-/// Since its last bucket was on its way: what a hook computes until it has started a collective is no waiting.
+/// The time since which this rank has only waited: since its last bucket was handed over. What a hook
+/// computes before it starts a collective is not waiting.
 std::optional<StepClock::Moment> Ddp::only_waited_since(const StepClock::Moment& start) const {
   const StepClock::Moment& last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
   return last.is_after(start) ? std::optional(last) : std::nullopt;
@@ -555,7 +560,7 @@ CommunicationStats Ddp::communication_stats() const {
     report.bytes_per_step = report.gradient_bytes;
   }
   if (const ScatterAverage* const average = hook_ ? average_ : average_to_come_.get()) {
-    report.bytes_per_step = 0;  // each parameter's by its own dtype
+    report.bytes_per_step = 0;  // each parameter counts with its own dtype
     for (const at::Tensor& parameter : parameters_)
       report.bytes_per_step += average->bytes_of(parameter.numel(), parameter.scalar_type());
   }

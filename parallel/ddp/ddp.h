@@ -48,13 +48,14 @@ struct DdpOptions {
   bool hook_between_hosts = false;  // the ranks of a host average exactly, and the hook works between hosts
 };
 
-/// What a static graph's first step taught, for each parameter; empty before it, and without static_graph.
+/// What a static graph's first step showed of each parameter; empty before that step, and without
+/// static_graph.
 struct LearntGraph {
-  std::vector<int> times;  // that its gradient comes in a step of this rank
-  std::vector<int> used;   // ranks on which it takes part
+  std::vector<int> times;  // how often its gradient arrives in a step of this rank
+  std::vector<int> used;   // number of ranks on which it takes part
 };
 
-/// What of a Ddp's own a checkpoint keeps, beside the module's and the hook's state.
+/// A Ddp's own state in a checkpoint, apart from the module's and the hook's.
 struct DdpState {
   bool rebuilt = false;                           // have buckets taken the order in which gradients came?
   std::vector<std::vector<std::string>> buckets;  // names of parameters
@@ -85,18 +86,20 @@ class Ddp : public Engine {
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
   using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
-  /// Makes another hook communicate the gradients from the next step on: the one that `make_hook` builds when that which there was is
-  /// destroyed; none if it is empty or builds none. What that one held back of the gradients (CommHook::held_back) is added to those of
-  /// the next step; what else it kept is lost. The count of steps stays, and so do buckets, unless there are `other_buckets`: all
-  /// parameters, each once. A collective call, between two steps. Throws Error with sharded optimizers, and for other parameters.
+  /// Destroys the current hook and attaches the one that `make_hook` builds, from the next step on; no hook
+  /// if `make_hook` is empty or returns null. Gradients that the old hook held back (CommHook::held_back) are
+  /// added to the next step's; its other state is lost. The step count stays. Buckets stay too, unless
+  /// `other_buckets` are given, which must hold each parameter once. Call it between two steps. A collective
+  /// call. Throws Error with a sharded optimizer, and if `other_buckets` hold other parameters.
   void exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets = {});
   bool shards_optimizer() const { return shares_ != nullptr; }
 
   /// Runs `action` before the first forward with gradients after each backward that communicated: between two steps.
   void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
 
-  /// For optimizers of which each rank steps its share: `average` averages this rank's shares of gradients alone; null: whatever
-  /// hook there is averages whole ones. If `is_default`, another hook that is registered takes its place.
+  /// For sharded optimizers: `average` averages only this rank's shares of the gradients; if it is null, the
+  /// hook averages whole gradients. If `is_default`, a hook that is registered before the first forward
+  /// replaces `average`.
   void shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
                        bool is_default);
 
@@ -134,10 +137,10 @@ class Ddp : public Engine {
   void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
   BucketParameters buckets() const;
-  /// The gradient of parameter `index` as this rank would have it had nothing been averaged since gradients were dropped, of an
-  /// optimizer that is sharded; else as it is.
+  /// The gradient of parameter `index`. With a sharded optimizer, the gradient that this rank would have if
+  /// nothing had been averaged since gradients were last dropped.
   at::Tensor own_gradient(std::size_t index) const;
-  /// Gradients come from a checkpoint.
+  /// Sets the gradients that a checkpoint saved.
   void set_own_gradients(const std::vector<at::Tensor>& gradients);
   /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
   at::Tensor used_parameters() const;

@@ -1,4 +1,4 @@
-// A model whose gradients are given, to see what a hook makes of them: of a recording, or of a test.
+// A model whose gradients are given by a recording or a test, to run a hook on them.
 #pragma once
 
 #include <ATen/ops/zeros_like.h>

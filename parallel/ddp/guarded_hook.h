@@ -1,4 +1,4 @@
-// A hook as the Reducer sees it: one whose waiting ends when any rank fails.
+// Wraps a hook for the Reducer so that waiting for it ends when any rank fails.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ class GuardedHook : public c10d::CommHookInterface {
   std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
   std::int64_t steps() const { return step_; }
   void start_at(std::int64_t step) { step_ = step; }
-  /// The step at which this hook took another one's place, from which on those are counted in which its error is measured.
+  /// Sets the step at which this hook replaced another one. Steps at which its error is measured count from
+  /// there.
   void came_at(std::int64_t step) { first_ = step; }
   const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
   std::optional<double> take_compression_error();

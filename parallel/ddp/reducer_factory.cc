@@ -20,7 +20,7 @@ std::shared_ptr<ResumableReducer> make_reducer(ProcessGroupPtr group,
                                                const std::vector<std::string>& names,
                                                const DdpOptions& options) {
   const BucketLimits limits = options.bucket_limits;
-  // Buckets that will be rebuilt after the first step start as one.
+  // If buckets are rebuilt after the first step, there is only one at first.
   constexpr auto kUnlimited = std::numeric_limits<std::int64_t>::max();
   const bool will_rebuild = options.static_graph || !options.find_unused_parameters;
   std::vector<std::size_t> first_limits{static_cast<std::size_t>(kUnlimited)};

@@ -12,13 +12,13 @@ namespace {
 
 using torch::autograd::Node;
 
-/// What the backward pass that runs on this thread executes.
+/// The nodes that the backward pass on this thread executes.
 class CurrentPass {
  public:
   bool accumulates_into(Node* accumulator) const {
     if (!nodes_ || nodes_->count(accumulator) == 0) return false;
     if (!chosen_ || chosen_->empty())
-      return true;  // neither torch::autograd::grad nor a backward() of chosen inputs
+      return true;  // not torch::autograd::grad, and no inputs passed to backward()
     const auto info = chosen_->find(accumulator);
     return info != chosen_->end() && info->second.needed_;
   }
@@ -48,21 +48,23 @@ bool ResumableReducer::begin_backward() {
   {
     const std::lock_guard lock(mutex_);
     ensure_prior_reduction_finished();
-    // Buckets take the order of the latest pass; of two before the next forward, that of the second.
+    // Buckets are rebuilt in the order of the latest pass: the second one, if two run before the next
+    // forward.
     if (should_rebuild_buckets()) {
       rebuilt_params_.clear();
       rebuilt_param_indices_.clear();
     }
     if (static_graph_) {
       first_autograd_hook_called_ = false;
-      num_bwd_calls_ = learnt_ ? 1 : 0;  // the first gradient makes it one more, and more than 1 means learnt
+      num_bwd_calls_ = learnt_ ? 1 : 0;  // the first gradient adds 1, and more than 1 means learnt
       if (!learnt_) {
-        for (auto& [index, times] : numGradHooksTriggeredMap_) times = 0;  // of a pass that threw
+        for (auto& [index, times] : numGradHooksTriggeredMap_) times = 0;  // left by a pass that threw
         local_used_map_.zero_();
       }
     }
   }
-  // Searches the graph for unused parameters, of no outputs: this pass itself knows what it reaches.
+  // prepare_for_backward searches the graph of the given outputs for unused parameters. It gets no outputs
+  // here, since this pass itself shows what it reaches.
   const bool has_been_static = ddp_graph_static_;
   const std::vector<std::size_t> unused_before = prev_iteration_unused_parameters_;
   prepare_for_backward({});
@@ -87,7 +89,7 @@ void ResumableReducer::begin_local_backward() {
   if (require_finalize_) return;  // inside a pass that communicates
   expect_autograd_hooks_ = false;
   if (!static_graph_) return;
-  // Neither learning nor learnt: a static graph's gradients are not counted.
+  // Neither learning nor learnt: gradients of this pass do not count for the static graph.
   first_autograd_hook_called_ = true;
   num_bwd_calls_ = 0;
 }

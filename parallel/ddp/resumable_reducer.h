@@ -59,7 +59,8 @@ class ResumableReducer : public c10d::Reducer {
     }
     return graph;
   }
-  /// Goes on as after it: the reduction at its end knows of one bucket only, as there is before buckets are rebuilt.
+  /// Restores the state after the static graph's first backward. That backward itself can't be repeated: its
+  /// final reduction works only with the single bucket that exists before buckets are rebuilt.
   void restore_learnt_graph(const LearntGraph& graph) {
     learnt_ = true;
     unused_parameters_.clear();

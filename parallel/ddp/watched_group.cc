@@ -20,7 +20,7 @@ WatchedGroup::WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> c
       world_(std::move(world)),
       comm_(std::move(comm)),
       elements_(std::max<std::int64_t>(1, elements)) {
-  // For whoever asks after them, as c10d::Logger does.
+  // Callers such as c10d::Logger ask this group for its backends.
   c10d::ProcessGroup& group = *world_->group();
   setDefaultBackend(group.getBackendType());
   for (const c10::Device device : group.getDeviceTypes()) {

@@ -1,14 +1,14 @@
-// Which parameters of this process are pieces of a sharded model's.
+// Remembers which parameters of this process are sharded.
 #pragma once
 
 #include <torch/nn/module.h>
 
 namespace hookline {
 
-/// Throws Error if one of `module`'s parameters was cut, in any run of this process: it would be cut twice.
+/// Throws Error if a parameter of `module` is sharded already, in any World of this process. Thread-safe.
 void expect_none_is_cut(const torch::nn::Module& module);
 
-/// Call it before the first of `module`'s parameters is cut. Parameters that are gone are forgotten. Thread-safe, as the other.
+/// Call it before sharding the parameters of `module`. Forgets parameters that no longer exist. Thread-safe.
 void remember_as_cut(const torch::nn::Module& module);
 
 }  // namespace hookline

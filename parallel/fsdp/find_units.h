@@ -22,14 +22,15 @@ struct FoundUnit {
   std::vector<std::pair<std::string, at::Tensor>> parameters = {};
 };
 
-/// The root first, with what is in no FsdpUnit and what several have; of units in units each parameter is the innermost one's.
+/// The units of `model`. The root comes first; it holds the parameters that are in no FsdpUnit or in several.
+/// With nested units, a parameter belongs to the innermost one.
 std::vector<FoundUnit> find_units(torch::nn::Module& model);
 
 /// Throws Error if two parameters are different tensors in the same memory.
 void refuse_shared_memory(const torch::nn::Module& model);
 
-/// What puts gradients in their places, by variable: to be made while the parameters are whole, whose sizes it expects of
-/// gradients, and to be kept.
+/// Autograd's gradient accumulators, by variable. Create them while the parameters are unsharded, since they
+/// expect gradients of the sizes that parameters have then, and keep them alive.
 using Accumulators = std::map<const void*, std::shared_ptr<torch::autograd::Node>>;
 Accumulators accumulators_of(const FoundUnit& unit);
 

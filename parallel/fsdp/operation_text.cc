@@ -16,7 +16,7 @@ std::string rank_does(ShardOperation::Kind kind) {
     case ShardOperation::Kind::scatter:
       return "averages the gradients";
     case ShardOperation::Kind::gather_after_step:
-      break;  // of a sharded optimizer, which has channels of its own
+      break;  // only for sharded optimizers, which have their own channels
   }
   return "does something else";
 }

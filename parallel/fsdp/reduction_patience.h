@@ -1,4 +1,4 @@
-// How long a backward waits for averages that other ranks are late with: pure, without a clock.
+// Decides how long a backward waits for averages that are late on other ranks. Pure: no clock.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,10 @@
 
 namespace hookline {
 
-/// A rank whose backward passes over a unit starts its part in averaging that unit's gradients only at the end. So nobody waits
-/// for a unit that was late before its averages have come in time again, and then half as long as before; and in a backward that
-/// has waited in vain, nobody waits any more. Units that other ranks skip, also by turns, cost at most 2 s in a whole run.
+/// If a rank's backward skips a unit, the rank joins the averaging of that unit's gradients only at the end
+/// of backward, and the unit is late on all ranks. A rank does not wait for a late unit until its averages
+/// arrive in time again, and then waits half as long as before; after one wait in vain, it waits no more in
+/// the same backward. Units that other ranks skip, even in turns, thus cost at most 2 s each in a whole run.
 ///
 /// A unit is its position among the model's. Not synchronised.
 class ReductionPatience {

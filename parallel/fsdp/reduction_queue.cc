@@ -12,7 +12,7 @@
 namespace hookline {
 namespace {
 
-constexpr std::size_t kMostReductions = 1;  // while the next unit computes
+constexpr std::size_t kMostReductions = 1;  // under way while the next unit computes
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::int64_t ReductionQueue::bytes_of(const FlatParameter& flat) const {
 
 bool ReductionQueue::is_soon_over(const Reduction& reduction) {
   const auto& work = reduction.started.work.work;
-  if (!work || world_.uses_nccl()) return true;  // then only the stream waits
+  if (!work || world_.uses_nccl()) return true;  // the host does not wait, only the stream
   const std::size_t unit = reduction.unit->position();
   const TimedWait waiting(*world_.step_clock());
   const auto give_up = std::chrono::steady_clock::now() + patience_.of(unit);

@@ -19,10 +19,10 @@
 
 namespace hookline {
 
-/// Starts reduce-scatters, and hands each one's result to its unit, in the order in which they started. They take memory, so that
-/// few are under way at a time.
+/// Starts reduce-scatters and hands each result to its unit, in the order of starting. Limits how many are in
+/// progress, since each takes memory.
 ///
-/// In what order units come is for the caller to say: the same on every rank. Not synchronised.
+/// The caller must start units in the same order on every rank. Not synchronised.
 class ReductionQueue {
  public:
   /// `name_of`: what averaging a unit's gradients is called in an error. The World and the units outlive the queue.

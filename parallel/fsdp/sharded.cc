@@ -27,7 +27,8 @@
 namespace hookline {
 namespace {
 
-/// Of the model and of how it is cut: ranks that cut it in other places would wait for each other.
+/// The signature of the model and of how it is cut into units: ranks that cut it differently would wait for
+/// each other.
 Signature sharded_signature(torch::nn::Module& module, const ShardedOptions& options) {
   std::map<std::string, std::string> unit_of;
   for (const FoundUnit& unit : find_units(module))
@@ -72,7 +73,7 @@ Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module
                 "preparing it");
 }
 
-/// The module keeps its units, and may be kept for long: not so the channel's threads and connections.
+/// The module keeps its units alive, perhaps for long. The channel's threads and connections end here.
 Sharded::~Sharded() {
   for (const auto& unit : units_) unit->parameters.leave_channel();
 }
@@ -98,8 +99,7 @@ void Sharded::make_units() {
       for (std::size_t i = 0; i < flat->names().size(); ++i)
         owners_[flat->storage_of(i)] = {unit.get(), flat->names()[i]};
     units_.push_back(std::move(unit));
-    ::malloc_trim(
-        0);  // what the unit's parameters lay in: little else would fit there, and it counts as used
+    ::malloc_trim(0);  // the parameters' former memory: little else would fit there, and it counts as used
   }
 }
 
@@ -171,7 +171,7 @@ void Sharded::settle_after_failure() noexcept {
   try {
     settle();
   } catch (const std::exception&) {
-    // Another rank has failed, which the next call of the model says.
+    // Another rank has failed. The next call of the model reports that.
   }
 }
 
@@ -212,7 +212,7 @@ void Sharded::begin_backward() {
   if (is_in_backward()) return;
   order_.begin_backward();
   reductions_->begin_backward();
-  // `backward` goes with the callback, also if that is never called.
+  // The callback owns `backward`, which thus also ends if autograd drops the callback without calling it.
   const auto backward = phase_.begin_backward(torch::autograd::get_current_graph_task_id());
   torch::autograd::Engine::get_default_engine().queue_callback([engine = weak_from_this(), backward] {
     if (const auto here = engine.lock()) here->end_backward();
@@ -263,7 +263,7 @@ void Sharded::end_backward() {
   phase_.end_backward();
 }
 
-/// After one that threw.
+/// Cleans up after a backward that threw.
 void Sharded::forget_backward() {
   reductions_->forget_all();
   for (const auto& unit : units_) {

@@ -34,14 +34,16 @@ struct ShardedOptions {
 
 /// Keeps 1/W of parameters, gradients and optimizer state on each of W ranks, and gathers one unit's parameters at a time.
 ///
-/// Units are the model's FsdpUnit modules, and one of whatever is in none of them. Before a unit's forward and backward its
-/// parameters are all-gathered, while the unit before still computes if the order is as in the first step; after its backward
-/// its gradients are reduce-scattered, in the reverse of the order in which first forwards began, on all ranks alike. An
-/// optimizer keeps the module's variables, and steps this rank's pieces of them.
+/// The units are the model's FsdpUnit modules, and a root unit with all other parameters. A unit's parameters
+/// are all-gathered before its forward and its backward, overlapping with the previous unit's computation if
+/// units run in the order of the first step. After its backward, its gradients are reduce-scattered, on all
+/// ranks in the reverse of the order in which the first forwards began. An optimizer keeps the module's
+/// variables, and updates this rank's pieces of them.
 ///
-/// Throws RunFailed, on every rank, where ranks run different units; Error, on the rank that it happens to, if a parameter was
-/// exchanged or given other memory (torch::load, set_data), if a forward returns a view of one, or if one is used while it is not
-/// gathered, also by a view that was kept: outside of forward and Accelerator::backward that is c10::Error with the same text.
+/// Throws RunFailed, on every rank, if ranks run different units. Throws Error, on the affected rank only, if
+/// a parameter was replaced or given other memory (torch::load, set_data), if a forward returns a view of a
+/// parameter, or if a parameter, or a view kept of it, is used while not gathered. Outside forward and
+/// Accelerator::backward, the last error is a c10::Error with the same text.
 ///
 /// Keeps the World alive. Not synchronised.
 /// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.
@@ -71,7 +73,8 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   torch::nn::Module& module() const { return *module_; }
   std::vector<std::shared_ptr<const FlatParameter>> flat_parameters() const;
 
-  /// Of parameters that take part in it, by name: what no_sync's backward passes have added up on this rank, whole.
+  /// The unsharded gradients that backward passes inside no_sync() have accumulated on this rank, by
+  /// parameter name.
   std::map<std::string, at::Tensor> waiting_gradients() const;
   void set_waiting_gradients(const std::map<std::string, at::Tensor>& gradients);
 
@@ -99,10 +102,11 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   /// Which backward inside of the one under way this is called from; -1 if from none.
   int inner_backward() const;
   void begin_backward();
-  /// Of the units that take part, in the reverse of the order in which forwards ended: also of one that this rank's backward
-  /// passes over, and another rank's may not. False if all have been started.
+  /// Starts the next gather of this backward, in the reverse of the order in which forwards ended. Gathers
+  /// also units that this rank's backward skips, since another rank's may not skip them. Returns false if all
+  /// gathers have started.
   bool start_next_gather();
-  /// With those before it; and one ahead.
+  /// Gathers `unit`, after starting all gathers that precede it, and starts the next one ahead of time.
   void gather_for_backward(Unit& unit);
   void start_reductions();
   void end_backward();

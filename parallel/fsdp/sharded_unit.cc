@@ -45,7 +45,7 @@ bool ShardedUnit::start_gather(ShardOperation::Kind kind) {
 
 void ShardedUnit::finish_gather(World& world, const std::string& what) {
   const at::NoGradGuard no_grad;
-  // What is not waited for to its end still writes: it stays in the list then, and its memory is not given back.
+  // A gather that does not complete may still write: it stays in the list, and its memory is not released.
   for (; !gathering_.empty(); gathering_.pop_back())
     world.wait_for_all(gathering_.back().work, gathering_.back().sequence, gathering_.back().number, what);
   if (std::exchange(is_whole_, true)) return;
@@ -127,7 +127,7 @@ void ShardedUnit::forget_backward() {
   end_backward();
 }
 
-/// Parameters have the gradients that were put aside.
+/// Gives the parameters back the gradients that were put aside.
 void ShardedUnit::end_backward() {
   for_each_trained([this](const std::string& name, at::Tensor& gradient) {
     const auto before = put_aside_.find(name);
@@ -142,9 +142,9 @@ void ShardedUnit::add_gradient(std::size_t index, const at::Tensor& shard) {
   const FlatParameter& flat = *trained_flats_[index];
   for (std::size_t i = 0; i < flat.parameters().size(); ++i) {
     at::Tensor parameter = flat.parameters()[i];
-    if (!parameter.requires_grad()) continue;  // frozen for a while
+    if (!parameter.requires_grad()) continue;  // frozen since the model was prepared
     const at::Tensor piece = flat.piece_of_shard(i, shard);
-    // A round of gradients may be under way that is to be added, too.
+    // While a backward runs, `grad` holds the gradients of that round, and the ones to add to are put aside.
     at::Tensor& gradient = in_backward_ ? put_aside_[flat.names()[i]] : parameter.mutable_grad();
     gradient = gradient.defined() ? piece.add_(gradient) : piece;
   }

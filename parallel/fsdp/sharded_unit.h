@@ -16,10 +16,11 @@
 
 namespace hookline {
 
-/// Gathers a unit's parameters and gives them back. During a backward its gradients are whole; what the parameters had before,
-/// the shards' gradients and those that no_sync keeps, is put aside and comes back when the backward is over.
+/// Gathers a unit's parameters and frees them again. During a backward its gradients are unsharded; the
+/// gradients from before it, those of the shards and those that no_sync() accumulated, are set aside until
+/// the backward is over.
 ///
-/// When and in what order is for Sharded to say. Not synchronised.
+/// Sharded decides when and in which order units are gathered. Not synchronised.
 class ShardedUnit {
  public:
   /// `name`: of the module, for errors. `position`: among the model's units. `channel`: for gathers, which every rank starts in
@@ -35,14 +36,14 @@ class ShardedUnit {
   bool start_gather(ShardOperation::Kind kind);
   /// Waits for it. The parameters are whole then. `what` names it in an error.
   void finish_gather(World& world, const std::string& what);
-  /// Nothing is gathered any more.
+  /// Releases the channel; nothing can be gathered afterwards.
   void leave_channel() { channel_.reset(); }
-  /// Gives the parameters' memory back, also if it is not used yet; waits for a gather under way. Whatever uses a parameter
-  /// then throws, until use_pieces().
+  /// Frees the unsharded parameters' memory, after waiting for a gather in progress. From then until
+  /// use_pieces(), using a parameter throws.
   void release(World& world);
-  /// Parameters are wholes, which can be used while they are gathered.
+  /// Makes the module's parameters unsharded tensors, which can be used only while they are gathered.
   void use_wholes();
-  /// Parameters are this rank's pieces; after release().
+  /// Makes the module's parameters this rank's pieces. Call it after release().
   void use_pieces();
   bool is_allocated() const { return is_allocated_; }
 
@@ -70,11 +71,13 @@ class ShardedUnit {
   /// One gradient for each trained flat parameter, in the layout of the whole, undefined if all of it is frozen now; ends the
   /// backward.
   std::vector<at::Tensor> take_gradients();
-  /// Ends the backward: what there is of whole gradients waits for the next one.
+  /// Ends a backward that does not communicate; its unsharded gradients are kept for the next one.
   void keep_gradients();
-  /// Adds the shard's gradient, of the trained flat parameter `index`, to what there was before the backward.
+  /// Adds `shard`, the averaged gradient of trained flat parameter `index`, to the gradient from before the
+  /// backward.
   void add_gradient(std::size_t index, const at::Tensor& shard);
-  /// Gives up on a backward: parameters have the gradients that they had before it, and what waited is dropped.
+  /// Abandons a backward: restores the gradients from before it, and drops the gradients that no_sync()
+  /// accumulated.
   void forget_backward();
 
   const std::map<std::string, at::Tensor>& waiting_gradients() const { return waiting_; }

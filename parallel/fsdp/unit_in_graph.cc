@@ -38,13 +38,14 @@ Sharded::Unit::Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit)
 
 void Sharded::Unit::take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) {
   if (!at::GradMode::is_enabled()) return;
-  // What a backward computes again is over when the backward inside of it is.
+  // A forward that a backward recomputes needs no hooks on its inputs: it is over when the nested backward
+  // is.
   if (const auto engine = engine_.lock(); engine && engine->is_in_backward()) return;
   inputs_are_known_ = inputs_are_known_ && are_all;
   for (const at::Tensor& input : inputs) {
     if (!input.defined() || !input.requires_grad()) continue;
     if (input.is_leaf()) {
-      inputs_are_known_ = false;  // a hook on it would stay
+      inputs_are_known_ = false;  // a hook on a leaf would outlive the step
       continue;
     }
     ++inputs_;
@@ -71,7 +72,7 @@ bool Sharded::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
       if (!output->defined() || !output->requires_grad()) continue;
       expects_backward = true;
       if (!output->is_leaf()) watch(*output);
-      // Whoever changes a view in place gives it another history, without the hook.
+      // Changing a view in place gives it another history, without the hook, so watch its base, too.
       if (!output->is_leaf() && output->is_view() && output->_base().requires_grad() &&
           !output->_base().is_leaf())
         watch(at::Tensor(output->_base()));
@@ -82,7 +83,7 @@ bool Sharded::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
   const bool stays = expects_backward && (is_root || !engine->options_.reshard_after_forward);
   if (!stays && !was_whole_before_ && !parameters.is_in_backward()) {
     parameters.release(*engine->world_);
-    if (!engine->phase_.has_wholes()) parameters.use_pieces();  // it was called by itself
+    if (!engine->phase_.has_wholes()) parameters.use_pieces();  // called outside the model's forward
   }
   return expects_backward;
 }
@@ -183,7 +184,8 @@ std::shared_ptr<Sharded> Sharded::Unit::live_engine() const {
               "module is used");
 }
 
-/// The root's memory stays for as long as a unit's outputs may be used; after the model's own forward none does.
+/// Throws Error if an output is a view of a parameter, whose memory is released. A unit may return views of
+/// the root's parameters, which stay as long as such outputs are used; the model itself may not.
 void Sharded::Unit::expect_no_parameter_among(const std::vector<at::Tensor*>& outputs,
                                               const Sharded& engine) const {
   for (const at::Tensor* output : outputs) {
@@ -227,7 +229,8 @@ void Sharded::Unit::input_has_gradient() {
   if (const auto engine = engine_.lock()) release_if_over(*engine);
 }
 
-/// The gradients of inputs may need parameters that get none, and come after all others.
+/// Releases the unit if it is done and its inputs have their gradients, which may need parameters that get
+/// none, and come last.
 void Sharded::Unit::release_if_over(Sharded& engine) {
   if (is_done && !is_root && inputs_are_known_ && missing_inputs_ <= 0 && !parameters.is_in_backward())
     parameters.release(*engine.world_);

@@ -1,4 +1,4 @@
-// What a unit's module calls, and autograd: the unit of a sharded model in forwards and backwards.
+// Connects a unit of a sharded model to its module's forward and to autograd's backward.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -15,9 +15,9 @@
 
 namespace hookline {
 
-/// A backward may run others inside of it, as checkpointing does that computes a part of the forward again ("reentrant"). A unit
-/// of which that is done may be needed again in the same backward: its gradients are sent in rounds then, the first of them as
-/// soon as it is over, all others together at the end.
+/// A backward may run nested backward passes, as reentrant activation checkpointing does, which recomputes
+/// parts of the forward. A recomputed unit may get gradients several times in one backward, in rounds: the
+/// first round is sent as soon as it is complete, all further rounds together at the end.
 class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_this<Unit> {
  public:
   Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit);

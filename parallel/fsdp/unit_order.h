@@ -23,8 +23,8 @@ class UnitOrder {
 
   /// A backward begins: it gathers in the reverse of the order in which first forwards ended.
   void begin_backward() { left_in_backward_ = ended_.units.size(); }
-  /// The next unit whose gather is to start in this backward; none once all have had their turn. Units of which
-  /// `needs_gather(unit)` is false lose theirs.
+  /// The next unit to gather in this backward; none at the end. Units for which `needs_gather(unit)` is false
+  /// are skipped for good.
   template <class NeedsGather>
   std::optional<std::size_t> next_in_backward(const NeedsGather& needs_gather) {
     while (left_in_backward_ > 0) {

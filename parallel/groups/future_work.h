@@ -1,4 +1,4 @@
-// What c10d calls a Work, of a collective that is known by its future.
+// A c10d::Work that is done when a future completes.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>

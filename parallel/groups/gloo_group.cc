@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-/// The next rank first, so that not all of them begin with the same one.
+/// The other ranks, the next one first, so that not all ranks begin with the same one.
 std::vector<int> others(int rank, int size) {
   std::vector<int> ranks;
   for (int i = 1; i < size; ++i) ranks.push_back((rank + i) % size);
@@ -25,10 +25,11 @@ std::vector<int> others(int rank, int size) {
 
 }  // namespace
 
-/// Runs on one of the group's threads.
+/// An exchange; runs on one of the group's threads.
 class GlooGroup::ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
  public:
-  /// `rank` and `size` apart: gloo::Context lies otherwise in memory in torch's Gloo than in the headers.
+  /// Takes `rank` and `size`, since gloo::Context has another memory layout in torch's Gloo than in the
+  /// headers.
   ExchangeWork(std::shared_ptr<gloo::Context> context, int rank, int size, std::uint32_t tag,
                std::uint64_t sequence, std::chrono::milliseconds timeout, Routes routes,
                std::shared_ptr<Exchange> wanted)
@@ -40,7 +41,7 @@ class GlooGroup::ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
         wanted_(std::move(wanted)) {}
 
   void run() override {
-    // Whoever holds the work need not hold the memory.
+    // Take the exchange out of the work, so that holders of the work do not keep its memory.
     Exchange wanted = std::move(*wanted_);
     if (wanted.failure) std::rethrow_exception(wanted.failure);
     std::vector<Identity> identities(static_cast<std::size_t>(size_));
@@ -52,8 +53,8 @@ class GlooGroup::ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
     const bool has_parts = part_bytes > 0;
     const auto parts_in = has_parts ? buffer_of(wanted.received) : nullptr;
     const auto parts_out = has_parts ? buffer_of(wanted.sent) : nullptr;
-    // All is announced at once, so the comparison costs no round trip: Gloo sends a part only to a rank that waits for one
-    // with the same identity.
+    // Post everything at once, so that the comparison costs no round trip: Gloo sends a part only to a rank
+    // that waits for one with the same identity.
     const std::uint64_t part_slot = slot(hash_of(own_identity));
     for_each_other([&](int rank) {
       identities_in->recv(rank, slot(0), static_cast<std::size_t>(rank) * sizeof own_identity,
@@ -91,10 +92,10 @@ class GlooGroup::ExchangeWork : public c10d::ProcessGroupGloo::AsyncWork {
   Buffer buffer(void* data, std::size_t bytes) { return context_->createUnboundBuffer(data, bytes); }
   Buffer buffer_of(const at::Tensor& tensor) { return buffer(tensor.mutable_data_ptr(), tensor.nbytes()); }
 
-  /// Gloo matches messages by their slots. Its own collectives' begin with other numbers.
+  /// Gloo matches messages by their slots. Those of its own collectives begin with other numbers.
   std::uint64_t slot(std::uint32_t message) const {
     constexpr std::uint64_t kPrefix = 0xF1;
-    constexpr std::uint64_t kTagBits = 24;  // 16 million collectives before a number comes again
+    constexpr std::uint64_t kTagBits = 24;  // before a number repeats
     return kPrefix << 56 | (tag_ & ((std::uint64_t{1} << kTagBits) - 1)) << 32 | message;
   }
 

@@ -36,13 +36,14 @@ class GlooGroup : public c10d::ProcessGroupGloo {
     std::exception_ptr failure = {};  // why it fails instead of starting
   };
 
-  /// Starts an exchange; every rank must start the same number of them, in the same order among the group's collectives. Ranks
-  /// compare their identities while the parts travel: if one differs, the work fails with RanksDiffer on every rank, and no
-  /// rank receives a part of another identity. This rank's own part is copied.
+  /// Starts an exchange; every rank must start its exchanges and the group's other collectives in the same
+  /// order. Ranks compare identities while the parts travel: if they differ, the work fails with RanksDiffer
+  /// on every rank, and no rank receives a part sent under another identity. This rank's own part is copied.
   virtual c10::intrusive_ptr<c10d::Work> exchange(Exchange wanted);
 
-  /// Exchanges parts that each rank adds up: as exchange() of a part for each rank, of elements of `type`, but that `received` has
-  /// addends(type) parts, whose sum is that of all ranks' parts for this one. `sent` is used up.
+  /// Like exchange() with a separate part of `type` elements for each rank, except that `received` gets
+  /// addends(type) parts, whose sum is the sum of all ranks' parts for this rank. The contents of `sent` are
+  /// lost.
   virtual c10::intrusive_ptr<c10d::Work> scatter(Exchange wanted, at::ScalarType type);
 
   /// One for each rank; or for each host, in the order of hosts, if the ranks of a host sum theirs before they send them.
@@ -77,9 +78,9 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   Routes routes_between(const std::vector<int>& to, const std::vector<int>& from,
                         bool sends_same_to_all) const;
 
-  /// An exchange over `routes` whose place among the group's collectives is taken now, and that starts with enqueue(): in the same
-  /// order on every rank, since the group's few threads wait in those that have started. `wanted` may change until then. Every rank
-  /// compares its identity with all the others all the same.
+  /// Makes an exchange over `routes` and reserves its place among the group's collectives; enqueue() starts
+  /// it. Every rank must enqueue in the same order, since the group's few threads block in started exchanges.
+  /// `wanted` may change until then. Each rank compares its identity with all others', whatever the routes.
   c10::intrusive_ptr<AsyncWork> make_exchange(Routes routes, std::shared_ptr<Exchange> wanted);
 
   /// What is under way fails at once, here and on the peers.

@@ -7,8 +7,8 @@
 namespace hookline {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeToLeave{100};  // a thread that has just completed a collective
-constexpr std::chrono::seconds kPatience{1};            // with what may be stuck
+constexpr std::chrono::milliseconds kTimeToLeave{100};  // for a thread that has just completed a collective
+constexpr std::chrono::seconds kPatience{1};            // for a group that may be stuck
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void GlooGroups::release(const GlooGroup* group) {
   {
     const std::lock_guard lock(mutex_);
     for (Entry& entry : entries_) entry.is_released = entry.is_released || entry.group.get() == group;
-    // One that runs this, on a thread of its own, is never idle.
+    // A group whose own thread runs this is never idle, so it is not destroyed here.
     const auto over = std::stable_partition(entries_.begin(), entries_.end(), [](const Entry& entry) {
       return !entry.is_released || !entry.group->idle_within(kTimeToLeave);
     });

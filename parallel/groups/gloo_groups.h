@@ -14,8 +14,8 @@ class GlooGroups {
  public:
   void add(c10::intrusive_ptr<GlooGroup> group);
 
-  /// Nobody starts collectives of `group` any more: it ends with the caller's reference, or, if some are still under way, with
-  /// a later call. Its own threads may call this.
+  /// Call it when no more collectives of `group` will start. The group ends with the caller's reference, or,
+  /// if collectives are still in progress, during a later call. The group's own threads may call this.
   void release(const GlooGroup* group);
 
   /// Ends all groups; leaves those behind whose collectives are stuck.

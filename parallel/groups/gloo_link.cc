@@ -15,7 +15,7 @@ namespace {
 
 enum Kind : std::uint32_t { kDescription, kAddends, kSums };
 
-/// The exception that is being handled: a mistake of the ranks' own as it is, and any other as a broken connection.
+/// The current exception: RanksDiffer and PeerError as they are, any other as a PeerError.
 std::exception_ptr why_it_failed() {
   try {
     throw;
@@ -89,7 +89,7 @@ void GlooLink::stop() {
     if (thread.joinable()) thread.join();
   const std::lock_guard lock(mutex_);
   for (const TransferPtr& each : live_) {
-    // A buffer that is gone is neither read nor written.
+    // Gloo does not access the memory of a buffer that was destroyed.
     each->in_place.reset();
     each->addends.reset();
     each->description_buffer.reset();
@@ -114,8 +114,8 @@ std::size_t GlooLink::place_of(const Transfer& transfer, std::size_t machine) co
 }
 
 std::uint64_t GlooLink::slot(const Transfer& transfer, std::uint32_t kind) const {
-  // Gloo matches messages by their slots. Those of its own collectives and of GlooGroup::exchange begin with other numbers. Pieces
-  // of arrays that differ never meet.
+  // Gloo matches messages by their slots. Those of its own collectives and of GlooGroup::exchange begin with
+  // other numbers. The hash prevents pieces of different arrays from matching.
   constexpr std::uint64_t kPrefix = 0xF2;
   std::size_t hash = 0;
   if (kind != kDescription) {
@@ -132,13 +132,14 @@ GlooLink::Description GlooLink::description_of(const Piece& piece) {
           static_cast<std::int64_t>(piece.element_bytes)};
 }
 
-/// The next machine first, so that not all of them begin with the same one.
+/// Calls `action` for the other machines, the next one first, so that not all machines begin with the same
+/// one.
 template <class Action>
 void GlooLink::for_each_peer(const Action& action) const {
   for (std::size_t i = 1; i < ranks_.size(); ++i) action((own_ + i) % ranks_.size());
 }
 
-/// All that can be announced at once is, so that no message waits for its receiver.
+/// Posts every send and receive that it can at once, so that no message waits for its receiver.
 void GlooLink::post(Transfer& transfer) {
   Piece& piece = transfer.piece;
   const std::size_t bytes = piece.elements * piece.element_bytes;
@@ -165,7 +166,7 @@ void GlooLink::post(Transfer& transfer) {
   const std::uint64_t meeting = slot(transfer, kAddends);
   for_each_peer([&](std::size_t machine) {
     if (addends > 0) transfer.addends->recv(ranks_[machine], meeting, place_of(transfer, machine), addends);
-    // Into what this machine only sends: it is on its way before a sum of it can come back.
+    // Receive sums into the shares that this machine sends: a share has left before its sum can come back.
     if (!transfer.is_whole && bytes_of_share(transfer, machine) > 0)
       transfer.in_place->recv(ranks_[machine], slot(transfer, kSums),
                               share_of(transfer, machine).first * piece.element_bytes,
@@ -180,7 +181,8 @@ void GlooLink::post(Transfer& transfer) {
   });
 }
 
-/// At least `bytes`. What was used before is taken again, since a page that is new costs more than the message.
+/// Returns at least `bytes` of memory. It reuses memory, since touching a fresh page costs more than the
+/// message.
 std::vector<std::byte> GlooLink::take_room(std::size_t bytes) {
   std::vector<std::byte> room;
   {
@@ -194,7 +196,7 @@ std::vector<std::byte> GlooLink::take_room(std::size_t bytes) {
   return room;
 }
 
-/// What comes behind a piece that failed would be summed into the wrong array.
+/// Throws if an earlier piece has failed: later ones would be summed into the wrong array.
 void GlooLink::expect_whole() {
   const std::lock_guard lock(mutex_);
   if (broken_) std::rethrow_exception(broken_);
@@ -230,7 +232,7 @@ void GlooLink::add(Transfer& transfer) {
   if (share.elements > 0) {
     for_each_peer([&](std::size_t) { expect(transfer.addends->waitRecv(nullptr, timeout_)); });
     if (transfer.is_whole) {
-      // What is summed below is what is sent.
+      // Wait for the sends, since the sum below overwrites what they send.
       for (; transfer.sends > 0; --transfer.sends) expect(transfer.in_place->waitSend(nullptr, timeout_));
     }
     std::byte* const own = static_cast<std::byte*>(piece.data) + share.first * piece.element_bytes;

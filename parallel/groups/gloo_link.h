@@ -20,10 +20,11 @@
 
 namespace hookline {
 
-/// Sums pieces over one rank of each machine. Of two machines each sends its whole piece to the other and both sum: one trip, and every
-/// byte crosses the link once in each direction. Of more, each machine sums one share of the piece and sends it to the others
-/// (a reduce-scatter, then an all-gather); pieces of kWholeBytes or less are still sent whole, which saves the second trip. Several
-/// pieces are under way at a time.
+/// Sums pieces over one rank of each machine. With two machines, each sends its whole piece to the other and
+/// both sum: one trip, in which every byte crosses the link once in each direction. With more, each machine
+/// sums one share of the piece and sends the result to the others (a reduce-scatter, then an all-gather),
+/// except that pieces of kWholeBytes or less are sent whole, which saves the second trip. Several pieces can
+/// be in progress at a time.
 ///
 /// Every element is summed in the order of machines, whichever machine does it. Ranks compare what their arrays are while the
 /// first pieces travel; a difference is RanksDiffer on every rank, and no rank receives a piece of another array.

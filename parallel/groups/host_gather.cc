@@ -12,8 +12,8 @@
 namespace hookline {
 namespace {
 
-/// Completes `future` when `count` collectives are done; with the error of the first that failed. Holds `received`
-/// until then, and no longer: whoever waits may count on it.
+/// Completes `future` when `count` collectives are done, with the error of the first that failed. Releases
+/// `received` before that, since waiters may count on it.
 class Countdown {
  public:
   Countdown(FuturePtr future, std::size_t count, at::Tensor received)
@@ -45,7 +45,8 @@ class Countdown {
   std::exception_ptr error_;
 };
 
-/// Of one host's parts local rank i has those of numbers i, i + local_size and so on, and gets all.
+/// The exchanges that distribute the parts of the ranks of `host` on this host: local rank i has received
+/// parts i, i + local_size and so on, and gets all of them.
 std::vector<PartExchange> exchanges_of(const std::vector<int>& host, std::size_t local_rank,
                                        std::size_t local_size, std::byte* received,
                                        const GlooGroup::Exchange& gather) {
@@ -66,7 +67,7 @@ std::vector<PartExchange> exchanges_of(const std::vector<int>& host, std::size_t
       exchanges.push_back(std::move(all));
       continue;
     }
-    for (std::size_t i = 0; i < places.size(); ++i) {  // the ranks beyond these have none
+    for (std::size_t i = 0; i < places.size(); ++i) {  // the last round: other local ranks have no part
       PartExchange one = common;
       one.only_from = static_cast<int>(i);
       one.sent = one.received = places[i];
@@ -97,7 +98,7 @@ c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d
                                                    GlooGroup::Exchange gather) {
   if (local_size_ == 1) return from_peers;
   auto result = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-  gather.sent.reset();  // the first half copies it
+  gather.sent.reset();  // the first exchange copies it into `received`
   from_peers->getFuture()->addCallback([result, hosts = hosts_, local_rank = local_rank_,
                                         local_size = local_size_, weak = memory_, in_order = in_order_,
                                         ticket = in_order_->draw_ticket(),
@@ -107,7 +108,7 @@ c10::intrusive_ptr<c10d::Work> HostGather::hand_on(const c10::intrusive_ptr<c10d
         ticket, [result, hosts, local_rank, local_size, weak, error, gather = std::move(gather)]() mutable {
           const std::shared_ptr<SharedCollectives> memory = weak.lock();
           if (error) {
-            // A rank beside this one may have its parts, and would wait for these.
+            // Another rank of this host may have its parts, and would wait for this rank's.
             if (memory && !is_on_every_rank(error)) memory->stop();
             return result->setError(error);
           }

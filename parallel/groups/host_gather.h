@@ -14,12 +14,14 @@
 
 namespace hookline {
 
-/// Rank i of a host gets the parts of rank i of each other host, over the network, and hands them and its own to the ranks beside it,
-/// through the memory that they share. On a host with fewer ranks, the parts of those beyond its last go round: its first gets the next
-/// part, and so on. If every rank sent its part to each of the others, it would cross to a host as often as that has ranks.
+/// Rank i of a host receives the parts of rank i of each other host over the network, and shares them and its
+/// own part with the other ranks of its host through shared memory. If a host has fewer ranks than another,
+/// the remaining parts are dealt to its ranks round-robin. Otherwise each part would cross the network once
+/// for each rank of the receiving host.
 ///
-/// What the ranks of a host do in their memory they start in the same order. A gather's second half starts there when the first is
-/// over, so whatever else a group does in it goes through start().
+/// The ranks of a host must start their shared-memory collectives in the same order. A gather's second half
+/// starts only when its first half is over, so all other shared-memory collectives of the group must go
+/// through start().
 class HostGather {
  public:
   /// There are several hosts, and one of them has several ranks.

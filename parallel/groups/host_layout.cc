@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-/// What processes have in common that can hand memory to each other; empty if that can't be told.
+/// The same text in processes that can share memory; empty if that is unknown.
 std::string identity_of_host() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -38,7 +38,7 @@ int HostLayout::most_ranks() const {
 
 HostLayout find_hosts(c10d::Store& store, int rank, int size, bool may_share, const std::string& label,
                       std::chrono::milliseconds timeout) {
-  // Rank 0 reads what each has written, so that nobody else has to.
+  // Rank 0 reads the entries of all ranks and writes one summary, so that the others need not read them all.
   const std::string all = "host_of_each_rank";
   const std::string identity = identity_of_host();
   std::string own = may_share ? "+" : "-";
@@ -63,7 +63,8 @@ HostLayout find_hosts(c10d::Store& store, int rank, int size, bool may_share, co
   }
   store.wait({all}, timeout);
   std::istringstream numbers(text_of(store.get(all)));
-  // Rank 0 holds the store, and may end because of what it has read: not before the others have read it too.
+  // Rank 0 holds the store, and may exit because of what it read. It waits until the others have read it,
+  // too.
   const std::string read = "hosts_are_read";
   if (store.add(read + "_by", 1) == size) store.set(read, std::vector<std::uint8_t>{1});
   if (rank == 0) store.wait({read}, timeout);

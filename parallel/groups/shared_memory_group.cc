@@ -16,17 +16,18 @@
 namespace hookline {
 namespace {
 
-// A rank that can't fetch the memory says so to the others, who learn it when rank 0 has given it up.
+// If a rank can't fetch the memory, the host's first rank waits this long for it, and only then do the others
+// hear of the problem.
 constexpr std::chrono::milliseconds kHandOverTimeout = std::chrono::seconds(20);
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// Whether shared memory takes it: it has a value for each element, one after another, on the CPU.
+/// True if shared memory can take the tensor: contiguous, on the CPU, with a value for each element.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_contiguous();
 }
 
-/// Of exchanges that are collectives of c10d's: the first number of their identity.
+/// The first number in the identity of an exchange that implements one of c10d's collectives.
 constexpr std::int64_t kAllGather = -1, kBroadcast = -2;
 
 PartExchange::Identity identity_of(std::int64_t kind, int root, const at::Tensor& tensor) {
@@ -55,7 +56,8 @@ std::string text_at(c10d::Store& store, const std::string& key, std::chrono::mil
   return {bytes.begin(), bytes.end()};
 }
 
-/// Every rank reports its problem, if it has one. Returns that of one of them, the same on every rank; empty: none has.
+/// Every rank calls this with its problem, if it has one. Returns the problem of one of them, the same on
+/// every rank; empty if there is none.
 std::string problem_of_any(c10d::Store& store, const std::string& name, const std::string& own, int size,
                            std::chrono::milliseconds timeout) {
   const std::string problem = name + "/problem", all = name + "/all";
@@ -236,7 +238,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::scatter(Exchange wanted, at::S
       [start_exchange = in_turn(made, between_hosts), between_hosts](c10::ivalue::Future& done) {
         if (done.hasError() && is_on_every_rank(done.exception_ptr())) {
           between_hosts->part_bytes =
-              0;  // the ranks of the other hosts learn it when they compare identities, and these the whole
+              0;  // only compare identities: tells the other hosts, and this one the whole difference
         } else if (done.hasError()) {
           between_hosts->failure = done.exception_ptr();
         }
@@ -287,7 +289,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::start(Collective collective, s
   auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
   collective.done = [future, held = std::move(held),
                      result = std::move(result)](const std::exception_ptr& error) mutable {
-    held.clear();  // whoever waits may count on it
+    held.clear();  // before the future completes: waiters may count on it
     if (error) {
       future->setError(error);
     } else {

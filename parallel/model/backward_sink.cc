@@ -37,7 +37,7 @@ class BackwardSink : public Node {
   std::function<void()> begin_;
 };
 
-/// A sink behind outputs, some of which share memory with others.
+/// Makes a sink whose gradients go on to `edges`.
 using MakeSink = std::function<std::shared_ptr<Node>(edge_list edges)>;
 
 void put_behind_one_sink(const std::vector<at::Tensor*>& outputs, const std::set<at::Tensor*>& shared,
@@ -46,7 +46,7 @@ void put_behind_one_sink(const std::vector<at::Tensor*>& outputs, const std::set
   for (const at::Tensor* output : outputs) edges.push_back(torch::autograd::impl::gradient_edge(*output));
   const std::shared_ptr<Node> sink = make_sink(std::move(edges));
   for (at::Tensor* output : outputs) {
-    at::Tensor alias = output->detach();  // of the same version: a change in place is noticed as before
+    at::Tensor alias = output->detach();  // same version counter: in-place changes are still noticed
     if (shared.contains(output)) alias = alias.clone();
     alias.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
     torch::autograd::set_history(alias, sink);

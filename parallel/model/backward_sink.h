@@ -1,4 +1,4 @@
-// Finding out, in a backward pass, which forward passes it belongs to.
+// Detects which forward passes a backward pass belongs to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,11 +15,12 @@ struct Node;
 
 namespace hookline {
 
-/// The sinks of one model that graphs still hold.
+/// The sink nodes of one model that still exist in autograd graphs.
 class BackwardSinks {
  public:
   enum class Found { none, local, communicating };
-  /// What the backward pass that runs on this thread goes through; communicating, if it goes through both.
+  /// Which kind of sink the backward pass on this thread goes through; communicating if it goes through both
+  /// kinds.
   Found in_this_pass() const;
 
   /// For a sink itself, when it begins and ends.

@@ -1,4 +1,4 @@
-// What stands behind a distributed model.
+// The interface of the engines that make a model distributed (DDP, FSDP).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,8 @@ namespace hookline {
 
 struct ChoiceReport;
 
-/// What a model has sent so far. Bytes count as an all-reduce of them does: a reduce-scatter or an all-gather, each half of
-/// one, counts half of the tensor that it is of.
+/// What a model has sent so far. An all-reduce counts the bytes of its tensor; a reduce-scatter or an
+/// all-gather, which is half an all-reduce, counts half of them.
 struct CommunicationStats {
   std::string pipeline;                                  // "power_sgd(rank=2, start=10) in fp16"
   std::int64_t parameters = 0;                           // elements that get a gradient
@@ -61,22 +61,24 @@ class Engine : public AroundForward {
   /// See Ddp.
   virtual void release_gradient_views() {}
 
-  /// Before anybody changes or reads parameters between forwards: what is whole for a backward that may come is given back.
+  /// Call it before reading or changing parameters between forwards: frees unsharded parameters that were
+  /// kept for a backward.
   virtual void settle() {}
   /// Drops the gradients that are kept elsewhere than in the parameters.
   virtual void drop_gradients() {}
 
-  /// Runs `body` with every parameter whole, on every rank; what each rank does to its part of them stays. A collective call.
+  /// Runs `body` with every parameter unsharded. Of the changes that `body` makes, each rank keeps those to
+  /// its own shard. A collective call.
   virtual void summon_full_params(const std::function<void()>& body) { body(); }
 
   virtual CommunicationStats communication_stats() const = 0;
-  /// As the report has it, at the cost of a look.
+  /// WireReport::bytes_sent, but cheap.
   virtual std::int64_t bytes_sent() const = 0;
 
-  /// The rank's, which counts what it waits for others, too.
+  /// The rank's step clock, which also records the time spent waiting for other ranks.
   StepClock& step_clock() const { return *step_clock_; }
-  /// From when on this rank had nothing to do but to wait, in a backward that began at `start` and is over; none if it did not
-  /// wait, or has counted that itself.
+  /// For a finished backward that began at `start`: the moment from which this rank only waited for
+  /// communication. None if it did not wait, or if the engine records its waiting itself.
   virtual std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& /*start*/) const {
     return std::nullopt;
   }

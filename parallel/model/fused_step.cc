@@ -30,8 +30,8 @@ namespace hookline::detail {
 namespace {
 namespace optim = torch::optim;
 
-/// Tensors of equal shapes and strides, element by element: a parameter, its gradient, and what the optimizer keeps beside it.
-/// Undefined: the optimizer keeps no such thing.
+/// The tensors of one parameter, which correspond element by element: the parameter, its gradient, and the
+/// optimizer's state. A tensor is undefined if the optimizer keeps none.
 constexpr std::size_t kRoles = 5;
 using Row = std::array<at::Tensor, kRoles>;
 constexpr std::size_t kParameter = 0, kGradient = 1, kFirst = 2, kSecond = 3, kLargest = 4;
@@ -50,15 +50,16 @@ class Table {
   std::array<std::vector<at::Tensor>, kRoles> lists_;
 };
 
-/// What the kernels' widest instructions take at once. They begin a tensor with these, and each thread's part of it is a
-/// multiple.
+/// What the kernels' widest instructions process at once. A kernel starts on a tensor with such units, and
+/// the part of each thread is a multiple of them.
 constexpr std::int64_t kUnitBytes = 64;
 
 at::Tensor flat_part(const at::Tensor& tensor, std::int64_t begin, std::int64_t count) {
   return tensor.as_strided({count}, {1}, tensor.storage_offset() + begin);
 }
 
-/// Rows of one dtype and device, for which `kernel` is called as often as it takes.
+/// Calls `kernel` for rows of one dtype and device: once, or on the CPU a second time for what does not fill
+/// a unit.
 template <typename Kernel>
 void run(const std::vector<Row>& rows, const Kernel& kernel) {
   const at::Tensor& any = rows.front()[kParameter];
@@ -85,7 +86,7 @@ void run(const std::vector<Row>& rows, const Kernel& kernel) {
   }
   if (mains.size() > 0) kernel(mains);
   if (with_tail.empty()) return;
-  // The ends of all tensors, each in a unit of its own.
+  // The tails of all tensors, each in a unit of its own.
   Row ends;
   const auto copy = [&](std::size_t role, bool back) {
     auto* at_unit = static_cast<std::byte*>(ends[role].mutable_data_ptr());
@@ -110,7 +111,8 @@ void run(const std::vector<Row>& rows, const Kernel& kernel) {
     if (role != kGradient && ends[role].defined()) copy(role, true);
 }
 
-/// Whether elements of the same place in memory belong together. The stride of a dimension of size 1 says nothing.
+/// True if the tensors have their elements in the same order in memory. Strides of dimensions of size 1 do
+/// not matter.
 bool lies_like(const at::Tensor& tensor, const at::Tensor& parameter) {
   if (tensor.sizes() != parameter.sizes()) return false;
   for (std::int64_t i = 0; i < parameter.dim(); ++i)
@@ -140,7 +142,7 @@ std::string obstacle(const Row& row) {
   return "";
 }
 
-/// Rows that one call can take: they share all numbers of the call.
+/// What the rows of one call have in common.
 using Key = std::tuple<std::size_t, std::int64_t, at::ScalarType, c10::Device>;  // group, step
 struct OrderOfKeys {
   bool operator()(const Key& a, const Key& b) const {
@@ -248,7 +250,8 @@ struct AdamW : AnyAdam<optim::AdamWOptions, optim::AdamWParamState> {
   }
 };
 
-/// For each parameter with a gradient: its group's options, its state or null, and what belongs together.
+/// Calls `action` for each parameter with a gradient: with its group's index and options, its state or null,
+/// and its row.
 template <class Kind, typename Action>
 void for_each_row(optim::Optimizer& optimizer, const Action& action) {
   for (std::size_t group = 0; group < optimizer.param_groups().size(); ++group) {
@@ -266,13 +269,15 @@ void for_each_row(optim::Optimizer& optimizer, const Action& action) {
   }
 }
 
-/// Tells autograd that what it may have saved has changed. torch::optim's Adam and AdamW do, its SGD does not, and the kernels do not.
+/// Tells autograd that tensors which it may have saved have changed. torch::optim's Adam and AdamW do so; its
+/// SGD and the fused kernels do not.
 void count_change(const Row& row) {
   for (const std::size_t role : {kParameter, kFirst, kSecond, kLargest})
     if (row[role].defined()) row[role].unsafeGetTensorImpl()->bump_version();
 }
 
-/// As one dimension, in the order of memory, where strides are not equal: the kernels compare also those that mean nothing.
+/// Flattens the tensors, in memory order, if their strides differ: the kernels also compare strides that do
+/// not matter.
 void flatten(Row& row) {
   const auto differs = [&](const at::Tensor& tensor) {
     return tensor.defined() && tensor.strides() != row[kParameter].strides();
@@ -306,7 +311,7 @@ FusedStep step_of(optim::Optimizer& optimizer, bool is_required) {
     Calls calls;
     for_each_row<Kind>(optimizer, [&](std::size_t group, const auto& options, auto* state, Row& row) {
       const std::int64_t step = Kind::prepare(options, optimizer, state, row);
-      if constexpr (Kind::kCountsChanges) count_change(row);  // the whole of an empty piece changes, too
+      if constexpr (Kind::kCountsChanges) count_change(row);  // even for an empty piece: the whole changes
       if (row[kParameter].numel() == 0) return;
       flatten(row);
       calls[{group, step, row[kParameter].scalar_type(), row[kParameter].device()}].push_back(row);

@@ -14,14 +14,14 @@ using FusedStep = std::function<bool()>;
 /// The step of `optimizer` by at::_fused_sgd_, _fused_adam_ or _fused_adamw_; empty if it is none of torch::optim's SGD, Adam and
 /// AdamW (a class derived from one of them may step differently), or if `choice` is "no". `optimizer` must outlive it.
 ///
-/// State is kept where the optimizer keeps it, so that it may be saved, loaded and stepped by either. Results are those of torch's
-/// fused kernels, which differ from tensor by tensor in rounding. On the CPU the elements at a tensor's end, which torch's
-/// kernels compute with other instructions, take the way of all others: the bits of an element do not depend on where it lies, and
-/// so a sharded model's are those of DDP.
+/// The state stays where the optimizer keeps it, so both can save, load and step it. Results are those of
+/// torch's fused kernels, which round differently from torch's unfused steps. On the CPU, torch's kernels
+/// compute the last elements of a tensor with other instructions; here those elements are computed like all
+/// others, so an element's bits do not depend on its position, and a sharded model gets the same bits as DDP.
 ///
-/// A step leaves everything as it was if a gradient is sparse, or lies otherwise in memory, on another device or in another dtype
-/// than its parameter. With `choice` "auto" that is logged once; with "yes" it throws Error, as does `fused_step_of` itself for
-/// another optimizer.
+/// The step changes nothing if a gradient is sparse, or differs from its parameter in memory layout, device
+/// or dtype. With `choice` "auto" that is logged once; with "yes" it throws Error, as does `fused_step_of`
+/// for an unsupported optimizer.
 /// Source: torch.optim's `fused=True`.
 FusedStep fused_step_of(torch::optim::Optimizer& optimizer, const std::string& choice);
 

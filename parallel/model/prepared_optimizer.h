@@ -20,7 +20,7 @@ struct TrainingProgress {
   bool sync_gradients = true;      // false inside accumulate(), but for the last of its steps
   std::int64_t steps = 0;          // optimizer steps taken
   std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
-  std::function<bool()> averages;  // has any backward between ranks been prepared for?
+  std::function<bool()> averages;  // has a prepared model run a step that averages? Always true on one rank
   std::int64_t optimizers = 0;     // prepared so far
   std::int64_t backwards = 0;      // that accelerator.backward() has run
   std::vector<std::int64_t> backwards_at_step;  // of each optimizer, at its last step

@@ -17,14 +17,16 @@ namespace {
 
 using torch::nn::Module;
 
-/// Module::named_parameters() copies names and tensors, which takes longer than a walk.
+/// Gives access to a module's own parameters: Module::named_parameters() copies names and tensors, which
+/// takes longer than walking the modules.
 struct OwnParameters : Module {
   static const torch::OrderedDict<std::string, at::Tensor>& of(const Module& module) {
     return module.*(&OwnParameters::parameters_);
   }
 };
 
-/// Calls visit(parameter) for each that is registered, undefined ones too, always in the same order; until one returns false.
+/// Calls visit(parameter) for each registered parameter, including undefined ones, always in the same order,
+/// until it returns false.
 template <class Visit>
 bool walk(const Module& module, const Visit& visit) {
   for (const auto& item : OwnParameters::of(module))

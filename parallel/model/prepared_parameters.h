@@ -9,11 +9,12 @@
 
 namespace hookline {
 
-/// Finds out whether a program has exchanged a parameter since: nobody would average the gradients of another tensor, and the
-/// ranks would drift apart. A tensor counts as the same one whatever memory, values or dtype it is given.
+/// Detects whether the program has replaced a parameter since prepare(): the gradients of the new tensor
+/// would not be averaged, and the ranks would drift apart. A tensor that only gets new memory, values or
+/// dtype counts as the same.
 ///
-/// Of a tensor that is assigned to a member, and not registered, it knows only in torch's own modules (weight and bias of linear,
-/// convolution, normalisation and embedding layers). Not synchronised.
+/// A tensor that is assigned to a member without being registered is noticed only in torch's own modules
+/// (weight and bias of linear, convolution, normalisation and embedding layers). Not synchronised.
 class PreparedParameters {
  public:
   explicit PreparedParameters(std::shared_ptr<torch::nn::Module> module);
@@ -34,7 +35,8 @@ class PreparedParameters {
     at::Tensor parameter;
     std::string name;
   };
-  /// Registered under other names too, say, which is no harm: those are known then.
+  /// Accepts the same parameters at other places in the module tree, such as under new names, and remembers
+  /// those places.
   void expect_same_in_other_places();
 
   std::shared_ptr<torch::nn::Module> module_;

@@ -1,5 +1,5 @@
-// Torch-free, and in its handlers without memory of the heap, locks and streams: whatever the program held when the signal met it
-// is held for ever.
+// Torch-free. Its handlers use no heap memory, locks or streams: a lock that the program held when the signal
+// came is never released.
 #include "parallel/rank/fatal_signals.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::array kFatal = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
 
-/// A handler may be met in another's: unwinding a stack that was overwritten may fail too.
+/// Room for nested handlers: unwinding a stack that was overwritten may raise a signal, too.
 constexpr std::size_t kAlternateStackBytes = 256 * 1024;
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free &&
@@ -41,7 +41,7 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free &&
 std::atomic<std::int64_t> step_now{-1};
 std::atomic<const char*> hook_now{nullptr};
 
-/// Written before the handlers are there, and then only read.
+/// Written before the handlers are installed, and only read afterwards.
 char error_file[PATH_MAX];
 char program[PATH_MAX];
 pid_t process = 0;
@@ -52,7 +52,7 @@ StackOfSignal stack;  // of the one thread that reports
 
 pid_t thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-/// The signal as it would have been without us.
+/// Restores the default action of the signal.
 void take_default_action(int signal) {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
@@ -69,7 +69,8 @@ void take_default_action(int signal) {
   _exit(128 + signal);  // a tracer may hold the signal back
 }
 
-/// Does the instruction that the signal met raise it again? Then the core dump shows that one, and not us.
+/// True if the interrupted instruction will raise the signal again. The core dump then shows that instruction
+/// instead of the handler.
 bool comes_again(const siginfo_t& info) {
 #ifdef BUS_MCEERR_AO
   if (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO) return false;
@@ -93,7 +94,8 @@ Registers registers_of(const ucontext_t& context) {
 #endif
 }
 
-/// A call of a function that is nowhere leaves no place to unwind from: as if it had returned.
+/// After a call to an invalid address, the stack can't be unwound from there: act as if that call had
+/// returned.
 void leave_missing_function([[maybe_unused]] ucontext_t& context) {
 #if defined(__x86_64__)
   auto& registers = context.uc_mcontext.gregs;
@@ -113,7 +115,7 @@ FrameOfSignal frame_at(std::uintptr_t address, bool is_return_address) {
   FrameOfSignal frame;
   frame.address = address;
   dl_find_object object;
-  // What follows a call may be of another line, or of no function.
+  // A return address may belong to the next line or function, so look up the call before it.
   const std::uintptr_t inside = is_return_address && address > 0 ? address - 1 : address;
   if (_dl_find_object(reinterpret_cast<void*>(inside), &object) != 0) return frame;
   frame.offset = inside - object.dlfo_link_map->l_addr;
@@ -123,7 +125,7 @@ FrameOfSignal frame_at(std::uintptr_t address, bool is_return_address) {
 }
 
 struct Walk {
-  std::uintptr_t begin = 0;  // the instruction that the signal met; what lies above are we
+  std::uintptr_t begin = 0;  // the interrupted instruction; frames above it are the handler's
   bool begins_after_call = false;
   bool has_begun = false;
 };
@@ -154,7 +156,7 @@ void walk_stack(ucontext_t& context) {
 }
 
 int open_error_file() {
-  // What is there was written by what led to this signal, as an exception that nobody caught.
+  // Keep an existing file: it was written by the cause of this signal, such as an uncaught exception.
   return open(error_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 }
 
@@ -171,7 +173,7 @@ void report(const siginfo_t& info, ucontext_t& context) {
   text.step = step_now;
   text.hook = hook_now;
   write_signal_report(file, text, nullptr);
-  // Should the stack be past reading, this is left, and complete.
+  // If the stack can't be read, this report is left, and is complete.
   walk_stack(context);
   lseek(file, 0, SEEK_SET);
   write_signal_report(file, text, &stack);
@@ -188,7 +190,7 @@ void handle(int signal, siginfo_t* info, void* context) {
     } else if (nobody == thread_id()) {
       die_of(reported_signal);  // reading the stack has failed
     } else {
-      // The first one's signal ends the process.
+      // The signal of the thread that reports ends the process.
       for (int tenths = 0; tenths < 100; ++tenths) {
         const timespec tenth = {0, 100'000'000};
         nanosleep(&tenth, nullptr);
@@ -200,7 +202,8 @@ void handle(int signal, siginfo_t* info, void* context) {
   errno = error_number;
 }
 
-/// For the calling thread, unless it has one. It is never given back: a handler may call exit() on it.
+/// Gives the calling thread an alternate signal stack, unless it has one. It is never freed: a handler may
+/// call exit() on it.
 void make_alternate_stack() {
   stack_t now;
   if (sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
@@ -209,7 +212,7 @@ void make_alternate_stack() {
   const std::size_t bytes = (kAlternateStackBytes + of_kernel + page - 1) / page * page + page;
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (memory == MAP_FAILED) return;  // all but an overflow can be written down without
+  if (memory == MAP_FAILED) return;  // only the report of a stack overflow needs it
   mprotect(memory, page, PROT_NONE);
   stack_t ours = {};
   ours.ss_sp = static_cast<char*>(memory) + page;
@@ -233,7 +236,7 @@ void report_fatal_signals(const std::string& file) {
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   if (length > 0) fits({path, static_cast<std::size_t>(length)}, program);
   make_alternate_stack();
-  // The first use of the unwinder may load and allocate.
+  // The first use of the unwinder may load libraries and allocate, so do it here.
   Walk nothing;
   _Unwind_Backtrace(take_frame, &nothing);
 
@@ -251,7 +254,7 @@ void report_fatal_signals(const std::string& file) {
 void set_step_of_fatal_signals(std::int64_t step) { step_now = step; }
 
 void set_hook_of_fatal_signals(const std::string& hook) {
-  // A handler may read an earlier one at any time.
+  // Names are never freed, since a handler may read an earlier one at any time.
   static std::deque<std::string>& hooks = *new std::deque<std::string>;
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);

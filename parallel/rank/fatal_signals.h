@@ -1,4 +1,4 @@
-// What a rank says of a signal that ends it: step and stack, in its error file.
+// Reports fatal signals of a rank, with step and stack, in its error file.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,21 @@
 
 namespace hookline {
 
-/// From now on a SIGSEGV, SIGABRT, SIGBUS, SIGFPE or SIGILL that ends this process is first written to `error_file`, in the form
-/// that write_error_file has: the signal, the address, the step, and the stack of the thread that it met, as modules and
-/// offsets, which the launcher turns into names. An error file that is there already stays. Then the signal takes effect as it
-/// would have: exit status and core dump are the system's.
+/// Installs handlers that report a SIGSEGV, SIGABRT, SIGBUS, SIGFPE or SIGILL to `error_file` before it ends
+/// this process, in the format of write_error_file: the signal, the address, the step, and the stack of the
+/// receiving thread as modules and offsets, which the launcher resolves to names. An existing error file is
+/// not overwritten. The signal then takes its default action, so exit status and core dump are as usual.
 ///
-/// A signal that has a handler by now, be it the program's or a sanitizer's, keeps it; one that gets a handler later may call
-/// ours, as it may any that it replaces. A child of this process that was forked writes nothing. The calling thread gets
-/// an alternate stack, unless it has one, so that an overflow of its own stack can be written down; of an overflow in a
-/// thread that has none nothing can be. The first call counts. Not for several threads at once.
+/// A signal that already has a handler, the program's or a sanitizer's, keeps it; a handler that is installed
+/// later may call the one that it replaces. Forked children report nothing. The calling thread gets an
+/// alternate signal stack, unless it has one, so that its stack overflows can be reported; overflows of
+/// threads without an alternate stack can't. Later calls have no effect. Not thread-safe.
 void report_fatal_signals(const std::string& error_file);
 
-/// What the report says of the place; lock-free, from any thread. Negative: not known.
+/// Sets the step that the report names; negative: unknown. Lock-free; any thread may call it.
 void set_step_of_fatal_signals(std::int64_t step);
 
-/// What the gradients go through; as rare as hooks are made.
+/// Sets the hook that the report names. Call it only when a hook is made: each new name stays in memory.
 void set_hook_of_fatal_signals(const std::string& hook);
 
 }  // namespace hookline

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kDetailsEvery{500};
 
-/// Of the process: an error that nobody catches ends it.
+/// What this process has reported so far. It is global, since the handler of uncaught errors reads it.
 struct Told {
   std::mutex mutex;
   std::optional<std::int64_t> step;
@@ -31,11 +31,11 @@ struct Told {
 };
 
 Told& told() {
-  static Told& told = *new Told;  // a thread that is left behind may tell while the process exits
+  static Told& told = *new Told;  // a thread left running may report while the process exits
   return told;
 }
 
-/// What a launcher that is busy, or gone, does not take is lost: the next message says more.
+/// If the launcher is busy or gone, the message is lost. The next one supersedes it.
 void send_to_launcher(const std::string& message) {
   static const int socket = environment_number("HOOKLINE_STATUS_FD", 0, 1 << 20, -1);
   if (socket >= 0) ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -83,7 +83,7 @@ void tell_config_is_read() {
   if (!folder) return;
   const std::filesystem::path mark = std::filesystem::path(*folder) / kConfigReadFile;
   std::error_code error;
-  if (std::filesystem::exists(mark, error)) return;  // another rank's word is enough
+  if (std::filesystem::exists(mark, error)) return;  // another rank has made it already
   if (const std::string why = write_regular_file(mark, ""); !why.empty())
     log::warning("can't make '" + mark.string() + "' (" + why +
                  "), by which the launcher knows that the config was read");

@@ -1,4 +1,4 @@
-// What a rank tells of itself: how far it is, to the launcher, and what it failed with, in its error file.
+// A rank's reports: its progress to the launcher, and its errors in its error file.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace hookline {
 
-/// Tells the launcher that this process has finished `step` steps: "rank=1 step=12 loss=0.31 sent=1048576", a datagram on
-/// the socket that HOOKLINE_STATUS_FD names; `loss` and `sent_bytes` are asked for, and told, twice a second at most. Never
-/// waits, and does nothing without a launcher. Keeps `step` for write_error_file.
+/// Reports to the launcher that this process has finished `step` steps: the datagram "rank=1 step=12
+/// loss=0.31 sent=1048576" on the socket HOOKLINE_STATUS_FD. `loss` and `sent_bytes` are called, and
+/// reported, at most twice a second. Never blocks; sends nothing without a launcher. Remembers `step` for
+/// write_error_file.
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes);
 
@@ -18,11 +19,11 @@ void tell_step(int rank, std::int64_t step, const std::function<std::optional<do
 /// config's settings. Does nothing without a launcher; warns if the mark can't be made.
 void tell_config_is_read();
 
-/// Tells the launcher, if that has changed since the last message, whether this process waits for other ranks in a
-/// collective: "rank=1 step=12 waiting=1". Does nothing before the first tell_step. Never waits.
+/// Reports to the launcher whether this process waits for other ranks in a collective, if that has changed
+/// since the last report: "rank=1 step=12 waiting=1". Does nothing before the first tell_step. Never blocks.
 void tell_waiting(int rank, bool is_waiting);
 
-/// Keeps what the gradients go through, "power_sgd(rank=2, start=10)", for write_error_file.
+/// Remembers the name of the hook, "power_sgd(rank=2, start=10)", for write_error_file.
 void remember_hook(const std::string& hook);
 
 /// Writes `message` and the name of the exception's type to the file that TORCHELASTIC_ERROR_FILE names, in the form that

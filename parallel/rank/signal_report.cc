@@ -9,7 +9,7 @@
 namespace hookline {
 namespace {
 
-/// How far from the stack pointer an access may lie that meets the end of the stack.
+/// An access this close to the stack pointer, at the end of the stack, is a stack overflow.
 constexpr std::uintptr_t kNearStackPointer = 64 * 1024;
 
 /// Text to a file, in blocks.
@@ -29,7 +29,7 @@ class Writer {
     return digits(value < 0 ? -static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value), 10);
   }
   Writer& address(std::uint64_t value) { return (*this << "0x").digits(value, 16); }
-  /// The inside of a string of JSON.
+  /// Writes the content of a JSON string.
   Writer& escaped(std::string_view text) {
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
@@ -64,7 +64,7 @@ class Writer {
     for (std::size_t done = 0; done < used_;) {
       const ssize_t count = write(file_, block_ + done, used_ - done);
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;  // nothing is left that could be told of it
+      if (count <= 0) break;  // there is no way to report this
       done += static_cast<std::size_t>(count);
     }
     used_ = 0;
@@ -100,7 +100,7 @@ bool has_overflowed(const SignalReport& report) {
 void write_memory_fault(Writer& out, const SignalReport& report) {
   const auto address = reinterpret_cast<std::uintptr_t>(report.info.si_addr);
   if (report.info.si_code != SEGV_MAPERR && report.info.si_code != SEGV_ACCERR) {
-    // Of an address that is none the processor does not tell which it was.
+    // The processor does not report which invalid address it was.
     out << "the program used a pointer that holds no address, as one that was freed or overwritten may";
   } else if (has_overflowed(report)) {
     out << "the thread's stack overflowed at address ";
@@ -117,7 +117,7 @@ void write_memory_fault(Writer& out, const SignalReport& report) {
 void write_reason(Writer& out, const SignalReport& report) {
   const siginfo_t& info = report.info;
   const bool was_sent = info.si_code <= 0;
-  if (was_sent && info.si_pid == 0) {  // which has no number in the rank's PID namespace
+  if (was_sent && info.si_pid == 0) {  // it has no id in the rank's PID namespace
     out << "a process outside of the run sent it";
     return;
   }

@@ -13,8 +13,8 @@
 namespace hookline {
 namespace {
 
-constexpr std::size_t kMostUnseen = 256;     // so many wait for the end of a step until they are looked at
-constexpr std::size_t kMostSteps = 100'000;  // of a longer run the first make the median
+constexpr std::size_t kMostUnseen = 256;     // spans to keep before they are evaluated within a step
+constexpr std::size_t kMostSteps = 100'000;  // of a longer run, the median is of the first steps
 constexpr Phase kPhases[] = {&PhaseSeconds::forward, &PhaseSeconds::backward,
                              &PhaseSeconds::exposed_communication, &PhaseSeconds::optimizer};
 
@@ -121,7 +121,7 @@ void StepClock::take(const Span& span) {
 
 void StepClock::collect() {
   std::deque<Span>& spans = measured_.spans;
-  if (is_off_) spans.clear();  // by now(), which does not hold the lock
+  if (is_off_) spans.clear();  // now() turned it off, without holding the lock
   try {
     for (; !spans.empty() && is_over(spans.front()); spans.pop_front()) take(spans.front());
   } catch (const std::exception& error) {

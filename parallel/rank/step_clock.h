@@ -1,4 +1,4 @@
-// Where the time of steps goes.
+// Measures steps and the phases that they consist of.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -17,19 +17,21 @@
 
 namespace hookline {
 
-/// Of a forward and a backward without what is exposed in them: time in which this rank, or its GPU, had nothing to do but to
-/// wait for what ranks exchange. A step's time has more in it: data, evaluation, checkpoints.
+/// Phase times; forward and backward exclude exposed communication, the time in which this rank, or its GPU,
+/// only waited for communication. A step also contains time outside these phases: data loading, evaluation,
+/// checkpoints.
 struct PhaseSeconds {
-  double forward = 0;  // of those that gradients were recorded in
+  double forward = 0;  // only forwards that record gradients
   double backward = 0;
   double exposed_communication = 0;
   double optimizer = 0;
 };
 
-/// One of the times that a PhaseSeconds has; null: of none.
+/// A member of PhaseSeconds; null: none of them.
 using Phase = double PhaseSeconds::*;
 
-/// From the end of one step to that of the next; so none are of the first, which is not like the others.
+/// Times from the end of one step to the end of the next; the first step, which is unlike the others, is not
+/// included.
 struct StepSeconds {
   double median = 0, mean = 0;
   PhaseSeconds phases;  // means
@@ -37,9 +39,9 @@ struct StepSeconds {
 
 class TimedPhase;
 
-/// Measures a rank's steps: by the host's clock on the CPU; on a GPU, which the host runs ahead of, by events on the current
-/// stream, for which nothing waits. Thread-safe: a phase is that of the thread that began it; autograd's own threads, which began
-/// none, count towards the phase that began last.
+/// Measures a rank's steps: on the CPU with the host's clock; on a GPU, which the host runs ahead of, with
+/// events on the current stream, without waiting for them. Thread-safe: a phase belongs to the thread that
+/// began it; time on autograd's threads, which begin no phase, counts towards the phase that began last.
 /// Source: torch.cuda.Event(enable_timing=True).
 class StepClock {
  public:
@@ -50,7 +52,7 @@ class StepClock {
   /// Forgets all that it measured, and measures again if it was turned off.
   void reset();
 
-  /// When whatever the device has been given so far is done.
+  /// The moment at which the device finishes all work queued so far.
   class Moment {
    public:
     /// As the host saw it.
@@ -61,14 +63,15 @@ class StepClock {
     std::chrono::steady_clock::time_point at_{};
     std::shared_ptr<c10::Event> event_;
   };
-  /// After an error of the GPU's, of which whoever uses it next is told, nothing more is measured.
+  /// The current moment. After a GPU error, which the next user of the GPU gets, nothing more is measured.
   Moment now() noexcept;
 
-  /// The time between two moments was one in which this rank only waited: exposed communication, and no part of the TimedPhase
-  /// that is under way. In one of null it does not count.
+  /// Counts the time between two moments as exposed communication, and subtracts it from the current
+  /// TimedPhase. Ignored inside a TimedPhase of null.
   void add_exposed(const Moment& from, const Moment& to);
 
-  /// What was added since the last step is that step's. Of several optimizers' steps, the last one's ends it.
+  /// Ends a step: times added since the previous call belong to it. With several optimizers, call it after
+  /// the last one.
   void end_step();
   std::int64_t steps() const;
 

@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 const char* const kWhat = "saving a checkpoint";
 
-/// On the CPU and contiguous; memory of its own if `copy`.
+/// Makes the tensors contiguous and moves them to the CPU; with `copy`, into memory of their own.
 void bring_here(NamedTensors& tensors, bool copy) {
   for (auto& [name, tensor] : tensors) {
     const at::Tensor here = tensor.cpu().contiguous();
@@ -47,7 +47,7 @@ Digests digests_of(const CheckpointContent& content) {
   return digests;
 }
 
-/// The rank's own tensors, and those shared ones that are not as rank 0 has them.
+/// The rank's own tensors, and the shared ones that differ from rank 0's.
 NamedTensors own_tensors(const CheckpointContent& content, const Digests& own_digests,
                          const Json& of_rank_zero) {
   NamedTensors own;
@@ -93,7 +93,7 @@ bool CheckpointSaver::wait() {
   try {
     return !under_way_.valid() || under_way_.get();
   } catch (const RunFailed&) {
-    return false;  // which whatever waits for the ranks next throws too
+    return false;  // the next wait for other ranks throws this, too
   }
 }
 
@@ -132,13 +132,13 @@ bool CheckpointSaver::save_now(const std::filesystem::path& folder, const Checkp
   return problem.empty();
 }
 
-/// What went wrong, on all ranks alike; empty if the checkpoint is there.
+/// Writes the checkpoint. Returns what went wrong, the same on all ranks; empty if nothing did.
 std::string CheckpointSaver::write(const std::filesystem::path& folder, const CheckpointContent& content) {
   const bool is_first = world_->rank() == 0;
   const std::filesystem::path part = part_of(folder);
   const Digests digests = digests_of(content);
 
-  // The folder is there, and what rank 0's tensors hold.
+  // Rank 0 makes the folder, and sends all ranks the digests of its tensors.
   Json plan = Json::object();
   if (is_first) {
     plan["problem"] = problem_of([&] { begin_part(folder); });
@@ -147,7 +147,7 @@ std::string CheckpointSaver::write(const std::filesystem::path& folder, const Ch
   plan = Json::parse(text_of_rank_zero(*world_, group_, plan.dump(), kWhat));
   if (const auto problem = plan.at("problem").get<std::string>(); !problem.empty()) return problem;
 
-  // Every rank writes.
+  // Every rank writes its file.
   std::vector<FileRecord> written;
   std::string problem = problem_of([&] {
     if (!std::filesystem::is_directory(part))

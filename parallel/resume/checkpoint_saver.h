@@ -23,10 +23,11 @@ struct CheckpointContent {
   std::map<std::string, SavedPart> parts;  // by CheckpointPart::name
 };
 
-/// A checkpoint is NAME.safetensors for what the ranks share of each part, rank_R.safetensors for what is a rank's own, or
-/// differs from rank 0's, and a manifest. The ranks agree, over a process group of the saver's own, that all have
-/// written, before the folder takes its name. A save that fails leaves what was there before, and is told in an error of
-/// the log, on rank 0; the run goes on.
+/// A checkpoint consists of NAME.safetensors with the tensors of each part that ranks share,
+/// rank_R.safetensors with those that belong to a rank or differ from rank 0's, and a manifest. The folder
+/// gets its final name only after all ranks have confirmed, over the saver's own process group, that they
+/// have written. A failed save leaves the previous state in place and is logged as an error on rank 0; the
+/// run continues.
 class CheckpointSaver {
  public:
   /// A collective call.

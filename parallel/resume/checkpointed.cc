@@ -14,7 +14,7 @@
 namespace hookline::detail {
 namespace {
 
-/// Opens what a scheduler counts: it has no other state, since rates are the optimizer's.
+/// Gives access to a scheduler's step count, its only state: learning rates belong to the optimizer.
 struct StepCount : torch::optim::LRScheduler {
   static unsigned& of(torch::optim::LRScheduler& scheduler) { return scheduler.*(&StepCount::step_count_); }
 };

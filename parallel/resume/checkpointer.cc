@@ -183,11 +183,12 @@ void Checkpointer::warn(const std::string& message) const {
   if (world_->rank() == 0) log::warning(message);
 }
 
-/// A program that counts its epochs from 0 begins with those that are done; one that has restored its own count does not.
+/// Decides whether the loops that were done before the resume get no batches. A program that counts epochs
+/// from 0 repeats these loops; one that restored its own count does not.
 bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) {
   const bool knows =
       std::any_of(loaders_.begin(), loaders_.end(), [](const auto& each) { return each.second->asks_now(); });
-  if (knows) return false;  // of the loaders that it trains on, it asks one
+  if (knows) return false;  // the program asks one of its training loaders
   const bool is_told = std::exchange(told_of_skips_, true);
   const auto is_count = [&](const auto& object) {
     const at::Tensor value = object.second.save();
@@ -213,7 +214,8 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
 }
 
 void Checkpointer::restore_before_first_batch(const detail::EpochPlan* loader) {
-  // Of evaluations that come first, nothing is to remain; without a loader that trains, any batch is the first.
+  // Evaluations before the first training batch must leave no trace, so restore just before that batch.
+  // Without a training loader, any batch counts as the first.
   bool trains = false, is_training = false;
   for (const auto& [name, plan] : loaders_) {
     trains = trains || plan->is_driver();
@@ -223,7 +225,9 @@ void Checkpointer::restore_before_first_batch(const detail::EpochPlan* loader) {
   restore_again(has_skipped_passes());
 }
 
-/// All but the place. `bodies_ran`: of loops that got no batch, the rest of whose bodies ran: a scheduler's step, for example.
+/// Restores the random state and the positions of loaders whose done loops are not skipped. With
+/// `bodies_ran`, also restores all other parts: skipped loops got no batches, but the code around them ran,
+/// such as a scheduler's step.
 void Checkpointer::restore_again(bool bodies_ran) {
   for (const CheckpointPart& part : parts_) {
     if (!from_->holds(part.name)) continue;
@@ -232,7 +236,7 @@ void Checkpointer::restore_again(bool bodies_ran) {
         found == loaders_.end() ? bodies_ran : !found->second->may_skip() && !found->second->is_under_way();
     if (again && part.name != kRandomPart) part.load(from_->part(part.name), resumption_);
   }
-  resumption_.resets.clear();  // they have been told
+  resumption_.resets.clear();  // they are logged already
   restore_random();
   first_batch_is_due_ = false;
 }
@@ -242,10 +246,10 @@ bool Checkpointer::has_skipped_passes() const {
                      [](const auto& each) { return each.second->skipped_passes() > 0; });
 }
 
-/// The program has only looked at batches: what holds before a batch holds again before the next one.
+/// The program only looked at batches: what applies just before a batch applies again to the next one.
 void Checkpointer::pass_taken_back(const EpochPlan* loader) {
   if (from_ && !has_skipped_passes()) first_batch_is_due_ = true;
-  if (saved_before_batch_of_ == loader) waits_for_ = loader;  // what the program did since belongs in it
+  if (saved_before_batch_of_ == loader) waits_for_ = loader;  // save again, with what the program did since
 }
 
 void Checkpointer::has_trained() {
@@ -271,7 +275,7 @@ void Checkpointer::has_trained() {
 
 void Checkpointer::before_batch(const detail::EpochPlan* loader) {
   if (first_batch_is_due_) restore_before_first_batch(loader);
-  // An evaluation over the same loader is part of what comes before the next batch.
+  // An evaluation over the same loader is part of what precedes the next training batch.
   if (waits_for_ != loader || !at::GradMode::is_enabled() || loader->may_be_look()) return;
   if (const EpochPlan* other = is_to_stop_ ? nullptr : save_point_.moved_from(loader, progress_->steps)) {
     waits_for_ = other;
@@ -300,7 +304,7 @@ void Checkpointer::step_done() {
   if (!choice.waits) save_without_loader(choice.waited_for);
 }
 
-/// Batches come from no prepared loader, or the one that the checkpoint waited for loads none.
+/// Saves now: batches come from no prepared loader, or the save waited in vain for `waited_for` to load.
 void Checkpointer::save_without_loader(const EpochPlan* waited_for) {
   if (waited_for && !waited_for->is_under_way()) {
     saved_behind_ = waited_for;
@@ -318,7 +322,7 @@ void Checkpointer::save_without_loader(const EpochPlan* waited_for) {
 
 void Checkpointer::backward_done() {
   has_trained();
-  constexpr std::int64_t kAccumulatedByHand = 100;  // a program may run as many for one step
+  constexpr std::int64_t kAccumulatedByHand = 100;  // a program may run so many per step
   if (!config_.checkpoint_every_steps || progress_->steps != first_step_) return;
   const std::int64_t due = *config_.checkpoint_every_steps * config_.gradient_accumulation_steps;
   if (++backwards_ != 2 * due + kAccumulatedByHand) return;
@@ -348,16 +352,17 @@ void Checkpointer::save_due() {
   const bool at_start_of_pass = waited_for && waited_for->begins_pass();
   const bool saved = saver().save(name, content(), prune);
   if (!is_to_stop_) return;
-  // A measurement on the training samples may begin here, with the rest of the epoch's end behind it.
+  // This pass may be a measurement on the training samples, with the rest of the epoch's body after it. So
+  // exit only once the program trains.
   if (saved) ends_when_it_trains_ = at_start_of_pass;
   if (saved && !at_start_of_pass) end_for_later();
   if (saved) return;
-  is_to_stop_ = false;  // it goes on for as long as it may
+  is_to_stop_ = false;  // saving failed: train on until the process is killed
   next_look_ = std::numeric_limits<std::int64_t>::max();
 }
 
-/// All ranks look at the same steps, and do what rank 0 says there: some may be ahead of others, and only one may have been
-/// told.
+/// All ranks check at the same steps and follow rank 0's decision, since some ranks may be ahead of others,
+/// and the signal may have reached only one.
 void Checkpointer::look_for_preemption() {
   using std::chrono::duration;
   constexpr duration<double> kLookEvery{0.3};
@@ -437,7 +442,7 @@ void Checkpointer::load_state(const std::filesystem::path& folder) {
 }
 
 void Checkpointer::finish() {
-  // No batch has come, so that whatever the bodies of loops that are done have changed is still changed.
+  // No training batch came, so what the bodies of skipped loops changed was not restored yet.
   if (from_ && has_skipped_passes()) restore_again(/*bodies_ran=*/true);
   const bool is_stopped = config_.max_steps && progress_->steps >= *config_.max_steps;
   if (!from_) has_ended_ = !is_stopped;

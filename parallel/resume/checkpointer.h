@@ -1,4 +1,4 @@
-// When a run saves its state, and what it goes on from.
+// Decides when a run saves checkpoints, and resumes from them.
 #pragma once
 
 #include <atomic>
@@ -29,9 +29,10 @@ namespace hookline {
 /// Not synchronised; what saves and loads is called by every rank alike.
 class Checkpointer {
  public:
-  /// Looks for the checkpoint to go on from, as [training] resume says; `restarted`: after a failure of the run, which goes
-  /// on from its newest whatever `resume` says. A collective call then. Throws Error: no checkpoint where one is named,
-  /// or checkpoints of another run in the folder that this one would save to.
+  /// Finds the checkpoint to resume from by [training] resume; if `restarted` after a failure, a run that
+  /// keeps checkpoints resumes from its newest one, whatever `resume` says. A collective call if it keeps or
+  /// resumes from checkpoints. Throws Error if a named checkpoint does not exist, or if the folder to save to
+  /// holds checkpoints of another run.
   Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
                std::shared_ptr<detail::TrainingProgress> progress, std::shared_ptr<TrainingPlace> place);
 
@@ -43,7 +44,8 @@ class Checkpointer {
   /// `counts`: the program may count its epochs in it. Throws Error for a name that can't be one, or is taken.
   void add_object(const std::string& name, detail::TensorAccess access, bool counts);
 
-  /// After prepare(): what was restored can't be told from what random numbers it took to build it.
+  /// Call it after prepare(): restores the RNG state again, since building the objects consumed random
+  /// numbers.
   void prepared();
   /// `loader` is about to load a batch.
   void before_batch(const detail::EpochPlan* loader);
@@ -61,7 +63,8 @@ class Checkpointer {
   void load_state(const std::filesystem::path& folder);
   /// Saves the end of a run that keeps checkpoints, and waits for it.
   void finish();
-  /// The run ends, by std::exit, too: reminds, on rank 0, of a checkpoint that was due or that there is none, and says why.
+  /// Call it when the process exits, std::exit included: warns on rank 0, with the reason, if a due
+  /// checkpoint was not saved or if the run saved none at all.
   void remind() noexcept;
 
  private:

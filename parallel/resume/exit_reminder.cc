@@ -15,7 +15,7 @@ struct Reminders {
   std::map<const ExitReminder*, std::pair<pid_t, std::function<void()>>> all;
 };
 
-/// Never destroyed: objects that outlive main() may still take theirs back.
+/// Never destroyed: objects that outlive main() may still remove their reminders.
 Reminders& reminders() {
   static auto* const reminders = new Reminders;
   return *reminders;

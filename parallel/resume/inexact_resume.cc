@@ -1,4 +1,4 @@
-// What a Checkpointer says of programs that a checkpoint can't resume exactly.
+// Checkpointer's warnings about programs that a checkpoint can't resume exactly.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ void Checkpointer::warn_once(bool& told, const std::string& message) const {
   if (!std::exchange(told, true)) warn(message);
 }
 
-/// Only the program knows how far it is in data of its own.
+/// Warns if no prepared loader is trained on: only the program knows how far it is in its own data.
 void Checkpointer::warn_of_uncounted_steps() {
   const bool has_loader = std::any_of(loaders_.begin(), loaders_.end(),
                                       [](const auto& each) { return each.second->is_trained_on(); });
@@ -37,7 +37,8 @@ void Checkpointer::warn_of_left_loops() {
       "behind the loop");
 }
 
-/// A checkpoint is saved now. `before_batch`: of a loader, by which the program may go on to the next optimizer.
+/// Called when a checkpoint is saved. `before_batch`: just before a loader's batch, with which the program
+/// may switch to the next optimizer.
 void Checkpointer::warn_of_save_in_round(bool before_batch) {
   if (!place_->is_in_round()) return;
   if (!place_->knows_round()) {
@@ -64,7 +65,7 @@ void Checkpointer::tell_of_save_in_round(std::int64_t step, bool before_batch) {
                 less_often);
 }
 
-/// Of loaders whose batch in hand a run that resumes loads again.
+/// Warns of loaders that draw random numbers and whose current batch a resumed run would load again.
 void Checkpointer::warn_of_random_batches() {
   const bool any = std::any_of(loaders_.begin(), loaders_.end(), [](const auto& each) {
     return each.second->loads_again() && each.second->draws_random_numbers();
@@ -78,7 +79,7 @@ void Checkpointer::warn_of_random_batches() {
             "after the step, or seed what the dataset draws by the index of the sample");
 }
 
-/// A due checkpoint is saved before the next batch of `loader`.
+/// Called when a due checkpoint is saved before the next batch of `loader`.
 void Checkpointer::warn_of_place(const EpochPlan* loader) {
   warn_of_save_in_round(/*before_batch=*/true);
   if (loader->is_driver() && loader->leaves() && !loader->begins_pass()) warn_of_left_loops();
@@ -99,7 +100,7 @@ void Checkpointer::warn_of_place(const EpochPlan* loader) {
           "several loaders, at 0");
 }
 
-/// Of checkpoints that turn out not to have been saved at the end of the loop's body.
+/// Warns of checkpoints that turn out not to have been saved at the end of the loop's body.
 void Checkpointer::warn_of_inexact_saves() {
   if (saved_behind_ && place_->active_loader() == saved_behind_) {
     saved_behind_ = nullptr;
@@ -110,7 +111,7 @@ void Checkpointer::warn_of_inexact_saves() {
             "run that resumes from it leaves out the rest of that body; take fewer steps there than "
             "checkpoint_every_steps, or begin the loop over epochs at 0 if it trains on several loaders");
   }
-  // The first one steps again: the step before this one was the last of a round.
+  // The first optimizer steps again, so the previous step was the last of a round.
   if (saved_in_round_step_ > 0 && place_->knows_round()) {
     if (saved_in_round_step_ != progress_->steps - 1)
       tell_of_save_in_round(saved_in_round_step_, saved_in_round_before_batch_);

@@ -9,8 +9,8 @@ namespace hookline {
 SavedPart save_position(const detail::EpochPlan& plan, int ranks);
 
 /// `by_hand`: by load_state.
-/// With other batches (another size, another number of ranks) the loader goes on at the last of its own batches that begins no
-/// later in the epoch, which is told if it is not at the same sample.
+/// If the batch size or the number of ranks has changed, the loader resumes at the last batch that starts at
+/// or before the saved sample; a warning says if samples repeat.
 void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& resumption, bool by_hand);
 
 }  // namespace hookline

@@ -19,7 +19,8 @@ std::string text_of(at::ScalarType dtype, at::IntArrayRef sizes) {
   return text.str();
 }
 
-/// Copies `from` into the tensors of the same names. Throws Error before the first is changed.
+/// Copies `from` into the tensors of the same names. Throws Error, before it changes any, if they do not
+/// match.
 void copy_into(const NamedTensors& to, const NamedTensors& from, const std::string& checkpoint) {
   expect_same_model(
       to, [](const at::Tensor& tensor) { return tensor.sizes(); }, from, checkpoint);
@@ -125,7 +126,7 @@ void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
 }
 
 SavedPart save_hook(Ddp& ddp) {
-  ddp.run_what_waits_for_the_first_forward();  // the hook's own state may be among it
+  ddp.run_what_waits_for_the_first_forward();  // one of these actions may load the hook's state
   SavedPart saved;
   saved.notes = {{"hook", name_of_hook(ddp)}};
   if (!ddp.hook()) return saved;

@@ -16,7 +16,7 @@ namespace hookline {
 namespace {
 
 const char* const kWhat = "reading a checkpoint";
-constexpr std::size_t kMostNotes = 16'000'000;  // values, of a model with as many tensors as a header names
+constexpr std::size_t kMostNotes = 16'000'000;  // values; enough for as many tensors as a header may name
 
 void read_into(const std::filesystem::path& file, const std::string& prefix,
                const std::function<void(const std::string& key, at::Tensor)>& take) {
@@ -60,7 +60,7 @@ std::unique_ptr<OpenCheckpoint> OpenCheckpoint::open(World& world, const std::fi
 }
 
 std::unique_ptr<OpenCheckpoint> OpenCheckpoint::newest(World& world, const std::filesystem::path& folder) {
-  // All look through rank 0's list: another host may see a folder that is a moment older.
+  // All ranks use rank 0's list, since another host may see an older state of the folder.
   nlohmann::json names = nlohmann::json::array();
   std::string problem = problem_of_any(world, kWhat, [&] {
     if (world.rank() != 0) return;

@@ -23,8 +23,9 @@ class OpenCheckpoint {
   const Manifest& manifest() const { return manifest_; }
 
   bool holds(const std::string& part) const { return notes_.contains(part); }
-  /// What this rank gets of a part. Of a run with another number of ranks only what the ranks share; of the random streams
-  /// (kRandomPart) also those of the rank that had this number. Throws Error.
+  /// This rank's data of a part. If the number of ranks has changed, only the data that ranks share, except
+  /// for the random streams (kRandomPart), which are those of the saved rank with the same number. Throws
+  /// Error.
   SavedPart part(const std::string& name) const;
 
  private:

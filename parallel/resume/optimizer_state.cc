@@ -24,7 +24,7 @@ namespace {
 namespace optim = torch::optim;
 using Json = nlohmann::json;
 
-const char* const kArchive = "archive";  // of an optimizer that is none of these
+const char* const kArchive = "archive";  // of an optimizer of another kind
 
 // The fields of each kind, for saving and for loading.
 
@@ -114,7 +114,7 @@ struct Put {
   Json& notes;
   NamedTensors& tensors;
   std::string prefix = "";
-  at::Tensor parameter = {};  // that the tensors are beside
+  at::Tensor parameter = {};  // whose state the tensors are
   const ShardedParameters* shards = nullptr;
 
   void operator()(const char* name, at::Tensor& tensor) const {
@@ -128,7 +128,7 @@ struct Put {
   }
 };
 
-/// Takes fields out of them.
+/// Takes fields from notes and tensors.
 struct Take {
   const Json& notes;
   const NamedTensors& tensors;
@@ -154,13 +154,13 @@ struct Take {
   }
 };
 
-/// Cuts what is beside a parameter that has been sharded.
+/// Cuts the state of a sharded parameter to this rank's piece.
 struct Cut {
   at::Tensor parameter;
   const ShardedParameters& shards;
 
   void operator()(const char*, at::Tensor& tensor) const {
-    // What looks the same, cut and whole, is all of it.
+    // If a piece has the sizes of the whole, it is the whole, and cutting it again changes nothing.
     if (tensor.defined() && tensor.sizes() == shards.sizes_of(parameter))
       tensor = shards.piece(parameter, tensor);
   }
@@ -243,7 +243,7 @@ SavedPart save_archive(const char* kind, optim::Optimizer& optimizer, const Shar
   optimizer.save(archive);
   SavedPart saved;
   saved.notes = {{"kind", kind}};
-  // What is in it only the optimizer knows: of shards, each rank keeps its own.
+  // Only the optimizer knows what the archive holds, so with sharded parameters each rank keeps its own.
   (is_sharded(optimizer, shards) ? saved.own : saved.shared)[kArchive] = tensor_of_archive(archive);
   return saved;
 }

@@ -15,8 +15,9 @@ namespace hookline {
 /// Of parameters in `shards` the tensors are saved whole, by rank 0: a collective call then; bytes are each rank's own.
 SavedPart save_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters* shards = nullptr);
 
-/// Cuts what the optimizer keeps of those `parameters` that are sharded to this rank's pieces, where it is whole still: of an
-/// optimizer that has made steps, or is Adagrad, before it, or the model, was sharded. Of the kinds named above; others see to it.
+/// Cuts the optimizer's state for sharded `parameters` to this rank's pieces where it is still whole: that is
+/// the case if the optimizer took steps, or is Adagrad, before the model or the optimizer was sharded. Only
+/// for the optimizers named above.
 void cut_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters& shards,
                    const std::vector<at::Tensor>& parameters);
 

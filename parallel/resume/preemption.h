@@ -3,8 +3,8 @@
 
 namespace hookline {
 
-/// Notes the signal from now on, unless the program has a handler of its own. The launcher starts ranks that keep checkpoints
-/// so that they ignore it, and sends one that came before once a rank has told it something.
+/// Records SIGUSR1 from now on, unless the program handles it itself. Ranks that keep checkpoints start with
+/// the signal ignored; if it came early, the launcher sends it again after a rank's first report.
 void watch_for_preemption();
 
 /// Has it come?

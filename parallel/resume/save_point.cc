@@ -16,7 +16,7 @@ bool SavePoint::may_wait_for_round(std::int64_t steps) {
   const bool knows = place_->knows_round();
   bool& in_vain = knows ? known_round_in_vain_ : round_in_vain_;
   if (in_vain) return false;
-  // Before it was known what a round is, it may have waited for the end of none.
+  // A wait that began before rounds were known may have been for no round's end: count it anew.
   if (!round_since_ || knows != waited_knowing_) round_since_ = steps;
   waited_knowing_ = knows;
   if (steps < *round_since_ + every_steps_) return true;

@@ -1,4 +1,4 @@
-// When a due checkpoint is saved: where the loop's body begins anew.
+// Decides at which point of the training loop a due checkpoint is saved: where the loop body starts over.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace hookline {
 
 /// Chooses, after each step at which a checkpoint is due, whether it is saved now or before some loader's next batch.
 ///
-/// A resumed program begins with a batch, so a checkpoint is exact only if it is saved just before one, with the whole body of the
-/// loop done. If several optimizers step in turn, it waits for the last one of a round first, since a round may be the body; and if
-/// it is not sure which loader's batch begins the body (the first batch takes several steps; a step comes behind the loop), for the
-/// most likely one. It waits for a loader no longer than until the next checkpoint is due, and for the end of a round no more than as
-/// many steps as lie between two. Not synchronised.
+/// A resumed program starts by loading a batch, so a checkpoint is exact only if it is saved just before a
+/// batch loads, after a complete loop body. If several optimizers step in turn, the save first waits for the
+/// last one of the round, since a round may be the loop body. If it is unclear which loader's batch starts
+/// the body (the first batch takes several steps, or a step follows the loop), it waits for the most likely
+/// loader. It waits for a loader until the next checkpoint is due at most, and for the end of a round for at
+/// most as many steps as lie between two checkpoints. Not synchronised.
 class SavePoint {
  public:
   SavePoint(std::shared_ptr<TrainingPlace> place, std::int64_t every_steps)
@@ -27,10 +28,11 @@ class SavePoint {
     bool waits = false;                             // for a later step
     const detail::EpochPlan* waited_for = nullptr;  // in vain, if it is saved now
   };
-  /// `now`: it waits only for what is sure, or near.
+  /// Chooses where to save the checkpoint that is due at `steps`. `now`: wait only for a loader that is
+  /// certain, or for a round that ends soon.
   Choice choose(std::int64_t steps, bool now);
-  /// `loader`, for which it waited, is about to load. The one to wait for instead, if `loader` may be in the body of that one's
-  /// first batch; null: none.
+  /// Call it when `loader`, which the save waits for, is about to load. Returns another loader to wait for
+  /// instead, if this load may happen inside the body of that loader's first batch; else null.
   const detail::EpochPlan* moved_from(const detail::EpochPlan* loader, std::int64_t steps);
   /// A checkpoint was saved.
   void saved() {

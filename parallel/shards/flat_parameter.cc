@@ -15,7 +15,7 @@
 namespace hookline {
 namespace {
 
-/// Each parameter begins where vector instructions like it, as it does in memory of its own.
+/// Parameters are aligned for vector instructions, as in memory of their own.
 constexpr std::int64_t kAlignmentBytes = 64;
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
@@ -55,7 +55,7 @@ std::string former_message(const std::string& parameter) {
 }
 
 std::vector<std::int64_t> dense_strides(const at::Tensor& tensor) {
-  // Such as channels_last; whatever has gaps or overlaps becomes contiguous.
+  // Keeps dense layouts such as channels_last; a tensor with gaps or overlaps becomes contiguous.
   return (tensor.is_non_overlapping_and_dense() ? tensor
                                                 : at::empty_like(tensor, at::MemoryFormat::Contiguous))
       .strides()
@@ -91,9 +91,9 @@ FlatParameter::FlatParameter(const std::string& unit, std::vector<std::string> n
     place(i, whole_).copy_(parameters_[i]);
     parameters_[i].mutable_grad() = at::Tensor();
     const c10::Storage former = parameters_[i].storage();
-    parameters_[i].set_data(
-        at::empty({0}, whole_.options()));  // its memory goes before the next one's is taken
-    // What is not trained keeps its values there, too; and more may lie in memory than this parameter.
+    parameters_[i].set_data(at::empty({0}, whole_.options()));  // frees its former memory
+    // Other tensors that use the former memory fail from now on, unless the parameter is frozen, whose values
+    // stay valid there, or the memory holds more than this parameter.
     const bool is_all = former.nbytes() == static_cast<std::size_t>(product(sizes_[i])) * whole_.itemsize();
     if (former.use_count() > 1 && requires_grad_ && is_all)
       close_for_good(*former.unsafeGetStorageImpl(), former_message(names_[i]));
@@ -223,7 +223,7 @@ at::Tensor FlatParameter::place_of_gradient(std::size_t index) {
 void FlatParameter::collect_gradient(std::size_t index) {
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = parameters_[index].mutable_grad();
-  if (!gradient.defined()) return;  // an autograd function gave none: it counts as zero
+  if (!gradient.defined()) return;  // an autograd function returned none: it counts as zero
   if (is_collected_[index])
     place_of_gradient(index).add_(gradient);
   else
@@ -241,7 +241,7 @@ at::Tensor FlatParameter::take_flat_gradient() {
     else
       place_of_gradient(i).zero_();
   }
-  // What lies between parameters is sent too, and must be no number that a cast or a sum stumbles over.
+  // The gaps between parameters are sent, too, and must not hold values that disturb a cast or a sum.
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::int64_t end = begins_[i] + product(sizes_[i]);
     const std::int64_t next = i + 1 < begins_.size() ? begins_[i + 1] : gradient_.numel();

@@ -17,18 +17,20 @@ namespace hookline {
 
 /// The parameters of one unit of a sharded model, of one dtype; either all get a gradient, or none does.
 ///
-/// Each is a variable of the module's, which stays the same one, as an optimizer may hold it: between steps its data is this
-/// rank's piece of it, flat and maybe empty; while the model computes, the whole. The memory of the whole is there only while the
-/// unit computes. What autograd saved of it finds it again, since it is the same storage; whatever else keeps a view of it throws
-/// if it uses that at another time. So does a use of the piece while the variable is the whole.
+/// The module's variables stay the same objects, since an optimizer may hold them. Between steps, a
+/// variable's data is this rank's piece of the parameter: flat, and possibly empty. While the model computes,
+/// its data is the whole parameter, whose memory exists only while the unit computes. Tensors that autograd
+/// saved share that storage, so they are valid again when the memory is. Using any other view of the whole
+/// parameter while its memory is freed throws; so does using a view of the piece while the variable is whole.
 ///
-/// Knows nothing of other ranks but their number. Not synchronised.
+/// Does not communicate. Not synchronised.
 /// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2; use_orig_params of
 /// torch.distributed.fsdp.FullyShardedDataParallel.
 class FlatParameter {
  public:
-  /// Keeps of `parameters` this rank's pieces, and no gradient that they have. `unit`: its name, for errors. `share`: gives a
-  /// whole the values of rank 0. Whoever keeps a view of a trained parameter from before can't use it any more.
+  /// Reduces `parameters` to this rank's pieces and drops their gradients. `unit` is the unit's name, for
+  /// errors. `share` broadcasts rank 0's values of a whole parameter. Views that were taken of a trained
+  /// parameter before become unusable.
   FlatParameter(const std::string& unit, std::vector<std::string> names, std::vector<at::Tensor> parameters,
                 int rank, int ranks, std::shared_ptr<BufferPool> pool,
                 const std::function<void(const at::Tensor& whole)>& share);

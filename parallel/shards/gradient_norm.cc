@@ -13,7 +13,8 @@
 namespace hookline {
 namespace {
 
-/// A norm of parts: finite ones add up to its power, of infinite ones the greatest counts. NaN stays NaN.
+/// Combines the norms of parts: sums their powers or, for the infinity norm, takes the greatest. NaN stays
+/// NaN.
 class Norm {
  public:
   explicit Norm(double type) : type_(type) {}

@@ -13,7 +13,7 @@
 namespace hookline {
 namespace {
 
-/// The stride of a dimension of size 1 says nothing.
+/// True if both have the same memory layout. Strides of dimensions of size 1 do not matter.
 bool lies_like(const at::Tensor& tensor, const at::Tensor& other) {
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     if (tensor.size(i) > 1 && tensor.stride(i) != other.stride(i)) return false;
@@ -44,7 +44,7 @@ Share GradientShares::share_of(std::size_t index, int rank) const {
 at::Tensor GradientShares::piece(std::size_t index) {
   const at::NoGradGuard no_grad;
   at::Tensor& grad = parameters_[index].mutable_grad();
-  if (!lies_like(grad, parameters_[index]))  // a program's own
+  if (!lies_like(grad, parameters_[index]))  // set by the program
     grad = at::empty_like(parameters_[index], at::MemoryFormat::Preserve).copy_(grad);
   return part_of(grad.detach(), share_of(index, rank_));
 }
@@ -53,7 +53,7 @@ void GradientShares::put_aside(std::size_t index) {
   Gradient& gradient = gradients_[index];
   if (gradient.holds != Holds::average) return;
   at::Tensor& grad = parameters_[index].mutable_grad();
-  if (!grad.defined()) {  // dropped since
+  if (!grad.defined()) {  // dropped by the program
     gradient.holds = Holds::own;
     if (was_stepped_ || std::exchange(told_of_drop_, true) || rank_ != 0) return;
     log::warning(
@@ -101,7 +101,8 @@ at::Tensor GradientShares::own_gradient(std::size_t index) const {
   const at::Tensor& grad = parameters_[index].grad();
   const bool is_average = gradient.holds == Holds::average && grad.defined();
   if (!is_average && !gradient.aside.defined()) return grad;
-  // The others hold nothing of the average: summed and divided by the ranks it is what it was.
+  // The other ranks contribute zeros for this share. Its average is therefore multiplied by the number of
+  // ranks, so that summing and dividing gives it back.
   const at::NoGradGuard no_grad;
   const Share share = share_of(index, rank_);
   const at::Tensor own = at::zeros_like(parameters_[index], at::MemoryFormat::Preserve).detach();
@@ -121,7 +122,7 @@ GradientShares::Sample GradientShares::sample_of(std::size_t index) const {
   Sample sample{};
   const at::Tensor& gradient = parameters_[index].grad();
   const Share own = share_of(index, rank_);
-  // Of a gradient on a GPU the host would wait.
+  // The host would have to wait for a gradient on a GPU.
   if (!gradient.is_cpu() || own.count == gradient.numel()) return sample;
   const at::Tensor element = part_of(gradient, {own.first > 0 ? 0 : own.count, 1});
   std::memcpy(sample.data(), element.const_data_ptr(), gradient.element_size());

@@ -14,11 +14,12 @@
 
 namespace hookline {
 
-/// After a backward that communicates, this rank's share of each gradient is the average, and the rest is this rank's own
-/// gradient. Where a program adds a further backward to that, the share is put aside, and added again when the ranks have averaged:
-/// what they sum are gradients of their own, and nothing that was averaged before.
+/// After a backward that communicates, this rank's share of each gradient holds the average, and the rest is
+/// this rank's own gradient. If the program runs a further backward on top, the averaged share is set aside
+/// and added back after the next average, so that nothing is averaged twice.
 ///
-/// Called by the backward that runs, for each parameter on the thread of its device. Not synchronised otherwise.
+/// The running backward may call it for different parameters on different threads, one for each device.
+/// Otherwise not synchronised.
 class GradientShares {
  public:
   /// Throws Error, which names it, if a parameter has gaps in memory.

@@ -12,7 +12,7 @@
 namespace hookline {
 namespace {
 
-/// Done when the ranks have compared it; `finish` is what is left for the host to do then.
+/// Completes when the ranks have compared their operations. `finish`: what the host has to do then.
 class ComparedWork : public c10d::Work {
  public:
   ComparedWork(c10::intrusive_ptr<c10d::Work> compared, std::function<void()> finish)
@@ -49,7 +49,8 @@ class ComparingChannel : public ShardChannel {
   World& world() const { return *world_; }
   const GlooGroup& group() const { return *gloo_; }
 
-  /// Without other ranks there is no work. `scattered`: of a scatter, the elements' type.
+  /// Starts an exchange; returns no work if there are no other ranks. `scattered`: the elements' type, for a
+  /// scatter.
   ShardWork exchange(const ShardOperation& operation, GlooGroup::Exchange wanted,
                      std::optional<at::ScalarType> scattered = {}) const {
     if (size() == 1) return {};
@@ -162,7 +163,8 @@ class NcclChannel : public ComparingChannel {
   }
 
  private:
-  /// The collective is on the stream at once; the host finds out that the ranks differ before it waits for the GPU.
+  /// Enqueues the collective at once. The host finds out whether the ranks differ before it waits for the
+  /// GPU.
   template <class Start>
   ShardWork with(const ShardOperation& operation, Start start) const {
     ShardWork compared = exchange(operation, {});

@@ -10,8 +10,8 @@
 namespace hookline {
 namespace {
 
-/// By a flag of each storage, which torch itself only ever sets, an access to its data throws. Every access looks at it anyway;
-/// without it an empty storage crashes the kernel that reads it.
+/// Makes every access to a storage's data throw, or not. The flag is torch's own, which every access checks;
+/// torch sets it, but never clears it. Without it, a kernel that reads an empty storage would crash.
 void set_throws_on_access(c10::StorageImpl& storage, bool throws);
 template <bool c10::StorageImpl::*flag>
 struct ReachIntoStorage {  // an explicit instantiation may name what is private
@@ -21,7 +21,7 @@ template struct ReachIntoStorage<&c10::StorageImpl::throw_on_immutable_data_ptr_
 
 void set_memory(c10::StorageImpl& storage, at::DataPtr memory, bool throws) {
   set_throws_on_access(storage, throws);
-  storage.set_data_ptr_noswap(std::move(memory));  // which also looks at the flag
+  storage.set_data_ptr_noswap(std::move(memory));  // this, too, checks the flag
 }
 
 void let_go(void* storage) { delete static_cast<c10::Storage*>(storage); }

@@ -1,4 +1,4 @@
-// A tensor onto memory that is there only at times.
+// A tensor whose memory can be taken away and given back.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -37,7 +37,7 @@ at::ScalarType dtype_named(const std::string& name) {
   for (const auto& [text, dtype] : kDtypes) {
     if (name == text) return dtype;
   }
-  throw Error("there is no dtype '" + name + "'");  // the header's reader has checked
+  throw Error("there is no dtype '" + name + "'");  // not reached: the header's reader checks dtypes
 }
 
 std::string name_of(const std::filesystem::path& file, const std::string& tensor, at::ScalarType dtype) {

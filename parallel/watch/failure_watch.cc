@@ -31,7 +31,8 @@ struct FailureWatch::Living {
     return living;
   }
 
-  /// std::exit destroys nothing that lives on a stack, so that the others would miss this rank without knowing why.
+  /// std::exit does not destroy objects on the stack: without this, the other ranks would lose this one
+  /// without knowing why.
   static void leave_at_exit() {
     static const pid_t process = getpid();
     static const bool registered = std::atexit([] {
@@ -92,7 +93,7 @@ FailureWatch::~FailureWatch() {
   if (ended) {
     talker_.join();
   } else {
-    talker_.detach();  // it waits for a store that doesn't answer, and holds all that it needs
+    talker_.detach();  // stuck in a call to the store; it owns all that it needs
   }
 }
 

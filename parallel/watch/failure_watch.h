@@ -15,14 +15,17 @@ namespace hookline {
 
 /// Watches the ranks of a World while one waits for another.
 ///
-/// Gloo has no abort: a rank that throws, or is stopped, leaves the others in a collective until its timeout. So what
-/// a rank waits for is a future of its own, which this class completes: with the collective's result, or with
-/// RunFailed as soon as any rank has failed. The first failure is written to the store and is what every rank ends
-/// with. Each rank also writes a heartbeat to the store, twice a second, from a thread of its own. Rank 0 reads them
-/// all, and writes down which rank has been quiet for the longest, which the others read: the reads grow with the number of
-/// ranks, not with its square. A rank without a sign for `peer_timeout` while others wait has failed too, be it
-/// dead, stopped or cut off; so has rank 0 if what it writes does not change for so long. With the sign goes where the
-/// rank is among the calls that all make, so that rank 0 finds ranks that wait for each other.
+/// Gloo has no abort: if a rank throws or is stopped, the others stay in a collective until its timeout. So
+/// each rank waits for a separate future, which this class completes with the collective's result, or with
+/// RunFailed as soon as any rank fails. The first failure is written to the store, and every rank fails with
+/// it.
+///
+/// Each rank also writes a heartbeat to the store twice a second, on its own thread. Rank 0 reads all
+/// heartbeats and publishes which rank has been silent the longest; the others read only that, so the number
+/// of reads grows linearly with the number of ranks. A rank that sends no heartbeat for `peer_timeout` while
+/// others wait counts as failed: dead, stopped or cut off. So does rank 0 if what it publishes stops
+/// changing. Heartbeats also contain the rank's position among the calls that all ranks make, from which rank
+/// 0 detects deadlocks.
 ///
 /// Thread-safe. Its destructor, on any thread, tells the others that this rank has left.
 class FailureWatch {
@@ -46,9 +49,9 @@ class FailureWatch {
   /// other ranks see how far this one is.
   std::int64_t start_call(const std::string& sequence);
 
-  /// While it lives, this thread of the rank's program waits for a call that needs every rank. If ranks wait for each other, each in
-  /// a call that another has not reached and can't reach any more, the run fails with what each of them waits in. A rank waits if
-  /// all of its threads do that have ever made such calls.
+  /// While it lives, the calling thread waits in a call that needs every rank. If ranks deadlock, each
+  /// waiting in a call that another can no longer reach, the run fails with an error that names each rank's
+  /// call. A rank counts as waiting only if all of its threads that have ever made such calls wait.
   class Waiting {
    public:
     Waiting(const FailureWatch& watch, const std::string& sequence, std::int64_t number,
@@ -61,8 +64,8 @@ class FailureWatch {
     std::shared_ptr<State> state_;
   };
 
-  /// Waits, shortly, until the other ranks have heard of the failures that this process knows of: those that the store's
-  /// process must not end before. The destructor does it for its own.
+  /// Waits briefly until the other ranks have read the failures that this process knows of. Call it before
+  /// the process that holds the store exits; the destructor does the same for its own World.
   static void let_others_hear();
 
   /// What the run failed with; empty while it has not.

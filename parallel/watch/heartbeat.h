@@ -36,8 +36,8 @@ struct SilentRank {
   static SilentRank parse(const std::string& text);
 };
 
-/// Has a rank that others wait for failed? A `peer_timeout` of 0 leaves only ranks that have said that they leave.
-/// `suspicious`: a collective has failed already, so that a shorter silence tells enough.
+/// Should the silent rank, which others wait for, count as lost? With a `peer_timeout` of 0, only if it
+/// announced that it leaves. `suspicious`: a collective has failed already, so a shorter silence is enough.
 bool is_lost(const SilentRank& silent, std::chrono::milliseconds peer_timeout, bool suspicious);
 
 /// What the run fails with because of it: `waiting_rank` waits for it in `what`.

@@ -16,7 +16,8 @@ class LongWaits {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A collective that is pending for `patience` has waited for long. What is seen of the ranks differs in age by `staleness`.
+  /// A collective counts as a long wait once it has been pending for `patience`. The observed positions of
+  /// the ranks may differ in age by up to `staleness`.
   LongWaits(std::chrono::milliseconds patience, std::chrono::milliseconds staleness)
       : patience_(patience), staleness_(staleness) {}
 

@@ -16,7 +16,7 @@ void add_to(RanksByCall& calls, const std::string& what, int rank) {
   known->second.push_back(rank);
 }
 
-/// Lines are what divides the parts of a position.
+/// Newlines separate the parts of a position.
 std::string in_one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -78,7 +78,7 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
   std::vector<std::size_t> waiting;
   for (std::size_t rank = 0; rank < positions.size(); ++rank)
     if (positions[rank].waits) waiting.push_back(rank);
-  // Whoever needs none of the others that are left may go on.
+  // A rank that waits for none of the other remaining ranks may continue.
   const auto needs_none_of = [&](const std::vector<std::size_t>& others, std::size_t rank) {
     return std::all_of(others.begin(), others.end(), [&](std::size_t other) {
       return other == rank || positions[other].has_reached(*positions[rank].waits);
@@ -89,7 +89,7 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
     std::erase_if(waiting, [&, left = waiting](std::size_t rank) { return needs_none_of(left, rank); });
   }
   if (waiting.empty()) return std::nullopt;
-  RanksByCall by_call;  // by sequence too: models of one program may do the same
+  RanksByCall by_call;  // by sequence, too: several models may be in the same call
   bool is_of_sharded_model = false;
   for (const std::size_t rank : waiting) {
     const RankPosition::Wait& wait = *positions[rank].waits;

@@ -37,8 +37,9 @@ struct RankPosition {
 std::string pack(const RankPosition& position);
 RankPosition unpack_position(const std::string& text);
 
-/// An error, if some ranks wait for each other: each of them in a call that another of them has not reached, and can't reach.
-/// Ranks that wait for nothing may still get there. Positions may be of different moments.
+/// Describes a deadlock, if there is one: ranks that each wait in a call that another of them has not reached
+/// and can't reach. Ranks that do not wait may still reach any call. Positions may have been observed at
+/// different moments.
 std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positions);
 
 /// "ranks 0, 2 have waited 30 s in step 3 of no hook; rank 1 is in no collective": of ranks whose pending collective is that old

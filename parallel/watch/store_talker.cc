@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 std::string text_in_store(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_for_store(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// The rank that reads the heartbeats of all others. Rank 0, whose process holds the store: without it no rank learns
-/// anything anyway.
+/// The rank that reads the heartbeats of all others: rank 0, whose process holds the store. Without the
+/// store, no rank learns anything anyway.
 constexpr int kWatcher = 0;
 const char* const kQuietestKey = "quietest";
 
@@ -82,7 +82,7 @@ void FailureWatch::Talker::write_heartbeat() {
 
 SilentRank FailureWatch::Talker::look_at_all() {
   const auto now = Clock::now();
-  // After a time in which this process was stopped itself, as by Ctrl-Z, the others' silence says nothing.
+  // If this process was stopped, as by Ctrl-Z, the silence of the others means nothing.
   if (now - last_heartbeat_ > watch_times::kLongestAway) {
     long_waits_.begin_anew();
     watched_.begin_anew(now);
@@ -91,7 +91,7 @@ SilentRank FailureWatch::Talker::look_at_all() {
   std::vector<std::string> keys;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    // The first heartbeat of a rank that has not joined yet is not to be waited for.
+    // Skip ranks that have not joined yet, since reading their keys would wait.
     if (!watched_.knows(peer) && !store_->check({life_key(peer)})) continue;
     peers.push_back(peer);
     keys.push_back(life_key(peer));
@@ -121,7 +121,7 @@ void FailureWatch::Talker::leave() {
     store_->set(watches_all() ? kQuietestKey : life_key(rank_),
                 bytes_for_store(last_heartbeat(exits ? Leaving::exited : Leaving::left)));
   } catch (const std::exception&) {
-    // The store is in rank 0's process, which may have ended first: then nobody is left to be told.
+    // The store is in rank 0's process, which may have exited first. Then there is nobody left to tell.
   }
 }
 
@@ -134,7 +134,7 @@ void FailureWatch::Talker::let_all_hear() {
       heard = store_->add("heard", 0);
     }
   } catch (const std::exception&) {
-    // The store is gone, and rank 0 with it: it has waited long enough.
+    // The store is gone, and rank 0 with it, which has waited long enough.
   }
 }
 
@@ -188,7 +188,7 @@ void FailureWatch::Talker::look_for_life(bool suspicious) {
   if (!last_look_ || now - *last_look_ > watch_times::kLongestAway) watched_.begin_anew(now);
   watched_.hear(kWatcher, found, now);
   last_look_ = now;
-  // Who watches the others may be the one that is dead: then what it has written last does not change any more.
+  // The watcher itself may be dead: then the last entry that it wrote does not change any more.
   const Leaving watcher = leaving_of(found);
   const auto silence = watched_.longest_silence(now)->length;
   judge({kWatcher, std::chrono::duration_cast<milliseconds>(silence), watcher}, suspicious);

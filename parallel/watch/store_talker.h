@@ -36,13 +36,14 @@ class FailureWatch::Talker {
   SilentRank look_at_all();
   std::vector<std::vector<std::uint8_t>> read(const std::vector<std::string>& keys);
   void leave();
-  /// The store is in rank 0's process, which others may end, and this rank's own: it waits until all know why.
+  /// Records that this rank has read the failure. Rank 0, whose process holds the store, waits until all
+  /// ranks have done so.
   void let_all_hear();
   void look(bool waiting, Clock::time_point since, const std::optional<State::OwnFailure>& own);
   /// Of all ranks, as they were at each one's last heartbeat, by the rank that watches.
   std::vector<RankPosition> positions();
-  /// By the rank that watches, which need not wait itself. A failure of a rank's own may be what the others wait in vain for,
-  /// and says more: it has until `kPatience` is over to be agreed on.
+  /// Called by the watching rank, even if it does not wait itself. Fails the run only if the deadlock lasts
+  /// for `kPatience`: a rank may have failed on its own meanwhile, and its error says more.
   void look_for_deadlock(const std::vector<RankPosition>& all);
   /// Makes `text` the run's failure, unless another rank was first.
   void agree_on(const std::string& text);

@@ -25,8 +25,7 @@ void FailureWatch::State::fail(const std::string& text) {
     own_failure.reset();
   }
   changed.notify_all();
-  if (!ended.empty() && own_rank >= 0)
-    tell_waiting(own_rank, true);  // it may be the last that this rank tells
+  if (!ended.empty() && own_rank >= 0) tell_waiting(own_rank, true);  // perhaps the last status of this rank
   for (const auto& [id, wait] : ended) wait.result->setError(std::make_exception_ptr(RunFailed(text)));
 }
 

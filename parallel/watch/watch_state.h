@@ -52,8 +52,9 @@ struct FailureWatch::State {
   void fail(const std::string& text);
   /// A failure of this rank's own, which the ranks are still to agree on.
   void report(const std::string& text, bool may_have_a_cause);
-  /// Ends every wait because of the store, which is in rank 0's process: with this rank's own failure, if that has no
-  /// cause elsewhere. A rank that waits for nobody may go on to its end.
+  /// Ends every wait because the store in rank 0's process does not respond. The error is this rank's own
+  /// failure, if it has one without a cause on another rank. Does nothing if this rank does not wait: it may
+  /// then finish undisturbed.
   void lose_rank_zero(int rank, const std::string& how, const std::string& detail = "");
   /// Minds the talker, which a store that doesn't answer holds up; on a thread of its own.
   void mind(int rank, std::chrono::milliseconds peer_timeout);

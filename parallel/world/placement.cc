@@ -17,7 +17,7 @@
 namespace hookline {
 namespace {
 
-/// What came of loading the module before main.
+/// The result of loading the module before main.
 struct Loaded {
   const CudaModule* module = nullptr;
   std::string problem =
@@ -26,7 +26,7 @@ struct Loaded {
 
 Loaded load() {
   Loaded loaded;
-  // libtorch's half first: the program's run path, which is searched for what is loaded from here, leads to its libtorch.
+  // Load libtorch_cuda first: from here, the search uses the program's run path, which leads to its libtorch.
   void* library = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (library) library = ::dlopen(kCudaModuleFile, RTLD_NOW | RTLD_GLOBAL);
   if (!library) {
@@ -48,7 +48,8 @@ Loaded load() {
   return {module, ""};
 }
 
-/// The device that the run asks for. Its hooks are not known yet, and what is wrong with them is for later.
+/// The device that the config asks for. Hooks are not known yet, so errors about them are ignored here and
+/// reported later.
 std::string wanted_device() {
   Sources sources;
   if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) {
@@ -66,7 +67,7 @@ const Loaded& loaded_module() {
 
 [[maybe_unused]] const Loaded& kLoadedBeforeMain = loaded_module();
 
-/// Why there can be no CUDA in this process; empty if there can.
+/// Why this process can't use CUDA; empty if it can.
 std::string obstacle(int gpus) {
   if (gpus == 0) return why_no_gpu();
   if (!loaded_module().module) return loaded_module().problem;

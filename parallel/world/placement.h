@@ -30,10 +30,11 @@ struct Placement {
 /// What `[launch] device` and `backend` mean for the `local_rank`-th of `local_ranks` ranks of this machine. Rank i gets
 /// GPU i, which becomes the calling thread's current one; with more ranks than GPUs they share, over Gloo.
 ///
-/// libtorch decides once in a process whether there is CUDA, at the first question. So the module is loaded before main,
-/// if the run's config asks for it (HOOKLINE_CONFIG, else HOOKLINE_LAUNCH__DEVICE), and this only tells what came of it.
-/// Throws Error where what the config asks for by name can't be: no GPU, no module, one of another build, libtorch was
-/// asked too early, or fewer GPUs than ranks for NCCL. With `auto` the reason is logged, and the rank uses the CPU.
+/// libtorch decides once per process, when first asked, whether CUDA is available. So the CUDA module is
+/// loaded before main if the run's config asks for it (HOOKLINE_CONFIG, else HOOKLINE_LAUNCH__DEVICE), and
+/// this function only reports the result. Throws Error if an explicitly configured device or backend is
+/// unavailable: no GPU, no module, a module of another build, libtorch asked too early, or fewer GPUs than
+/// ranks for NCCL. With `auto`, logs the reason, and the rank uses the CPU.
 Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks);
 
 }  // namespace hookline

@@ -39,18 +39,19 @@
 namespace hookline {
 namespace {
 
-// c10d's flight recorder notes each collective of the process in one map, and adds a group's first one to it before it
-// takes its lock (FlightRecorder::recordWithResetEnabled, torch 2.11). A hook's second stage starts its collectives from
-// Gloo's threads, so two groups may get there at once, which crashes. Without room for entries it records nothing; set
-// before main, when there is one thread, and read at the first collective. A value of the user's own is kept.
+// c10d's flight recorder keeps all of a process's collectives in one map, and adds a group's first one before
+// it takes its lock (FlightRecorder::recordWithResetEnabled, torch 2.11). A hook's second stage starts
+// collectives on Gloo's threads, so two groups may do that at once, and crash. With a buffer size of 0 it
+// records nothing. The variable is read at the first collective, so it is set before main, when there is one
+// thread. A value that the user set is kept.
 [[maybe_unused]] const int kFlightRecorderOff = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
 
-const char* const kOwnCalls = "world";  // of the World itself, for FailureWatch
+const char* const kOwnCalls = "world";  // FailureWatch's name for the World's own calls
 
 constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
 
-/// This machine's address on the way to `host`: what the others can reach it at. Connecting a datagram socket
-/// chooses a route and sends nothing.
+/// This machine's address on the route to `host`, at which the others can reach it. Connecting a datagram
+/// socket chooses a route but sends nothing.
 std::string own_address_towards(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -90,8 +91,9 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
 
 }  // namespace
 
-/// The NCCL backends of a World's groups. One that goes without being shut down aborts what is on the GPU, of which the host
-/// has waited for nothing, and warns of it; after a failure that is what is wanted. Thread-safe.
+/// The NCCL backends of a World's groups. A backend that is destroyed without being shut down aborts the work
+/// on the GPU that the host has not waited for, and logs a warning; after a failure, that is wanted.
+/// Thread-safe.
 class NcclBackends {
  public:
   explicit NcclBackends(std::function<bool()> has_failed) : has_failed_(std::move(has_failed)) {}
@@ -101,7 +103,7 @@ class NcclBackends {
     backends_.push_back(std::move(backend));
   }
 
-  /// Shuts one down that add() was given and that is not shut down yet.
+  /// Shuts down `backend`, if add() was given it and it is not shut down yet.
   void end(const c10d::Backend* backend) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(backends_.begin(), backends_.end(),
@@ -134,7 +136,7 @@ class NcclBackends {
 
 namespace {
 
-/// Ends the Gloo group and the NCCL backend that it is made of when it goes.
+/// A process group that owns its Gloo group and NCCL backend: its destructor ends both.
 class OwningGroup : public c10d::ProcessGroup {
  public:
   OwningGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -193,10 +195,10 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       backends_(std::make_shared<GlooGroups>()),
       nccl_backends_(std::make_shared<NcclBackends>([this] { return !watch_->failure().empty(); })),
       step_clock_(std::make_shared<StepClock>(placement.device)) {
-  // A connection of its own: a call that waits for the store on this one must not hold the watch up.
+  // The watch has its own connection, since a call that waits for the store on this one must not block it.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);
-  // Asked by all, since a rank on a GPU may meet others that are on a CPU.
+  // All ranks take part, since a rank on a GPU may meet others on a CPU.
   layout_ = find_hosts(*store_, rank_, size_, placement_.shared_memory != SharedMemory::never,
                        placement_.host_label, timeout_);
   shares_memory_ = size_ > 1 && can_share_memory(layout_);
@@ -223,7 +225,8 @@ World::~World() {
 }
 
 std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope scope) {
-  // Connecting waits for all ranks in the store, which no failure ends: so they meet before, where one does.
+  // Connecting waits in the store for all ranks, and a failure would not end that wait. So the ranks first
+  // meet in a barrier, which a failure does end.
   if (group_) barrier("making the group '" + name + "'");
   const auto store = c10::make_intrusive<c10d::PrefixStore>(unique_prefix(name), store_);
   c10::intrusive_ptr<GlooGroup> gloo;
@@ -238,7 +241,8 @@ std::shared_ptr<GlooGroup> World::make_gloo(const std::string& name, SumScope sc
           "logged: leave comm_scope out");
     gloo = c10::make_intrusive<GlooGroup>(store, rank_, size_, gloo_options(address_, timeout_));
   }
-  // Nobody may end a group that others are still connecting: they would fail with "Connection closed by peer".
+  // No rank may close a group while others still connect it: they would fail with "Connection closed by
+  // peer".
   meet_at(*store, "connected", size_, timeout_);
   backends_->add(gloo);
   GlooGroup* const group = gloo.get();
@@ -293,7 +297,7 @@ FuturePtr World::watched(const c10::intrusive_ptr<c10d::Work>& work, const std::
 
 void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {
   watched(work, what)->waitAndThrow();
-  work->synchronize();  // on a GPU: what the current stream does next comes after it
+  work->synchronize();  // on a GPU, makes the current stream wait for it
 }
 
 void World::wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
@@ -341,7 +345,7 @@ void World::throw_cannot_add_up(const std::string& call, at::ScalarType type, co
 }
 
 void World::all_reduce(const at::Tensor& tensor) {
-  // A collective that fails ends the World.
+  // Check first, since a collective that fails ends the World.
   if (!can_add_up(tensor.scalar_type()))
     throw_cannot_add_up("all_reduce", tensor.scalar_type(), "all_gather");
   std::vector<at::Tensor> in_place{tensor.is_complex() ? at::view_as_real(tensor) : tensor};
@@ -358,7 +362,7 @@ void World::broadcast(const std::vector<at::Tensor>& tensors) {
            tensors[next].device() == tensors[first].device() &&
            (next == first || bytes + tensors[next].nbytes() <= kLargestBytes)) {
       bytes += tensors[next].nbytes();
-      // As bytes, since Gloo does not know every dtype and copies them all the same.
+      // Send bytes, since Gloo does not know every dtype, and only copies here.
       flat.push_back(tensors[next++].detach().reshape({-1}).view(at::kByte));
     }
     const bool is_in_place = flat.size() == 1 && tensors[first].is_contiguous();

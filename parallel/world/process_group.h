@@ -86,8 +86,9 @@ class World {
   /// when ranks wait for each other in different ones.
   void run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, const std::string& what);
 
-  /// A new group of all ranks, for tensors on the CPU, which uses what uses_shared_memory() says; a collective call. Its threads and connections end with the last
-  /// reference to it, or as soon after as its collectives do.
+  /// A new group of all ranks for tensors on the CPU; it uses shared memory if uses_shared_memory(). Its
+  /// threads and connections end with the last reference to it, or when its last collective ends, whichever
+  /// is later. A collective call.
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
 
   /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes tensors on
@@ -115,9 +116,9 @@ class World {
   /// Returns when every rank has called this; `what` names the occasion in an error.
   void barrier(const std::string& what);
 
-  /// How often it was called for `what` before.
+  /// Returns how often it was called with the same `what` before.
   int count_of(const std::string& what) { return uses_[what]++; }
-  /// For the name of something that all ranks have as many of: "fsdp/0", "fsdp/1".
+  /// Numbers `name`: "fsdp/0", "fsdp/1", … Every rank must make the same calls.
   std::string unique_name(const std::string& name);
 
   /// A prefix for the store that no other call of this World returns, the same on every rank.

@@ -84,12 +84,12 @@ std::pair<Socket, std::string> listen_on(const std::string& host) {
   return {std::move(listener), port};
 }
 
-/// A node that is being connected to.
+/// A connection attempt to a node.
 struct Attempt {
   int node = 0;
   std::string host, port;
   Socket socket{};
-  int error = 0;  // of errno; ETIMEDOUT until it is known
+  int error = 0;  // an errno; ETIMEDOUT until it is known
 };
 
 void begin(Attempt& attempt) {
@@ -100,7 +100,7 @@ void begin(Attempt& attempt) {
   if (attempt.error != ETIMEDOUT) attempt.socket = Socket();
 }
 
-/// Waits until all have come to an end, or `give_up`.
+/// Waits until all attempts have ended, or until `give_up`.
 void finish(std::vector<Attempt>& attempts, Clock::time_point give_up) {
   while (true) {
     std::vector<pollfd> descriptors;
@@ -157,7 +157,7 @@ void write(c10d::Store& store, const std::string& key, const std::string& text) 
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
-/// The store is in a process of node 0, which must not end before the others have read why.
+/// Keeps node 0's process, and thus the store, alive until the other nodes have read why the run can't begin.
 void let_others_hear(c10d::Store& store, int node, int nodes, std::chrono::milliseconds patience) {
   try {
     write(store, key_of("heard", node), "");
@@ -220,7 +220,7 @@ void expect_nodes_reach_each_other(c10d::Store& store, int node, int nodes, cons
     }
     write(store, key_of("reached", node), problems);
     problems.clear();
-    // Each takes as long as its own attempts.
+    // Every other node may take as long as its own attempts.
     for (int other = 0; other < nodes; ++other) {
       const std::string told = read(store, key_of("reached", other), 3 * patience);
       if (!told.empty()) add_problem(told);

@@ -1,4 +1,5 @@
-// Can the nodes of a run connect to each other? Asked before Gloo is, which waits half an hour for one that can't.
+// Checks that the nodes of a run can connect to each other, before Gloo would wait half an hour for one that
+// can't.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -24,7 +24,7 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
   options.port = static_cast<std::uint16_t>(required_environment_number("MASTER_PORT", 1, 65535));
   options.isServer = rank == 0 && !environment_text("TORCHELASTIC_USE_AGENT_STORE").has_value();
   options.numWorkers = static_cast<std::size_t>(size);
-  options.timeout = join_timeout;  // to be there
+  options.timeout = join_timeout;  // for the store to appear
   options.waitWorkers = false;     // wait_until_all_joined does, and knows who is missing
   if (options.isServer && environment_text("HOOKLINE_STORE_FD"))
     options.masterListenFd = required_environment_number("HOOKLINE_STORE_FD", 0, 1 << 20);
@@ -82,7 +82,7 @@ void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::
     try {
       return meet_at(store, "joined", size, timeout);
     } catch (const std::exception&) {
-      // Out of time; or rank 0 is gone, and the next call fails as well.
+      // Time is up, or rank 0 is gone. In that case, the next call fails as well.
     }
     for (int other = 0; other < size; ++other)
       if (!store.check({key(other)})) missing.push_back(other);

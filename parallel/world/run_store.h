@@ -15,8 +15,9 @@ int required_environment_number(const char* name, int least, int most);
 c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
                                                    std::chrono::milliseconds join_timeout);
 
-/// Waits until all `size` ranks have come to `key`, of this store once. Each rank asks the store once, however many there are: the last one
-/// to come tells the others. Throws what the store does when `timeout` is over.
+/// Waits until all `size` ranks have called this with the same `key`, which can be used once per store. Each
+/// rank makes one request, however many ranks there are; the last rank releases the others. Throws the
+/// store's error after `timeout`.
 void meet_at(c10d::Store& store, const std::string& key, int size, std::chrono::milliseconds timeout);
 
 /// Says that this rank is there, and waits until all are. Throws Error, which names the ranks that have not come after `timeout`.

@@ -11,8 +11,8 @@
 namespace hookline {
 namespace {
 
-/// The tensor as its plain elements, contiguous, after all ranks have found that theirs match. Each rank gets to the agreement, so
-/// that all of them throw.
+/// The tensor's elements, dense and contiguous, once all ranks have agreed that their tensors match. A rank
+/// with an invalid tensor takes part in the agreement, too, so that all ranks throw.
 at::Tensor agreed_tensor(World& world, const std::string& call, const at::Tensor& tensor, bool as_row,
                          Signature signature = {}) {
   const char* const wrong = !tensor.defined()                 ? "undefined"
@@ -39,7 +39,7 @@ at::Tensor gather_tensor(World& world, const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
   const at::Tensor own = agreed_tensor(world, "gather", tensor, /*as_row=*/true);
   if (own.numel() == 0) return at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(world.size()), own));
-  // As bytes, since Gloo does not know every dtype and copies them all the same.
+  // Send bytes, since Gloo does not know every dtype, and only copies here.
   const at::Tensor bytes = own.reshape({-1}).view(at::kByte);
   std::vector<std::int64_t> sizes = own.sizes().vec();
   sizes[0] *= world.size();

@@ -9,8 +9,9 @@
 
 namespace hookline {
 
-/// Collective calls: see Accelerator::gather and Accelerator::reduce. Whether the ranks' tensors match, and whether the backend can
-/// carry them, is settled before a collective of them starts, since one that fails ends the World.
+/// See Accelerator::gather and Accelerator::reduce; both are collective calls. They check that the ranks'
+/// tensors match and that the backend supports them before a collective starts, since a failed collective
+/// ends the World.
 at::Tensor gather_tensor(World& world, const at::Tensor& tensor);
 at::Tensor reduce_tensor(World& world, const at::Tensor& tensor, std::string_view reduction);
 

@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-/// With zeros behind it.
+/// The bytes of `text`, padded with zeros to `length`.
 at::Tensor bytes_of(std::string text, std::int64_t length) {
   text.resize(static_cast<std::size_t>(length));
   return tensor_of_bytes(text);

@@ -9,7 +9,8 @@
 
 namespace hookline {
 
-/// What `action` fails with, to be told to the others; empty if it does not. RunFailed, which they know of, passes through.
+/// Runs `action` and returns the text of the error that it throws, to be sent to the other ranks; empty if it
+/// succeeds. RunFailed is rethrown, since the others have it already.
 std::string problem_of(const std::function<void()>& action);
 
 /// Every rank's `text`, in the order of ranks; a collective call on `group`, which `what` names in an error.
@@ -20,7 +21,8 @@ std::vector<std::string> exchange_texts(World& world, const c10::intrusive_ptr<c
 std::string text_of_rank_zero(World& world, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                               const std::string& text, const std::string& what);
 
-/// The first that `action` fails with on any rank; empty if it does on none. A collective call.
+/// Runs `action` on every rank and returns the error text of the first rank on which it fails; empty if it
+/// succeeds on all. A collective call.
 std::string problem_of_any(World& world, const std::string& what, const std::function<void()>& action);
 
 }  // namespace hookline

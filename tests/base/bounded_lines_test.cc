@@ -12,7 +12,7 @@ namespace {
 
 using Lines = std::vector<std::pair<std::string, std::uint64_t>>;
 
-/// Fed in pieces of `piece` bytes.
+/// Feeds `text` to `bounded` in chunks of `piece` bytes and returns the lines that come out.
 Lines lines_of(const std::string& text, BoundedLines& bounded, std::size_t piece = 3) {
   Lines lines;
   const auto take = [&](const std::string& line, std::uint64_t offset) { lines.emplace_back(line, offset); };
@@ -22,7 +22,7 @@ Lines lines_of(const std::string& text, BoundedLines& bounded, std::size_t piece
   return lines;
 }
 
-TEST(BoundedLines, AreCutWhereTheyEnd) {
+TEST(BoundedLines, SplitAtNewlines) {
   for (std::size_t piece = 1; piece < 12; ++piece) {
     BoundedLines bounded(5);
     EXPECT_EQ(lines_of("one\n\ntwo\nthree", bounded, piece),
@@ -31,7 +31,7 @@ TEST(BoundedLines, AreCutWhereTheyEnd) {
   }
 }
 
-TEST(BoundedLines, SkipAndCountWhatIsTooLong) {
+TEST(BoundedLines, SkipAndCountOverlongLines) {
   for (std::size_t piece = 1; piece < 12; ++piece) {
     BoundedLines bounded(5);
     EXPECT_EQ(lines_of("one\ntoo long\nthree\n", bounded, piece), (Lines{{"one", 0}, {"three", 13}}));
@@ -42,7 +42,7 @@ TEST(BoundedLines, SkipAndCountWhatIsTooLong) {
   }
 }
 
-TEST(BoundedLines, AreTheSameHoweverTheyCome) {
+TEST(BoundedLines, AreTheSameForAnyChunking) {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
     std::string text;
@@ -58,7 +58,7 @@ TEST(BoundedLines, AreTheSameHoweverTheyCome) {
   }
 }
 
-TEST(BoundedLines, AreReadNoFurtherThanTheyMayBe) {
+TEST(BoundedLines, StopAtTheByteLimit) {
   BoundedLines lines(10);
   std::istringstream stream("1\n2\n345\n");
   std::string seen;

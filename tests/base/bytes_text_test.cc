@@ -18,7 +18,7 @@ TEST(BytesText, HasThreeDigitsInPowersOfAThousand) {
   EXPECT_EQ(bytes_text(12.34), "12.3 B") << "a mean";
 }
 
-TEST(BytesText, IsOfTheUnitThatRoundingLeavesBelowAThousand) {
+TEST(BytesText, PicksTheUnitAfterRounding) {
   EXPECT_EQ(bytes_text(999'499), "999 kB");
   EXPECT_EQ(bytes_text(999'500), "1 MB");
   EXPECT_EQ(bytes_text(999'999'999), "1 GB");
@@ -40,7 +40,7 @@ TEST(BytesText, CountsLimitsAndMemoryInPowersOf1024) {
   EXPECT_EQ(binary_bytes_text(0x1p40), "1 TiB");
 }
 
-TEST(BytesText, TellsWhatIsBeyondALimitFromTheLimit) {
+TEST(BytesText, DistinguishesJustOverALimitFromTheLimit) {
   EXPECT_EQ(bytes_beyond_text(3 << 10, 2 << 10), "3 KiB");
   EXPECT_EQ(bytes_beyond_text((2 << 10) + 1, 2 << 10), "more than 2 KiB");
 }

@@ -27,20 +27,20 @@ TEST(DurationText, HasMinutesAndHoursAboveIt) {
   EXPECT_EQ(duration(90'000), "25 h");
 }
 
-TEST(DurationText, IsOfTheUnitThatRoundingLeaves) {
+TEST(DurationText, PicksTheUnitAfterRounding) {
   EXPECT_EQ(duration(0.0009996), "1 ms");
   EXPECT_EQ(duration(0.9996), "1 s");
   EXPECT_EQ(duration(59.96), "1 min");
   EXPECT_EQ(duration(3599.6), "1 h");
 }
 
-TEST(DurationText, HasATextForWhatIsNoLengthOfTime) {
+TEST(DurationText, FormatsInfinityNaNAndNegatives) {
   EXPECT_EQ(duration(std::numeric_limits<double>::infinity()), "inf s");
   EXPECT_EQ(duration(std::numeric_limits<double>::quiet_NaN()), "nan s");
   EXPECT_EQ(duration(-2), "-2 s");
 }
 
-TEST(DurationText, LeavesInSecondsWhatAKeySets) {
+TEST(DurationText, ShowsConfiguredTimesInSeconds) {
   EXPECT_EQ(seconds_text(std::chrono::seconds(600)), "600 s");
   EXPECT_EQ(seconds_text(std::chrono::milliseconds(10)), "0.01 s");
   EXPECT_EQ(seconds_text(std::chrono::milliseconds(10'123)), "10.1 s");

@@ -1,4 +1,4 @@
-// Who is late and who is lost, with times that the test makes up.
+// Which members are late and which are lost; the tests supply the times.
 #include "base/liveness.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(Liveness, CallsAMemberLateOnlyAfterTheLimit) {
   EXPECT_THAT(nodes.late(seconds(2), kStart + seconds(3)), ElementsAre("a"));
 }
 
-TEST(Liveness, HearsALostMemberOnlyOnceItJoinsAgain) {
+TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
   Liveness<std::string> nodes;
   nodes.hear("a", "7", kStart);
   nodes.lose("a");
@@ -69,14 +69,14 @@ TEST(Liveness, HearsALostMemberOnlyOnceItJoinsAgain) {
       << "its first heartbeat may be the one from before";
 }
 
-TEST(Liveness, DoesNotMoveTheBeginOfASilenceForAMemberThatIsKnown) {
+TEST(Liveness, ExpectingAKnownMemberDoesNotRestartItsSilence) {
   Liveness<std::string> nodes;
   nodes.expect("a", kStart);
   nodes.expect("a", kStart + seconds(5));
   EXPECT_EQ(nodes.longest_silence(kStart + seconds(6))->length, seconds(6));
 }
 
-TEST(Liveness, BeginsAllSilencesAnewAfterATimeInWhichNobodyLooked) {
+TEST(Liveness, RestartsAllSilencesAfterAGapInWatching) {
   Liveness<int> ranks;
   ranks.hear(1, "1", kStart);
   ranks.hear(2, "1", kStart);

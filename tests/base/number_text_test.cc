@@ -7,7 +7,7 @@
 namespace hookline {
 namespace {
 
-TEST(NumberText, HasAllDigitsInFrontOfTheDecimalPoint) {
+TEST(NumberText, KeepsAllDigitsBeforeTheDecimalPoint) {
   EXPECT_EQ(rounded(1800, 3), "1800");
   EXPECT_EQ(rounded(32041.7, 4), "32042");
   EXPECT_EQ(rounded(999.96, 4), "1000");
@@ -15,7 +15,7 @@ TEST(NumberText, HasAllDigitsInFrontOfTheDecimalPoint) {
   EXPECT_EQ(rounded(1e14, 3), "100000000000000");
 }
 
-TEST(NumberText, IsRoundedElseAsPrintfDoesIt) {
+TEST(NumberText, OtherwiseRoundsAsPrintfDoes) {
   EXPECT_EQ(rounded(0, 3), "0");
   EXPECT_EQ(rounded(0.12345, 3), "0.123");
   EXPECT_EQ(rounded(99.96, 3), "100");

@@ -12,7 +12,7 @@ TEST(Printable, KeepsTextInAnyScript) {
     EXPECT_EQ(printable(text), text);
 }
 
-TEST(Printable, EscapesWhatSteersATerminal) {
+TEST(Printable, EscapesTerminalControlCharacters) {
   EXPECT_EQ(printable("\x1b]0;title\x07\x1b[2J"), "\\x1b]0;title\\x07\\x1b[2J");
   EXPECT_EQ(printable("a\nb\tc\rd\x7f"), "a\\nb\\tc\\rd\\x7f");
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
@@ -35,11 +35,11 @@ TEST(Printable, EscapesBytesThatAreNoUtf8) {
   EXPECT_EQ(printable("\xc0\x8a"), "\\xc0\\x8a");
 }
 
-TEST(Printable, KeepsLinesWhereThereMayBeSeveral) {
+TEST(Printable, KeepsLineBreaksInMultiLineText) {
   EXPECT_EQ(printable_lines("a\n\tb\r\x1b[1m"), "a\n\tb\\r\\x1b[1m");
 }
 
-TEST(Log, SteersNoTerminal) {
+TEST(Log, EscapesTerminalControlCharacters) {
   ::testing::internal::CaptureStderr();
   log::error("'\x1b[2J' is no program\n  try another");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),

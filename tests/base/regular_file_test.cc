@@ -32,7 +32,7 @@ TEST(RegularFile, IsReadWhole) {
   EXPECT_EQ(InputFile(folder.path() / "text").bytes(), text.size());
 }
 
-TEST(RegularFile, IsTheOnlyKindThatIsOpened) {
+TEST(RegularFile, OpensNoOtherKindOfFile) {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -47,7 +47,7 @@ TEST(RegularFile, IsTheOnlyKindThatIsOpened) {
   EXPECT_EQ(write_regular_file("/dev/full", "text"), "it is a device, not a regular file");
 }
 
-TEST(RegularFile, IsNotReadBeyondTheMost) {
+TEST(RegularFile, IsNotReadBeyondTheSizeLimit) {
   const TemporaryFolder folder;
   const auto file = folder.write("text", std::string(3 << 10, 'x'));
   EXPECT_EQ(failure_of(file, 2 << 10),

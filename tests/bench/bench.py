@@ -50,7 +50,7 @@ TWO_A_HOST_CASES = [
     ("fp16", "no", 0, "between_hosts"),
     ("power_sgd", "no", 2, "between_hosts"),
 ]
-# ranks, backend, units of the hidden layers; NCCL wants a GPU for each rank
+# ranks, backend, units of the hidden layers; NCCL needs one GPU for each rank
 GPU_CASES = [(1, "nccl", 4096), (1, "nccl", 8192), (2, "gloo", 4096)]
 GPU_STEPS = 200
 GPU_ROUNDS = 1
@@ -70,7 +70,7 @@ def report_peer(command, code, output):
 
 
 def run(command, folder, environment=None):
-    """Output and seconds; of a peer that failed no seconds, but NaN."""
+    """Returns output and seconds, which are NaN for a peer that failed."""
     start = time.perf_counter()
     done = subprocess.run(
         command, cwd=folder, env=environment or ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -84,7 +84,7 @@ def run(command, folder, environment=None):
 
 
 def peak_memory(command, folder):
-    """MB of the command's own process, by its high-water mark while what it launched still runs."""
+    """The peak memory of the command's own process, in MB, sampled while what it launched still runs."""
     with subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         peak = 0.0
         while process.poll() is None:
@@ -99,13 +99,13 @@ def torchrun(script, *arguments, ranks=RANKS):
 
 
 def median(rows, column):
-    """Of the rows that were measured; NaN if none was."""
+    """The median over rows that have a value; NaN if none has."""
     measured = [row[column] for row in rows if not math.isnan(row[column])]
     return statistics.median(measured) if measured else math.nan
 
 
 def show(row):
-    """A row of a table."""
+    """Prints a row of a table."""
     print(re.sub(r"\bnan\b", "failed", row), flush=True)
 
 
@@ -126,7 +126,7 @@ def launch(folder, hookline):
 
 
 def digits(folder, build):
-    """The whole job, from the command to its end: start-up, reading the data, ten epochs, the test."""
+    """Times a whole job, from the command to its end: start-up, reading the data, ten epochs, the test."""
     config = HERE.parent.parent / "examples" / "digits" / "no.toml"
     print("| digits, 10 epochs, 2 ranks | hookline | Python under torchrun | ratio |\n|---|---|---|---|")
     ours, theirs = [], []
@@ -141,7 +141,7 @@ def digits(folder, build):
 
 
 def digits_step(folder, build):
-    """The median step of examples/digits, by the run's own summary."""
+    """The median step of examples/digits, from the run's own summary."""
     config = str(HERE.parent.parent / "examples" / "digits" / "no.toml")
     variants = {"hookline": [], "over Gloo": ["--set", "launch.backend=gloo"], "`noop`": ["--comm-hook", "noop"]}
     times = {name: [] for name in variants}
@@ -160,7 +160,8 @@ def digits_step(folder, build):
 
 
 def figures(command, output):
-    """Milliseconds a step, peak memory in MB and, of ours, bytes that a rank sends in a step. NaN of a peer that did not come so far."""
+    """Milliseconds a step, peak memory in MB and, for hookline, the bytes that a rank sends in a step.
+    NaN for a peer that printed none."""
     found = re.search(r"(?:([0-9]+) bytes, )?median ([0-9.]+) ms, peak ([0-9.]+) MB", output)
     if not found and is_peer(command):
         return math.nan, math.nan, math.nan
@@ -182,7 +183,7 @@ def hook_variables(hook, wrapper, rank):
 
 
 def hook_flags(hook, wrapper, rank):
-    """Of `hookline launch`; a strategy of sharding takes the place of a hook."""
+    """Flags for `hookline launch`. A sharding strategy takes the place of a hook."""
     if (hook, wrapper, rank) in SHARDED_CASES:
         return ["--set", f"fsdp.sharding_strategy={hook}"]
     flags = ["--comm-hook", hook, "--comm-wrapper", wrapper]
@@ -192,13 +193,13 @@ def hook_flags(hook, wrapper, rank):
 
 
 def in_turns(folder, commands):
-    """Medians of milliseconds a step, and of peak memory in MB, of each command."""
+    """For each command, the medians of its milliseconds a step and its peak memory in MB."""
     rows = [[figures(command, run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
     return [(median(its, 0), median(its, 1)) for its in zip(*rows)]
 
 
 def machine(folder, hookline, step_rank):
-    """Without a hook, all ranks on this machine."""
+    """Steps without a hook, all ranks on this machine."""
     print("| ranks, million parameters | hookline, ms a step | over Gloo | `noop` | PyTorch | hookline ÷ PyTorch | ÷ `noop` | peak MB a rank | over Gloo |")
     print("|---|---|---|---|---|---|---|---|---|")
     for ranks, hidden, size in MACHINE_CASES:
@@ -299,7 +300,7 @@ def hosts(folder, step_rank):
         print("| hook, two hosts at 1 Gbit/s | hookline, ms a step | wire, ms | ÷ max(compute, wire) | PyTorch, ms | PyTorch ÷ hookline |")
         print("|---|---|---|---|---|---|")
         for hook, wrapper, rank in STEP_CASES:
-            # Python's PowerSGD survives this link in one bucket only, as step_rank.py gives it.
+            # Python's PowerSGD works over this link only with a single bucket, which step_rank.py gives it.
             ours, theirs = [], []
             for _ in range(HOST_ROUNDS):
                 ours.append(run_ours(hook, wrapper, rank))

@@ -1,4 +1,4 @@
-"""What comm_hook = "auto" chooses, beside what a sweep over all that it may choose finds: the table of docs/guides/which_hook.md."""
+"""What comm_hook = "auto" chooses, beside what a full sweep finds: the table of docs/guides/which_hook.md."""
 
 import json
 import os
@@ -9,10 +9,10 @@ from hosts import Hosts
 
 MODELS = {"perceptron": "perceptron, 6.3 M", "charlm": "charlm, 0.8 M", "conv": "conv, 0.28 M"}
 RATES = {"": "one machine", "10gbit": "10 Gbit/s", "1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s", "10mbit": "10 Mbit/s"}
-# Where a step without a hook takes 20 seconds, each setting costs minutes.
+# For the case in which a step without a hook takes 20 seconds: measuring each setting takes minutes.
 FEW = ["fp16", "power_sgd(rank=4)", "power_sgd(rank=1)", "power_sgd(rank=1) in fp16"]
 SLOWEST = (2, 1, "10mbit", "perceptron")
-# Two ranks on each of two hosts, which share its core.
+# Two ranks on each of two hosts, which share the host's core.
 TWO_A_HOST = [("1gbit", "perceptron"), ("100mbit", "charlm")]
 MORE_HOSTS = [(3, "1gbit", "perceptron"), (4, "1gbit", "perceptron"), (3, "100mbit", "charlm"), (4, "100mbit", "conv")]
 WITHIN, NEVER_SLOWER, PREDICTED_WITHIN = 0.05, 0.03, 0.15
@@ -20,7 +20,7 @@ HEADER = (
     "| link | model | no hook, ms a step | fastest of the sweep, ms | `auto`, ms | `auto` against the fastest, % | against no hook, % "
     "| prediction error: median, % | worst, % | measuring, % of 1,000 steps of `auto` | measuring, % of 1,000 steps without a hook |"
 )
-STEPS = 1000  # of which measuring may take a hundredth
+STEPS = 1000  # measuring may take a hundredth of the time of these
 
 
 def found_in(output):
@@ -43,7 +43,7 @@ def on_hosts(hosts, ranks_a_host, rate, folder, build, model, environment):
 
 
 def rounded(value):
-    """Numbers to six digits."""
+    """Rounds all numbers to six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, list):
@@ -56,7 +56,7 @@ def milliseconds(seconds):
 
 
 def row_of(place, model, found):
-    """A row, and what the aims are about."""
+    """Prints a row; returns which of the aims it meets."""
     measured = {row["name"]: row["measured"] for row in found["settings"] if row["measured"]}
     predicted = {row["name"]: row["predicted"] for row in found["settings"]}
     best = min(measured, key=measured.get)
@@ -84,7 +84,7 @@ def count(rows, what):
 
 
 def table(folder, build, environment, recordings):
-    """`recordings`: the folder that what was measured is left in, for the tests of prediction/; None: none."""
+    """`recordings`: the folder for what was measured, for the tests of prediction/; None: do not keep it."""
     print(HEADER)
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     rows = []

@@ -1,10 +1,10 @@
-// One rank of the benchmark of comm_hook = "auto": lets a hook be chosen, predicts what a step takes with each, and then measures steps with
-// each of them.
+// One rank of the comm_hook = "auto" benchmark: lets the run choose a hook, predicts the step time of every
+// hook, and then measures each of them.
 //
-//     choice_rank MODEL [HOOK...]            MODEL: perceptron, charlm or conv; HOOK: measured, else all
+//     choice_rank MODEL [HOOK...]       MODEL: perceptron, charlm or conv; HOOK: those to measure, else all
 //
-// Rank 0 prints one JSON object: {"chosen", "measuring_seconds", "measured_step", "settings": [{"name", "predicted",
-// "measured"}]}, in seconds of a step.
+// Rank 0 prints one JSON object with times in seconds per step: {"chosen", "measuring_seconds",
+// "measured_step", "settings": [{"name", "predicted", "measured"}]}.
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/randint.h>
@@ -41,12 +41,12 @@ namespace hookline {
 namespace {
 
 constexpr std::int64_t kBatch = 32;
-constexpr double kSeconds = 1;    // for which each setting is measured, as long as steps are short
-constexpr double kLong = 5;       // seconds of a step, of which one is enough
-constexpr double kFarBehind = 5;  // times as slow as the fastest, so that once is enough
+constexpr double kSeconds = 1;    // for each setting, as long as steps are short
+constexpr double kLong = 5;       // seconds of a step so long that measuring one is enough
+constexpr double kFarBehind = 5;  // this many times slower than the fastest: once is enough
 constexpr int kRounds = 4;
 
-/// Steps of `model` until `chooser` has measured its choice.
+/// Runs steps until `chooser` has measured and settled its choice.
 void settle(Ddp& ddp, HookChooser& chooser, const std::function<void()>& step) {
   ddp.after_each_step([&] { chooser.after_step(); });
   while (!chooser.is_settled()) step();
@@ -70,20 +70,20 @@ void print(const ChoiceReport& chosen, const MeasuredStep& step, const Seconds& 
   std::printf("%s\n", json.dump().c_str());
 }
 
-/// A setting of the sweep.
+/// One setting that the sweep measures.
 struct Candidate {
   HookSetting setting;
-  std::size_t layout;  // its buckets
+  std::size_t layout;  // index of its bucket layout
 };
 
-/// Of an even number, the higher one of the two in the middle.
+/// The median; of an even number of values, the higher of the two middle ones.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-/// Behind those in which a hook settles; the mean over the ranks.
+/// The median time of steps after a hook has settled; the mean of the ranks' medians.
 double median_of_steps(World& world, Ddp& ddp, const std::function<void()>& step) {
   using Clock = std::chrono::steady_clock;
   const std::int64_t unmeasured = 2 + (ddp.hook() ? ddp.hook()->first_full_step() : 0);
@@ -111,7 +111,7 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
     accelerator.backward(loss(model));
     optimizer.step();
   };
-  for (int i = 0; i < 2; ++i) step();  // behind the first, buckets take the order of gradients
+  for (int i = 0; i < 2; ++i) step();  // after the first step, buckets follow the gradients' order
   const BucketParameters buckets = model.ddp().buckets();
   const auto without_a_hook = [&, &model = model] {
     model.ddp().exchange_hook({}, buckets);
@@ -124,7 +124,8 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
   settle(model.ddp(), choosing, step);
   const ChoiceReport chosen = choosing.report();
 
-  // What has no time to be timed in a run, or can't gain. Where few hooks are named steps are so long that there was time for all.
+  // Predicts the settings that a run does not time, for lack of time or because they can't win. With named
+  // hooks, steps are so long that the run had time for all.
   ChoiceReport predictions = chosen;
   if (hooks.empty()) {
     without_a_hook();
@@ -162,7 +163,7 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
   const auto best = std::min_element(sweep.begin(), sweep.end(), [&](const Candidate& a, const Candidate& b) {
     return times[a.setting.name] < times[b.setting.name];
   });
-  // The fastest of so many is the luckiest, too: it and what was chosen take turns.
+  // The fastest of many was partly lucky: measure it again, in turns with the chosen one.
   const auto is_close = [&](const Candidate& each) {
     return times[each.setting.name][0] < kFarBehind * times[best->setting.name][0];
   };

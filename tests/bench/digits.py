@@ -23,7 +23,7 @@ def read(file, is_test):
 
 
 def network():
-    """That of examples/digits/net.h."""
+    """The network of examples/digits/net.h."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1),
         nn.ReLU(),

@@ -1,10 +1,11 @@
-// The passes of PowerSGD over a bucket on a GPU, each timed alone, and a copy within the GPU's memory beside them. Run by
+// Times each pass of PowerSGD over a bucket on a GPU, and a copy within GPU memory for comparison. Run by
 // bench.py:
 //
 //     gpu_passes
 //
-// A bucket of one matrix of 8192 × 8192, and one of 64 matrices of 1024 × 1024: 268 MB in float32, more than a GPU's cache.
-// Prints a row of a table for each pass: its median time, and the bytes of the bucket that it reads and writes in that time.
+// Measures a bucket with one matrix of 8192 × 8192 and one with 64 matrices of 1024 × 1024: 268 MB in
+// float32, more than a GPU's cache. Prints a table row per pass: the median time, and the bytes of the bucket
+// read and written in it.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -26,7 +27,8 @@ using hookline::CompressedMatrix;
 
 constexpr int kRounds = 9, kCallsOfARound = 10;
 
-/// Milliseconds of a call, the median over rounds of several calls, of which the GPU's queue is then waited for.
+/// The time of a call in milliseconds: the median over rounds, each of which makes several calls and waits
+/// for the GPU.
 double milliseconds(c10::Device device, const std::function<void()>& call) {
   const c10::impl::VirtualGuardImpl gpu(device.type());
   std::vector<double> times;

@@ -1,4 +1,4 @@
-"""Hosts as network namespaces, on a link of a known speed. They need root, ip and tc."""
+"""Hosts as network namespaces, on a link with a known speed. Needs root, ip and tc."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 class Hosts:
-    """So many network namespaces, each joined to a bridge by a link on which tc limits what it sends to `rate`; "": no limit."""
+    """`count` network namespaces, each on a bridge; tc limits what each sends to `rate`; "": no limit."""
 
     def __init__(self, count, rate, environment):
         self.rate, self.environment = rate, environment
@@ -36,7 +36,7 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
 
     def burst(self):
-        """What the link carries in a millisecond, in bytes: what would pass at once else is more than some hooks send in a step."""
+        """Bytes that the link carries in 1 ms: a larger burst could hold all that a hook sends in a step."""
         number, unit = float(self.rate[:-4]), {"mbit": 1e6, "gbit": 1e9}[self.rate[-4:]]
         return max(8192, int(number * unit / 8 / 1000))
 
@@ -60,7 +60,7 @@ class Hosts:
             return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
 
     def run(self, command, folder, variables, ranks_a_host=1, bind=False, failed=None):
-        """Rank 0's output. `bind`: the ranks of each host to one core, the next one. `failed`: called where a rank fails, instead of an exit."""
+        """Rank 0's output. `bind`: one core for each host. `failed`: called if a rank fails."""
         processes = []
         for rank in range(ranks_a_host * len(self.names)):
             name, local = self.names[rank // ranks_a_host], rank % ranks_a_host

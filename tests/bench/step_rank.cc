@@ -3,9 +3,9 @@
 //     hookline launch --processes-per-node 2 step_rank STEPS HIDDEN [adamw]
 //
 // HIDDEN 2048 makes 6.3 million parameters, 4096 makes 21 million. The optimizer is SGD, or AdamW.
-// Rank 0 prints the median time of a step in ms, without the first ones, the peak memory of the process in MB (not that of
-// a GPU), and the bytes that it hands to collectives in a step. On a GPU, whose queue runs behind the program, a time is the
-// mean of ten steps with a wait for the GPU after the last.
+// Rank 0 prints the median time of a step in ms, without the first steps, the peak memory of the process in
+// MB (not the GPU's), and the bytes that it hands to collectives in a step. A GPU's queue runs behind the
+// program, so there each time is the mean of ten steps, with a wait for the GPU after the last one.
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -28,7 +28,7 @@
 namespace {
 
 constexpr std::int64_t kInputs = 1024, kOutputs = 10, kBatch = 32;
-constexpr int kWarmUpSteps = 5;  // on a GPU: times ten
+constexpr int kWarmUpSteps = 5;  // on a GPU: ten times as many
 
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t hidden) {
@@ -45,7 +45,7 @@ void wait_for(c10::Device device) {
   if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
-/// Milliseconds of each step, on a GPU of each ten.
+/// Milliseconds of each step, or, on a GPU, the mean of each ten steps.
 template <class Optimizer>
 std::vector<double> train(hookline::Accelerator& accelerator, Net net, Optimizer optimizer_of_net,
                           int steps) {

@@ -81,7 +81,7 @@ def main():
         print(f"median {1000 * sorted(times)[len(times) // 2]:.3f} ms, peak {peak:.1f} MB", flush=True)
     dist.barrier()
     dist.destroy_process_group()
-    os._exit(0)  # skips the finalization in which a Gloo thread that releases a hook's callback may abort
+    os._exit(0)  # skips finalization, in which a Gloo thread that releases a hook's callback may abort
 
 
 if __name__ == "__main__":

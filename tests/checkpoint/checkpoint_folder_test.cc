@@ -37,7 +37,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-TEST(CheckpointFolder, IsThereOnceItIsComplete) {
+TEST(CheckpointFolder, AppearsOnlyOnceComplete) {
   const TemporaryFolder scratch;
   const fs::path checkpoint = scratch.path() / "above/state";
   begin_part(checkpoint);
@@ -49,7 +49,7 @@ TEST(CheckpointFolder, IsThereOnceItIsComplete) {
   EXPECT_EQ(testing::read_file(checkpoint / "a"), "whole");
 }
 
-TEST(CheckpointFolder, TakesThePlaceOfAnOlderOne) {
+TEST(CheckpointFolder, ReplacesAnOlderOne) {
   const TemporaryFolder scratch;
   save(scratch.path() / "state", "old");
   save(scratch.path() / "state/", "new", 2);
@@ -58,7 +58,7 @@ TEST(CheckpointFolder, TakesThePlaceOfAnOlderOne) {
   EXPECT_EQ(read_manifest(scratch.path() / "state").step, 2);
 }
 
-TEST(CheckpointFolder, IsFoundBesideWhatACrashLeft) {
+TEST(CheckpointFolder, IsLocatedAfterACrashDuringASave) {
   const TemporaryFolder scratch;
   save(scratch.path() / "state.old", "old");
   EXPECT_EQ(locate(scratch.path() / "state"), scratch.path() / "state.old");
@@ -67,7 +67,7 @@ TEST(CheckpointFolder, IsFoundBesideWhatACrashLeft) {
   EXPECT_FALSE(fs::exists(scratch.path() / "state.old"));
 }
 
-TEST(CheckpointFolder, NamesEachFileThatIsNotAsItWas) {
+TEST(CheckpointFolder, NamesEachDamagedFile) {
   const TemporaryFolder scratch;
   const fs::path checkpoint = scratch.path() / "state";
   const Manifest manifest = save(checkpoint, "text");
@@ -105,7 +105,7 @@ TEST(CheckpointFolder, KeepsTheNewest) {
             "the folder '" + (scratch.path() / "notes.txt").string() + "' can't be read: Not a directory");
 }
 
-TEST(CheckpointFolder, KeepsWhatWasJustSavedWhateverIsBeyondIt) {
+TEST(CheckpointFolder, PruningKeepsTheOneJustSavedDespiteLaterSteps) {
   const TemporaryFolder scratch;
   for (const std::int64_t step : {100, 150, 300}) save(scratch.path() / checkpoint_name(step), "x", step);
   prune_checkpoints(scratch.path(), 1, 150);
@@ -117,7 +117,7 @@ TEST(CheckpointFolder, KeepsWhatWasJustSavedWhateverIsBeyondIt) {
                 "restart would resume from those: move them away, or name another folder");
 }
 
-TEST(CheckpointFolder, ListsTheOlderOneThatACrashLeftAlone) {
+TEST(CheckpointFolder, ListsTheOldCopyIfACrashLeftNoOther) {
   const TemporaryFolder scratch;
   save(scratch.path() / "step_00000010.old", "x", 10);
   ASSERT_EQ(list_checkpoints(scratch.path()).size(), 1U);
@@ -126,7 +126,7 @@ TEST(CheckpointFolder, ListsTheOlderOneThatACrashLeftAlone) {
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("step_00000010.old"));
 }
 
-/// Lets files of this process grow to `bytes` only, while it lives.
+/// While alive, limits files of this process to `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

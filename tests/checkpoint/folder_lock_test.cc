@@ -22,7 +22,7 @@ using testing::eventually;
 using testing::failure_of;
 using testing::TemporaryFolder;
 
-/// What is_locked() says, in a process of its own; none if it does not come to an answer.
+/// What is_locked() returns in a separate process; nullopt if it does not return in time.
 std::optional<bool> answer_about(const std::filesystem::path& folder) {
   const pid_t asking = fork();
   if (asking == 0) _exit(is_locked(folder) ? 1 : 0);
@@ -34,7 +34,7 @@ std::optional<bool> answer_about(const std::filesystem::path& folder) {
   return std::nullopt;
 }
 
-TEST(FolderLock, IsSeenByOthersWhileItLasts) {
+TEST(FolderLock, IsVisibleToOtherProcessesWhileHeld) {
   const TemporaryFolder folder;
   EXPECT_EQ(answer_about(folder.path()), false) << "nobody has made a lock";
   {
@@ -46,7 +46,7 @@ TEST(FolderLock, IsSeenByOthersWhileItLasts) {
   EXPECT_EQ(answer_about(folder.write("file", "")), false);
 }
 
-TEST(FolderLock, WaitsForOneThatEnds) {
+TEST(FolderLock, WaitsForTheHolderToRelease) {
   const TemporaryFolder folder;
   auto held = std::make_unique<FolderLock>(folder.path(), "checkpoint_dir");
   EXPECT_NE(failure_of([&] { FolderLock(folder.path(), "checkpoint_dir", std::chrono::milliseconds(50)); }),
@@ -59,8 +59,8 @@ TEST(FolderLock, WaitsForOneThatEnds) {
   holder.join();
 }
 
-// Whoever opens a named pipe waits for its other end.
-TEST(FolderLock, IsNotHeldUpByAPipeInItsPlace) {
+// Opening a named pipe blocks until its other end is opened.
+TEST(FolderLock, DoesNotBlockOnANamedPipe) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder.path() / kFolderLockFile).c_str(), 0600), 0);
   EXPECT_EQ(answer_about(folder.path()), false);

@@ -58,11 +58,11 @@ TEST(Manifest, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(failure(), HasSubstr(file + "is damaged: "));
 }
 
-TEST(Manifest, MayNeitherNestDeepNorHoldManyValues) {
+TEST(Manifest, IsLimitedInDepthAndValues) {
   const TemporaryFolder folder;
   const std::string file = "'" + (folder.path() / "manifest.json").string() + "' ";
   const auto failure = [&] { return failure_of([&] { read_manifest(folder.path()); }); };
-  // In a manifest that is whole otherwise, which is copied and written for its checksum.
+  // The rest of the manifest is valid: it is copied and serialized to compute its checksum.
   constexpr std::size_t kDepth = 10'000'000;
   std::string text = manifest_text(sample());
   text.insert(text.find('{') + 1, "\"more\":" + std::string(kDepth, '[') + std::string(kDepth, ']') + ",");

@@ -1,4 +1,4 @@
-// Headers of safetensors files that are damaged, or made to take a machine's memory.
+// Headers of safetensors files that are damaged or crafted to exhaust memory.
 #include "checkpoint/tensor_file.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string with_length(const std::string& json) {
   return bytes + json;
 }
 
-/// What is wrong with a file of these bytes, without its name.
+/// The error for a file with these bytes, without the file's name.
 std::string problem(const std::string& bytes) {
   const TemporaryFolder folder;
   const std::string file = folder.write("x", bytes).string();
@@ -45,7 +45,7 @@ std::int64_t peak_kb() {
   return usage.ru_maxrss;
 }
 
-TEST(TensorFile, TakesNoMemoryForWhatIsNoHeader) {
+TEST(TensorFile, RefusesBogusHeadersInLittleMemory) {
   const std::int64_t before = peak_kb();
   EXPECT_EQ(problem(with_length(std::string(40'000'000, '['))),
             unreadable("an array stands where it has no meaning"));

@@ -1,4 +1,4 @@
-// `hookline checkpoint`: what is said of checkpoints, good and damaged.
+// `hookline checkpoint`: its output for intact and damaged checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(CheckpointInspect, ShowsWhatIsThere) {
             (std::vector<int>{2, 1}));
 }
 
-TEST(CheckpointInspect, PrintsJsonOfAFolderWhoseNameIsNoText) {
+TEST(CheckpointInspect, PrintsJsonForAFolderNameThatIsNotUtf8) {
   const Sandbox sandbox;
   save(sandbox.folder.path() / "check\xffpoints" / checkpoint_name(10), 10);
   const ProcessResult result = sandbox.run({"checkpoint", "inspect", "check\xffpoints", "--json"});
@@ -61,7 +61,7 @@ TEST(CheckpointInspect, PrintsJsonOfAFolderWhoseNameIsNoText) {
   EXPECT_EQ(nlohmann::json::parse(result.out)[0]["folder"], "check\uFFFDpoints/step_00000010");
 }
 
-TEST(CheckpointVerify, NamesWhatIsNotAsItWas) {
+TEST(CheckpointVerify, NamesDamagedFiles) {
   const Sandbox sandbox;
   const fs::path folder = sandbox.folder.path() / "checkpoints";
   save(folder / checkpoint_name(10), 10);
@@ -92,7 +92,7 @@ TEST(CheckpointVerify, NamesWhatIsNotAsItWas) {
   EXPECT_EQ(result.exit_code, 1);
 }
 
-TEST(CheckpointVerify, SaysThatThereIsNone) {
+TEST(CheckpointVerify, ReportsAFolderWithoutCheckpoints) {
   const Sandbox sandbox;
   fs::create_directory(sandbox.folder.path() / "empty");
   ProcessResult result = sandbox.run({"checkpoint", "verify", "empty"});

@@ -1,4 +1,4 @@
-// `hookline completion`, in the shells themselves, and man pages.
+// `hookline completion`, tested in the shells themselves, and the man pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST(Completion, LeavesFilesAndTheProgramToTheShell) {
   EXPECT_EQ(candidates(sandbox, {}), "");
 }
 
-/// An environment in which `hookline` is the command under test.
+/// An environment in which `hookline` on PATH is the command under test.
 ProcessOptions with_hookline(const Sandbox& sandbox, std::vector<std::string> arguments) {
   ProcessOptions options = sandbox.options(std::move(arguments));
   const std::string folder = std::filesystem::path(HOOKLINE_BINARY).parent_path();
@@ -140,7 +140,7 @@ TEST(Completion, WorksInFish) {
       << result.err;
 }
 
-TEST(Completion, KnowsNoOtherShell) {
+TEST(Completion, RefusesOtherShells) {
   const ProcessResult result = Sandbox().run({"completion", "tcsh"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
@@ -149,8 +149,8 @@ TEST(Completion, KnowsNoOtherShell) {
             "--help\n");
 }
 
-// ./dev docs --update writes them anew.
-TEST(ReferencePages, AreThoseOfTheDocumentation) {
+// `./dev docs --update` regenerates the pages.
+TEST(ReferencePages, MatchTheDocumentation) {
   const Sandbox sandbox;
   ASSERT_EQ(sandbox.run({"reference-pages", "pages"}).exit_code, 0);
   for (const std::string page : {"config_keys.md", "hooks.md", "command_line.md", "sweep_keys.md"})

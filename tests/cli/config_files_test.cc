@@ -1,4 +1,4 @@
-// The verbs of `hookline config` that make, find and change files.
+// The verbs of `hookline config` that create, find and change files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ using testing::ProcessResult;
 using testing::Sandbox;
 using ::testing::StartsWith;
 
-TEST(ConfigDefault, IsAFileThatIsValidAndLeavesAllAsItIs) {
+TEST(ConfigDefault, IsValidAndChangesNoSetting) {
   const Sandbox sandbox;
   const ProcessResult printed = sandbox.run({"config", "default"});
   EXPECT_EQ(printed.exit_code, 0);
@@ -70,7 +70,7 @@ TEST(ConfigSet, ChangesAValueAndKeepsTheRest) {
   EXPECT_THAT(sandbox.read("run.toml"), HasSubstr("# for now\n\n[ddp.comm_state_option]"));
 }
 
-TEST(ConfigSet, MakesAFileThatIsNotThereAndProfiles) {
+TEST(ConfigSet, CreatesMissingFilesAndProfiles) {
   const Sandbox sandbox;
   const ProcessResult result =
       sandbox.run({"config", "set", "run.toml", "training.seed", "7", "profile.quick.ddp.comm_hook",
@@ -138,7 +138,7 @@ TEST(ConfigSet, LosesNothingWhenTheDiskIsFull) {
   std::string lines = "[training]\nseed = 1\n";
   for (int i = 0; i < 2000; ++i) lines += "# a comment of some length, so that the file does not fit\n";
   sandbox.folder.write("run.toml", lines);
-  // A limit of the size of files stands for a disk that is full.
+  // A file size limit stands in for a full disk.
   ProcessOptions options =
       sandbox.options({"-c", "ulimit -f 20; exec " HOOKLINE_BINARY " config set run.toml training.seed 2"});
   const ProcessResult result = testing::run_process("/bin/bash", options);
@@ -191,7 +191,7 @@ TEST(ConfigDiff, ShowsWhereTwoConfigsDiffer) {
   EXPECT_EQ(sandbox.run({"config", "diff", "a.toml", "missing.toml"}).exit_code, 2);
 }
 
-TEST(ConfigWhere, FindsALinkThatLeadsNowhereAndALaunchRefusesIt) {
+TEST(ConfigWhere, ShowsADanglingLinkThatLaunchRefuses) {
   const Sandbox sandbox;
   std::filesystem::create_symlink("/gone/run.toml", sandbox.folder.path() / "hookline.toml");
   EXPECT_THAT(sandbox.run({"config", "where"}).out, HasSubstr("hookline.toml (the current folder): read\n"));
@@ -201,7 +201,7 @@ TEST(ConfigWhere, FindsALinkThatLeadsNowhereAndALaunchRefusesIt) {
                                     "  see where it leads: ls -l\n"));
 }
 
-TEST(ConfigWhere, SaysWhichFileIsReadAndALaunchReadsIt) {
+TEST(ConfigWhere, NamesTheFileThatLaunchReads) {
   const Sandbox sandbox;
   const std::string own = (sandbox.folder.path() / "xdg/hookline/config.toml").string();
   EXPECT_EQ(sandbox.run({"config", "where"}).out,
@@ -224,7 +224,7 @@ TEST(ConfigWhere, SaysWhichFileIsReadAndALaunchReadsIt) {
   EXPECT_THAT(sandbox.run({"config", "show"}).err, HasSubstr("configured by hookline.toml"));
 }
 
-TEST(ConfigForRanks, ChoosesNoConfigAndIsToldOf) {
+TEST(ConfigForRanks, VariableIsIgnoredOutsideRanksWithAWarning) {
   const Sandbox sandbox;
   sandbox.folder.write("mine.toml", "[logging]\nprefix_template = \"mine \"\n");
   using Variables = std::map<std::string, std::string>;
@@ -280,7 +280,7 @@ TEST(ConfigValidate, ReportsAsJson) {
                                         {"problems", nlohmann::json::array()}}));
 }
 
-TEST(ConfigImport, SaysWhatAPythonScriptIgnores) {
+TEST(ConfigImport, WarnsOfSettingsThatAPythonScriptIgnores) {
   const Sandbox sandbox;
   sandbox.folder.write(
       "start.sh", "accelerate launch --num_processes 2 --gradient_accumulation_steps 4 train.py --lr 1\n");
@@ -319,7 +319,7 @@ TEST(ConfigImport, WritesAConfigAndSaysWhatIsLeftOut) {
   EXPECT_EQ(bad.out, "");
 }
 
-TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
+TEST(ConfigImport, ShowsTheLaunchCommandThatReplacesAccelerate) {
   const Sandbox sandbox;
   sandbox.folder.write("jobs/base.yaml", "distributed_type: MULTI_GPU\nnum_processes: 4\n");
   sandbox.folder.write(
@@ -370,7 +370,7 @@ TEST(ConfigImport, ShowsTheWholeCommandThatTakesThePlaceOfAccelerates) {
             "is for one: put the one to import into a file of its own\n");
 }
 
-/// With a validator that knows nothing of hookline, on what hookline itself accepts and refuses.
+/// Runs a generic JSON Schema validator on files that hookline itself accepts or refuses.
 TEST(ConfigSchema, AcceptsAndRefusesFilesAsValidateDoes) {
   const Sandbox sandbox;
   sandbox.folder.write("schema.json", sandbox.run({"config", "schema"}).out);
@@ -420,13 +420,13 @@ TEST(ConfigSchema, AcceptsAndRefusesFilesAsValidateDoes) {
   for (std::size_t i = 0; i < valid.size(); ++i) add("valid" + std::to_string(i) + ".toml", valid[i], true);
   for (std::size_t i = 0; i < invalid.size(); ++i)
     add("invalid" + std::to_string(i) + ".toml", invalid[i], false);
-  // Each key as the default file shows it.
+  // Every key, as the default file shows it.
   std::string uncommented;
   const std::string text = sandbox.read("default.toml");
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at) + 1;
     std::string line = text.substr(at, end - at);
-    if (line.starts_with("# ---")) break;  // options of several hooks can't stand together
+    if (line.starts_with("# ---")) break;  // options of several hooks can't be set together
     if (line[0] == '#' && line[1] != ' ') line.erase(0, 1);
     uncommented += line;
     at = end;

@@ -15,7 +15,7 @@ using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-TEST(ConfigValidate, SaysOkForEachFileThatIs) {
+TEST(ConfigValidate, SaysOkForEachValidFile) {
   const Sandbox sandbox;
   sandbox.folder.write("a.toml", "[ddp]\ncomm_hook = \"fp16\"\n");
   sandbox.folder.write("b.toml", "[launch]\nprocesses_per_node = 2\n");
@@ -36,7 +36,7 @@ TEST(ConfigValidate, ReportsEveryFileBeforeItFails) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
-TEST(ConfigValidate, LeavesTheEnvironmentOut) {
+TEST(ConfigValidate, IgnoresTheEnvironment) {
   const Sandbox sandbox;
   sandbox.folder.write("a.toml", "[ddp]\ncomm_hook = \"fp16\"\n");
   ProcessOptions options = sandbox.options({"config", "validate", "a.toml"});

@@ -32,7 +32,7 @@ struct sigaction former;
   return recurse(depth + 1) + block[0];
 }
 
-// The sanitizer of undefined behaviour would end the program before the signal does.
+// The undefined-behaviour sanitizer would abort before the signal is raised.
 #define NOT_CHECKED [[gnu::noinline, gnu::no_sanitize("undefined")]]
 NOT_CHECKED void write_to_null() { *reinterpret_cast<volatile int*>(nowhere) = 1; }
 NOT_CHECKED void call_null() { reinterpret_cast<Function>(nowhere)(1); }
@@ -57,7 +57,7 @@ void handle_segv_and_chain() {
   sigaction(SIGSEGV, &ours, &former);
 }
 
-/// Reads behind the end of a file that is mapped.
+/// Reads past the end of a memory-mapped file.
 [[gnu::noinline]] void read_cut_file() {
   char name[] = "/tmp/cut.XXXXXX";
   const int file = mkstemp(name);

@@ -1,4 +1,4 @@
-// What `hookline env` tells of a machine.
+// What `hookline env` reports about a machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -29,7 +29,7 @@ nlohmann::json env_of(const ProcessOptions& options) {
   return nlohmann::json::parse(result.out);
 }
 
-TEST(Env, TellsWhatABugReportNeeds) {
+TEST(Env, ReportsWhatABugReportNeeds) {
   const Sandbox sandbox;
   const auto facts = env_of(sandbox.options({"env", "--json"}));
   EXPECT_EQ(facts["hookline"]["version"], HOOKLINE_VERSION);
@@ -61,7 +61,7 @@ TEST(Env, TellsWhatABugReportNeeds) {
   EXPECT_TRUE(facts["config"]["values"].empty());
 }
 
-TEST(Env, TellsOfALauncherWithoutTheProgramsBesideIt) {
+TEST(Env, ReportsALauncherWithoutItsHelperPrograms) {
   const Sandbox sandbox;
   std::filesystem::create_directories(sandbox.folder.path() / "bin");
   const std::filesystem::path moved = sandbox.folder.path() / "bin" / "hookline";
@@ -78,7 +78,7 @@ TEST(Env, TellsOfALauncherWithoutTheProgramsBesideIt) {
                 "libtorch, in part only (./dev build builds the rest), or moved without it\n");
 }
 
-TEST(Env, WordsTheSameForPeople) {
+TEST(Env, PrintsTheSameFactsAsText) {
   const Sandbox sandbox;
   const ProcessResult result = sandbox.run({"env"});
   EXPECT_THAT(result.out,
@@ -88,7 +88,7 @@ TEST(Env, WordsTheSameForPeople) {
   EXPECT_THAT(result.out, ContainsRegex("\n  memory: [0-9.]+ GiB\n"));
 }
 
-TEST(Env, ShowsVariablesThatRanksHeedAndNoOthers) {
+TEST(Env, ShowsOnlyVariablesThatAffectRanks) {
   const Sandbox sandbox;
   ProcessOptions options = sandbox.options({"env", "--json"});
   options.environment["NCCL_DEBUG"] = "INFO";
@@ -111,7 +111,7 @@ TEST(Env, ShowsTheConfigThatALaunchWouldRead) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("\nconfig:\n  file: hookline.toml\n  values:\n"),
                     HasSubstr("    launch.processes_per_node: 4  # from file hookline.toml:2:1\n")));
-  // A report of a broken config is a report all the same.
+  // A broken config is reported too, without failing.
   sandbox.folder.write("hookline.toml", "[launch]\nprocesses_per_node = 0\n");
   result = sandbox.run({"env"});
   EXPECT_EQ(result.exit_code, 0);

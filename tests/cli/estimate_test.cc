@@ -64,7 +64,7 @@ TEST(Estimate, CountsMemoryAndBytes) {
             8000);
 }
 
-TEST(Estimate, CountsWhatACastToHalfPrecisionTakes) {
+TEST(Estimate, CountsTheMemoryOfHalfPrecisionCasts) {
   const Sandbox sandbox;
   const auto hook_of = [&](const std::string& hook, const std::string& wrapper) -> double {
     return estimated(sandbox, {"--shape", "1000", "--set", "ddp.comm_hook=" + hook, "--set",
@@ -77,7 +77,7 @@ TEST(Estimate, CountsWhatACastToHalfPrecisionTakes) {
   EXPECT_EQ(hook_of("allreduce", "bf16"), 2000);
 }
 
-TEST(Estimate, CountsWhatAChoiceOfAHookTakes) {
+TEST(Estimate, CountsTheMemoryOfHookAuto) {
   const Sandbox sandbox;
   const auto hook_of = [&](const std::string& allow) -> double {
     return estimated(sandbox, {"--shape", "1024x512", "--set", "ddp.comm_hook=auto", "--set",
@@ -108,7 +108,7 @@ TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
     EXPECT_GE(others, shared);
     return shared;
   };
-  const double one = 2 * 1024 * 1024, beside = 4096;  // of each segment and rank
+  const double one = 2 * 1024 * 1024, beside = 4096;  // a shared segment, and its overhead
   EXPECT_NEAR(shared_of({}), 2 * one, 2 * beside) << "the World's, and that of the gradients";
   EXPECT_GE(shared_of({}), 2 * one);
   EXPECT_NEAR(shared_of({"ddp.comm_hook=power_sgd"}), 3 * one, 3 * beside) << "P and Q";
@@ -149,7 +149,7 @@ TEST(Estimate, DividesAShardedOptimizerByTheRanks) {
       HasSubstr("1000 parameters in float32, no hook, adam sharded; without activations a rank takes\n"));
 }
 
-TEST(Estimate, SaysWhatShardingSends) {
+TEST(Estimate, ReportsTheTrafficOfSharding) {
   const Sandbox sandbox;
   const auto sharded_of = [&](const std::string& hook) {
     return estimated(sandbox, {"--parameters", "1000", "--ranks", "4", "--set",
@@ -209,7 +209,7 @@ TEST(Estimate, DoesNotWaitForAPipe) {
             "  see: hookline estimate --help\n");
 }
 
-TEST(Estimate, NamesALinkThatLeadsInACircle) {
+TEST(Estimate, RefusesASymlinkLoop) {
   const Sandbox sandbox;
   std::filesystem::create_symlink("loop", sandbox.folder.path() / "loop");
   const ProcessResult result = sandbox.run({"estimate", "loop"});
@@ -219,7 +219,7 @@ TEST(Estimate, NamesALinkThatLeadsInACircle) {
             "  see: hookline estimate --help\n");
 }
 
-TEST(Estimate, TakesTheRanksOfTheConfig) {
+TEST(Estimate, UsesTheConfigsRankCount) {
   const Sandbox sandbox;
   std::vector<std::string> flags = {"--parameters", "1000",
                                     "--link",       "2.5Gbit",
@@ -236,7 +236,7 @@ TEST(Estimate, TakesTheRanksOfTheConfig) {
   EXPECT_EQ(json.at("hosts_that_sum"), 2);
   EXPECT_EQ(json.at("sharded_memory_bytes").at("gradients"), 250);
   EXPECT_DOUBLE_EQ(seconds_without_hook(json), 8 * 4000.0 / 2.5e9) << "each host sends its sum once";
-  // Of parameters a host sends its half, and of the sum of its ranks' gradients the other host's half.
+  // A host sends its half of the parameters, and the summed gradients of the other host's half.
   const double half = 8 * 4000.0 / 2 / 2.5e9;
   EXPECT_DOUBLE_EQ(json.at("sharded").at(0).at("seconds"), 2 * half);
   EXPECT_DOUBLE_EQ(json.at("sharded").at(1).at("seconds"), 3 * half);
@@ -256,7 +256,7 @@ TEST(Estimate, TakesNumbersAsPeopleWriteThem) {
     EXPECT_EQ(estimated(sandbox, {"--parameters", text}).at("parameters"), parameters) << text;
 }
 
-TEST(Estimate, LeavesTheBytesOfAForeignHookOpen) {
+TEST(Estimate, ReportsUnknownBytesForAProgramsHook) {
   const Sandbox sandbox;
   const std::vector<std::string> flags = {"--parameters", "1M", "--set", "ddp.comm_hook=program:mine"};
   const auto json = estimated(sandbox, flags);
@@ -295,7 +295,7 @@ TEST(Estimate, PrintsATable) {
                                     "  full_shard                 60 MB         480\n"));
 }
 
-TEST(Estimate, CountsTheGroupInWhichTheRanksOfAHostAverage) {
+TEST(Estimate, CountsTheHostGroupOfABetweenHostsHook) {
   const Sandbox sandbox;
   std::vector<std::string> flags = {
       "--parameters",     "1000", "--set", "launch.nnodes=2", "--set", "launch.processes_per_node=2", "--set",
@@ -308,8 +308,8 @@ TEST(Estimate, CountsTheGroupInWhichTheRanksOfAHostAverage) {
   EXPECT_THAT(sandbox.run(flags).out, HasSubstr("in a step, 4 ranks on 2 hosts over 1gbit:\n"));
 }
 
-// The reader of .pt files is a program of its own, in whose place a script stands here.
-TEST(Estimate, SaysHowTheReaderOfAModelFileEnded) {
+// .pt files are read by a helper program; a script replaces it here.
+TEST(Estimate, ReportsHowTheModelReaderExited) {
   const Sandbox sandbox;
   std::filesystem::create_directory(sandbox.folder.path() / "bin");
   const std::filesystem::path hookline = sandbox.folder.path() / "bin" / "hookline";

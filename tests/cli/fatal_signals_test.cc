@@ -1,4 +1,4 @@
-// `hookline launch` of ranks that a signal ends: what their error files hold, and what the launcher makes of them.
+// `hookline launch` of ranks that a signal kills: their error files, and the launcher's report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ using testing::Process;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-/// Sanitizers handle all of these signals but SIGABRT, and keep doing so.
+/// Sanitizers install their own handlers for all of these signals except SIGABRT.
 #define SKIP_WITH_SANITIZER() \
   if (testing::kSanitized) GTEST_SKIP() << "the sanitizer handles the signal"
 
@@ -38,7 +38,7 @@ bool has_error_file(const Sandbox& sandbox, int rank = 0) {
   return std::filesystem::exists(sandbox.run_folder() + "/attempt_0/" + std::to_string(rank) + "/error.json");
 }
 
-/// The text with each number that differs from run to run as N.
+/// The text with every number that varies between runs replaced by N.
 std::string without_numbers(const std::string& text) {
   std::string plain = std::regex_replace(text, std::regex("0x[0-9a-f]{3,}"), "0xN");
   plain = std::regex_replace(plain, std::regex("thread [0-9]+ "), "thread N ");
@@ -73,7 +73,7 @@ struct Case {
   std::string mode;
   int signal;
   std::string reason;
-  std::string frame;  // the innermost, a regular expression
+  std::string frame;  // regular expression for the innermost frame
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.mode; }
@@ -84,7 +84,7 @@ TEST_P(FatalSignals, AreReportedFromTheMainThreadAndFromAnother) {
   const Case& c = GetParam();
   if (c.signal != SIGABRT) SKIP_WITH_SANITIZER();
   for (const bool in_thread : {false, true}) {
-    if (in_thread && c.mode == "overflow") continue;  // which has no stack to report on
+    if (in_thread && c.mode == "overflow") continue;  // no stack is left to report from
     SCOPED_TRACE(in_thread);
     const Sandbox sandbox;
     const ProcessResult result =
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bus", SIGBUS, "SIGBUS: the memory at address 0x", ".*read_cut_file"}),
     [](const auto& instance) { return instance.param.mode; });
 
-TEST(FatalSignal, SaysWhatIsLeftOutOfAStackThatOverflowed) {
+TEST(FatalSignal, AbbreviatesAnOverflowedStack) {
   SKIP_WITH_SANITIZER();
   const Sandbox sandbox;
   const ProcessResult result = launch(sandbox, {"overflow"});
@@ -130,7 +130,7 @@ TEST(FatalSignal, SaysWhatIsLeftOutOfAStackThatOverflowed) {
                                 ContainsRegex("\n      frame #[0-9]+: main at ")));
 }
 
-TEST(FatalSignal, KeepsTheReportOfAnExceptionThatLedToIt) {
+TEST(FatalSignal, KeepsTheReportOfTheExceptionThatCausedIt) {
   const Sandbox sandbox;
   const ProcessResult result = launch(sandbox, {"reported"});
   EXPECT_EQ(result.exit_code, 128 + SIGABRT);
@@ -140,7 +140,7 @@ TEST(FatalSignal, KeepsTheReportOfAnExceptionThatLedToIt) {
                                 Not(HasSubstr("frame #"))));
 }
 
-TEST(FatalSignal, LeavesHandlersOfTheProgram) {
+TEST(FatalSignal, DoesNotReplaceTheProgramsHandlers) {
   for (const std::string mode : {"own-handler", "later-handler"}) {
     SCOPED_TRACE(mode);
     const Sandbox sandbox;
@@ -151,7 +151,7 @@ TEST(FatalSignal, LeavesHandlersOfTheProgram) {
   }
 }
 
-TEST(FatalSignal, IsReportedToAHandlerThatCallsTheFormerOne) {
+TEST(FatalSignal, IsReportedWhenTheProgramsHandlerChains) {
   SKIP_WITH_SANITIZER();
   const Sandbox sandbox;
   const ProcessResult result = launch(sandbox, {"chain"});
@@ -160,7 +160,7 @@ TEST(FatalSignal, IsReportedToAHandlerThatCallsTheFormerOne) {
   EXPECT_THAT(result.err, ContainsRegex("\n      frame #0: [^\n]*write_to_null"));
 }
 
-TEST(FatalSignal, OfAForkedChildIsNotTheRanks) {
+TEST(FatalSignal, InAForkedChildIsNotReportedForTheRank) {
   const Sandbox sandbox;
   const ProcessResult result = launch(sandbox, {"child"});
   EXPECT_EQ(result.exit_code, 0);
@@ -179,7 +179,7 @@ TEST(FatalSignal, NamesTheProcessThatSentIt) {
   EXPECT_THAT(result.err, HasSubstr("\n    SIGBUS: process " + std::to_string(getpid()) + " sent it\n"));
 }
 
-TEST(FatalSignal, FromOutsideThatAsksForAnEndIsNotReported) {
+TEST(FatalSignal, SentToTerminateARankIsNotReported) {
   for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
     const Sandbox sandbox;
     Process process(HOOKLINE_BINARY, sandbox.options({"launch", CRASHING_RANK, "wait"}));
@@ -191,7 +191,7 @@ TEST(FatalSignal, FromOutsideThatAsksForAnEndIsNotReported) {
   }
 }
 
-TEST(FatalSignal, HasAFileThatTorchelasticReads) {
+TEST(FatalSignal, WritesAnErrorFileThatTorchelasticReads) {
   const Sandbox sandbox;
   launch(sandbox, {"abort"});
   const auto error =

@@ -1,5 +1,5 @@
-// Everything that can die in a launch, in every way and at every time: what the launcher makes of it, and that nothing is
-// left. The rows of FaultTable are those of launcher/README.md.
+// Kills every process of a launch, in every way and at every time: checks what the launcher reports, and that
+// nothing is left behind. The rows of FaultTable are those of launcher/containment/faults.md.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ using testing::Sandbox;
 
 constexpr int kRanks = 3;
 
-/// A rank with a child and a daemon of its own, which then does what the files before$RANK and then$RANK say.
+/// A rank with a child and a daemon, which then runs the scripts before$RANK and then$RANK.
 constexpr const char* kRank = R"(#!/bin/sh
 [ -e before$RANK ] && . ./before$RANK
 echo $MASTER_PORT >port
@@ -111,9 +111,9 @@ class FaultyRun {
   ProcessResult end() {
     ProcessResult result = process_->wait();
     EXPECT_FALSE(result.timed_out);
-    // Who was killed together with the launcher may say so a little later.
+    // Processes killed together with the launcher may take a moment to disappear.
     EXPECT_TRUE(eventually([&] { return running_with(mark_).empty(); })) << "processes are left";
-    process_->wait_for("\x01");  // reads what is there
+    process_->wait_for("\x01");  // reads whatever has been written
     result.err = process_->err();
     if (sandbox_.has("port")) {
       const int port = std::atoi(sandbox_.read("port").c_str());
@@ -131,7 +131,7 @@ class FaultyRun {
 struct Fault {
   const char *who, *how, *when;
   int exit_code;
-  std::string said;  // on standard error; empty: nothing in particular
+  std::string said;  // expected on standard error; empty: not checked
   Texts before = {}, then = {};
   std::function<void(FaultyRun&)> act = [](FaultyRun& run) { run.go(); };
   std::vector<std::string> flags = {};
@@ -142,7 +142,7 @@ std::string row_of(const Fault& fault) {
          std::to_string(fault.exit_code) + " | " + (fault.said.empty() ? "" : "`" + fault.said + "`") + " |";
 }
 
-/// Never the test's own group, as kill() takes 0 for.
+/// Asserts that `pid` is positive: kill(0) would signal the test's own process group.
 void kill_process(pid_t pid, int signal) {
   ASSERT_GT(pid, 0);
   kill(pid, signal);
@@ -176,7 +176,7 @@ auto to(const std::string& name, int signal) {
   };
 }
 
-/// A rank that can't be stopped in order, and one that fails.
+/// A rank that ignores SIGTERM.
 const Texts kStubborn = {{0, "trap '' TERM\n"}};
 const std::vector<std::string> kShortGrace = {"--set", "launch.grace_period_seconds=0.2"};
 const Texts kAllSucceed = {{0, "exit 0\n"}, {1, "exit 0\n"}, {2, "exit 0\n"}};
@@ -476,7 +476,7 @@ std::vector<Fault> faults() {
   return rows;
 }
 
-TEST(FaultTable, IsAsTheReadmeShowsIt) {
+TEST(FaultTable, MatchesTheDocumentedTable) {
   const std::string readme = testing::read_file(FAULTS_TABLE);
   const std::vector<Fault> rows = faults();
   EXPECT_GE(rows.size(), 30u);
@@ -494,7 +494,7 @@ TEST(FaultTable, IsAsTheReadmeShowsIt) {
   }
 }
 
-TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
+TEST(RandomKills, LeaveNothingBehindAndNameTheKilledRank) {
   constexpr int kKills = 200;
   const char* given = std::getenv("HOOKLINE_TEST_SEED");
   const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
@@ -504,7 +504,7 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
   };
   for (int i = 0; i < kKills; ++i) {
     const int victim = pick(kRanks + 3);
-    const bool is_sentinel = victim == kRanks + 2;  // which nothing but SIGKILL ends
+    const bool is_sentinel = victim == kRanks + 2;  // only SIGKILL ends the sentinel
     const int signal =
         is_sentinel ? SIGKILL : std::array{SIGKILL, SIGSEGV, SIGABRT}[static_cast<std::size_t>(pick(3))];
     const int delay_us = pick(30'000);
@@ -520,7 +520,7 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
                       : victim == kRanks ? run.launcher()
                       : is_sentinel      ? run.sentinel()
                                          : run.agent();
-    if (pid == 0) {  // it is not there yet
+    if (pid == 0) {  // the victim has not started yet
       kill(run.launcher(), signal);
     } else {
       kill(pid, signal);
@@ -536,15 +536,14 @@ TEST(RandomKills, LeaveNoOrphanNoHangNoPortAndNameTheRightRank) {
 }
 
 struct Killed {
-  std::string
-      who;  // the launcher, the sentinel or the agent, by their first letters, in the order of the kills
-  std::string bounds;  // what holds the run: "group", "none" or "pid"
+  std::string who;     // initials of launcher, sentinel and agent, in kill order
+  std::string bounds;  // what contains the run
   friend std::ostream& operator<<(std::ostream& out, const Killed& killed) {
     return out << killed.who << " " << killed.bounds;
   }
 };
 
-/// Two of the three processes of a launch.
+/// Kills two of a launch's three processes at once.
 class KilledAtOnce : public ::testing::TestWithParam<Killed> {
  protected:
   std::vector<pid_t> victims(const FaultyRun& run) const {
@@ -574,7 +573,8 @@ TEST_P(KilledAtOnce, LeaveNoProcessNoPortAndNoControlGroup) {
     EXPECT_EQ(has_group, bounds == "group") << err;
     const std::vector<pid_t> pids = victims(run);
     for (const pid_t pid : pids) ASSERT_GT(pid, 0);
-    // In every second run none acts before all are dead; else they die as `kill -9 A B` has it.
+    // In every second run, all victims are stopped first, so none reacts before all are dead; otherwise they
+    // die one after another, as with `kill -9 A B`.
     if (i % 2 == 1) {
       for (const pid_t pid : pids) kill(pid, SIGSTOP);
       for (const pid_t pid : pids) ASSERT_TRUE(eventually([&] { return testing::state_of(pid) == 'T'; }));
@@ -598,7 +598,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, KilledAtOnce, ::testing::ValuesIn(pairs()), [](
   return instance.param.who + "_" + instance.param.bounds;
 });
 
-// The kernel makes the sentinel go on when the launcher dies.
+// The kernel continues the stopped sentinel when the launcher dies.
 TEST(Faults, LeaveNothingWhenLauncherAndAgentAreKilledAtOnceAndTheSentinelIsStopped) {
   FaultyRun run({}, {}, {});
   run.wait_until_ready();

@@ -1,4 +1,4 @@
-// Folders that the user may not enter, as every verb takes or finds them.
+// Folders that the user may not enter, as encountered by every verb.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ using ::testing::Not;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-/// Somebody who is not root, in a folder of his own with a folder `locked` that he may not enter.
+/// An unprivileged user in a folder of its own, which contains a folder `locked` that it may not enter.
 class Stranger : public Sandbox {
  public:
   Stranger() {
@@ -44,14 +44,14 @@ class Stranger : public Sandbox {
     return testing::run_process("/usr/bin/setpriv", with);
   }
 
-  /// Empty: there can be one here.
+  /// Why no unprivileged user can be used here; empty if one can.
   std::string why_none() const {
     const ProcessResult result = run({"--version"});
     return result.exit_code == 0 ? "" : "nobody else than root can run " HOOKLINE_BINARY ": " + result.err;
   }
 };
 
-TEST(LockedFolder, IsNamedByEveryVerbWithWhatToDo) {
+TEST(LockedFolder, IsNamedByEveryVerbWithAdvice) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
   const std::vector<std::vector<std::string>> commands = {
@@ -103,7 +103,7 @@ TEST(LockedFolder, IsNamedByEveryVerbWithWhatToDo) {
   }
 }
 
-// As a shell and the kernel have it: to run a program one need not read it.
+// As in a shell, a program can be run without being readable.
 TEST(UnreadableProgram, RunsWithoutItsHooksChecked) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
@@ -128,8 +128,8 @@ TEST(UnreadableProgram, RunsWithoutItsHooksChecked) {
   EXPECT_EQ(stranger.run({"submit", "--scheduler", "slurm", "--print", "./true"}).exit_code, 0);
 }
 
-// Which hold what was there before: a sweep names them by their whole path.
-TEST(LockedFolder, OfASweepsResultsIsBadInput) {
+// An inaccessible results folder may already hold results, so the sweep refuses it, naming its absolute path.
+TEST(LockedFolder, AsSweepOutputIsBadInput) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
   stranger.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
@@ -141,7 +141,7 @@ TEST(LockedFolder, OfASweepsResultsIsBadInput) {
                             "'\n  ask its owner for access (chmod a+x), or choose another folder\n");
 }
 
-// Whose page would lack curves, configs and logs.
+// Without the trials, the page would lack curves, configs and logs.
 TEST(LockedFolder, OfTrialsIsNamedByTheirReport) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
@@ -162,7 +162,7 @@ TEST(LockedFolder, OfTrialsIsNamedByTheirReport) {
               HasSubstr("' can't be reached: this user may not enter the folder 'results/trials'\n"));
 }
 
-TEST(LockedFolder, IsToldInTheseWords) {
+TEST(LockedFolder, HasTheseExactMessages) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_EQ(stranger.run({"report", "locked/sweep"}).err,
@@ -178,7 +178,7 @@ TEST(LockedFolder, IsToldInTheseWords) {
             "  ask its owner for access (chmod a+r), or choose another folder\n");
 }
 
-TEST(LockedFolder, OfAConfigThatAScriptNamesIsToldByConfigImport) {
+TEST(LockedFolder, OfAnImportedConfigIsNamedByConfigImport) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
   stranger.folder.write("start.sh", "accelerate launch --config_file locked/run.toml train.py\n");
@@ -190,7 +190,7 @@ TEST(LockedFolder, OfAConfigThatAScriptNamesIsToldByConfigImport) {
             "  ask its owner for access (chmod a+x), or choose another folder\n");
 }
 
-// A shell's code for a program that can't be run.
+// Exit code 126: a shell's code for a program that can't be run.
 TEST(LockedFolder, OfAProgramIsNamed) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
@@ -202,7 +202,7 @@ TEST(LockedFolder, OfAProgramIsNamed) {
       "folder 'locked'\n  ask its owner for access (chmod a+x), or choose another folder\n");
 }
 
-TEST(LockedFolder, OfOnesOwnConfigIsToldByConfigWhereAndLaunch) {
+TEST(LockedFolder, OfTheUserConfigIsNamedByConfigWhereAndLaunch) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
   fs::create_directories(stranger.folder.path() / "xdg" / "hookline");

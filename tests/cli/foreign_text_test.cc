@@ -1,4 +1,4 @@
-// Names and values from elsewhere, as every verb shows them on a terminal and hands them to a pipe.
+// Untrusted names and values, as every verb shows them on a terminal and writes them to a pipe.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,14 +21,15 @@ using testing::ProcessResult;
 using testing::Sandbox;
 using testing::Terminal;
 
-// Sets a title, clears the screen, turns red by a C1 control; and a byte that is no UTF-8.
+// Sets the title, clears the screen and turns text red with a C1 control; plus a byte that is not valid
+// UTF-8.
 const std::string kSteering =
     "\x1b]0;title\x07\x1b[2J\xc2\x9b"
     "31m";
 const std::string kShown = "\\x1b]0;title\\x07\\x1b[2J\\u009b31m";
 const std::string kNoText = "\xff";
 
-/// What the verb writes on a terminal.
+/// What the verb prints on a terminal.
 std::string screen_of(const Sandbox& sandbox, const std::vector<std::string>& arguments,
                       const std::string& variable = "") {
   testing::ProcessOptions options = sandbox.options(arguments);
@@ -43,14 +44,14 @@ void expect_clean(const std::string& screen, const std::string& what) {
     EXPECT_THAT(screen, Not(HasSubstr(text))) << what;
 }
 
-/// A folder of that name with a config, whose own name steers too.
+/// A folder with that name and a config; the names and values hold terminal control sequences.
 std::string steering_config(const Sandbox& sandbox) {
   const std::string name = "a" + kSteering + kNoText + ".toml";
   sandbox.folder.write(name, "schema_version = 1\n[launch]\n[logging]\ndir = \"d\\u001b[2J\\u009b31m\"\n");
   return name;
 }
 
-TEST(ForeignText, SteersNoTerminalByWhateverVerbItIsShown) {
+TEST(ForeignText, IsEscapedOnTheTerminalByEveryVerb) {
   const Sandbox sandbox;
   const std::string file = steering_config(sandbox);
   sandbox.folder.write("plain.toml", "[launch]\n");
@@ -91,7 +92,7 @@ TEST(ForeignText, SteersNoTerminalByWhateverVerbItIsShown) {
   }
 }
 
-TEST(ForeignText, KeepsNamesWithLineBreaksInTheirLine) {
+TEST(ForeignText, IsKeptOnOneLineDespiteLineBreaks) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run({"checkpoint", "inspect", "x\ny"}).err,
             "hookline: error: there is no folder 'x\\ny'\n  see: hookline checkpoint inspect --help\n");
@@ -135,7 +136,7 @@ TEST(ForeignText, IsEscapedInWhatEnvShows) {
       << "for people, in a file too";
 }
 
-TEST(ForeignText, ReachesAProgramAsItIs) {
+TEST(ForeignText, ReachesProgramsUnescaped) {
   const Sandbox sandbox;
   const std::string file = steering_config(sandbox);
   EXPECT_EQ(sandbox.run({"config", "get", file, "logging.dir"}).out,
@@ -147,8 +148,8 @@ TEST(ForeignText, ReachesAProgramAsItIs) {
             "31m");
 }
 
-// On a terminal, where somebody copies it, and in a pipe.
-TEST(ForeignText, LeavesWhatConfigShowPrintsValid) {
+// Both on a terminal, from which users copy it, and in a pipe.
+TEST(ForeignText, KeepsConfigShowOutputValid) {
   const Sandbox sandbox;
   const std::string file = steering_config(sandbox);
   for (const std::string& text :
@@ -162,8 +163,8 @@ TEST(ForeignText, LeavesWhatConfigShowPrintsValid) {
   }
 }
 
-// For people, who may read it in a file or through less, too.
-TEST(ForeignText, IsEscapedInAPlanAndInTheTableOfASweep) {
+// Human-readable output is escaped even in files and pipes, since people read those on terminals too.
+TEST(ForeignText, IsEscapedInPlansAndSweepTables) {
   const Sandbox sandbox;
   sandbox.script("train" + kSteering,
                  "printf '{\"step\": 1, \"a\\\\u001b]0;title\\\\u0007\": 1}\\n' > "

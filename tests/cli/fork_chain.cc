@@ -1,8 +1,9 @@
-// A chain of processes, each of which starts the next one in a session of its own and exits: what a rank may leave behind.
+// A chain of processes: each starts the next one in a new session and exits, as a runaway rank might.
 //
 //     fork_chain COUNTER STOP
 //
-// Ignores SIGTERM. Each link adds a byte to the file COUNTER. Ends by itself once a file STOP is there, or after a minute.
+// Ignores SIGTERM. Each link appends a byte to the file COUNTER. Stops once the file STOP exists, or after a
+// minute.
 #include <fcntl.h>
 #include <unistd.h>
 

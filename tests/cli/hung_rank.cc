@@ -2,7 +2,7 @@
 //
 //     hung_rank [DEPTH]
 //
-// Two more threads hang with it, and the main one does so DEPTH calls deep.
+// Two more threads hang as well, and the main thread hangs DEPTH calls deep.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ volatile bool is_over = false;
   while (!is_over) pause();
 }
 
-// Not the last thing that it does: its frame must stay.
+// Not a tail call: its frame must stay on the stack.
 [[gnu::noinline]] int descend(int depth) {
   if (depth == 0) {
     hang();

@@ -1,4 +1,4 @@
-// `hookline launch` with what holds all processes of a run: isolation = "pid", and control groups.
+// `hookline launch` with containment of all processes of a run: isolation = "pid", and control groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -36,11 +36,12 @@ using testing::state_of;
 
 using Words = std::vector<std::string>;
 
-/// Finds all that a test starts, by a variable that holds the name of its folder, and leaves none of it behind.
+/// Finds every process that a test starts, by an environment variable with the test's folder, and kills
+/// leftovers.
 class Isolated : public ::testing::Test {
  protected:
   ~Isolated() override {
-    // Again and again: a chain of processes that fork is not met at once.
+    // Repeatedly: one pass can miss links of a chain of forking processes.
     for (int i = 0; i < 1000 && !all().empty(); ++i)
       for (const pid_t pid : all()) kill(pid, SIGKILL);
   }
@@ -58,7 +59,7 @@ class Isolated : public ::testing::Test {
   }
   ProcessResult run(const Words& flags) const { return run_process(HOOKLINE_BINARY, options(launch(flags))); }
 
-  /// Why there is no PID namespace to be had here; empty if there is.
+  /// Why no PID namespace can be created here; empty if one can.
   std::string refusal() const {
     const ProcessResult result = run_process(HOOKLINE_BINARY, options(launch({"--dry-run"}, {"true"})));
     return result.exit_code == 0 ? "" : result.err;
@@ -81,7 +82,7 @@ class Isolated : public ::testing::Test {
   }                                                          \
   static_assert(true)
 
-/// Six processes a rank: one of its group, one that ignores SIGTERM, and daemons in sessions of their own.
+/// Six processes per rank: one in its group, one that ignores SIGTERM, and daemons in sessions of their own.
 constexpr const char* kFamily =
     "sleep 600 &\n"
     "(trap '' TERM HUP; sleep 600; :) &\n"
@@ -100,7 +101,7 @@ TEST_F(Isolated, LeavesNothingBehindWhenAllItsProcessesAreKilledAtOnce) {
     const std::vector<pid_t> own = {process.pid(), sentinel_of(process.pid()), agent_of(process.pid())};
     ASSERT_TRUE(own[1] > 0 && own[2] > 0);
     EXPECT_TRUE(eventually([&] { return all_but(own).size() == 3 * kFamilySize; }));
-    // None acts before the others are dead.
+    // Stopped first, so that none reacts before all are dead.
     for (const pid_t pid : own) kill(pid, SIGSTOP);
     for (const pid_t pid : own) ASSERT_TRUE(eventually([&] { return state_of(pid) == 'T'; }));
     for (const pid_t pid : own) kill(pid, SIGKILL);
@@ -137,7 +138,7 @@ TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysSo) {
 INSTANTIATE_TEST_SUITE_P(Isolated, IsolatedAndKilled, ::testing::Values("launcher", "sentinel", "agent"),
                          [](const auto& instance) { return instance.param; });
 
-TEST_F(Isolated, ReportsExitCodesSignalsAndErrorFilesAsOtherwise) {
+TEST_F(Isolated, ReportsExitCodesSignalsAndErrorFilesAsUsual) {
   SKIP_IF_REFUSED();
   sandbox_.script("train", "[ $RANK = 1 ] || exec sleep 600\necho boom >&2; exit 7\n");
   const ProcessResult failed = run({"--processes-per-node", "3"});
@@ -199,7 +200,7 @@ TEST_F(Isolated, StopsAndContinuesOnATerminal) {
   for (int i = 0; i < 2; ++i) {
     shell.type("\x1a");
     ASSERT_TRUE(shell.shows("Stopped")) << shell.screen();
-    // The launcher, and of each rank those that have stayed in its process group.
+    // The launcher, and those processes of each rank that stayed in its process group.
     EXPECT_TRUE(eventually([&] { return count_stopped() >= 1 + 2 * 4; })) << count_stopped();
     shell.type("fg\r");
     EXPECT_TRUE(eventually([&] { return count_stopped() == 0; })) << count_stopped();
@@ -225,7 +226,7 @@ TEST_F(Isolated, LeavesNothingBehindWhenItIsKilledWhileItIsStopped) {
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
 }
 
-TEST_F(Isolated, GivesRanksAProcOfTheirOwnAndAllElseOfTheHost) {
+TEST_F(Isolated, GivesRanksTheirOwnProcAndOtherwiseTheHosts) {
   SKIP_IF_REFUSED();
   sandbox_.script(
       "train",
@@ -249,7 +250,7 @@ TEST_F(Isolated, GivesRanksAProcOfTheirOwnAndAllElseOfTheHost) {
             HasSubstr("net " + std::filesystem::read_symlink("/proc/self/ns/net").string() + "\n")));
 }
 
-TEST_F(Isolated, RestartsTheRanksWithNothingOfTheAttemptBefore) {
+TEST_F(Isolated, RestartsRanksWithNoProcessOfThePreviousAttempt) {
   SKIP_IF_REFUSED();
   sandbox_.script(
       "train",
@@ -267,7 +268,7 @@ TEST_F(Isolated, RestartsTheRanksWithNothingOfTheAttemptBefore) {
   EXPECT_THAT(all(), IsEmpty());
 }
 
-TEST_F(Isolated, HasGdbWriteDownWhereTheRanksAre) {
+TEST_F(Isolated, WritesTheStacksOfStuckRanksWithGdb) {
   SKIP_IF_REFUSED();
   sandbox_.folder.write(
       "train", "#!/bin/bash\nprintf \"rank=$RANK step=1\" >&$HOOKLINE_STATUS_FD\nexec sleep 600\n", true);
@@ -282,7 +283,7 @@ TEST_F(Isolated, HasGdbWriteDownWhereTheRanksAre) {
   EXPECT_THAT(all(), IsEmpty());
 }
 
-TEST_F(Isolated, EndsAChainOfProcessesThatForkAndExit) {
+TEST_F(Isolated, StopsAChainOfForkingProcesses) {
   SKIP_IF_REFUSED();
   for (int i = 0; i < 5; ++i) {
     sandbox_.script("train", FORK_CHAIN " counter stop\nexit 0\n");
@@ -299,7 +300,7 @@ TEST_F(Isolated, IsShownByADryRun) {
   EXPECT_THAT(result.out, HasSubstr("\nisolation\n  ranks run in a PID namespace of their own\n"));
 }
 
-/// A shell's command line in a user namespace, in which a test may spoil what it likes.
+/// Runs shell commands in a user namespace, where a test can change the system's settings safely.
 ProcessResult in_user_namespace(const ProcessOptions& options, const std::string& commands) {
   ProcessOptions unshared = options;
   unshared.arguments = {"--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "sh",
@@ -335,7 +336,7 @@ TEST_F(IsolationRefused, WhereTheSystemAllowsNoNamespace) {
 
 TEST_F(IsolationRefused, WhereAContainerHidesPartsOfProc) {
   expect_refusal(
-      // A second user namespace has no right to undo what hides it.
+      // A nested user namespace may not undo the mount that hides it.
       "set -e; mount --bind /dev/null /proc/version", "unshare --user --map-root-user --mount",
       "the kernel mounts no /proc for it (Operation not permitted): parts of the present one are hidden, as "
       "containers do\n"
@@ -343,7 +344,7 @@ TEST_F(IsolationRefused, WhereAContainerHidesPartsOfProc) {
       "run --security-opt unmask=ALL)");
 }
 
-/// The control group of a launch's ranks; empty if the system gives them none.
+/// The control group that holds a launch's ranks; empty if they have none.
 std::filesystem::path group_of(pid_t launcher, const Sandbox& sandbox) {
   const ProcessResult env = sandbox.run({"env"});
   const std::size_t at = env.out.find("control group below: ");
@@ -366,8 +367,9 @@ class Unkillable : public Isolated, public ::testing::WithParamInterface<std::st
   const std::filesystem::path freezer_ = "/sys/fs/cgroup/freezer/hookline-test-" + std::to_string(getpid());
 };
 
-// As what waits for a dead disk: the freezer of control groups of version 1 holds its processes also from SIGKILL.
-TEST_P(Unkillable, IsNamedAndTheRunDoesNotSucceed) {
+// Like processes waiting for a dead disk: the cgroup v1 freezer keeps its processes from dying even on
+// SIGKILL.
+TEST_P(Unkillable, IsNamedAndFailsTheRun) {
   if (GetParam() == "pid") SKIP_IF_REFUSED();
   if (mkdir(freezer_.c_str(), 0755) != 0) GTEST_SKIP() << "no freezer that this user may use";
   const std::string frozen = freezer_.string();
@@ -395,7 +397,7 @@ TEST_P(Unkillable, IsNamedAndTheRunDoesNotSucceed) {
           "them: " +
           left + "; look at them with: ps -o pid,stat,wchan,args -p PID\n"));
   thaw();
-  if (GetParam() == "none") rmdir(group_of(process.pid(), sandbox_).c_str());  // which held it until now
+  if (GetParam() == "none") rmdir(group_of(process.pid(), sandbox_).c_str());  // the frozen process held it
 }
 
 INSTANTIATE_TEST_SUITE_P(Isolated, Unkillable, ::testing::Values("none", "pid"),
@@ -403,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(Isolated, Unkillable, ::testing::Values("none", "pid"),
 
 class ControlGroup : public Isolated, public ::testing::WithParamInterface<std::string> {};
 
-TEST_P(ControlGroup, HoldsTheRanksAndGoesWithTheRun) {
+TEST_P(ControlGroup, HoldsTheRanksAndIsRemovedWithTheRun) {
   sandbox_.script("train", kFamily);
   Process process(HOOKLINE_BINARY, options({"launch", "--processes-per-node", "3", "--set",
                                             "launch.grace_period_seconds=0.5", "./train"}));
@@ -425,7 +427,8 @@ TEST_P(ControlGroup, HoldsTheRanksAndGoesWithTheRun) {
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(group); }));
 }
 
-/// Launches in a group that no other test's launch shares: the next one below it ends what is left there.
+/// Launches inside a control group of its own, since the next launch in a group kills what an earlier one
+/// left there.
 class LeftControlGroup : public Isolated {
  protected:
   LeftControlGroup() {
@@ -449,7 +452,7 @@ class LeftControlGroup : public Isolated {
     return result;
   }
 
-  /// A launch all of whose own processes were killed at one instant; the group that it has left.
+  /// Kills all of a launch's own processes at once and returns the control group that is left behind.
   std::filesystem::path killed_launch() const {
     Process process("/bin/sh", options_in_group({"launch", "--processes-per-node", "3", "./train"}));
     for (const char* ready : {"ready 0", "ready 1", "ready 2"}) EXPECT_TRUE(process.wait_for(ready));
@@ -466,7 +469,7 @@ class LeftControlGroup : public Isolated {
   std::filesystem::path above_;
 };
 
-TEST_F(LeftControlGroup, IsEndedByTheNextLaunch) {
+TEST_F(LeftControlGroup, IsKilledByTheNextLaunch) {
   sandbox_.script("train", kFamily);
   const std::filesystem::path group = killed_launch();
   EXPECT_FALSE(all().empty()) << "children of ranks, which the kernel does not end with the agent";
@@ -480,7 +483,7 @@ TEST_F(LeftControlGroup, IsEndedByTheNextLaunch) {
   EXPECT_FALSE(std::filesystem::exists(group));
 }
 
-TEST_F(LeftControlGroup, IsNotThatOfALaunchThatStillRuns) {
+TEST_F(LeftControlGroup, OfARunningLaunchIsNotTouched) {
   sandbox_.script("train", kFamily);
   for (const std::string who : {"nobody", "the launcher"}) {
     Process running("/bin/sh",
@@ -488,9 +491,9 @@ TEST_F(LeftControlGroup, IsNotThatOfALaunchThatStillRuns) {
     ASSERT_TRUE(running.wait_for("ready 0"));
     const pid_t agent = agent_of(running.pid());
     ASSERT_GT(agent, 0);
-    const std::vector<pid_t> ranks = testing::children_of(agent);  // and its daemon
+    const std::vector<pid_t> ranks = testing::children_of(agent);  // the rank and its daemon
     ASSERT_FALSE(ranks.empty());
-    // One of three is enough to have the group looked after.
+    // One live process of the three is enough for the group to count as in use.
     kill(agent, SIGSTOP);
     if (who == "the launcher") running.signal(SIGKILL);
     const ProcessResult next = run_process("/bin/sh", options_in_group({"launch", "true"}));

@@ -1,4 +1,4 @@
-// `hookline launch`: what the ranks get, and what comes back.
+// `hookline launch`: what it passes to the ranks, and what it returns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -47,7 +47,7 @@ TEST(Launch, PrefixesEachLineWithItsRankAndKeepsLogs) {
   EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/attempt_0/0/stderr.log"), "trouble 0\n");
 }
 
-TEST(Launch, LeavesPrefixesOutWhenTold) {
+TEST(Launch, OmitsPrefixesOnRequest) {
   const Sandbox sandbox;
   const ProcessResult colours = sandbox.run(
       {"launch", "--set", "logging.prefix_template=\x1b[1;32m${rank}\x1b[0m\x1b]0;title\a ", "echo", "x"});
@@ -56,7 +56,7 @@ TEST(Launch, LeavesPrefixesOutWhenTold) {
   EXPECT_EQ(result.out, "plain\n");
 }
 
-TEST(Launch, ShowsWhatIsAskedForAndKeepsAllInTheLogs) {
+TEST(Launch, ShowsTheSelectedOutputAndLogsAllOfIt) {
   const auto show = [](const std::vector<std::string>& sets) {
     const Sandbox sandbox;
     sandbox.script("train", "echo out; echo err >&2\n");
@@ -89,7 +89,7 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
   constexpr std::uintmax_t kBytes = 256 << 20;
   for (const std::string show : {"none", "all"}) {
     const Sandbox sandbox;
-    // Without a newline, then with carriage returns only, then lines; and bytes that are no text.
+    // First no newline, then only carriage returns, then lines; and finally bytes that are not text.
     sandbox.script("train", "half=$((" + std::to_string(kBytes) +
                                 " / 4))\n"
                                 "head -c $half /dev/zero\n"
@@ -97,7 +97,7 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
                                 "yes | head -c $half\n"
                                 "head -c $half /dev/zero | tr '\\000' '\\377'\n"
                                 "echo done >&2\nuntil [ -e go ]; do sleep 0.01; done\n");
-    constexpr std::chrono::minutes kPatience{5};  // with a slow disk, under a sanitizer
+    constexpr std::chrono::minutes kPatience{5};  // allows for a slow disk and a sanitizer
     testing::ProcessOptions options = sandbox.options({"launch", "--set", "logging.show=" + show, "./train"});
     options.limit = kPatience;
     Process process(HOOKLINE_BINARY, options);
@@ -108,7 +108,7 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
       return std::filesystem::file_size(folder + "stderr.log", none_yet) == 5;
     };
     ASSERT_TRUE(testing::eventually(all_written, kPatience));
-    if (!testing::kSanitized) {  // which keep what is freed
+    if (!testing::kSanitized) {  // sanitizers delay frees
       EXPECT_LT(testing::peak_memory_kb(testing::agent_of(process.pid())), 32 * 1024);
     }
     sandbox.folder.write("go", "");
@@ -117,7 +117,7 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
   }
 }
 
-TEST(Launch, ShowsAProgressBarNowAndThen) {
+TEST(Launch, ThrottlesProgressBars) {
   const Sandbox sandbox;
   sandbox.script(
       "train",
@@ -130,7 +130,7 @@ TEST(Launch, ShowsAProgressBarNowAndThen) {
   EXPECT_EQ(lines.back(), "[0] 100%");
 }
 
-TEST(Launch, KeepsItsOwnMessagesToTheLevelAskedFor) {
+TEST(Launch, LimitsItsOwnMessagesToTheLogLevel) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run({"launch", "--set", "logging.level=warning", "true"}).err, "");
 }
@@ -209,7 +209,7 @@ else:
                                    "[1] 1 1 2 2 0 1 1 2 default 127.0.0.1 0 0 --epochs 1"));
 }
 
-TEST(Launch, HandsTheBoundStoreToRankZeroAlone) {
+TEST(Launch, PassesTheStoreSocketToRankZeroOnly) {
   const Sandbox sandbox;
   sandbox.folder.write("look.py", R"(import os, socket, stat
 sockets = [fd for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{fd}")
@@ -230,7 +230,7 @@ else:
               UnorderedElementsAre("[0] 127.0.0.1 True True 0", "[1] none []", "[2] none []"));
 }
 
-TEST(Launch, GivesTheRanksNothingToRead) {
+TEST(Launch, GivesRanksEmptyStandardInput) {
   const Sandbox sandbox;
   ProcessOptions options = sandbox.options({"launch", "cat"});
   options.input = "typed by the user\n";
@@ -294,7 +294,7 @@ TEST(Launch, BindsEachRankToItsCores) {
   EXPECT_EQ(seen.size(), 2u) << "each has cores of its own";
 }
 
-TEST(Launch, RecordsGradientsInAFolderOfTheirOwnOnly) {
+TEST(Launch, RefusesToMixRecordedGradients) {
   const Sandbox sandbox;
   sandbox.script("train", "echo started\n");
   const auto launch = [&](const std::string& folder) {
@@ -406,7 +406,7 @@ TEST(Launch, TakesAHookThatTheProgramRegisters) {
   EXPECT_THAT(without.err, HasSubstr("--comm-hook: error: "));
 }
 
-TEST(Launch, RunsMoreRanksThanItMayOpenFilesAndLeavesThemTheirLimit) {
+TEST(Launch, RaisesItsOwnOpenFileLimitButNotTheRanks) {
   const Sandbox sandbox;
   sandbox.script("train", "[ $RANK != 39 ] || ulimit -n\n");
   const ProcessResult result =
@@ -416,7 +416,7 @@ TEST(Launch, RunsMoreRanksThanItMayOpenFilesAndLeavesThemTheirLimit) {
   EXPECT_EQ(result.out, "[39] 64\n");
 }
 
-TEST(Launch, GoesOnWhenALogCannotGrow) {
+TEST(Launch, ContinuesWhenALogCannotGrow) {
   const Sandbox sandbox;
   sandbox.script("train", "i=0; while [ $i -lt 300 ]; do printf '%0999d\\n' 7; i=$((i+1)); done\n");
   const ProcessResult result = testing::run_process(
@@ -430,7 +430,7 @@ TEST(Launch, GoesOnWhenALogCannotGrow) {
                       "/attempt_0/0/stdout.log' any more (File too large); the run continues without it"));
 }
 
-TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
+TEST(Launch, ContinuesWhenNobodyReadsItsOutput) {
   const Sandbox sandbox;
   sandbox.script("train", "echo ready; until [ -e go ]; do sleep 0.01; done; seq 1 20000; touch finished\n");
   testing::Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
@@ -445,7 +445,7 @@ TEST(Launch, GoesOnWhenNobodyReadsItsOutput) {
   EXPECT_EQ(lines_of(testing::read_file(sandbox.run_folder() + "/attempt_0/0/stdout.log")).size(), 20001u);
 }
 
-TEST(Launch, KeepsItsExitCodeWhenNobodyReadsItAtAll) {
+TEST(Launch, KeepsItsExitCodeWhenAllOutputIsClosed) {
   const Sandbox sandbox;
   sandbox.script("train", "echo out; echo err >&2; touch finished; exit 5\n");
   const ProcessResult result = testing::run_process(
@@ -455,7 +455,7 @@ TEST(Launch, KeepsItsExitCodeWhenNobodyReadsItAtAll) {
   EXPECT_TRUE(sandbox.has("finished"));
 }
 
-TEST(Launch, StartsNothingWithAPlugInOfAnotherTorch) {
+TEST(Launch, RefusesAPlugInBuiltForAnotherTorch) {
   const Sandbox sandbox;
   sandbox.folder.write("run.toml", "[ddp]\nplugins = [\"" ROWS_ONLY_FOLDER "/old_plugin.so\"]\n");
   const ProcessResult result =
@@ -467,7 +467,7 @@ TEST(Launch, StartsNothingWithAPlugInOfAnotherTorch) {
                         "hookline 0.1.0: build both with the same\n"));
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 
-  // A program that does not say what it was built with is left to check it when it loads the plug-in.
+  // A program without build information is accepted: it checks the build itself when it loads the plug-in.
   EXPECT_EQ(sandbox.run({"launch", "--config", "run.toml", "true"}).exit_code, 0);
 }
 
@@ -525,16 +525,16 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
   const ProcessResult failed = sandbox.run({"launch", "--config", "run.toml", "/bin/false"});
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_THAT(failed.err, HasSubstr(at_end));
-  // What the library marks, as a program does that a script starts.
+  // The library creates this marker; here a script stands for a program that does.
   sandbox.script("train", ": > $HOOKLINE_RUN_DIR/config_read; exit 3\n");
   const ProcessResult read = sandbox.run({"launch", "--config", "run.toml", "./train"});
   EXPECT_EQ(read.exit_code, 3);
   EXPECT_THAT(read.err, Not(HasSubstr("no rank has read")));
-  // Nothing is set that a rank would have to read.
+  // No setting is given that only a rank would read.
   EXPECT_THAT(sandbox.run({"launch", "--set", "logging.level=warning", "/bin/true"}).err, "");
 }
 
-TEST(Launch, MeetsWhereTheSchedulerSaysAndNotWhereTheFileDoes) {
+TEST(Launch, PrefersTheSchedulersAddressToTheFiles) {
   const Sandbox sandbox;
   sandbox.script("train", "exit 0\n");
   sandbox.folder.write("run.toml", "[launch]\nnnodes = 2\n[rendezvous]\nmain_address = \"login.example\"\n");
@@ -554,13 +554,13 @@ TEST(Launch, MeetsWhereTheSchedulerSaysAndNotWhereTheFileDoes) {
             "hookline: Open MPI: node 0 of 2, which meet at 127.0.0.1\n");
   EXPECT_THAT(result.out, HasSubstr("MASTER_ADDR=127.0.0.1\n"));
 
-  // Who names it for this job means it.
+  // An address given on the command line wins over the scheduler's.
   options.arguments.insert(options.arguments.begin() + 1, {"--set", "rendezvous.main_address=localhost"});
   const ProcessResult given = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_EQ(given.err, "hookline: Open MPI: node 0 of 2, which meet at localhost\n");
 }
 
-/// What a dry run of one rank logs under a scheduler's variables.
+/// The result of a dry run of one rank with a scheduler's variables set.
 ProcessResult dry_run_under(const Sandbox& sandbox,
                             const std::vector<std::pair<std::string, std::string>>& variables,
                             const std::vector<std::string>& sets = {}) {
@@ -577,7 +577,7 @@ constexpr const char* kAlone =
     "node_rank, "
     "and [rendezvous] main_address; nnodes = 1 says that it is not\n";
 
-TEST(Launch, NeitherWaitsForNorReadsOnAListOfHostsThatIsNoFile) {
+TEST(Launch, IgnoresAHostListThatIsNotARegularFile) {
   const Sandbox sandbox;
   const std::string pipe = (sandbox.folder.path() / "ff").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -597,7 +597,7 @@ TEST(Launch, NeitherWaitsForNorReadsOnAListOfHostsThatIsNoFile) {
                                " can't be read: it is a named pipe, not a regular file\n"));
 }
 
-TEST(Launch, WarnsWhereAnUnusableVariableMakesItRunAlone) {
+TEST(Launch, WarnsWhenABadVariableMakesItRunAlone) {
   const Sandbox sandbox;
   EXPECT_EQ(dry_run_under(sandbox, {{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}}).err,
             std::string("hookline: warning: PMI_RANK=abc is not a number from 0 to 4095") + kAlone);
@@ -633,7 +633,7 @@ std::string own_name() {
   return name;
 }
 
-TEST(Launch, SaysWhatWinsUnderEachScheduler) {
+TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
   const Sandbox sandbox;
   sandbox.script("train", "exit 0\n");
   sandbox.folder.write("run.toml", "[launch]\nnnodes = 2\n[rendezvous]\nmain_address = \"localhost\"\n");
@@ -692,7 +692,7 @@ TEST(Launch, SaysWhatWinsUnderEachScheduler) {
                 "hookline: Grid Engine: node 1 of 2, which meet at 127.0.0.3\n");
 }
 
-TEST(Launch, OfHydrasMpiexecFindItsPlace) {
+TEST(Launch, UnderHydrasMpiexecFindsItsNodeRank) {
   const char* const mpiexec = "/usr/bin/mpiexec.hydra";
   if (!std::filesystem::exists(mpiexec)) GTEST_SKIP() << "no " << mpiexec << " (Debian's mpich)";
   const Sandbox sandbox;

@@ -1,4 +1,4 @@
-// `hookline new`: what it makes and refuses. The package test builds and trains the projects.
+// `hookline new`: what it creates and refuses. The package test builds the projects and trains them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-TEST(New, MakesAProjectWhoseFilesAreGood) {
+TEST(New, MakesAProjectWithValidFiles) {
   const Sandbox sandbox;
   const ProcessResult result = sandbox.run({"new", "my-training"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -39,7 +39,7 @@ TEST(New, MakesAProjectWhoseFilesAreGood) {
   EXPECT_THAT(sandbox.read("my-training/CMakeLists.txt"), HasSubstr("add_executable(train train.cpp)\n"));
 }
 
-TEST(New, PutsAHookIntoTheOtherVariant) {
+TEST(New, AddsAHookInTheCustomHookVariant) {
   const Sandbox sandbox;
   EXPECT_EQ(sandbox.run({"new", "hooked", "--variant", "custom-hook"}).exit_code, 0);
   EXPECT_THAT(sandbox.read("hooked/CMakeLists.txt"),
@@ -68,7 +68,7 @@ TEST(New, MakesAProjectWhoseModelIsSharded) {
   EXPECT_TRUE(plan.out.ends_with("\n10 trials\n")) << plan.out << plan.err;
 }
 
-TEST(New, LeavesWhatIsThereAlone) {
+TEST(New, NeverOverwritesExistingFiles) {
   const Sandbox sandbox;
   sandbox.folder.write("mine/train.cpp", "mine");
   const ProcessResult taken = sandbox.run({"new", "mine"});

@@ -1,4 +1,4 @@
-// `hookline launch` of ranks that tell how far they are, or stop getting further.
+// `hookline launch` of ranks that report progress or stall.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ using testing::ProcessResult;
 using testing::read_file;
 using testing::Sandbox;
 
-/// Bash, whose redirections take descriptors above 9.
+/// A bash script: bash can redirect to descriptors above 9.
 void bash_script(const Sandbox& sandbox, const std::string& text) {
   sandbox.folder.write(
       "train", "#!/bin/bash\ntell() { printf \"rank=$RANK $*\" >&$HOOKLINE_STATUS_FD; }\n" + text, true);
@@ -41,7 +41,7 @@ TEST(Stall, EndsARunNamingTheRankThatIsBehind) {
                 "hookline: error: rank 1 finished no step for 0.5 s ([launch] stall_timeout_seconds)\n")));
 }
 
-// Rank 0 has finished its step first, and has waited for longer.
+// Rank 0 finished its step first, so it has waited longest.
 TEST(Stall, NamesTheRankThatIsInNoCollective) {
   const Sandbox sandbox;
   bash_script(sandbox,
@@ -101,7 +101,7 @@ TEST(Stall, SaysWhenEveryRankIsInACollective) {
           "wait for a rank of another host\n"));
 }
 
-TEST(Stall, IsNotSeenInRanksThatGoOnOrTellNothing) {
+TEST(Stall, IsNotDeclaredForProgressingOrSilentRanks) {
   const Sandbox sandbox;
   bash_script(sandbox, "for step in 1 2 3 4 5 6 7 8; do tell step=$step; sleep 0.1; done\n");
   EXPECT_EQ(sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.6", "./train"}).exit_code, 0);
@@ -109,7 +109,7 @@ TEST(Stall, IsNotSeenInRanksThatGoOnOrTellNothing) {
   EXPECT_EQ(sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.3", "./train"}).exit_code, 0);
 }
 
-TEST(Stall, HasGdbWriteDownWhereTheRanksAre) {
+TEST(Stall, WritesTheStacksOfStuckRanksWithGdb) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=1\nexec sleep 600\n");
   const ProcessResult result = sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.3", "--set",
@@ -122,7 +122,7 @@ TEST(Stall, HasGdbWriteDownWhereTheRanksAre) {
   EXPECT_THAT(read_file(folder + "stacks.txt"), ContainsRegex("#[0-9].*(nanosleep|clock_nanosleep|ptrace)"));
 }
 
-TEST(Stall, HasGdbLookIntoWhatAScriptRuns) {
+TEST(Stall, WritesTheStacksOfAScriptsChildren) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=1\nsleep 600\n:\n");
   const ProcessResult result = sandbox.run({"launch", "--set", "launch.stall_timeout_seconds=0.3", "--set",
@@ -136,7 +136,7 @@ TEST(Stall, HasGdbLookIntoWhatAScriptRuns) {
   EXPECT_THAT(of_sleep, ContainsRegex("#[0-9].*(nanosleep|clock_nanosleep|ptrace)"));
 }
 
-TEST(Stall, GoesOnWithoutGdb) {
+TEST(Stall, IsReportedWithoutGdb) {
   const Sandbox sandbox;
   bash_script(sandbox, "PATH=$OLD_PATH; tell step=1\nexec sleep 600\n");
   auto options = sandbox.options({"launch", "--set", "launch.stall_timeout_seconds=0.3", "--set",
@@ -163,7 +163,7 @@ TEST(Stall, AtTheSameStepTwiceIsNotRestarted) {
             HasSubstr("hookline: no restart: the previous attempt failed in the same way at step 7 ")));
 }
 
-TEST(EarlyExit, IsToldOfWhenOthersGoOn) {
+TEST(EarlyExit, IsLoggedWhileOtherRanksStillRun) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=3\n[ $RANK = 1 ] && exit 0\nuntil [ -e go ]; do sleep 0.01; done\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "--set",
@@ -175,7 +175,7 @@ TEST(EarlyExit, IsToldOfWhenOthersGoOn) {
   EXPECT_EQ(process.wait().exit_code, 0);
 }
 
-// The rank that exits first did so with 0: it did not fail, and without it the others can't go on.
+// The first rank to exit did not fail (code 0), but without it the others cannot continue.
 TEST(EarlyExit, IsNamedAsWhatTheOthersWereWaitingFor) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=3\n[ $RANK = 1 ] && exit 0\ntell step=3 waiting=1\nsleep 0.5\nexit 1\n");
@@ -186,7 +186,7 @@ TEST(EarlyExit, IsNamedAsWhatTheOthersWereWaitingFor) {
                         "step 3 while others were waiting in a collective\n"));
 }
 
-TEST(EarlyExit, IsToldWithAFailureThatMayHaveAnotherCause) {
+TEST(EarlyExit, IsMentionedWithAFailureItMayNotExplain) {
   const Sandbox sandbox;
   bash_script(sandbox, "[ $RANK = 1 ] && exit 0\nsleep 0.5\nexit 4\n");
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
@@ -206,7 +206,7 @@ TEST(EarlyExit, IsNamedAsWhatStuckRanksWaitFor) {
                         "1 exited with code 0 at step 3 before\n"));
 }
 
-TEST(Status, IsAPlainLineNowAndThenWithoutATerminal) {
+TEST(Status, IsAPeriodicPlainLineWithoutATerminal) {
   const Sandbox sandbox;
   bash_script(sandbox,
               "tell step=10 loss=0.5 sent=0; sleep 0.1; tell step=20 loss=0.25 sent=1000000\n"
@@ -223,16 +223,17 @@ TEST(Status, IsAPlainLineNowAndThenWithoutATerminal) {
   EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
 }
 
-TEST(Status, IsALiveLineOnATerminalThatOutputDoesNotTear) {
+TEST(Status, IsALiveLineOnATerminalThatOutputDoesNotBreak) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=10\nuntil [ -e go ]; do sleep 0.01; done\necho one line\necho two lines\n");
-  // script(1) runs it on a terminal of its own.
+  // script(1) gives it a pseudo-terminal.
   Process process("script", sandbox.options({"-qfec", HOOKLINE_BINARY " launch ./train", "/dev/null"}));
   ASSERT_TRUE(process.wait_for("\r\x1b[2K0:00 · 1 of 1 rank · step 10"));
   sandbox.folder.write("go", "");
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 0);
-  // Each line of output begins where a line began, or where the live one was taken away; nothing of it is left at the end.
+  // Each output line starts on a fresh line or where the live line was erased; nothing of the live line
+  // remains at the end.
   for (const std::string line : {"[0] one line\r\n", "[0] two lines\r\n"}) {
     const std::size_t at = result.out.find(line);
     ASSERT_NE(at, std::string::npos) << result.out;
@@ -241,7 +242,7 @@ TEST(Status, IsALiveLineOnATerminalThatOutputDoesNotTear) {
   EXPECT_THAT(result.out, ::testing::AnyOf(EndsWith("\n"), EndsWith("\r\x1b[2K")));
 }
 
-TEST(Status, IsNoPlainLineOfRanksThatTellNothing) {
+TEST(Status, IsNotPrintedForRanksThatReportNothing) {
   const Sandbox sandbox;
   bash_script(sandbox, "sleep 0.4\n");
   const ProcessResult result =

@@ -1,4 +1,4 @@
-// What `hookline replay` says to a command line and a folder that are wrong; nothing is replayed here.
+// Error messages of `hookline replay` for bad command lines and folders; nothing is replayed here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(Replay, SaysWhatIsWrongWithTheFolderOfGradients) {
           kSee);
 }
 
-TEST(Replay, DoesNotMixResults) {
+TEST(Replay, RefusesAFolderWithOtherResults) {
   const Sandbox sandbox;
   sandbox.folder.write("in/step0000.rank0.safetensors", "");
   sandbox.folder.write("out/step0003.safetensors", "");
@@ -75,7 +75,7 @@ TEST(Replay, WarnsOfAHookThatStartsAfterTheLastStep) {
                         "  start_powerSGD_iter is 1000 and max_steps 1: no step is left to compress\n"));
 }
 
-TEST(Replay, NeedsAHookByName) {
+TEST(Replay, RefusesHookAuto) {
   const Sandbox sandbox;
   sandbox.folder.write("in/step0000.rank0.safetensors", "");
   expect_error(

@@ -58,7 +58,7 @@ TEST(Restarts, GiveTheRanksTheSameLimitsEachTime) {
   EXPECT_EQ(result.out, "[0] files 64\n[0] files 64\n[0] files 64\n");
 }
 
-TEST(Restarts, EndWithTheLastFailure) {
+TEST(Restarts, ReportTheLastFailure) {
   const Sandbox sandbox;
   sandbox.script("train", "exit $((20 + TORCHELASTIC_RESTART_COUNT))\n");
   const ProcessResult result = sandbox.run(launch({"--set", "launch.max_restarts=2", "./train"}));
@@ -80,7 +80,7 @@ TEST(Restarts, AreNotSpentOnBadInput) {
                         "hookline: error: rank 0 exited with code 2\n"));
 }
 
-TEST(Restarts, AreNotMadeOnceTheLauncherWasAskedToEnd) {
+TEST(Restarts, AreNotMadeAfterAStopRequest) {
   const Sandbox sandbox;
   sandbox.script("train", "exit 7\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--set", "launch.restart_delay_seconds=600",

@@ -1,4 +1,4 @@
-// Runs the real `hookline` in a folder of its own.
+// Runs the real `hookline` in a temporary folder.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hookline::testing {
 
-/// A folder to run in, and the options for it: without what the machine of the test may set.
+/// A temporary folder to run in, with an environment free of settings from the test machine.
 class Sandbox {
  public:
   ProcessOptions options(std::vector<std::string> arguments) const {
@@ -27,7 +27,7 @@ class Sandbox {
     return run_process(HOOKLINE_BINARY, options(std::move(arguments)));
   }
 
-  /// A shell script to be launched, or looked at.
+  /// Writes an executable shell script, to launch or inspect.
   void script(const std::string& name, const std::string& body) const {
     folder.write(name, "#!/bin/sh\n" + body, true);
   }
@@ -35,7 +35,7 @@ class Sandbox {
   bool has(const std::string& name) const { return std::filesystem::exists(folder.path() / name); }
   std::string read(const std::string& name) const { return read_file(folder.path() / name); }
 
-  /// The folder of the only run, or of the latest.
+  /// The folder of the latest run.
   std::string run_folder() const {
     const auto runs = folder.path() / "hookline-runs";
     return (runs / std::filesystem::read_symlink(runs / "latest")).string();

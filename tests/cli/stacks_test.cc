@@ -1,4 +1,4 @@
-// The stacks that gdb writes of ranks which hang.
+// The stack traces that gdb writes for ranks that hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ std::string stacks_of(const Sandbox& sandbox, int rank) {
   return std::filesystem::exists(file) ? testing::read_file(file) : "";
 }
 
-TEST(Stacks, AreThereOfAllThreadsOfEightRanks) {
+TEST(Stacks, CoverAllThreadsOfEightRanks) {
   const Sandbox sandbox;
   const ProcessResult result = launch_until_stall(sandbox, 8, "3");
   EXPECT_EQ(result.exit_code, 124);
@@ -67,8 +67,8 @@ TEST(Stacks, SayWhereTheyAreCut) {
                         "shown\n"));
 }
 
-// A gdb that is refused says so and exits with 0.
-TEST(Stacks, ThatAreMissingHaveAReason) {
+// If gdb may not attach, it prints an error but exits with 0.
+TEST(Stacks, MissingOnesHaveAReason) {
   const Sandbox sandbox;
   const auto gdb = [&](const std::string& body) {
     sandbox.folder.write("bin/gdb", "#!/bin/sh\n" + body, true);
@@ -90,7 +90,7 @@ TEST(Stacks, ThatAreMissingHaveAReason) {
                         "SIGSEGV (signal 11"));
 }
 
-TEST(Stacks, OfAThreadThatGdbLeavesOutAreMissed) {
+TEST(Stacks, ReportThreadsThatGdbOmits) {
   const std::string text =
       "[New LWP 2]\n\nThread 2 (Thread 0x7f (LWP 2) \"train\"):\n#0  0x01 in poll ()\n#1  main ()\n"
       "\nThread 1 (Thread 0x7e (LWP 1) \"train\"):\n#0  0x02 in pause ()\n";
@@ -101,7 +101,7 @@ TEST(Stacks, OfAThreadThatGdbLeavesOutAreMissed) {
             "gdb shows none; it says: No symbol table is loaded.");
 }
 
-/// Two processes that sleep, and a gdb that does as well.
+/// Two sleeping processes, and a gdb that never finishes.
 class SlowGdb : public ::testing::Test {
  protected:
   SlowGdb() {
@@ -138,7 +138,7 @@ class SlowGdb : public ::testing::Test {
   std::vector<StackOrder> orders_;
 };
 
-TEST_F(SlowGdb, IsEndedForEachRankByItself) {
+TEST_F(SlowGdb, IsTimedOutForEachRankSeparately) {
   StackWriters writers(1, std::chrono::milliseconds(200));
   const auto start = StackWriters::Clock::now();
   writers.start(orders_, start);
@@ -148,7 +148,7 @@ TEST_F(SlowGdb, IsEndedForEachRankByItself) {
               ElementsAre("the stacks of ranks 4 and 5 are not complete: gdb took longer than 0.2 s"));
 }
 
-TEST_F(SlowGdb, IsNotWaitedForBySomebodyInAHurry) {
+TEST_F(SlowGdb, IsAbandonedWhenTheLauncherIsStopped) {
   StackWriters writers(1, std::chrono::minutes(10));
   writers.start(orders_, StackWriters::Clock::now());
   writers.give_up("the launcher was told to stop");

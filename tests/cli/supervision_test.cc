@@ -1,4 +1,4 @@
-// `hookline launch` when ranks fail, and when it is told to stop.
+// `hookline launch` when ranks fail, and when the launch is stopped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ using testing::Sandbox;
 using testing::sentinel_of;
 using testing::state_of;
 
-/// The process ids that scripts write to files called NAME.pid.
+/// The process ids that scripts wrote to files called NAME.pid.
 std::vector<pid_t> pids_in(const Sandbox& sandbox) {
   std::vector<pid_t> pids;
   for (const auto& entry : std::filesystem::directory_iterator(sandbox.folder.path()))
@@ -40,7 +40,7 @@ std::vector<pid_t> pids_in(const Sandbox& sandbox) {
   return pids;
 }
 
-/// A sentinel takes its name once it has closed its caller's files, which ranks don't wait for.
+/// A sentinel sets its name only after closing the caller's files; ranks do not wait for that.
 bool is_ready(pid_t sentinel) {
   return testing::read_file("/proc/" + std::to_string(sentinel) + "/cmdline").starts_with("run-sentinel");
 }
@@ -55,11 +55,11 @@ std::string host_name() {
   return name;
 }
 
-/// A rank that has a process of its own and writes both ids down, then says so.
+/// A rank that starts a child, writes both process ids to files, and then prints "ready".
 constexpr const char* kSleepWithAChild =
     "echo $$ >rank$RANK.pid\nsleep 600 & echo $! >child$RANK.pid\necho ready$RANK\nwait\n";
 
-TEST(Supervision, TakesTheCodeOfTheFirstRankThatFails) {
+TEST(Supervision, ExitsWithTheCodeOfTheFirstRankThatFails) {
   const Sandbox sandbox;
   sandbox.script("train", "[ $RANK = 1 ] || exec sleep 600\necho loading >&2; echo boom >&2; exit 7\n");
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "./train"});
@@ -72,8 +72,8 @@ TEST(Supervision, TakesTheCodeOfTheFirstRankThatFails) {
                                    host_name() + ": " + sandbox.run_folder() + "/attempt_0/1/\n"));
 }
 
-TEST(Supervision, BlamesTheRankThatFailedFirstThoughItSeesSeveralEndsAtOnce) {
-  // The launcher is stopped while the ranks end, the last one first, and one with success.
+TEST(Supervision, BlamesTheFirstFailureAmongExitsSeenAtOnce) {
+  // Suspends the launcher while the ranks exit: the last rank first, one of them with success.
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo ready\nuntil [ -e go$RANK ]; do sleep 0.005; done\n[ $RANK = 3 ] && exit 0\n"
@@ -120,8 +120,8 @@ TEST(Supervision, WarnsOfAnErrorFileOfARankThatExitsWithZero) {
                         sandbox.run_folder() + "/attempt_0/0/error.json': ValueError: no\n"));
 }
 
-// Whoever opens a named pipe waits for its other end.
-TEST(Supervision, IsNotHeldUpByAnErrorFileThatIsAPipe) {
+// Opening a named pipe blocks until its other end is opened.
+TEST(Supervision, DoesNotBlockOnAnErrorFileThatIsAPipe) {
   const Sandbox sandbox;
   sandbox.script("train", "mkfifo $TORCHELASTIC_ERROR_FILE\nexit 9\n");
   const ProcessResult result = sandbox.run({"launch", "./train"});
@@ -132,8 +132,8 @@ TEST(Supervision, IsNotHeldUpByAnErrorFileThatIsAPipe) {
                                     "  it wrote nothing to standard error\n"));
 }
 
-// The second attempt's logs have names that the first can take.
-TEST(Supervision, IsNotHeldUpByALogThatIsAPipe) {
+// The first attempt can create pipes in place of the second attempt's log files.
+TEST(Supervision, DoesNotBlockOnALogThatIsAPipe) {
   const Sandbox sandbox;
   sandbox.script(
       "train",
@@ -188,7 +188,7 @@ TEST(Supervision, KillsARankThatIgnoresSigterm) {
   EXPECT_TRUE(all_are_gone(pids));
 }
 
-TEST(Supervision, LeavesRanksTimeToEndInOrder) {
+TEST(Supervision, GivesRanksTimeToExitCleanly) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "trap 'sleep 0.3; echo saved $RANK; exit 0' TERM\necho ready$RANK\n"
@@ -207,8 +207,8 @@ class StoppedBy : public ::testing::TestWithParam<int> {};
 
 TEST_P(StoppedBy, LeavesNothingBehind) {
   const Sandbox sandbox;
-  // A shell's background processes ignore SIGINT and SIGQUIT: these outlive the signal and must still be
-  // gone.
+  // Background processes of a shell ignore SIGINT and SIGQUIT: they outlive the signal and must still be
+  // killed.
   sandbox.script("train", kSleepWithAChild);
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "--set",
                                                     "launch.grace_period_seconds=0.5", "./train"}));
@@ -222,7 +222,7 @@ TEST_P(StoppedBy, LeavesNothingBehind) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, StoppedBy, ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
 
-TEST(Supervision, KillsAtOnceAtTheSecondInterrupt) {
+TEST(Supervision, KillsAtOnceOnTheSecondInterrupt) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "trap 'echo asked' INT\necho $$ >rank.pid\necho ready\nwhile :; do sleep 0.01; done\n");
@@ -239,7 +239,7 @@ TEST(Supervision, KillsAtOnceAtTheSecondInterrupt) {
   EXPECT_TRUE(all_are_gone(pids));
 }
 
-/// A rank with a child, and with a daemon that left its process group and its session.
+/// A rank with a child, and a daemon outside its process group and session.
 constexpr const char* kSleepWithADaemon =
     "echo $$ >rank$RANK.pid\n"
     "(setsid sh -c 'echo $$ >daemon$RANK.pid; exec sleep 600' &)\n"
@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(Supervision, Killed, ::testing::Values("launcher", "sen
                          [](const auto& instance) { return instance.param; });
 
 // As `pkill -9 -f` does.
-TEST(Supervision, LeavesNothingBehindWhenAllThatTheirCommandLineNamesAreKilled) {
+TEST(Supervision, LeavesNothingBehindAfterPkillByCommandLine) {
   const Sandbox sandbox;
   sandbox.script("train", kSleepWithADaemon);
   const std::string program = (sandbox.folder.path() / "train").string();
@@ -291,7 +291,7 @@ TEST(Supervision, LeavesNothingBehindWhenAllThatTheirCommandLineNamesAreKilled) 
     if (testing::of_process(pid, "cmdline").find(program) != std::string::npos) named.push_back(pid);
   }
   EXPECT_GE(named.size(), 4u) << "the launcher and the ranks";
-  for (const pid_t pid : named) kill(pid, SIGKILL);  // the first kill ends others of them
+  for (const pid_t pid : named) kill(pid, SIGKILL);  // killing the first one ends some of the others
   EXPECT_EQ(process.wait().exit_code, 128 + SIGKILL);
   const bool is_clean = eventually([&] { return all().empty(); });
   EXPECT_TRUE(is_clean);
@@ -299,7 +299,7 @@ TEST(Supervision, LeavesNothingBehindWhenAllThatTheirCommandLineNamesAreKilled) 
     for (const pid_t pid : all()) kill(pid, SIGKILL);
 }
 
-TEST(Supervision, GivesItsProcessesNamesThatNoWordOfTheCommandLineMeets) {
+TEST(Supervision, HelperProcessNamesMatchNoWordOfTheCommandLine) {
   const Sandbox sandbox;
   sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
@@ -331,7 +331,7 @@ TEST(Supervision, StopsADaemonWithTheRankThatStartedIt) {
 
 class Told : public ::testing::TestWithParam<int> {};
 
-TEST_P(Told, TheRanksAreToldToo) {
+TEST_P(Told, ForwardsTheSignalToTheRanks) {
   const Sandbox sandbox;
   sandbox.script("train", "trap 'echo told; exit 0' USR1 USR2\necho ready\nwhile :; do sleep 0.01; done\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "./train"}));
@@ -355,7 +355,7 @@ TEST(Supervision, StopsWhatRanksThatSucceededLeftBehind) {
   EXPECT_TRUE(all_are_gone(pids_in(sandbox)));
 }
 
-TEST(Supervision, LetsTheOthersFinishWhenARankEndsEarly) {
+TEST(Supervision, LetsTheOthersFinishWhenARankExitsEarly) {
   const Sandbox sandbox;
   sandbox.script("train", "[ $RANK = 0 ] && exit 0\nsleep 0.3; echo finished\n");
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
@@ -363,7 +363,7 @@ TEST(Supervision, LetsTheOthersFinishWhenARankEndsEarly) {
   EXPECT_EQ(result.out, "[1] finished\n");
 }
 
-TEST(Supervision, StopsAndContinuesTheRanksWithItself) {
+TEST(Supervision, SuspendsAndContinuesTheRanksWithItself) {
   const Sandbox sandbox;
   sandbox.script("train", "echo $$ >rank.pid\necho ready\nexec sleep 600\n");
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "./train"}));
@@ -377,13 +377,13 @@ TEST(Supervision, StopsAndContinuesTheRanksWithItself) {
   EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
 }
 
-/// With a daemon besides, in a session of its own.
+/// Like kSleepWithAChild, with a daemon in a session of its own.
 constexpr const char* kSleepWithAChildAndADaemon =
     "(setsid sh -c 'echo $$ >daemon$RANK.pid; exec sleep 600' &)\n"
     "until [ -s daemon$RANK.pid ]; do sleep 0.01; done\n"
     "echo $$ >rank$RANK.pid\nsleep 600 & echo $! >child$RANK.pid\necho ready$RANK\nwait\n";
 
-// As `timeout -s KILL` and runners of CI do.
+// As `timeout -s KILL` and CI runners do.
 TEST(Supervision, LeavesNothingBehindWhenItsProcessGroupIsKilled) {
   for (int run = 0; run < 5; ++run) {
     const Sandbox sandbox;
@@ -402,7 +402,7 @@ TEST(Supervision, LeavesNothingBehindWhenItsProcessGroupIsKilled) {
   }
 }
 
-TEST(Supervision, EndsAChainOfProcessesThatForkAndExit) {
+TEST(Supervision, StopsAChainOfForkingProcesses) {
   for (int run = 0; run < 5; ++run) {
     const Sandbox sandbox;
     sandbox.script("train", FORK_CHAIN " counter stop\nexit 0\n");
@@ -419,7 +419,7 @@ TEST(Supervision, EndsAChainOfProcessesThatForkAndExit) {
   }
 }
 
-/// A shell on a terminal that runs a launch of two ranks, which are ready.
+/// An interactive shell that runs a launch of two ranks, which are ready.
 class JobControl : public ::testing::Test {
  protected:
   JobControl() {
@@ -451,13 +451,13 @@ class JobControl : public ::testing::Test {
       if (state_of(pid) == 'T') return false;
     return true;
   }
-  /// Is the launcher of the terminal's foreground process group?
+  /// Whether the launcher is in the terminal's foreground process group.
   bool is_in_foreground() const {
     const pid_t agent = field_of(pids_of_ranks()[0], kParent), sentinel = field_of(agent, kParent);
     const pid_t launcher = field_of(sentinel, kParent);
     return field_of(launcher, kGroup) == field_of(launcher, kForegroundGroup);
   }
-  static constexpr int kParent = 1, kGroup = 2, kForegroundGroup = 5;  // behind the name in /proc/PID/stat
+  static constexpr int kParent = 1, kGroup = 2, kForegroundGroup = 5;  // after the name in /proc/PID/stat
   static pid_t field_of(pid_t pid, int field) {
     std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
     std::string text;
@@ -549,7 +549,7 @@ TEST(Supervision, LeavesNothingBehindWhenItsSessionIsKilled) {
   for (const pid_t pid : all()) kill(pid, SIGKILL);
 }
 
-TEST(Supervision, LeavesNoOpenFilesOfItsCallerToItsSentinel) {
+TEST(Supervision, ClosesTheCallersFilesInItsSentinel) {
   const Sandbox sandbox;
   sandbox.script("train", "echo ready\nexec sleep 600\n");
   Process process("/bin/bash",
@@ -567,7 +567,7 @@ TEST(Supervision, LeavesNoOpenFilesOfItsCallerToItsSentinel) {
   EXPECT_EQ(process.wait().exit_code, 128 + SIGTERM);
 }
 
-TEST(Supervision, StartsRanksWithTheSignalsOfAFreshProcess) {
+TEST(Supervision, StartsRanksWithDefaultSignalHandling) {
   const Sandbox sandbox;
   sandbox.script("train", "grep -E 'SigBlk|SigIgn' /proc/self/status\n");
   const ProcessResult result = sandbox.run({"launch", "./train"});

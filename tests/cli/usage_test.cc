@@ -1,4 +1,4 @@
-// What the command says to a command line, right or wrong.
+// Responses to correct and incorrect command lines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
   }
 }
 
-TEST(Usage, HelpsWithAVerbThatHasOthers) {
+TEST(Usage, ListsTheSubverbsInAVerbsHelp) {
   const Sandbox sandbox;
   const ProcessResult result = sandbox.run({"config", "--help"});
   EXPECT_THAT(result.out, AllOf(StartsWith("Write a config file by question and answer"), HasSubstr("--yes"),
@@ -104,7 +104,7 @@ Example:
 )");
 }
 
-TEST(Usage, ExplainsItselfWhenNothingIsAsked) {
+TEST(Usage, ListsTheVerbsWithoutArguments) {
   const Sandbox sandbox;
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{}, {"hooks"}, {"checkpoint"}}) {
@@ -115,7 +115,7 @@ TEST(Usage, ExplainsItselfWhenNothingIsAsked) {
   }
 }
 
-TEST(Usage, SeesWhatWasTakenForSomethingElse) {
+TEST(Usage, ExplainsWhatAMissingArgumentWasTakenFor) {
   const Sandbox sandbox;
   sandbox.script("train", "");
   sandbox.folder.write("run.toml", "[ddp]\n");
@@ -165,7 +165,7 @@ TEST(Usage, SaysThatTheProgramIsMissing) {
   expect_error({"launch", "--"}, message);
 }
 
-TEST(Usage, RefusesArgumentsThatNobodyReads) {
+TEST(Usage, RefusesExtraAndMissingArguments) {
   expect_error({"hooks", "list", "power_sgd"},
                "hookline: error: unexpected argument 'power_sgd'\n  see: hookline hooks list --help\n");
   expect_error({"hooks", "describe"},
@@ -176,7 +176,7 @@ TEST(Usage, RefusesArgumentsThatNobodyReads) {
                "hookline: error: unexpected argument 'b.toml'\n  see: hookline config show --help\n");
 }
 
-TEST(Usage, RefusesAKeyThatTwoVariablesGive) {
+TEST(Usage, RefusesAKeySetByTwoVariables) {
   const Sandbox sandbox;
   testing::ProcessOptions options = sandbox.options({"launch", "/bin/true"});
   options.environment["HOOKLINE_LAUNCH"] = "{processes_per_node = 2}";
@@ -234,7 +234,7 @@ TEST(Usage, SaysWhichNumbersAFlagTakes) {
                "  see: hookline test --help\n");
 }
 
-TEST(Usage, ShowsHowASettingIsWritten) {
+TEST(Usage, ShowsAnExampleForAMalformedSetting) {
   expect_error(
       {"launch", "--set", "comm_hook", "/bin/true"},
       "hookline: error: --set needs KEY=VALUE, not 'comm_hook'; for example: --set ddp.comm_hook=fp16\n"
@@ -244,7 +244,7 @@ TEST(Usage, ShowsHowASettingIsWritten) {
                "matrix_approximation_rank=2\n  see: hookline launch --help\n");
 }
 
-TEST(Usage, DoesNotTakeTheProgramsHelpForItsOwn) {
+TEST(Usage, LeavesTheProgramsHelpFlagToTheProgram) {
   const Sandbox sandbox;
   sandbox.script("train", "echo \"$@\"\n");
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
@@ -255,7 +255,7 @@ TEST(Usage, DoesNotTakeTheProgramsHelpForItsOwn) {
   }
 }
 
-TEST(Command, FailsWhenItsAnswerCannotBeWritten) {
+TEST(Command, FailsWhenItsOutputCannotBeWritten) {
   const ProcessResult result =
       testing::run_process("sh", Sandbox().options({"-c", HOOKLINE_BINARY " hooks list >/dev/full"}));
   EXPECT_EQ(result.err, "hookline: error: can't write to standard output\n");

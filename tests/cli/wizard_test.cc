@@ -42,7 +42,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
   EXPECT_EQ(sandbox.run({"config", "validate", "hookline.toml"}).exit_code, 0);
-  // The transcript, but for its first line, which is about this machine; docs/guides/config.md shows it.
+  // The transcript without its first line, which depends on the machine; docs/guides/config.md shows it.
   EXPECT_THAT(testing::read_file(CONFIG_GUIDE), HasSubstr(result.out.substr(result.out.find('\n') + 1)));
   EXPECT_EQ(result.out.substr(result.out.find('\n') + 1),
             R"(
@@ -141,7 +141,7 @@ TEST(Wizard, NeverReplacesAFileUnasked) {
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
 }
 
-TEST(Wizard, AsksNothingWhereItCouldNotWriteTheAnswers) {
+TEST(Wizard, AsksNothingIfItCouldNotWriteTheFile) {
   const Sandbox sandbox;
   const ProcessResult nowhere = answer(sandbox, "1\n2\nfp16\ndone\n", {"--yes", "--output", "runs/a.toml"});
   EXPECT_EQ(nowhere.exit_code, 2);
@@ -157,7 +157,7 @@ TEST(Wizard, AsksNothingWhereItCouldNotWriteTheAnswers) {
       "hookline: error: 'runs' can't be written: it is a folder; choose another file with --output FILE\n");
 }
 
-/// The options of the wizard on a terminal of that kind.
+/// Options for running the wizard with TERM set to `terminal`.
 ProcessOptions on(const std::string& terminal, const Sandbox& sandbox, std::vector<std::string> flags = {}) {
   flags.insert(flags.begin(), "config");
   ProcessOptions options = sandbox.options(std::move(flags));
@@ -165,7 +165,7 @@ ProcessOptions on(const std::string& terminal, const Sandbox& sandbox, std::vect
   return options;
 }
 
-TEST(Wizard, IsMovedThroughWithTheKeysOfATerminal) {
+TEST(Wizard, IsNavigatedWithTerminalKeys) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("xterm-256color", sandbox));
   ASSERT_TRUE(terminal.shows("1. How many machines?"));
@@ -211,7 +211,7 @@ TEST(Wizard, LeavesNodesAndAddressesToAScheduler) {
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);
 }
 
-TEST(Wizard, HasColoursUnlessTheUserWantsNone) {
+TEST(Wizard, HasColoursUnlessNoColorIsSet) {
   const Sandbox sandbox;
   for (const bool wanted : {true, false}) {
     ProcessOptions options = on("xterm", sandbox);
@@ -224,7 +224,7 @@ TEST(Wizard, HasColoursUnlessTheUserWantsNone) {
   }
 }
 
-TEST(Wizard, FoldsWhatIsWiderThanTheTerminal) {
+TEST(Wizard, WrapsTextToTheTerminalWidth) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox));
   ASSERT_TRUE(terminal.shows("1. How many machines?"));
@@ -235,7 +235,7 @@ TEST(Wizard, FoldsWhatIsWiderThanTheTerminal) {
   EXPECT_EQ(terminal.exit_code(), 130);
 }
 
-TEST(Wizard, IsLeftWithCtrlCAndWritesNothing) {
+TEST(Wizard, WritesNothingAfterCtrlC) {
   const Sandbox sandbox;
   for (const std::string terminal_name : {"xterm", "dumb"}) {
     Terminal terminal(HOOKLINE_BINARY, on(terminal_name, sandbox));
@@ -247,7 +247,7 @@ TEST(Wizard, IsLeftWithCtrlCAndWritesNothing) {
   }
 }
 
-TEST(Wizard, AsksInLinesWhereTheCursorCanNotMove) {
+TEST(Wizard, AsksLineByLineOnADumbTerminal) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("dumb", sandbox));
   ASSERT_TRUE(terminal.shows("[1] > "));
@@ -279,7 +279,7 @@ TEST(Wizard, AsksBeforeItReplacesAFile) {
   ASSERT_TRUE(terminal.shows("[no] > "));
   terminal.type("yes\r");
   ASSERT_TRUE(terminal.shows("1. How many machines?"));
-  terminal.type(keys::kEnd);  // defaults from here on
+  terminal.type(keys::kEnd);  // end of input: defaults for the rest
   EXPECT_EQ(terminal.exit_code(), 0);
   EXPECT_THAT(sandbox.read("hookline.toml"), StartsWith("# A config of hookline;"));
 }

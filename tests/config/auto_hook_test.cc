@@ -1,4 +1,4 @@
-// comm_hook = "auto", and what [ddp.auto] may say.
+// comm_hook = "auto", and the settings of [ddp.auto].
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST_F(AutoHook, RefusesAShardedOptimizer) {
       "run.toml:2:1\n");
 }
 
-TEST_F(AutoHook, TellsThatOptionsOfAHookHaveNoEffect) {
+TEST_F(AutoHook, WarnsThatHookOptionsHaveNoEffect) {
   EXPECT_EQ(
       report_of(kChosen + "comm_state_option.warm_start = true\n"),
       "run.toml:3:19: warning: 'warm_start' has no effect\n"
@@ -88,7 +88,7 @@ TEST_F(AutoHook, TellsThatOptionsOfAHookHaveNoEffect) {
       "hook, or leave it out\n");
 }
 
-TEST_F(AutoHook, TellsThatItsTableHasNoEffectOnANamedHook) {
+TEST_F(AutoHook, WarnsThatItsTableHasNoEffectOnANamedHook) {
   EXPECT_EQ(report_of("[ddp]\ncomm_hook = \"fp16\"\n[ddp.auto]\nallow = \"half\"\n"),
             "run.toml:4:1: warning: 'allow' has no effect\n"
             "  4 | allow = \"half\"\n"
@@ -136,7 +136,7 @@ HookRow row_of(const std::string& name, Exactness exactness) {
   return row;
 }
 
-TEST(HookSettings, AreWhatIsPermittedTheMostExactFirst) {
+TEST(HookSettings, ListPermittedHooksMostExactFirst) {
   EXPECT_THAT(names_for({"lossless"}), IsEmpty());
   EXPECT_THAT(names_for({"half"}), ElementsAre("fp16", "bf16"));
   EXPECT_THAT(
@@ -163,7 +163,7 @@ TEST(HookSettings, CanBeBuilt) {
   }
 }
 
-TEST(HookSettings, TakeAHookThatDoesNotSayHowExactItIsOnlyByName) {
+TEST(HookSettings, IncludeAHookOfUnstatedExactnessOnlyByName) {
   Catalog catalog = Catalog::built_in();
   catalog.add(row_of("mine", Exactness::unstated));
   catalog.add(row_of("ours", Exactness::half));
@@ -171,7 +171,7 @@ TEST(HookSettings, TakeAHookThatDoesNotSayHowExactItIsOnlyByName) {
   EXPECT_THAT(names_for({"half", {}, {"mine", "fp16"}}, catalog), ElementsAre("fp16", "mine"));
 }
 
-TEST(Catalog, KeepsTheNameAutoFree) {
+TEST(Catalog, ReservesTheNameAuto) {
   try {
     Catalog().add(row_of("auto", Exactness::half));
     FAIL() << "no error";

@@ -1,4 +1,4 @@
-// Files that are no config at all.
+// Files that are not configs at all.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -53,13 +53,13 @@ TEST_F(BadFiles, UnreadableOnesAreErrors) {
   TempFolder::write("secret.toml", "[ddp]\n");
   EXPECT_EQ(report_of_file("secret.toml/run.toml"),
             "secret.toml/run.toml: error: cannot be read: Not a directory\n");
-  if (geteuid() == 0) return;  // root may read everything
+  if (geteuid() == 0) return;  // root can read everything
   std::filesystem::permissions("secret.toml", std::filesystem::perms::none);
   EXPECT_EQ(report_of_file("secret.toml"), "secret.toml: error: cannot be read: Permission denied\n");
 }
 
-// Sparse, and more than memory holds: whoever read it would not come back.
-TEST_F(BadFiles, HugeOnesAreErrorsAtOnce) {
+// A sparse file larger than memory: reading it would never finish.
+TEST_F(BadFiles, HugeOnesAreErrorsWithoutBeingRead) {
   TempFolder::write("huge.toml", "[ddp]\n");
   std::filesystem::resize_file("huge.toml", std::uintmax_t{1} << 40);
   EXPECT_EQ(report_of_file("huge.toml"),
@@ -83,7 +83,7 @@ TEST_F(BadFiles, ControlCharactersAreErrorsWithTheirPlace) {
   EXPECT_EQ(report_of("[logging]\t# tabs\r\ndir\t= \"a\\tb\"\r\n"), "");
 }
 
-TEST_F(BadFiles, ZerosInTextsAreErrors) {
+TEST_F(BadFiles, NulCharactersInStringsAreErrors) {
   EXPECT_EQ(report_of("[logging]\ndir = \"a\\u0000b\"\n"),
             "run.toml:2:7: error: a text with a zero in it\n"
             "  2 | dir = \"a\\u0000b\"\n"

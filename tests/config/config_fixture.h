@@ -1,4 +1,4 @@
-// Configs for tests: files that vanish with their test, and what became of them.
+// Temporary config files for tests, and the results of resolving them.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +13,8 @@
 
 namespace hookline {
 
-/// A folder that is the current one until the end of the test, so that messages name files as users do.
+/// A temporary folder that is the current directory until the test ends, so that messages show relative
+/// names.
 class TempFolder {
  public:
   TempFolder() : before_(std::filesystem::current_path()) {
@@ -38,7 +39,7 @@ class TempFolder {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// A catalog with a hook of a program beside the built-in ones.
+/// The built-in catalog plus a hook that a program registers.
 inline Catalog catalog_with_program_hook() {
   Catalog catalog = Catalog::built_in();
   HookRow row = hook_row_from_json(

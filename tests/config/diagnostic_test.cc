@@ -18,7 +18,7 @@ TEST(Diagnostic, ShowsTheLineAndACaret) {
             "    | ^~~~ did you mean 'rank'?\n");
 }
 
-TEST(Diagnostic, AlignsTheCaretBehindTabsAndLongCharacters) {
+TEST(Diagnostic, AlignsTheCaretAfterTabsAndMultibyteCharacters) {
   Diagnostic problem = sample();
   problem.severity = Severity::warning;
   problem.line = 12;
@@ -88,9 +88,9 @@ TEST(Nearest, ForgivesTyposSwapsAndCase) {
   EXPECT_EQ(nearest("fp61", words), "fp16");
 }
 
-TEST(Nearest, GivesTheEarlierOfTwoEquallyNear) { EXPECT_EQ(nearest("xf16", {"bf16", "cf16"}), "bf16"); }
+TEST(Nearest, PrefersTheFirstOfEquallyNearWords) { EXPECT_EQ(nearest("xf16", {"bf16", "cf16"}), "bf16"); }
 
-TEST(Nearest, IsNothingWhenAllAreFar) {
+TEST(Nearest, IsNothingWhenNoWordIsNear) {
   EXPECT_EQ(nearest("learning_rate", {"comm_hook", "dim"}), std::nullopt);
   EXPECT_EQ(nearest("ab", {"dim"}), std::nullopt);
   EXPECT_EQ(nearest("", {"dim"}), std::nullopt);

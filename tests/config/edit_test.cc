@@ -30,7 +30,7 @@ TEST(Edit, ReplacesAValueAndNothingElse) {
             "a = \"\"\"x\n[b]\nc = 1\n\"\"\"\n[b]\nc = 3\n");
 }
 
-TEST(Edit, PutsAKeyBesideThoseOfItsTable) {
+TEST(Edit, AddsAKeyToItsTable) {
   EXPECT_EQ(set("[a]\nx = 1\n\n# about b\n[b]\ny = 2\n", {"a", "z"}, "3"),
             "[a]\nx = 1\nz = 3\n\n# about b\n[b]\ny = 2\n");
   EXPECT_EQ(set("[a]\r\nx = 1\r\n", {"a", "z"}, "3"), "[a]\r\nx = 1\r\nz = 3\r\n");
@@ -44,19 +44,19 @@ TEST(Edit, PutsAKeyBesideThoseOfItsTable) {
       << "a line of the array looks like a header";
 }
 
-TEST(Edit, PutsAKeyBelowTheCommentThatShowsIt) {
+TEST(Edit, AddsAKeyBelowItsCommentedDefault) {
   EXPECT_EQ(set("[a]\n# what x is\n#x = 1\n# what y is\n#y = 2\n", {"a", "x"}, "5"),
             "[a]\n# what x is\n#x = 1\nx = 5\n# what y is\n#y = 2\n");
   EXPECT_EQ(set("[a]\n#xy = 1\n", {"a", "x"}, "5"), "[a]\nx = 5\n#xy = 1\n");
 }
 
-TEST(Edit, MakesATableThatIsNotThere) {
+TEST(Edit, CreatesAMissingTable) {
   EXPECT_EQ(set("", {"a", "b"}, "1"), "[a]\nb = 1\n");
   EXPECT_EQ(set("[x]\ny = 1\n", {"a b", "c"}, "1"), "[x]\ny = 1\n\n[\"a b\"]\nc = 1\n");
   EXPECT_EQ(set("# head\n[x]\ny = 1\n", {"top"}, "2"), "# head\ntop = 2\n[x]\ny = 1\n");
 }
 
-TEST(Edit, TakesAKeyOut) {
+TEST(Edit, RemovesAKey) {
   EXPECT_EQ(unset("[a]\nx = 1 # one\ny = 2\n", {"a", "x"}), "[a]\ny = 2\n");
   EXPECT_EQ(unset("[a]\nx = [\n 1,\n]\ny = 2\n", {"a", "x"}), "[a]\ny = 2\n");
   EXPECT_EQ(unset("a = {x = 1, y = 2}\n", {"a", "x"}), "a = { y = 2}\n");
@@ -88,7 +88,7 @@ TEST(Edit, FindsAValueAsItIsWritten) {
   EXPECT_EQ(value_in(SourceText("run.toml", "[a]\nb = 'x'\n"), {"a", "c"}), "");
 }
 
-/// Every key of the schema can be set and taken out again in the file that users start from.
+/// Every key of the schema can be set and removed again in the default config file.
 TEST(Edit, ChangesEachKeyOfAStartingFileAndBack) {
   const TempFolder folder;
   const std::string start = starting_file(Catalog::built_in());

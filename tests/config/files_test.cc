@@ -28,7 +28,7 @@ class Files : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Files, HaveTheValuesOfThoseThatTheyIncludeUnlessTheyHaveTheirOwn) {
+TEST_F(Files, OverrideTheValuesOfFilesTheyInclude) {
   std::filesystem::create_directory("shared");
   TempFolder::write("shared/deep.toml",
                     "[training]\nseed = 1\nmax_steps = 10\n[logging]\nlevel = \"debug\"\n");
@@ -48,7 +48,7 @@ TEST_F(Files, HaveTheValuesOfThoseThatTheyIncludeUnlessTheyHaveTheirOwn) {
               ElementsAre("shared/deep.toml", "shared/base.toml", "other.toml", "run.toml"));
 }
 
-TEST_F(Files, MayShareWhatTheyInclude) {
+TEST_F(Files, MayIncludeTheSameFileTwice) {
   TempFolder::write("base.toml", "[training]\nseed = 1\n");
   TempFolder::write("a.toml", "include = [\"base.toml\"]\n[training]\nseed = 2\n");
   TempFolder::write("run.toml", "include = [\"a.toml\", \"./base.toml\"]\n");
@@ -57,7 +57,7 @@ TEST_F(Files, MayShareWhatTheyInclude) {
   EXPECT_EQ(resolution.config.training.seed, 2) << "base.toml counts once, where it comes first";
 }
 
-TEST_F(Files, ThatIncludeInACircleAreAnError) {
+TEST_F(Files, ThatIncludeEachOtherAreAnError) {
   TempFolder::write("run.toml", "include = [\"a.toml\"]\n");
   TempFolder::write("a.toml", "include = [\"run.toml\"]\n");
   EXPECT_EQ(resolve_file("run.toml").report(),
@@ -141,14 +141,14 @@ TEST_F(Files, AreLimitedInBytes) {
             "  run.toml:1:11 includes it; remove what no run needs\n");
 }
 
-TEST_F(Files, NameThePluginsOfTheirOwnFolder) {
+TEST_F(Files, ResolvePluginsRelativeToTheirOwnFolder) {
   std::filesystem::create_directory("sub");
   TempFolder::write("sub/base.toml", "[ddp]\nplugins = [\"mine.so\"]\n");
   TempFolder::write("run.toml", "include = [\"sub/base.toml\"]\n");
   EXPECT_THAT(resolve_file("run.toml").report(), HasSubstr("/sub/mine.so'"));
 }
 
-TEST_F(Files, HaveProfilesWhoseValuesCountMore) {
+TEST_F(Files, HaveProfilesThatOverrideTheirValues) {
   TempFolder::write("base.toml",
                     "[profile.slow.training]\nmax_steps = 5\n[profile.slow.ddp]\ncomm_hook = \"bf16\"\n");
   TempFolder::write(
@@ -171,7 +171,7 @@ TEST_F(Files, HaveProfilesWhoseValuesCountMore) {
   EXPECT_EQ(over.config.ddp.comm_hook, "no") << "the environment counts more than a profile";
 }
 
-TEST_F(Files, SayWhichProfilesThereAre) {
+TEST_F(Files, ListTheirProfilesWhenOneIsUnknown) {
   TempFolder::write("run.toml", "[profile.slow.training]\nseed = 1\n[profile.fast.training]\nseed = 2\n");
   EXPECT_EQ(resolve_file("run.toml", "slwo").report(),
             "--profile: error: there is no profile 'slwo'\n  did you mean 'slow'?\n");
@@ -188,7 +188,7 @@ TEST_F(Files, SayWhichProfilesThereAre) {
       "--profile: error: there is no profile 'slow'\n  there is no config file: name one with --config\n");
 }
 
-TEST_F(Files, AreCheckedInTheProfilesThatAreNotAskedForToo) {
+TEST_F(Files, AreCheckedInUnselectedProfilesToo) {
   TempFolder::write(
       "run.toml",
       "profile.odd = 1\n[profile.slow.ddp]\ncomm_hok = \"fp16\"\n[profile.slow.profile]\nx = 1\n");
@@ -204,7 +204,7 @@ TEST_F(Files, AreCheckedInTheProfilesThatAreNotAskedForToo) {
             "    |               ^~~~~~~ it belongs before all tables\n");
 }
 
-TEST_F(Files, MayBeOfAnOlderVersionAndNotOfALaterOne) {
+TEST_F(Files, MayBeOfAnOlderButNotANewerVersion) {
   TempFolder::write("run.toml", "schema_version = 1\n[training]\nseed = 1\n");
   EXPECT_EQ(resolve_file("run.toml").report(), "");
   TempFolder::write("run.toml", "schema_version = 99\n");

@@ -26,7 +26,7 @@ TEST_F(HookChoice, ResolvesAliasesAndFillsInDefaults) {
   EXPECT_EQ(resolution.config.origins.at("ddp.comm_state_option.warm_start").kind, OriginKind::default_value);
 }
 
-TEST_F(HookChoice, OfAnUnknownHookNamesTheNearestAndChecksTheOptionsOfThat) {
+TEST_F(HookChoice, SuggestsTheNearestHookAndChecksItsOptions) {
   EXPECT_EQ(report_of(ddp("comm_hook = \"power_sdg\"\ncomm_state_option.warm_stat = true\n")),
             "run.toml:2:13: error: unknown hook \"power_sdg\"\n"
             "  2 | comm_hook = \"power_sdg\"\n"
@@ -38,7 +38,7 @@ TEST_F(HookChoice, OfAnUnknownHookNamesTheNearestAndChecksTheOptionsOfThat) {
             "    |                   ^~~~~~~~~ not an option of power_sgd; did you mean 'warm_start'?\n");
 }
 
-TEST_F(HookChoice, OfAnotherTypeIsAnError) {
+TEST_F(HookChoice, RefusesValuesThatAreNotStrings) {
   EXPECT_EQ(report_of(ddp("comm_hook = true\ncomm_wrapper = 16\n")),
             "run.toml:2:13: error: bad value true for 'comm_hook' in [ddp]\n"
             "  2 | comm_hook = true\n"
@@ -66,7 +66,7 @@ TEST_F(HookChoice, NamesTheNearestWrapper) {
       "    |                ^~~~~~~ must be one of \"no\", \"fp16\", \"bf16\"; did you mean \"fp16\"?\n");
 }
 
-TEST_F(HookChoice, DoesNotJudgeOptionsByAHookThatItOnlyGuesses) {
+TEST_F(HookChoice, DoesNotCheckAnotherSourcesOptionsAgainstAGuess) {
   EXPECT_EQ(
       report_of("[ddp.comm_state_option]\nmatrix_approximation_rank = 2\n", {}, {{"ddp.comm_hook", "fp17"}}),
       "--set ddp.comm_hook: error: unknown hook \"fp17\"\n"
@@ -111,7 +111,7 @@ TEST_F(HookChoice, WrapsAllreduceWhenOnlyAWrapperIsGiven) {
   EXPECT_EQ(resolution.config.ddp.comm_wrapper, "fp16");
 }
 
-TEST_F(HookChoice, WantsPowerSgdToStartAfterTheFirstStep) {
+TEST_F(HookChoice, RequiresPowerSgdToStartAfterTheFirstStep) {
   const std::string start = "comm_hook = \"power_sgd\"\ncomm_state_option.start_powerSGD_iter = 1\n";
   EXPECT_EQ(
       report_of(ddp(start)),
@@ -139,7 +139,7 @@ TEST_F(HookChoice, WarnsOfOptionsForAHookWithoutAny) {
       "    | ^~~ comm_hook \"fp16\" has no options\n");
 }
 
-TEST_F(HookChoice, WarnsOfOptionsThatAnotherSourcesHookLeavesBehind) {
+TEST_F(HookChoice, WarnsOfOptionsOfAnOverriddenHook) {
   const std::string file =
       ddp("comm_hook = \"power_sgd\"\ncomm_state_option.matrix_approximation_rank = 2\n"
           "comm_state_option.min_compression_rate = 4\n");
@@ -237,7 +237,7 @@ TEST_F(HookChoice, LeavesTheHookOfAScriptAndItsOptionsToTheRank) {
   EXPECT_EQ(resolution.config.ddp.comm_state_option, expected);
 }
 
-TEST_F(HookChoice, RefusesValuesThatNoOptionOfAScriptCanHave) {
+TEST_F(HookChoice, RefusesArraysAsOptionsOfAScriptsHook) {
   EXPECT_EQ(resolve_text(ddp("comm_hook = \"program:mine\"\ncomm_state_option.list = [1]\n"), {}, {},
                          Catalog::built_in(), true)
                 .report(),
@@ -255,7 +255,7 @@ TEST_F(HookChoice, RefusesAHookThatTheProgramDoesNotRegister) {
             "\"batched_power_sgd\", \"noop\", \"clip\"; did you mean \"clip\"?\n");
 }
 
-TEST_F(HookChoice, MentionsHooksOfTheProgramWhereThereMayBeSome) {
+TEST_F(HookChoice, MentionsProgramHooksIfTheProgramMayHaveSome) {
   EXPECT_EQ(
       resolve_text(ddp("comm_hook = \"mine\"\n"), {}, {}, Catalog::built_in(), true).report(),
       "run.toml:2:13: error: unknown hook \"mine\"\n"

@@ -1,4 +1,4 @@
-// The exact text of what a config's author gets to read.
+// The exact error messages that users of a config see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST_F(Messages, SayWhereAMisplacedKeyBelongs) {
       "    |  ^~~ the tables are [launch], [rendezvous], [ddp], [ddp.auto], [fsdp], [training], [logging]\n");
 }
 
-TEST_F(Messages, SayWhatFormATextMustHave) {
+TEST_F(Messages, SayWhatFormAStringMustHave) {
   EXPECT_EQ(
       report_of("[logging]\nshow_ranks = \"0,,2\"\nprefix_template = \"[${rnak}]\"\n"),
       "run.toml:2:14: error: bad value \"0,,2\" for 'show_ranks' in [logging]\n"
@@ -96,7 +96,7 @@ TEST_F(Messages, SayWhatFormATextMustHave) {
   EXPECT_EQ(report_of("[logging]\nshow_ranks = \"0-3,7\"\nprefix_template = \"$rank {} $\"\n"), "");
 }
 
-TEST_F(Messages, SayWhatAListMayHold) {
+TEST_F(Messages, SayWhatAnArrayMayHold) {
   EXPECT_EQ(report_of("[logging]\ntrackers = [\"mlflow\", \"tensorbord\"]\n"),
             "run.toml:2:12: error: bad value [\"mlflow\", \"tensorbord\"] for 'trackers' in [logging]\n"
             "  2 | trackers = [\"mlflow\", \"tensorbord\"]\n"
@@ -110,7 +110,7 @@ TEST_F(Messages, SayWhatAListMayHold) {
   EXPECT_NE(report_of("[logging]\nmlflow_tracking_uri = \"https://me:secret@mlflow.lab\"\n"), "");
 }
 
-TEST_F(Messages, SayHowNodesAreCounted) {
+TEST_F(Messages, SayHowToWriteNnodes) {
   EXPECT_EQ(report_of("[launch]\nnnodes = \"4:2\"\n"),
             "run.toml:2:10: error: bad value \"4:2\" for 'nnodes' in [launch]\n"
             "  2 | nnodes = \"4:2\"\n"
@@ -179,7 +179,7 @@ TEST_F(Messages, SayWhereTheOptionsOfAHookBelong) {
       "    |  ^~~~~~~~~~~~~~~~~ did you mean [ddp.comm_state_option]?\n");
 }
 
-TEST_F(Messages, SayThatATableIsMissing) {
+TEST_F(Messages, SayThatAValueIsNotATable) {
   EXPECT_EQ(report_of("ddp = 1\nlaunch = [1]\n[training.seed]\n"),
             "run.toml:1:1: error: 'ddp' is 1, not a table\n"
             "  1 | ddp = 1\n"
@@ -225,7 +225,7 @@ TEST_F(Messages, ReportSyntaxErrorsBesideAllOthers) {
             "    |        ^~ must be an integer, at least 0, or \"none\"\n");
 }
 
-TEST_F(Messages, ReportDuplicatesAndReadOn) {
+TEST_F(Messages, ReportDuplicatesAndContinue) {
   EXPECT_EQ(report_of("[ddp]\ndim = 0\ndim = 0\n[training]\nseed = 1\n[ddp]\ncom_wrapper = \"fp16\"\n"),
             "run.toml:3:1: error: key 'dim' is given twice\n"
             "  3 | dim = 0\n"
@@ -245,7 +245,7 @@ TEST_F(Messages, CountColumnsInCharacters) {
             "    |         ^~~~~~~ must be one of \"debug\", \"info\", \"warning\", \"error\"\n");
 }
 
-TEST_F(Messages, FindKeysWhereverTomlLetsThemStand) {
+TEST_F(Messages, LocateKeysInEveryTomlForm) {
   EXPECT_EQ(report_of("ddp.dmi = 1\n\"training\" . 'sed' = 1\nlogging = { dri = \"]\" }\n"),
             "run.toml:1:5: error: unknown key 'dmi' in [ddp]\n"
             "  1 | ddp.dmi = 1\n"

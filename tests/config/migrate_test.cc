@@ -23,8 +23,8 @@ std::string fixture(const std::string& name) {
 
 Migrated migrate_text(const std::string& text) { return migrate(SourceText("run.toml", text)); }
 
-/// A file of each version that there has been is kept, with what becomes of it.
-TEST(Migrate, BringsAFileOfEachVersionToTodays) {
+/// Each past schema version has a sample file and its migrated form.
+TEST(Migrate, UpdatesAFileOfEachVersion) {
   const TempFolder folder;
   for (std::int64_t version = 1; version < kSchemaVersion; ++version) {
     const Migrated migrated = migrate_text(fixture(std::to_string(version) + ".toml"));
@@ -45,7 +45,7 @@ TEST(Migrate, ChangesProfilesToo) {
                           "profile.plain.logging.prefix is now prefix_template, which is \"\" for none"));
 }
 
-TEST(Migrate, LeavesAFileOfTodayAlone) {
+TEST(Migrate, LeavesACurrentFileUnchanged) {
   const std::string text = "schema_version = 2\n[logging]\nlevel = \"info\" # as ever\n";
   EXPECT_EQ(migrate_text(text).text, text);
   EXPECT_THAT(migrate_text(text).changes, IsEmpty());
@@ -63,7 +63,7 @@ TEST(Migrate, RefusesAVersionThatItDoesNotKnow) {
   }
 }
 
-TEST(Migrate, IsAdvisedWhereAKeyOfAnOlderVersionStands) {
+TEST(Migrate, IsSuggestedForAKeyOfAnOlderVersion) {
   const TempFolder folder;
   EXPECT_EQ(
       report_of("[logging]\nprefix = false\n"),

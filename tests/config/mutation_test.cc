@@ -1,5 +1,4 @@
-// Damaged configs: whatever the bytes, the outcome is a Resolution, and what is accepted can be written and
-// read back.
+// Damaged configs: any input yields a Resolution, and accepted configs survive a round trip.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -65,10 +64,10 @@ std::string mutate(std::string text, std::mt19937& random) {
   return text;
 }
 
-/// In shares that can run side by side.
+/// Split into shards that can run in parallel.
 class Mutation : public ::testing::TestWithParam<unsigned> {};
 
-TEST_P(Mutation, OfAConfigIsNeverACrash) {
+TEST_P(Mutation, OfAConfigNeverCrashes) {
   const TempFolder folder;
   const Catalog catalog = Catalog::built_in();
   ASSERT_EQ(report_of(kValid), "");

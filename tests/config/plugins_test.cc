@@ -1,4 +1,4 @@
-// Plug-ins that a config names: their hooks, and what is wrong with them.
+// Plug-ins named by a config: their hooks, and errors in them.
 #include <gmock/gmock.h>
 
 #include "config/print.h"
@@ -16,7 +16,7 @@ const std::string kBuild = "torch 2.11.0, hookline 0.1.0";
 
 std::string file(const std::string& name) { return kFolder + "/" + name + ".so"; }
 
-/// What resolving says of a [ddp] table, for a program that was built with kBuild.
+/// The report for a [ddp] table, for a program built with kBuild.
 std::string report_of_ddp(const std::string& ddp) {
   TempFolder::write("run.toml", "[ddp]\n" + ddp);
   Sources sources;
@@ -49,7 +49,7 @@ TEST(Plugins, HaveTheirOptionsChecked) {
 )");
 }
 
-TEST(Plugins, AreFoundFromTheFileThatNamesThem) {
+TEST(Plugins, AreFoundRelativeToTheFileThatNamesThem) {
   const TempFolder folder;
   std::filesystem::create_directory("below");
   std::filesystem::copy_file(file("sample_plugin"), "below/libx.so");
@@ -61,7 +61,7 @@ TEST(Plugins, AreFoundFromTheFileThatNamesThem) {
   const std::string absolute = (std::filesystem::current_path() / "below/libx.so").string();
   EXPECT_THAT(of_file.config.ddp.plugins, ElementsAre(absolute));
 
-  // From elsewhere: the current folder.
+  // Given by a variable or a flag, paths are relative to the current folder.
   const Resolution of_variable =
       resolve_text("[ddp]\n", {{"HOOKLINE_DDP__PLUGINS", "below/libx.so," + file("empty_plugin")}});
   EXPECT_THAT(of_variable.config.ddp.plugins, ElementsAre(absolute, file("empty_plugin")));
@@ -80,13 +80,13 @@ TEST(Plugins, ReachTheRanks) {
   EXPECT_THAT(read.ddp.plugins, ElementsAre(file("sample_plugin")));
   EXPECT_EQ(read.origins.at("ddp.plugins").where, "run.toml:2:1");
 
-  // A rank that has loaded the plug-in knows its hooks already.
+  // A rank that has already loaded the plug-in knows its hooks.
   Catalog catalog = Catalog::built_in();
   add_plugin(file("sample_plugin"), "", catalog);
   EXPECT_EQ(read_resolved("resolved.toml", catalog).ddp.comm_hook, "plugged");
 }
 
-TEST(Plugins, ThatAreMissing) {
+TEST(Plugins, ThatAreMissingAreNamed) {
   const TempFolder folder;
   const std::string here = std::filesystem::current_path().string();
   EXPECT_EQ(report_of_ddp("plugins = [\"libmine.so\"]\ncomm_hook = \"mine\"\n"),
@@ -96,7 +96,7 @@ TEST(Plugins, ThatAreMissing) {
 )");
 }
 
-TEST(Plugins, BuiltAgainstAnotherTorch) {
+TEST(Plugins, BuiltAgainstAnotherTorchAreRefused) {
   const TempFolder folder;
   EXPECT_THAT(report_of_ddp(plugins("old_plugin")),
               AllOf(HasSubstr("run.toml:2:11: error: plug-in '" + file("old_plugin") + "' can't be used\n"),
@@ -104,7 +104,7 @@ TEST(Plugins, BuiltAgainstAnotherTorch) {
                               ": build both with the same\n")));
 }
 
-TEST(Plugins, ThatNameAHookTwice) {
+TEST(Plugins, ThatNameAHookTwiceAreRefused) {
   const TempFolder folder;
   TempFolder::write("run.toml", "[ddp]\n" + plugins("taken_plugin"));
   Sources sources;
@@ -128,7 +128,7 @@ TEST(Plugins, ThatNameAHookTwice) {
               AllOf(HasSubstr("other.so' is named twice\n"), HasSubstr("~ keep one of them\n")));
 }
 
-TEST(Plugins, ThatAreNone) {
+TEST(Plugins, FromFilesThatAreNotPluginsAreRefused) {
   const TempFolder folder;
   TempFolder::write("text.so", "not a library\n");
   EXPECT_THAT(

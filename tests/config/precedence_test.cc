@@ -12,7 +12,7 @@ class Precedence : public ::testing::Test {
   TempFolder folder_;
 };
 
-/// Every set of the three sources, as bits, over `key`: file 2, environment 3, command line 4.
+/// Tries every subset of the three sources. The file sets 2, the environment 3, the command line 4.
 TEST_F(Precedence, IsCommandLineThenEnvironmentThenFileThenDefault) {
   for (int sources = 0; sources < 8; ++sources) {
     const bool in_file = sources & 1, in_environment = sources & 2, on_command_line = sources & 4;
@@ -90,7 +90,7 @@ TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
   EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_OF_ANOTHER_PROGRAM", "[1, 2]"}}), "") << "nobody's key";
 }
 
-TEST_F(Precedence, RefusesAStringThatDoesNotEnd) {
+TEST_F(Precedence, RefusesAnUnterminatedString) {
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.dir", "\"x"}}),
             "--set logging.dir: error: bad value \"\\\"x\" for 'logging.dir'\n"
             "  a value that begins with a quote must be a TOML string: end it with the same quote, or remove "
@@ -136,10 +136,10 @@ TEST_F(Precedence, RefusesTwoVariablesForOneKey) {
       report_of("[ddp]\n", {{"HOOKLINE_DDP", "{comm_hook = \"fp16\"}"}, {"HOOKLINE_DDP__COMM_HOOK", "fp16"}}),
       "HOOKLINE_DDP__COMM_HOOK: " + both +
           "HOOKLINE_DDP and by HOOKLINE_DDP__COMM_HOOK\n  unset one of them\n");
-  // As execve() may be given it.
+  // execve() accepts duplicate variables.
   EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_DDP__COMM_HOOK", "bf16"}, {"HOOKLINE_DDP__COMM_HOOK", "fp16"}}),
             "HOOKLINE_DDP__COMM_HOOK: " + both + "HOOKLINE_DDP__COMM_HOOK\n  unset one of them\n");
-  // Options come in lower case from a variable's name, and as they are spelt from a table.
+  // Option names are lower-case in a variable's name but keep their spelling in a table.
   const std::string options = "HOOKLINE_DDP__COMM_STATE_OPTION", option = options + "__START_POWERSGD_ITER";
   EXPECT_EQ(report_of("[ddp]\ncomm_hook = \"power_sgd\"\n",
                       {{options, "{start_powerSGD_iter = 10}"}, {option, "20"}}),
@@ -165,7 +165,7 @@ TEST_F(Precedence, StillChecksWhatIsOverridden) {
       "  must be an integer, at least 0, or \"none\"\n");
 }
 
-TEST_F(Precedence, LetsAStrongerSourceOpenAValueAgain) {
+TEST_F(Precedence, LetsAStrongerSourceUnsetAValue) {
   const Resolution resolution = resolve_text("[training]\nseed = 7\n", {}, {{"training.seed", "none"}});
   EXPECT_EQ(resolution.report(), "");
   EXPECT_EQ(resolution.config.training.seed, std::nullopt);
@@ -183,7 +183,7 @@ TEST_F(Precedence, WarnsOfAVariableWithOneUnderscoreTooFew) {
             "  did you mean HOOKLINE_DDP__COMM_STATE_OPTION__START_POWERSGD_ITER?\n");
 }
 
-TEST_F(Precedence, KeepsToItsOwnVariables) {
+TEST_F(Precedence, IgnoresOtherHooklineVariables) {
   EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_CONFIG", "x"},
                                   {"HOOKLINE_RUN_DIR", "x"},
                                   {"HOOKLINE_TORCH", "x"},
@@ -197,15 +197,14 @@ TEST_F(Precedence, KeepsToItsOwnVariables) {
 
 TEST_F(Precedence, ReadsEveryKeyFromItsVariableAndItsFlag) {
   for (const KeyRow& row : schema()) {
-    // What is in [ddp.auto] has no effect otherwise.
+    // [ddp.auto] only takes effect with comm_hook = "auto".
     const std::string file = row.table == kAutoHookTable ? "[ddp]\ncomm_hook = \"auto\"\n" : "[ddp]\n";
     std::string variable = "HOOKLINE_" + row.table + "__" + row.option.name;
     if (const std::size_t dot = variable.find('.'); dot != variable.npos) variable.replace(dot, 1, "__");
     for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     const OptionValue& value = row.option.default_value;
     const auto* word = std::get_if<std::string>(&value);
-    const bool is_list =
-        row.option.type == OptionType::texts;  // its elements are given with commas between them
+    const bool is_list = row.option.type == OptionType::texts;  // elements are separated by commas
     const std::string text = is_list ? "" : word ? *word : to_text(value);
     const Resolution from_variable = resolve_text(file, {{variable, text}});
     EXPECT_EQ(from_variable.report(), "") << variable;
@@ -229,7 +228,7 @@ TEST(Environment, HoldsHooklinesVariablesOnly) {
   EXPECT_TRUE(found);
 }
 
-TEST(Sources, MayBeNoneAtAll) {
+TEST(Sources, MayBeEmpty) {
   const Resolution resolution = resolve(Sources{}, Catalog::built_in());
   EXPECT_EQ(resolution.report(), "");
   const RunConfig defaults;

@@ -1,4 +1,4 @@
-// What the launcher writes, a rank reads back: every value, its type and its origin.
+// A rank reads back exactly what the launcher wrote: every value with its type and origin.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +37,7 @@ class RoundTrip : public ::testing::Test {
   TempFolder folder_;
 };
 
-/// Values that the row takes: its default, its bounds, its words.
+/// Values that the row accepts: its default, its bounds, its words.
 std::vector<OptionValue> values_of(const OptionRow& row) {
   std::vector<OptionValue> values = {row.default_value};
   if (row.or_word) values.emplace_back(*row.or_word);
@@ -96,7 +96,7 @@ TEST_F(RoundTrip, KeepsEveryHookWithEveryWrapperAndOption) {
   EXPECT_GT(valid, 150);
 }
 
-/// Configs by chance, of many keys at once; the same ones each time.
+/// Generates random configs with many keys; the sequence is reproducible.
 class Generator {
  public:
   explicit Generator(unsigned seed) : random_(seed) {}
@@ -197,7 +197,7 @@ TEST_F(RoundTrip, KeepsGeneratedConfigs) {
     if (!resolution.ok()) continue;
     ++valid;
     expect_same(resolution.config, again(resolution.config, catalog));
-    // What the wizard would write of it means the same.
+    // The file that the wizard would write means the same.
     const Resolution chosen = resolve_text(chosen_file(resolution.config), {}, {}, catalog);
     EXPECT_TRUE(chosen.ok()) << chosen.report();
     for (const KeyRow& row : schema())
@@ -219,7 +219,7 @@ TEST_F(RoundTrip, KeepsOriginsOfEveryKind) {
   EXPECT_EQ(copy.origins.at("ddp.comm_state_option.random_seed").where, "run.toml:3:23");
 }
 
-TEST_F(RoundTrip, KeepsTextsAndFileNamesWithStrangeCharacters) {
+TEST_F(RoundTrip, KeepsStringsAndFileNamesWithSpecialCharacters) {
   const std::string name = "a \"b\"\n# c\\\x01.toml";
   TempFolder::write(name, "[logging]\ndir = \"\\\"# \\\\ \\u00e9 \\n\\t\\u0007'''\"\n");
   Sources sources;
@@ -230,7 +230,7 @@ TEST_F(RoundTrip, KeepsTextsAndFileNamesWithStrangeCharacters) {
   expect_same(resolution.config, again(resolution.config));
 }
 
-TEST_F(RoundTrip, TurnsTheHookOfAScriptIntoTheProgramsOwn) {
+TEST_F(RoundTrip, ResolvesAScriptsHookInTheProgram) {
   Sources sources;
   TempFolder::write("run.toml",
                     "[ddp]\ncomm_hook = \"program:clip\"\n[ddp.comm_state_option]\nmax_norm = 2\n");
@@ -243,7 +243,7 @@ TEST_F(RoundTrip, TurnsTheHookOfAScriptIntoTheProgramsOwn) {
   EXPECT_EQ(copy.ddp.comm_state_option, expected);
 }
 
-TEST_F(RoundTrip, TellsALauncherOfAnotherVersionFromAMistake) {
+TEST_F(RoundTrip, RecognizesALauncherOfAnotherVersion) {
   TempFolder::write("resolved.toml", "[launch]\nwarp_drive = true\n");
   try {
     read_resolved("resolved.toml", Catalog::built_in());
@@ -256,7 +256,7 @@ TEST_F(RoundTrip, TellsALauncherOfAnotherVersionFromAMistake) {
   }
 }
 
-TEST_F(RoundTrip, TellsALauncherOfAnotherVersionByWhatIsUnknownNotByItsName) {
+TEST_F(RoundTrip, BlamesAnotherVersionForUnknownKeysButNotUnknownHooks) {
   for (const std::string text :
        {"[ddp]\ncomm_hook_delay = 1\n", "[hook]\nname = 1\n", "[ddp]\ncomm_wrapper = \"fp9\"\n"}) {
     TempFolder::write("resolved.toml", text);

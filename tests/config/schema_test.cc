@@ -24,7 +24,7 @@ TEST(Schema, HasEachKeyOnceWithHelpAndADefaultThatItAccepts) {
   }
 }
 
-TEST(Schema, SetsTheFieldThatItGets) {
+TEST(Schema, ReadsBackTheFieldItSets) {
   for (const KeyRow& row : schema()) {
     const OptionType type = row.option.type;
     const OptionValue value = type == OptionType::texts ? OptionValue(std::vector<std::string>{"error"})

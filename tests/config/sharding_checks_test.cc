@@ -1,4 +1,4 @@
-// What goes together with a sharded model, and what is said of what does not.
+// Which settings work with a sharded model, and the messages for those that do not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ class ShardingChecks : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(ShardingChecks, TakeEachStrategyAndHook) {
+TEST_F(ShardingChecks, AcceptEachStrategyAndHook) {
   for (const char* strategy : {"shard_grad_op", "full_shard"}) {
     for (const char* hook : {"no", "fp16", "bf16"}) {
       const Resolution resolution = resolve_text(std::string("[fsdp]\nsharding_strategy = \"") + strategy +
@@ -53,7 +53,7 @@ TEST_F(ShardingChecks, RefuseWhatNeedsWholeGradients) {
       "run.toml:2:1\n");
 }
 
-TEST_F(ShardingChecks, TakeAShardedOptimizerWithEveryHookThatAverages) {
+TEST_F(ShardingChecks, AcceptAShardedOptimizerWithEveryAveragingHook) {
   for (const char* hook : {"no", "allreduce", "fp16", "bf16", "power_sgd", "batched_power_sgd"}) {
     const Resolution resolution =
         resolve_text(std::string("[ddp]\nshard_optimizer = true\ncomm_hook = \"") + hook + "\"\n");
@@ -62,7 +62,7 @@ TEST_F(ShardingChecks, TakeAShardedOptimizerWithEveryHookThatAverages) {
   }
 }
 
-TEST_F(ShardingChecks, RefuseAShardedOptimizerThatCannotBe) {
+TEST_F(ShardingChecks, RefuseAShardedOptimizerWithAShardedModelOrNoop) {
   EXPECT_EQ(report_of("[ddp]\nshard_optimizer = true\n[fsdp]\nsharding_strategy = \"full_shard\"\n"),
             "run.toml:4:21: error: [ddp] shard_optimizer does not work with sharding_strategy "
             "\"full_shard\"\n"

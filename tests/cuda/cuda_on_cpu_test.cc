@@ -1,4 +1,4 @@
-// The fibers that run kernels where there is no GPU: what they find, by kernels that are wrong on purpose.
+// The fibers that run kernels without a GPU: checks what they detect, with deliberately wrong kernels.
 #include "tests/support/cuda_on_cpu.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, Argumen
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/// What a block of `threads` leaves in an array of `size`, in each order of its threads.
+/// What a block of `threads` threads writes to an array of `size`, for each thread order.
 std::vector<std::vector<double>> in_each_order(void (*kernel)(double*), unsigned threads, std::size_t size) {
   std::vector<std::vector<double>> results;
   for (const Order order : {Order::forward, Order::reverse, Order::shuffled}) {
@@ -98,7 +98,7 @@ TEST(CudaOnCpu, HoldsAllThreadsAtABarrier) {
   EXPECT_THAT(in_each_order(reverse_values, 64, 64), Each(ElementsAreArray(expected)));
 }
 
-TEST(CudaOnCpu, ShowsThatABarrierIsMissing) {
+TEST(CudaOnCpu, RevealsAMissingBarrier) {
   const auto results = in_each_order(reverse_values_without_barrier, 64, 64);
   EXPECT_TRUE(std::isnan(results[0][0])) << "the first thread reads what the last one has yet to write";
   EXPECT_TRUE(std::isnan(results[1][63]));
@@ -177,7 +177,7 @@ __global__ void shuffle_from_one(double* values) {
   values[threadIdx.x] = __shfl_sync(0xffffffffu, threadIdx.x, 35, 16);
 }
 
-// As "Warp Shuffle Functions" in the CUDA C++ programming guide defines them.
+// As defined in "Warp Shuffle Functions" of the CUDA C++ Programming Guide.
 TEST(CudaOnCpu, ShufflesAsCudaDoes) {
   const auto expect = [](void (*kernel)(double*), auto source_of) {
     std::vector<double> expected(64);
@@ -191,7 +191,7 @@ TEST(CudaOnCpu, ShufflesAsCudaDoes) {
   expect(shuffle_up, [](int lane) { return lane % 8 >= 3 ? lane - 3 : lane; });
   expect(shuffle_across, [](int lane) { return lane ^ 5; });
   expect(shuffle_across_parts,
-         [](int lane) { return lane & 8 ? lane ^ 8 : lane; });  // an earlier part may be read
+         [](int lane) { return lane & 8 ? lane ^ 8 : lane; });  // lanes may read from an earlier part
   expect(shuffle_from_one, [](int lane) { return lane / 16 * 16 + 3; });
 }
 
@@ -255,18 +255,18 @@ __global__ void fail() {
   __syncthreads();
 }
 
-TEST(CudaOnCpu, PassesExceptionsOn) {
+TEST(CudaOnCpu, RethrowsExceptions) {
   EXPECT_EQ(failure_of<std::runtime_error>([] { launch(fail, dim3(1), dim3(32)); }), "of thread 9");
 }
 
 #ifdef __SANITIZE_ADDRESS__
 __global__ void write_at(double* values, int at) {
   __shared__ double parts[3];
-  double* volatile memory = values ? values : parts;  // whose size the compiler does not know then
+  double* volatile memory = values ? values : parts;  // hides the array's size from the compiler
   memory[at] = 1;
 }
 
-TEST(CudaOnCpuDeathTest, LetsTheAddressSanitizerSeeWhatIsOutside) {
+TEST(CudaOnCpuDeathTest, LetsTheAddressSanitizerCatchOutOfBoundsAccess) {
   std::vector<double> values(3);
   EXPECT_EQ(launch(write_at, dim3(1), dim3(1), values.data(), 2), cudaSuccess);
   EXPECT_DEATH(launch(write_at, dim3(1), dim3(1), values.data(), 3), "heap-buffer-overflow");

@@ -1,4 +1,4 @@
-// Where tests run kernels: on a GPU with ON_GPU, else by the fibers of support/cuda_on_cpu.h.
+// Where tests run kernels: on a GPU if ON_GPU is defined, else as fibers (support/cuda_on_cpu.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -30,7 +30,7 @@ inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
 }
 
-/// An array that kernels see.
+/// An array accessible to kernels.
 template <typename T>
 class DeviceArray {
  public:
@@ -42,7 +42,7 @@ class DeviceArray {
   }
   T* data() { return memory_.get(); }
 
-  /// Waits for the kernels that were launched.
+  /// Waits for the launched kernels, then returns the values.
   std::vector<T> values() const {
     std::vector<T> copy(size_);
     check(cudaMemcpy(copy.data(), memory_.get(), bytes(), cudaMemcpyDeviceToHost));
@@ -59,7 +59,7 @@ class DeviceArray {
   std::unique_ptr<T, Free> memory_;
 };
 
-/// What `run` returns, whatever the order of threads: on a GPU, each time.
+/// Returns the result of `run`, which must not depend on thread order; on a GPU, it is repeated instead.
 template <typename Run>
 auto in_each_order(Run run) {
   auto first = run();
@@ -76,8 +76,8 @@ inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error("CUDA: error " + std::to_string(error));
 }
 
-/// An array that kernels see. It begins at a multiple of 256 bytes, as on a GPU, and ends where its values end, for the address
-/// sanitizer to see what lies beyond.
+/// An array accessible to kernels. As on a GPU, it is aligned to 256 bytes; it ends where its values end, so
+/// that the address sanitizer detects overruns.
 template <typename T>
 class DeviceArray {
  public:
@@ -97,7 +97,7 @@ class DeviceArray {
   std::unique_ptr<T, Free> memory_;
 };
 
-/// What `run` returns, whatever the order of threads.
+/// Returns the result of `run`, which must be the same for every thread order.
 template <typename Run>
 auto in_each_order(Run run) {
   auto first = run();

@@ -1,4 +1,4 @@
-// What runs on a GPU. Every test here needs one; several ranks share it over Gloo, since NCCL wants a GPU for each.
+// Tests on a GPU; each of them needs one. Several ranks share it over Gloo, since NCCL needs a GPU per rank.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -55,7 +55,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (x - y).norm().item<double>() / std::max(y.norm().item<double>(), 1e-30);
 }
 
-TEST_F(Gpu, IsWhereARankIsPutByName) {
+TEST_F(Gpu, HoldsARankWithTheRequestedBackend) {
   EXPECT_EQ(over("auto").device, c10::Device(c10::kCUDA, 0));
   EXPECT_NE(over("auto").nccl, nullptr);
   EXPECT_EQ(over("gloo").nccl, nullptr);
@@ -95,7 +95,8 @@ TEST_F(Gpu, MultipliesAsTheCpuDoes) {
 
 TEST_F(Gpu, MultipliesMatricesOfOneSizeTogether) {
   over("gloo");
-  // In a row: three at equal distances, one farther off, one of another size, and two with room for a bias between them.
+  // In memory order: three equally spaced matrices, one further away, one of another size, and two with space
+  // for a bias between them.
   Matrices matrices;
   std::int64_t offset = 0, p_offset = 0, q_offset = 0;
   const auto add = [&](std::int64_t n, std::int64_t m, std::int64_t gap) {
@@ -144,12 +145,13 @@ TEST_F(Gpu, AveragesOverNcclWithEveryHookAndWrapper) {
                                                         model.ddp().hook_context()))
               model.register_comm_hook(std::move(built));
             for (std::uint64_t step = 0; step < 4; ++step) {
-              // Of rank 1 and of one row space, so that PowerSGD keeps them whole.
+              // Rank-1 matrices with a common row space, which PowerSGD represents exactly.
               const at::Tensor low =
                   random({64, 1}, at::kFloat, step).cuda().matmul(random({1, 64}, at::kFloat, 9).cuda());
               const testing::Tensors given{low, random({64}, at::kFloat, step).cuda(), 2 * low};
               const testing::Tensors result = testing::communicate(model, given);
-              // The whole bucket as one matrix is of a higher rank: the conformance test looks closer.
+              // As one matrix, the whole bucket has a higher rank; the conformance test checks it more
+              // closely.
               const double tolerance = hook.name == "batched_power_sgd" && step >= 2 ? 2.0 : 0.02;
               for (std::size_t i = 0; i < given.size(); ++i)
                 EXPECT_LE(distance(result[i], given[i]), tolerance) << "step " << step;
@@ -160,7 +162,7 @@ TEST_F(Gpu, AveragesOverNcclWithEveryHookAndWrapper) {
   }
 }
 
-/// Three layers, two of them units, trained for some steps; their parameters, whole, on the CPU.
+/// Trains three layers, two of them units, for a few steps; returns all parameters, unsharded, on the CPU.
 at::Tensor trained(const std::string& strategy, const std::string& hook, int ranks,
                    const Placement& placement) {
   at::Tensor result;
@@ -269,7 +271,7 @@ TEST_F(Gpu, MeasuresHowFarAHookIsFromTheAverage) {
   }
 }
 
-/// What a run on a GPU leaves of its phases and its memory.
+/// Checks the phase times and memory that a run on a GPU records.
 void expect_measured(const std::filesystem::path& run) {
   const auto summary = nlohmann::json::parse(testing::read_file(run / "summary.json"));
   const nlohmann::json& phases = summary.at("phase_seconds");

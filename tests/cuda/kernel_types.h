@@ -1,4 +1,4 @@
-// What tests of PowerSGD's kernels share: the four types of gradients, and how numbers are compared.
+// Shared by tests of PowerSGD's kernels: the four gradient types, and the comparison of numbers.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -24,7 +24,8 @@ inline double wide(float value) { return value; }
 inline double wide(__half value) { return __half2float(value); }
 inline double wide(__nv_bfloat16 value) { return __bfloat162float(value); }
 
-/// A type of gradients; its epsilon and least number; the type of the sums of its products.
+/// Traits of a gradient type: its epsilon, its smallest number, and the type in which its products are
+/// summed.
 template <typename T>
 struct Type;
 template <>
@@ -79,7 +80,8 @@ std::vector<unsigned char> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-/// The first place where they differ by more than rounding to T, plus `tolerance`; empty if there is none.
+/// Describes the first element that differs by more than rounding to T plus `tolerance`; empty if there is
+/// none.
 template <typename T>
 std::string difference(const std::vector<T>& actual, const std::vector<double>& expected, double tolerance) {
   if (actual.size() != expected.size()) return "sizes differ";
@@ -92,7 +94,7 @@ std::string difference(const std::vector<T>& actual, const std::vector<double>& 
   return "";
 }
 
-/// Base of the tests of each type.
+/// Base class of the typed tests.
 template <typename T>
 class KernelTest : public ::testing::Test {
  protected:

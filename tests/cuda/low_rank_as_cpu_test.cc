@@ -1,4 +1,5 @@
-// The kernels against the CPU's functions of hooks/numerics/low_rank.h: as fibers, and on a GPU where there is one.
+// Compares the kernels with the CPU functions of hooks/numerics/low_rank.h: as fibers, and on a GPU if there
+// is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -28,7 +29,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (x - y).norm().item<double>() / std::max(y.norm().item<double>(), 1e-30);
 }
 
-/// The kernels as fibers, on tensors of the CPU.
+/// The kernels run as fibers, on CPU tensors.
 const CudaKernels kFibers{
     [](const at::Tensor& buffer, const Factors& factors, double epsilon,
        const std::vector<std::uint64_t>& redraw_seeds) {
@@ -62,13 +63,13 @@ class LowRankKernels : public ::testing::TestWithParam<Execution> {
   static bool on_gpu() { return GetParam() == Execution::gpu; }
   static const CudaKernels& kernels() { return on_gpu() ? cuda_kernels() : kFibers; }
 
-  /// A copy for the kernels to work on.
+  /// A copy on the device that the kernels use.
   static at::Tensor placed(const at::Tensor& tensor) {
     if (!tensor.defined()) return tensor;
     return tensor.to(on_gpu() ? at::kCUDA : at::kCPU, tensor.scalar_type(), false, true);
   }
 
-  /// A copy of `buffer` with its factors made orthonormal by the kernels.
+  /// A copy of `buffer` whose factors the kernels have orthonormalized.
   static at::Tensor orthogonalized(const at::Tensor& buffer, const Factors& factors, double epsilon) {
     const at::Tensor copy = placed(buffer);
     kernels().orthogonalize(copy, factors, epsilon, {});
@@ -79,18 +80,18 @@ class LowRankKernels : public ::testing::TestWithParam<Execution> {
 INSTANTIATE_TEST_SUITE_P(By, LowRankKernels, ::testing::Values(Execution::fibers, Execution::gpu),
                          ::testing::PrintToStringParamName());
 
-using Type = std::pair<at::ScalarType, double>;  // and how far results may be from the CPU's
+using Type = std::pair<at::ScalarType, double>;  // a dtype, and the tolerance against the CPU's results
 
 const Factors kFactors{{0, 1, 33}, {33, 4, 2000}, {8040, 2, 40}, {8120, 3, 1}, {8130, 2, 600}};
 constexpr std::int64_t kFactorsNumel = 9330;  // with gaps
 
 TEST_P(LowRankKernels, OrthogonalizeAsTheCpuDoes) {
-  // Both take sums in double, in another order, and seldom round to another number.
+  // Both sum in double, in a different order, so results rarely round differently.
   for (const auto& [dtype, tolerance] :
        {Type(at::kFloat, 1e-7), {at::kDouble, 1e-14}, {at::kHalf, 1e-4}, {at::kBFloat16, 1e-3}}) {
     for (const double epsilon : {0.0, 0.01}) {
       const at::Tensor buffer = random({kFactorsNumel}, dtype, 5);
-      buffer.narrow(0, 33 + 2 * 2000, 2000).copy_(buffer.narrow(0, 33, 2000));  // depends on an earlier one
+      buffer.narrow(0, 33 + 2 * 2000, 2000).copy_(buffer.narrow(0, 33, 2000));  // a copy of an earlier vector
       buffer.narrow(0, 8040, 40).zero_();
       const at::Tensor actual = orthogonalized(buffer, kFactors, epsilon);
       orthogonalize(buffer, kFactors, epsilon);
@@ -111,7 +112,7 @@ TEST_P(LowRankKernels, PassNaNAndInfinityOnAsTheCpuDoes) {
   }
 }
 
-TEST_P(LowRankKernels, DrawDependentVectorsAnewFromTheSeedOfTheirFactor) {
+TEST_P(LowRankKernels, RedrawDependentVectorsFromTheirFactorsSeed) {
   const at::Tensor zeros = torch::zeros({2 * 2 * 50}), first = placed(zeros), second = placed(zeros);
   const Factors factors{{0, 2, 50}, {100, 2, 50}};
   kernels().orthogonalize(first, factors, 0, {1, 2});
@@ -122,7 +123,8 @@ TEST_P(LowRankKernels, DrawDependentVectorsAnewFromTheSeedOfTheirFactor) {
   EXPECT_FALSE(drawn[1].equal(others[1]));
 }
 
-/// Two matrices; a plain segment of 10; one more, which the bucket has but for its last 5 elements.
+/// Two matrices, an uncompressed segment of 10 elements, and a third matrix whose last 5 elements lie outside
+/// the bucket.
 const Matrices kMatrices{{0, 300, 70, 3, 0, 0}, {21000, 8, 1025, 5, 900, 210}, {29210, 7, 9, 2, 950, 5400}};
 constexpr std::int64_t kNumel = 29210 + 63, kBucketNumel = kNumel - 5;
 
@@ -131,7 +133,7 @@ TEST_P(LowRankKernels, ReconstructAndAccumulateAsTheCpuDoes) {
        {Type(at::kFloat, 1e-5), {at::kDouble, 1e-13}, {at::kHalf, 2e-3}, {at::kBFloat16, 1.6e-2}}) {
     const at::Tensor p = random({964}, dtype, 4), q = random({5418}, dtype, 3);
     const auto expect_same = [&](const at::Tensor& actual, const at::Tensor& expected, const char* what) {
-      if (on_gpu())  // which fuses products with sums
+      if (on_gpu())  // a GPU fuses multiply and add
         EXPECT_LE(distance(actual.cpu(), expected), tolerance) << what << ", " << dtype;
       else
         EXPECT_TRUE(actual.equal(expected)) << what << ", " << dtype;

@@ -1,4 +1,4 @@
-// What PowerSGD's kernels do with a bucket's matrices, against the same arithmetic written plainly.
+// Compares PowerSGD's matrix kernels with the same arithmetic in plain C++.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,14 +10,15 @@
 namespace hookline::testing {
 namespace {
 
-/// A bucket, and what a rank keeps beside it: values of T, with a gap in front of each matrix and each factor. A gap of 3 leaves
-/// nothing where more than one value can be read at once; a gap of 4 does, where the sizes are multiples of 4 as well.
+/// A bucket and a rank's state for it: values of T, with a gap before each matrix and factor. A gap of 3
+/// rules out vectorized access; a gap of 4 allows it where the sizes are multiples of 4 too.
 template <typename T>
 struct Bucket {
   Matrices matrices;
   std::vector<T> p, q, sum, bucket;
 
-  /// Each shape: n, m and the rank. The bucket ends `missing` elements before its last matrix.
+  /// `shapes` holds n, m and the rank of each matrix. The bucket ends `missing` elements before the last
+  /// matrix's end.
   explicit Bucket(const std::vector<std::array<Index, 3>>& shapes, Index missing = 0, Index gap = 3) {
     CompressedMatrix next{gap, 0, 0, 0, gap, gap};
     for (const auto& [n, m, rank] : shapes) {
@@ -34,7 +35,7 @@ struct Bucket {
   }
 };
 
-/// An element of P·Qᵀ, in the kernel's own order. A GPU fuses products with sums, and rounds once less.
+/// An element of P·Qᵀ, summed in the kernel's order. A GPU fuses multiply and add, and so rounds once less.
 template <typename T>
 T product_at(const Bucket<T>& b, const CompressedMatrix& c, Index row, Index column) {
   using Sum = typename Type<T>::Sum;
@@ -64,7 +65,7 @@ void for_each_element(const Bucket<T>& b, Run run) {
       for (Index column = 0; column < c.m; ++column) run(c, row, column, c.offset + row * c.m + column);
 }
 
-/// The same bits by fibers. On a GPU a product may be a rounding off.
+/// Expects the same bits from fibers. On a GPU, a product may differ by one rounding.
 template <typename T>
 void expect_same(const std::vector<T>& actual, const std::vector<T>& expected, const std::string& what) {
   if (!kOnGpu) {
@@ -143,7 +144,8 @@ TYPED_TEST(MatrixKernels, AccumulateAsPlainArithmeticDoes) {
                          std::to_string(n) + " by " + std::to_string(m) + " of rank " + std::to_string(rank));
 }
 
-/// Of more matrices than two launches take, with empty ones among them; the largest needs more than one tile each way.
+/// More matrices than two launches take, some of them empty; the largest needs several tiles in each
+/// dimension.
 std::vector<std::array<Index, 3>> many_shapes() {
   std::vector<std::array<Index, 3>> shapes;
   for (Index i = 0; i < 150; ++i) shapes.push_back({i * 7 % 23, i * 5 % 31, i % 4});
@@ -176,7 +178,7 @@ TYPED_TEST(MatrixKernels, TakeOneLaunchFor64Matrices) {
 }
 #endif
 
-TYPED_TEST(MatrixKernels, ReadAndWriteSeveralValuesAtOnceWhereTheyLieSo) {
+TYPED_TEST(MatrixKernels, VectorizeAccessWhereAlignmentAllows) {
   for (const auto& [n, m] : std::vector<std::array<Index, 2>>{{1, 4}, {33, 12}, {7, 260}, {70, 516}}) {
     for (const Index missing : {0, 1, 6}) {
       const Bucket<TypeParam> bucket({{n, m, 3}, {n, m, 1}}, missing, 4);
@@ -189,20 +191,20 @@ TYPED_TEST(MatrixKernels, ReadAndWriteSeveralValuesAtOnceWhereTheyLieSo) {
 }
 
 TYPED_TEST(MatrixKernels, TakeABucketThatEndsBeforeItsLastMatrix) {
-  for (const Index missing : {1, 35, 6 * 7, 6 * 7 + 3 + 10}) {  // the last: within the matrix before
+  for (const Index missing : {1, 35, 6 * 7, 6 * 7 + 3 + 10}) {  // the last one cuts into the matrix before
     const Bucket<TypeParam> bucket({{3, 4, 1}, {4, 5, 2}, {6, 7, 2}}, missing);
     expect_reconstructed(bucket, std::to_string(missing) + " missing");
     expect_accumulated(bucket, std::to_string(missing) + " missing");
   }
 }
 
-TYPED_TEST(MatrixKernels, HaveNothingToDoWithoutElements) {
+TYPED_TEST(MatrixKernels, DoNothingWithoutElements) {
   expect_reconstructed(Bucket<TypeParam>({}), "no matrix");
   expect_reconstructed(Bucket<TypeParam>({{0, 7, 2}, {7, 0, 2}}), "empty matrices");
   expect_accumulated(Bucket<TypeParam>({{0, 7, 2}, {7, 0, 2}}), "empty matrices");
 }
 
-TEST(MatrixKernel, TakesMoreRowsThanAGridHas) {
+TEST(MatrixKernel, HandlesMoreRowsThanTheGridLimit) {
   if (!can_run_kernels()) GTEST_SKIP() << "no GPU here";
   expect_reconstructed(Bucket<__half>({{65535 + 3, 2, 2}}), "65538 rows");
 }

@@ -1,4 +1,4 @@
-// PowerSGD's orthogonalization on a GPU, against the same arithmetic written plainly.
+// Compares PowerSGD's orthogonalization kernel with the same arithmetic in plain C++.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -61,7 +61,7 @@ std::vector<double> plainly_orthogonal(const std::vector<T>& factor, Index rank,
   return vectors;
 }
 
-/// `buffer` after the kernel, by one call for all of `factors`.
+/// `buffer` after one kernel call for all `factors`.
 template <typename T>
 std::vector<T> all_orthogonalized(const std::vector<T>& buffer, const Factors& factors, double epsilon,
                                   const std::vector<std::uint64_t>& redraw_seeds) {
@@ -82,7 +82,7 @@ std::vector<T> orthogonalized(const std::vector<T>& factor, Index rank, Index n,
   return all_orthogonalized(factor, {{0, rank, n}}, options.epsilon, seeds);
 }
 
-/// Its result in each order of threads, which must be that of plain arithmetic.
+/// The kernel's result, which must equal plain arithmetic for every thread order.
 template <typename T>
 std::vector<double> expect_orthogonalized(const std::vector<T>& factor, Index rank, Index n,
                                           const Options& options = {}) {
@@ -120,7 +120,7 @@ TYPED_TEST(OrthogonalizeKernel, AddsEpsilonToNorms) {
   EXPECT_GT(std::abs(wide(whole[0])), std::abs(wide(shorter[0])));
 }
 
-/// Of 5 vectors the second is zero and the fourth a multiple of the first.
+/// Five vectors: the second is zero, and the fourth a multiple of the first.
 template <typename T>
 std::vector<T> with_dependent_vectors(Index n) {
   auto factor = random<T>(5 * n, 10);
@@ -131,7 +131,7 @@ std::vector<T> with_dependent_vectors(Index n) {
   return factor;
 }
 
-TYPED_TEST(OrthogonalizeKernel, MakesDependentVectorsZero) {
+TYPED_TEST(OrthogonalizeKernel, ZeroesDependentVectors) {
   for (const Index n : {40, 1500}) {
     const auto result = expect_orthogonalized(with_dependent_vectors<TypeParam>(n), 5, n);
     for (Index k = 0; k < 5; ++k) {
@@ -143,7 +143,7 @@ TYPED_TEST(OrthogonalizeKernel, MakesDependentVectorsZero) {
   }
 }
 
-TYPED_TEST(OrthogonalizeKernel, DrawsDependentVectorsAnewFromTheSeed) {
+TYPED_TEST(OrthogonalizeKernel, RedrawsDependentVectorsFromTheSeed) {
   for (const Index n : {40, 1500}) {
     const auto factor = with_dependent_vectors<TypeParam>(n);
     const auto result = expect_orthogonalized(factor, 5, n, {0, 1});
@@ -158,7 +158,7 @@ TYPED_TEST(OrthogonalizeKernel, DrawsDependentVectorsAnewFromTheSeed) {
   }
 }
 
-TYPED_TEST(OrthogonalizeKernel, MakesVectorsZeroThatAreTooManyForTheirLength) {
+TYPED_TEST(OrthogonalizeKernel, ZeroesVectorsBeyondTheDimension) {
   for (const std::optional<std::uint64_t> seed : {std::optional<std::uint64_t>(), {3}}) {
     for (const Index n : {1, 3}) {
       const auto result = expect_orthogonalized(random<TypeParam>(6 * n, 11), 6, n, {0, seed});
@@ -183,7 +183,7 @@ TYPED_TEST(OrthogonalizeKernel, PassesNaNAndInfinityOn) {
   }
 }
 
-TYPED_TEST(OrthogonalizeKernel, MakesVeryLongAndVeryShortVectorsUnitVectors) {
+TYPED_TEST(OrthogonalizeKernel, NormalizesVeryLongAndVeryShortVectors) {
   auto factor = random<TypeParam>(2 * 50, 13);
   for (std::size_t i = 0; i < 50; ++i) {
     factor[i] = Type<TypeParam>::round(wide(factor[i]) * (sizeof(TypeParam) == 2 ? 1e-4 : 1e-30));
@@ -205,12 +205,12 @@ TYPED_TEST(OrthogonalizeKernel, MakesNearlyParallelVectorsOrthogonal) {
 }
 
 TYPED_TEST(OrthogonalizeKernel, OrthogonalizesAllFactorsOfABucketAsOneByOne) {
-  constexpr Index kGap = 3;  // between two factors, where other parts of a bucket lie
+  constexpr Index kGap = 3;  // between factors lie other parts of the bucket
   for (const bool redraw : {false, true}) {
     Factors factors;
     std::vector<TypeParam> buffer;
     std::vector<std::uint64_t> seeds;
-    for (Index i = 0; i < 100; ++i) {  // 75 of them not empty: more than one launch takes
+    for (Index i = 0; i < 100; ++i) {  // 75 non-empty ones: more than one launch takes
       const Index rank = i % 4, n = i == 70 ? 1500 : i * 7 % 40;
       buffer.resize(buffer.size() + kGap, Type<TypeParam>::round(i));
       factors.push_back({static_cast<Index>(buffer.size()), rank, n});

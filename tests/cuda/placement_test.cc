@@ -1,4 +1,4 @@
-// Where a rank computes: on machines without a GPU, and on one that only looks as if it had one.
+// Where a rank computes: on machines without a GPU, and on one that only appears to have one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ ProcessResult without_gpu(const std::string& device, const std::string& backend 
   return run_process(SHOW_DEVICE_PROGRAM, options);
 }
 
-/// With a /dev of its own that holds a file called nvidia0, and no driver behind it.
+/// Runs a rank with a private /dev that holds a file nvidia0 but no driver.
 ProcessResult with_sham_gpu(const std::string& device, const std::string& libraries = "") {
   ProcessOptions options = rank_options(device);
   options.environment["LD_LIBRARY_PATH"] = libraries.empty() ? std::nullopt : std::optional(libraries);
@@ -50,7 +50,7 @@ bool can_make_sham_gpu() {
   return run_process("/usr/bin/unshare", options).exit_code == 0;
 }
 
-TEST(Placement, IsTheCpuWithoutAGpuUnlessOneIsAskedForByName) {
+TEST(Placement, IsTheCpuWithoutAGpuUnlessCudaIsRequested) {
   EXPECT_EQ(without_gpu("auto").out, "cpu without libtorch_cuda\n");
   EXPECT_EQ(without_gpu("cpu").out, "cpu without libtorch_cuda\n");
   EXPECT_EQ(without_gpu("auto").err, "");
@@ -72,7 +72,7 @@ TEST(Placement, IsTheCpuWithoutAGpuUnlessOneIsAskedForByName) {
 TEST(Placement, SaysWhyTheGpuCanNotBeUsed) {
   if (!can_make_sham_gpu())
     GTEST_SKIP() << "mount namespaces can't be made here (run as root), or there is a real GPU";
-  // Without the libraries that libtorch_cuda needs, or without a driver: as the machine has it.
+  // The error depends on the machine: it may lack libtorch_cuda's libraries, or only the driver.
   const auto reason =
       ::testing::AnyOf(HasSubstr("hookline's CUDA module can't be loaded: "),
                        HasSubstr("libtorch sees no CUDA, though its library is loaded: either the driver"));
@@ -91,7 +91,7 @@ TEST(Placement, SaysWhyTheGpuCanNotBeUsed) {
   EXPECT_EQ(cpu.err, "");
 }
 
-TEST(Placement, LoadsTheModuleWhereAllThatItNeedsIsThere) {
+TEST(Placement, LoadsTheModuleWhenItsLibrariesArePresent) {
   if (!can_make_sham_gpu())
     GTEST_SKIP() << "mount namespaces can't be made here (run as root), or there is a real GPU";
   ProcessOptions find;

@@ -19,7 +19,7 @@ __global__ void exchange_kernel(double* values, bool of_the_other) {
   values[own] = own;
   __syncthreads();
   const double read = values[of_the_other ? (own + 32) % 64 : own / 32 * 32];
-  if (read < 0) __syncthreads();  // never; so that it is read
+  if (read < 0) __syncthreads();  // never true; forces the read
 }
 
 template <typename... Parameters, typename... Arguments>

@@ -1,4 +1,4 @@
-// Says where a rank computes, and whether libtorch's CUDA half is in the process.
+// Prints where a rank computes, and whether the process has loaded libtorch's CUDA half.
 #include <fstream>
 #include <string>
 

@@ -31,7 +31,7 @@ class DigitsDatasetFile : public testing::Test {
 
   void write(const std::string& text) { std::ofstream(file_, std::ios::binary) << text; }
 
-  /// What loading says, without the file's name in front of it.
+  /// The error of loading the file, without the file's name.
   std::string problem() {
     try {
       DigitsDataset(file_, Split::train);
@@ -59,7 +59,7 @@ TEST(DigitsDataset, HoldsTheWholeDataSetInTwoFixedParts) {
   EXPECT_GE(at::bincount(test.labels(), {}, 10).min().item<std::int64_t>(), 25) << "every digit is tested";
 }
 
-TEST(DigitsDataset, TheFirstImageIsAZeroForTesting) {
+TEST(DigitsDataset, TheFirstTestImageIsAZero) {
   DigitsDataset test(HOOKLINE_DIGITS_DATA, Split::test);
   const auto first = test.get(0);
   EXPECT_EQ(first.target.item<std::int64_t>(), 0);

@@ -1,4 +1,5 @@
-// A real training job that is killed at random: nothing is left, and the one that was killed is named.
+// Kills processes of a real training job at random: nothing is left behind, and the report names the killed
+// process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::TemporaryFolder;
 
-TEST(RandomKills, OfARealTrainingJobLeaveNothingAndNameTheRightRank) {
+TEST(RandomKills, OfATrainingJobLeaveNothingBehindAndNameTheKilledRank) {
   constexpr int kKills = 15, kRanks = 2;
   constexpr std::size_t kOfLauncher = 3;
   const char* given = std::getenv("HOOKLINE_TEST_SEED");
@@ -43,7 +44,7 @@ TEST(RandomKills, OfARealTrainingJobLeaveNothingAndNameTheRightRank) {
                          "--epochs",
                          "100000"};
     Process launcher(HOOKLINE_BINARY, options);
-    // The first third of a run is start-up; each victim gets its turn.
+    // The first third of a run is start-up. Each kind of process gets its turn as the victim.
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 3000));
     std::vector<pid_t> all;  // the launcher, its sentinel, its agent and the ranks
     ASSERT_TRUE(eventually([&] {

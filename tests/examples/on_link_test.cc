@@ -1,4 +1,4 @@
-// examples/sweep/on_link.sh: a command on a network of its own, as slow as asked.
+// examples/sweep/on_link.sh: runs a command on a private network with a given rate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ ProcessResult on_link(std::vector<std::string> arguments) {
   return testing::run_process(ON_LINK_SCRIPT, options);
 }
 
-// Seconds that 5 MB take from one socket of the loopback to another.
+// Measures the seconds to send 5 MB between two loopback sockets.
 constexpr const char* kTransfer = R"(
 import socket, threading, time
 size = 5_000_000
@@ -39,14 +39,14 @@ TEST(OnLink, CarriesNoMoreThanItsRate) {
   if (able.exit_code != 0) GTEST_SKIP() << "no network of one's own here: " << able.err;
   const ProcessResult slow = on_link({"50mbit", "python3", "-c", kTransfer});
   ASSERT_EQ(slow.exit_code, 0) << slow.err;
-  // 40 Mbit, less a burst of 2 Mbit, at the 100 Mbit/s that both directions have together.
+  // 40 Mbit minus a burst of 2 Mbit, at the 100 Mbit/s of both directions together.
   EXPECT_GE(std::stod(slow.out), 0.35);
   const ProcessResult outside = on_link({"1gbit", "ip", "-brief", "address"});
   EXPECT_THAT(outside.out, HasSubstr("127.0.0.1"));
   EXPECT_EQ(outside.out.find("UP "), std::string::npos) << "nothing but the loopback: " << outside.out;
 }
 
-TEST(OnLink, EndsAsItsCommand) {
+TEST(OnLink, ExitsWithTheCodeOfItsCommand) {
   if (on_link({"1gbit", "true"}).exit_code != 0) GTEST_SKIP() << "no network of one's own here";
   EXPECT_EQ(on_link({"1gbit", "sh", "-c", "exit 7"}).exit_code, 7);
   EXPECT_EQ(on_link({"1gbit", "no-such-program"}).exit_code, 127);

@@ -1,4 +1,4 @@
-// examples/sweep: the files are in order. Running them takes minutes.
+// Checks that the files of examples/sweep are valid. Running them would take minutes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 
-/// In a folder that has the build as the checkout has it.
+/// Runs in a folder that links the build as a checkout does.
 class ExampleSweeps : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directory_symlink(BUILD_FOLDER, folder.path() / "build"); }
@@ -42,7 +42,7 @@ TEST_F(ExampleSweeps, TryEveryHookWithEveryWrapper) {
   }
 }
 
-TEST_F(ExampleSweeps, SayWhatTheyTake) {
+TEST_F(ExampleSweeps, PrintTheirUsage) {
   ProcessOptions options;
   options.arguments = {"letters"};
   const ProcessResult result = testing::run_process(SWEEP_FOLDER "/links.sh", options);

@@ -32,7 +32,7 @@ TEST(CharlmText, NumbersCharactersInTheOrderOfTheirCodes) {
   EXPECT_EQ(text.decoded(text.training().slice(0, 0, 6)), "cab\nca");
 }
 
-TEST(CharlmText, WindowsOverlapAndKnowWhatFollows) {
+TEST(CharlmText, WindowsOverlapAndTargetTheNextToken) {
   Windows windows(at::arange(20, at::kLong), 4, 3);
   ASSERT_EQ(windows.size(), 6u);
   EXPECT_TRUE(windows.get(1).data.equal(at::tensor({3, 4, 5, 6}, at::kLong)));
@@ -45,7 +45,7 @@ TEST(CharlmText, SaysWhatIsWrongWithAFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(failure_of("/no/such/text", 8),
             "/no/such/text: not a file that can be read; name a text with --text");
-  EXPECT_EQ(failure_of("/proc/self/mem", 8),  // as of a disk that fails
+  EXPECT_EQ(failure_of("/proc/self/mem", 8),  // as from a failing disk
             "/proc/self/mem: can't be read; check its permissions, and its disk");
   const std::string file = folder.write("short", "too short").string();
   EXPECT_EQ(failure_of(file, 8), file + ": has 9 characters; with --context 8 a text needs 90 at least");

@@ -24,7 +24,7 @@ ProcessResult launch(const TemporaryFolder& folder, const std::string& config, c
   options.arguments.insert(options.arguments.end(), flags.begin(), flags.end());
   options.arguments.push_back(program);
   options.folder = folder.path();
-  // The others keep the arithmetic the same on every CPU, and with it the accuracies.
+  // The remaining variables make the arithmetic, and so the accuracies, the same on every CPU.
   options.environment = {{"OMP_NUM_THREADS", "1"},
                          {"ATEN_CPU_CAPABILITY", "default"},
                          {"MKL_CBWR", "COMPATIBLE"},
@@ -33,7 +33,7 @@ ProcessResult launch(const TemporaryFolder& folder, const std::string& config, c
   return run_process(HOOKLINE_BINARY, options);
 }
 
-/// The accuracy, in per cent, that training with a file of examples/digits ends with.
+/// The final accuracy, in percent, of training with a config of examples/digits.
 double accuracy_with(const std::string& file, int seed) {
   const TemporaryFolder folder;
   const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/" + file, DIGITS_PROGRAM,
@@ -45,14 +45,14 @@ double accuracy_with(const std::string& file, int seed) {
   return found.empty() ? 0 : std::stod(found[1]);
 }
 
-/// The mean over three seeds, of which the first is that of the files.
+/// The mean over three seeds; the first is the one in the config files.
 double mean_accuracy_with(const std::string& file) {
   return (accuracy_with(file, 5) + accuracy_with(file, 6) + accuracy_with(file, 7)) / 3;
 }
 
 class DigitsHooks : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(DigitsHooks, LearnAboutAsWellAsNone) {
+TEST_P(DigitsHooks, ReachAboutTheAccuracyOfNoHook) {
   static const double without = mean_accuracy_with("no.toml");
   EXPECT_GT(without, 97);
   EXPECT_GE(mean_accuracy_with(GetParam()), without - 1);
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Digits, DigitsHooks,
                          ::testing::Values("fp16.toml", "bf16.toml", "power_sgd.toml", "power_sgd_fp16.toml",
                                            "batched_power_sgd.toml"));
 
-TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
+TEST(Digits, PrintsTheBytesSentAndWhereTheLogsAre) {
   const TemporaryFolder folder;
   const ProcessResult result =
       launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd_fp16.toml", DIGITS_PROGRAM);
@@ -72,7 +72,7 @@ TEST(Digits, EndsWithTheBytesSentAndWhereTheLogsAre) {
   EXPECT_THAT(result.err, HasSubstr("1.14 MB -> 8.48 kB a step after step 10"));
 }
 
-TEST(Digits, LeavesWhatTheRunHasMeasured) {
+TEST(Digits, WritesTheRunsMeasurements) {
   const TemporaryFolder folder;
   const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd.toml", DIGITS_PROGRAM);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -111,7 +111,7 @@ TEST(Digits, LeavesWhatTheRunHasMeasured) {
   EXPECT_THAT(measured, ::testing::ElementsAre(2, 3, 5, 9, 17, 33, 65, 129));
 }
 
-TEST(Digits, TellsTheLauncherHowFarItIs) {
+TEST(Digits, ReportsItsProgressToTheLauncher) {
   const TemporaryFolder folder;
   const ProcessResult result = launch(folder, std::string(DIGITS_FOLDER) + "/power_sgd_fp16.toml",
                                       DIGITS_PROGRAM, {"--set", "logging.status_interval_seconds=0.3"});
@@ -139,7 +139,7 @@ TEST_P(Charlm, LearnsAndWritesASample) {
 
 INSTANTIATE_TEST_SUITE_P(Example, Charlm, ::testing::Values("power_sgd.toml", "full_shard.toml"));
 
-TEST(Examples, RefuseALearningRateThatIsNone) {
+TEST(Examples, RefuseALearningRateOfNaN) {
   const TemporaryFolder folder;
   ProcessOptions options;
   options.folder = folder.path();
@@ -151,7 +151,7 @@ TEST(Examples, RefuseALearningRateThatIsNone) {
   }
 }
 
-TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
+TEST(CustomHook, IsCheckedBeforeTheProgramStarts) {
   const TemporaryFolder folder;
   const ProcessResult good =
       launch(folder, std::string(CUSTOM_HOOK_FOLDER) + "/clip.toml", CUSTOM_HOOK_PROGRAM);
@@ -166,7 +166,7 @@ TEST(CustomHook, IsNamedInTheFileAndKnownBeforeTheProgramStarts) {
   EXPECT_THAT(wrong.err, HasSubstr("not an option of clip_allreduce; did you mean 'max_norm'?"));
 }
 
-TEST(CustomHook, TrainsAsAPlugInInAProgramThatKnowsNothingOfIt) {
+TEST(CustomHook, WorksAsAPlugInInAnUnrelatedProgram) {
   const TemporaryFolder folder;
   const std::string hook_options =
       "comm_hook = \"clip_allreduce\"\n[ddp.comm_state_option]\nmax_norm = 10.0\n";
@@ -177,7 +177,7 @@ TEST(CustomHook, TrainsAsAPlugInInAProgramThatKnowsNothingOfIt) {
   EXPECT_THAT(result.err, HasSubstr("clip_allreduce(max_norm=10)"));
   EXPECT_THAT(result.out, ::testing::ContainsRegex("test accuracy 9[6-9]"));
 
-  // The program that has a hook of that name itself can't have it twice.
+  // A program that registers a hook of that name itself cannot also load the plug-in.
   const ProcessResult twice = launch(folder, config, CUSTOM_HOOK_PROGRAM);
   EXPECT_EQ(twice.exit_code, 2);
   EXPECT_EQ(twice.out, "");

@@ -1,5 +1,5 @@
-// Whatever is in a file or a message from outside, its reader takes it or refuses it in its own words, within the memory that
-// limit_memory() allows. The sanitizers look at the same texts.
+// Whatever a file or message from outside contains, its reader accepts it or refuses it with its own error
+// type, within the memory that limit_memory() allows. The sanitizers run on the same texts.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -38,7 +38,7 @@ using testing::kSanitized;
 using testing::mutated;
 using testing::TemporaryFolder;
 
-/// Allocations beyond it throw std::bad_alloc, which no reader catches.
+/// Limits memory to 1 GiB: larger allocations throw std::bad_alloc, which no reader catches.
 void limit_memory() {
   if (kSanitized) return;  // RLIMIT_DATA would count the shadow memory; ASAN_OPTIONS limit it there
   rlimit limit{};
@@ -47,12 +47,12 @@ void limit_memory() {
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
 }
 
-/// A reader, and texts that it takes.
+/// A reader, and texts that it accepts.
 struct Reader {
   std::string name;
   std::vector<std::string> texts;
-  std::vector<std::string> pieces;  // of its language
-  /// In a folder of its own. False if the text was refused; throws nothing.
+  std::vector<std::string> pieces;  // tokens of its language
+  /// Reads `text` in a folder of its own. Returns false if it is refused; throws nothing.
   std::function<bool(const TemporaryFolder&, const std::string& text)> takes;
   int mutations = 2000;
 };
@@ -238,7 +238,7 @@ Reader error_file() {
 
 NodeHello hello_of(const std::string& host) { return {host, 2, 1, {{"launch.nnodes", "2"}}}; }
 
-/// What is read reaches a coordinator too, which must bear it.
+/// A message that parses is passed to a coordinator too, which must survive it.
 bool takes_message(const TemporaryFolder&, const std::string& text) {
   const auto now = std::chrono::steady_clock::now();
   Coordinator coordinator({2, 3}, {}, "a", hello_of("one"), now);
@@ -269,7 +269,7 @@ Reader imports() {
   std::sort(texts.begin(), texts.end());
   return {"Imports", texts, kYamlPieces, [](const TemporaryFolder&, const std::string& text) {
             try {
-              import_any(text, IMPORTS "/script.sh");  // a script may name a file beside it
+              import_any(text, IMPORTS "/script.sh");  // a script may refer to a file beside it
               return true;
             } catch (const ImportError&) {
               return false;
@@ -330,13 +330,13 @@ struct NamedReader {
   const char* name;
   Reader (*make)();
 
-  /// GoogleTest shows it behind the name of the test.
+  /// GoogleTest appends it to the test's name.
   friend void PrintTo(const NamedReader& reader, std::ostream* out) { *out << reader.name; }
 };
 
 class Fuzz : public ::testing::TestWithParam<NamedReader> {};
 
-TEST_P(Fuzz, EveryTextIsTakenOrRefusedInItsReadersWords) {
+TEST_P(Fuzz, EveryTextIsAcceptedOrRefusedWithTheReadersError) {
   const Reader reader = GetParam().make();
   const TemporaryFolder folder;
   limit_memory();
@@ -354,8 +354,8 @@ TEST_P(Fuzz, EveryTextIsTakenOrRefusedInItsReadersWords) {
   EXPECT_GT(refused, reader.name == "Metrics" ? -1 : reader.mutations / 50) << reader.name;
 }
 
-/// Brackets by the million, alone and behind the start of what the reader takes.
-TEST_P(Fuzz, NestingOfAnyDepthIsBorne) {
+/// Deeply nested brackets, alone and after the start of a valid text.
+TEST_P(Fuzz, SurvivesNestingOfAnyDepth) {
   constexpr std::size_t kDepth = 500'000;
   const Reader reader = GetParam().make();
   const TemporaryFolder folder;

@@ -66,7 +66,7 @@ TEST(Catalog, SpellsTheOptionsOfPowerSgdAsPyTorchDoes) {
   EXPECT_THAT(defaults, ElementsAre("1", "1000", "2.0", "true", "true", "0.0", "0", "10000", "false"));
 }
 
-TEST(Catalog, LeavesOutWhatHasNoMeaningForBatchedPowerSgd) {
+TEST(Catalog, OmitsOptionsThatBatchedPowerSgdLacks) {
   const Catalog catalog = Catalog::built_in();
   EXPECT_THAT(
       names(catalog.find_hook("batched_power_sgd")->options),
@@ -148,7 +148,7 @@ TEST(CatalogJson, ReadsBackEveryRowItWrites) {
   }
 }
 
-TEST(CatalogJson, FillsInWhatAProgramLeavesOut) {
+TEST(CatalogJson, FillsInDefaultsForOmittedFields) {
   const HookRow row = hook_row_from_json(
       R"({"name": "clip", "summary": "Clips.", "options": [{"name": "max_norm", "type": "number", "default": 1}]})");
   EXPECT_TRUE(row.wrappable);
@@ -228,7 +228,7 @@ TEST(Option, AcceptsItsOwnTypeWithinItsBoundsOnly) {
     EXPECT_EQ(problem_of(row, bad), "must be an integer, at least 1, or \"auto\"") << to_text(bad);
 }
 
-TEST(Option, TakesAnIntegerForANumberAndRefusesWhatIsNotFinite) {
+TEST(Option, AcceptsIntegersAsFloatsAndRefusesNonFiniteOnes) {
   OptionRow row;
   row.type = OptionType::number;
   std::string problem;
@@ -253,7 +253,7 @@ OptionMap defaults_of(const std::string& name) {
   return options;
 }
 
-TEST(OptionRules, WantPowerSgdToWaitForTheBucketsWhenItKeepsState) {
+TEST(OptionRules, RequireStatefulPowerSgdToStartAfterTheFirstStep) {
   for (const std::string name : {"power_sgd", "batched_power_sgd"}) {
     OptionMap options = defaults_of(name);
     EXPECT_EQ(check_options(name, options), std::nullopt);

@@ -1,4 +1,4 @@
-// What every hook that the registry can build must hold to, in every wrapper, on 1 to 4 ranks.
+// What every registered hook must satisfy, in every wrapper, on 1 to 4 ranks.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -22,7 +22,8 @@ namespace {
 
 using testing::run_ranks;
 
-// A hook as a program brings one: averages in two stages, the second of which begins when the first is over.
+// A hook as a program may register it: averages in two stages, the second starting when the first has
+// finished.
 class TwoHalves : public CommHook {
  public:
   TwoHalves(HookContext context, const OptionMap&)
@@ -44,7 +45,8 @@ class TwoHalves : public CommHook {
 HOOKLINE_REGISTER_HOOK(
     TwoHalves, R"json({"name": "two_halves", "summary": "Averages in two stages.", "options": []})json");
 
-// Big enough for its middle layer to be compressed at rank 2, with an odd width and a bias, and a scalar parameter.
+// Large enough that its middle layer is compressed at rank 2; with an odd width, a bias and a scalar
+// parameter.
 struct NetImpl : torch::nn::Module {
   NetImpl(at::ScalarType dtype) {
     torch::manual_seed(3);
@@ -75,7 +77,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 
 #ifdef ON_GPU
-// All ranks share the first GPU, over Gloo. Threads of one process take turns there, so fewer cases show as much.
+// All ranks share the first GPU, over Gloo. Rank threads take turns there, so fewer cases cover the same.
 const std::vector<int> kRanks = {1, 3};
 Placement placement() {
   LaunchConfig config;
@@ -128,11 +130,11 @@ at::Tensor gradients_of(const torch::nn::Module& module) {
 
 double length(const at::Tensor& tensor) { return tensor.norm().item<double>(); }
 
-// What a hook declares of itself.
+// What a hook declares about itself.
 struct Declared {
   bool averages;
   double tolerance = 0;
-  std::int64_t first_compressed_step = 0;  // none: no step of this test
+  std::int64_t first_compressed_step = 0;  // 0: it compresses in no step of this test
 
   bool compresses(int step) const { return first_compressed_step > 0 && step >= first_compressed_step; }
 };
@@ -177,12 +179,11 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
         auto reference = std::make_shared<NetImpl>(c.dtype);
         reference->to(world->device());
         auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(world->rank()));
-        at::Tensor
-            left_out;  // by compression, so far; hooks that compress add it to the next step's gradients
+        at::Tensor left_out;  // lost to compression so far; hooks add it to the next gradients
         std::int64_t sent_before = 0;
         for (int step = 0; step < 6; ++step) {
           SCOPED_TRACE("step " + std::to_string(step));
-          // Step 4 gives equal inputs to all ranks; step 5 gives gradients that are zero.
+          // Step 4 gives all ranks the same inputs; step 5 has zero gradients.
           if (step == 4) generator = at::detail::createCPUGenerator(99);
           const at::Tensor input = torch::randn({8, 17}, generator).to(c.dtype).to(world->device());
           const double weight = step == 5 ? 0.0 : 1.0;
@@ -209,7 +210,7 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
           } else if (!declared.compresses(step)) {
             EXPECT_LE(length(gradients - mean), declared.tolerance * length(mean));
           } else {
-            // A projection takes something of what it is given, and nothing that is not there.
+            // A projection keeps part of its input and adds nothing.
             const at::Tensor wanted = left_out.defined() ? left_out + mean : mean;
             left_out = wanted - gradients;
             EXPECT_LE(length(left_out), (1 + declared.tolerance) * length(wanted));
@@ -222,7 +223,7 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
         }
         const CommunicationStats report = model.ddp().communication_stats();
         EXPECT_EQ(report.steps, 6);
-        // Exact where gradients become ready in the reverse order of their registration; `scale` does not.
+        // Exact if gradients become ready in reverse registration order; `scale` does not.
         EXPECT_NEAR(static_cast<double>(report.bytes_sent - sent_before),
                     static_cast<double>(report.bytes_per_step),
                     0.01 * static_cast<double>(report.bytes_per_step));
@@ -232,7 +233,7 @@ TEST_P(Conformance, KeepsRanksEqualAndStaysAsNearToTheMeanAsItSays) {
       placement());
 }
 
-// Gradients without any detail, which every compression is to keep whole, after steps without any gradient.
+// Gradients that every compression must preserve exactly, after steps with zero gradients.
 TEST_P(Conformance, GivesZeroForZeroAndTheMeanOfWhatItsCompressionKeeps) {
   const Case& c = GetParam();
   run_ranks(

@@ -1,4 +1,4 @@
-// A plug-in with a hook that works: a multiple of the average.
+// A working plug-in: its hook returns a multiple of the average.
 #include <ATen/ATen.h>
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// A model whose gradients a test chooses, to see what a hook makes of them.
+// A model whose gradients the test chooses, to see what a hook does to them.
 #pragma once
 
 #include <torch/torch.h>
@@ -16,7 +16,7 @@ namespace hookline::testing {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Parameters of the given shapes.
+/// A module with parameters of the given shapes.
 struct GivenGradients : hookline::GivenGradients {
   explicit GivenGradients(const std::vector<std::vector<std::int64_t>>& shapes,
                           at::ScalarType dtype = at::kFloat)
@@ -33,7 +33,7 @@ struct GivenGradients : hookline::GivenGradients {
 };
 using GivenGradientsModel = DistributedModule<GivenGradients>;
 
-/// One backward pass with `gradients`; what the hook made of them.
+/// Runs one backward pass with `gradients` and returns the hook's result.
 inline Tensors communicate(GivenGradientsModel& model, const Tensors& gradients) {
   model.zero_grad();
   model.forward(gradients).backward();

@@ -28,7 +28,7 @@ std::string bytes_of(const std::string& file) {
   return bytes.str();
 }
 
-/// A file with the given bytes, gone at the end of the test.
+/// A temporary file with the given bytes.
 class TempFile {
  public:
   explicit TempFile(const std::string& bytes) {
@@ -46,7 +46,7 @@ class TempFile {
   std::string path_ = (std::filesystem::temp_directory_path() / "hookline-rows-XXXXXX").string();
 };
 
-/// What reading gave: the names, or the error.
+/// The names that were read, or the error.
 std::string outcome(const std::string& file) {
   try {
     std::string text;
@@ -59,7 +59,7 @@ std::string outcome(const std::string& file) {
 
 TEST(HookRows, AreReadFromAnExecutable) {
   const std::vector<HookRow> rows = read_hook_rows(PROGRAM_WITH_ROWS);
-  // The compiler may lay them out in any order.
+  // The compiler may place them in any order.
   ASSERT_THAT(names(rows), UnorderedElementsAre("clip_allreduce", "sign"));
   const bool swapped = rows[0].name == "sign";
   const HookRow& clip = rows[swapped ? 1 : 0];
@@ -79,7 +79,7 @@ TEST(HookRows, SurviveStrip) {
               UnorderedElementsAre("clip_allreduce", "sign"));
 }
 
-TEST(HookRows, AreNoneInOtherFiles) {
+TEST(HookRows, AreEmptyForOtherFiles) {
   EXPECT_THAT(read_hook_rows("/proc/self/exe"), IsEmpty());
   EXPECT_THAT(read_hook_rows("/"), IsEmpty());
   EXPECT_THAT(read_hook_rows("/dev/null"), IsEmpty());
@@ -91,7 +91,7 @@ TEST(HookRows, AreNoneInOtherFiles) {
               IsEmpty());
 }
 
-TEST(HookRows, OfAFileThatIsNotThereAreAnError) {
+TEST(HookRows, OfAMissingFileAreAnError) {
   EXPECT_EQ(outcome("/nowhere/train"), "/nowhere/train: cannot read its hooks: No such file or directory");
 }
 
@@ -100,7 +100,7 @@ TEST(HookRows, ThatAreBrokenNameTheProgramAndTheField) {
             std::string(PROGRAM_WITH_BROKEN_ROW) + ": hook 'sign' has an unknown field \"wrapable\"");
 }
 
-TEST(HookRows, OutsideOfTheFileAreAnError) {
+TEST(HookRows, BeyondTheEndOfTheFileAreAnError) {
   std::string bytes = bytes_of(PROGRAM_WITH_ROWS);
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -125,7 +125,7 @@ TEST(HookRows, OfATruncatedProgramNeverCrashTheReader) {
   const TempFile file("");
   for (std::size_t length = 0; length < bytes.size(); length += length < 200 ? 1 : 97) {
     file.write(bytes.substr(0, length));
-    // The section headers come last: without all of them there is no section to find.
+    // The section headers come last; unless all are present, no section can be found.
     EXPECT_EQ(outcome(file.path()), "") << length << " bytes";
   }
 }
@@ -140,7 +140,7 @@ TEST(HookRows, OfADamagedProgramNeverCrashTheReader) {
   int intact = 0, rounds = 2000;
   for (int round = 0; round < rounds; ++round) {
     std::string damaged = bytes;
-    // The headers are what steers the reader: damage those.
+    // The reader follows the headers, so damage those.
     const std::size_t table = round % 2 ? 0 : header.e_shoff;
     const std::size_t size = round % 2 ? sizeof header : bytes.size() - header.e_shoff;
     for (int i = 0; i < 3; ++i)

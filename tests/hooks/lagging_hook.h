@@ -1,4 +1,4 @@
-// A hook that holds its rank up now and then, so that ranks reach their collectives at different times.
+// A hook that delays its rank at random, so that ranks reach their collectives at different times.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace hookline::testing {
 
-/// Runs `inner`, one bucket in four after a pause of up to 2 ms. `seed` is to differ between ranks.
+/// Runs `inner`, delaying one bucket in four by up to 2 ms. Give each rank a different `seed`.
 class LaggingHook : public CommHook {
  public:
   LaggingHook(std::unique_ptr<CommHook> inner, unsigned seed)

@@ -29,7 +29,7 @@ using testing::orthogonalize;
 using testing::reconstruct;
 using testing::reconstruct_and_subtract;
 
-// Relative error of a sum in this dtype.
+// Tolerance for the relative error of a sum in this dtype.
 double tolerance(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:
@@ -47,7 +47,7 @@ at::Tensor random(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t see
   return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kDouble).to(dtype);
 }
 
-// Relative to the largest element, if that is above 1.
+// The largest difference, relative to the largest element if that exceeds 1.
 double worst_difference(const at::Tensor& actual, const at::Tensor& expected) {
   const at::Tensor wide = expected.to(at::kDouble);
   const double size = std::max(1.0, wide.abs().max().item<double>());
@@ -89,7 +89,7 @@ TEST(LowRank, MultipliesPartsOfABufferInPlace) {
   EXPECT_TRUE(torch::equal(buffer.narrow(0, 23, 2), before.narrow(0, 23, 2)));
 }
 
-TEST(LowRank, AddsAndSubtractsInTheSamePassWithTheBitsOfSeparateOnes) {
+TEST(LowRank, FusedAddAndSubtractMatchSeparatePassesBitForBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
       SCOPED_TRACE(std::string(c10::toString(dtype)) + (kernels == Kernels::best ? " best" : " plain"));
@@ -119,7 +119,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.view(whole).equal(b.view(whole));
 }
 
-TEST(LowRank, FormsErrorAndSumWithTheBitsOfSeparatePasses) {
+TEST(LowRank, FusedErrorAndSumMatchSeparatePassesBitForBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
       for (const auto [n, m, rank] : std::vector<std::array<std::int64_t, 3>>{
@@ -149,7 +149,8 @@ TEST(LowRank, FormsErrorAndSumWithTheBitsOfSeparatePasses) {
   }
 }
 
-// A bucket with plain segments between its matrices and a last matrix of which it lacks the end, in one call each.
+// A bucket with uncompressed segments between its matrices, whose last matrix extends past its end; processed
+// in one call per operation.
 struct Whole {
   at::ScalarType dtype;
   Matrices matrices;
@@ -168,7 +169,7 @@ struct Whole {
     numel -= lacking;
   }
 
-  // What a step writes: sum, P, Q and the bucket, one behind the other.
+  // Everything a step writes, concatenated: sum, P, Q and the bucket.
   at::Tensor step() const {
     const at::Tensor sum = random({padded_numel}, dtype), bucket = random({numel}, dtype, 12);
     const FactorPair before{random({p_numel}, dtype, 13), random({q_numel}, dtype, 14)},
@@ -182,7 +183,7 @@ struct Whole {
     return torch::cat({sum, now.p, now.q, bucket});
   }
 
-  // The same, matrix by matrix.
+  // The same, one matrix at a time.
   at::Tensor step_in_parts() const {
     const at::Tensor sum = random({padded_numel}, dtype), bucket = random({numel}, dtype, 12);
     const FactorPair before{random({p_numel}, dtype, 13), random({q_numel}, dtype, 14)},
@@ -222,7 +223,7 @@ TEST(LowRank, DoesAllMatricesOfABucketInOneCall) {
 
 TEST(LowRank, GivesTheSameBitsOnAnyNumberOfThreads) {
   for (const at::ScalarType dtype : {at::kFloat, at::kHalf}) {
-    // Large enough for several threads; of the third matrix one column is all that they could share.
+    // Large enough for several threads; threads could split the third matrix only within its single column.
     const Whole whole(dtype, {{300, 1000, 2}, {500, 333, 4}, {100003, 1, 1}, {700, 700, 5}}, 1000);
     const int before = at::get_num_threads();
     at::set_num_threads(1);
@@ -246,7 +247,7 @@ TEST(LowRank, ReportsDependentVectorsByFactor) {
   EXPECT_TRUE(dependent[2].factor == 1 && dependent[2].vector == 1);
 }
 
-TEST(LowRank, AddsAndTakesPlainSegmentsWithTheBitsOfTensors) {
+TEST(LowRank, PlainSegmentsMatchTensorArithmeticBitForBit) {
   const PlainSegments segments{{3, 41, 7}, {50, 1, 48}, {60, 16, 49}};
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     const at::Tensor bucket = random({80}, dtype), sum = random({80}, dtype, 12), p = random({70}, dtype, 13);
@@ -275,7 +276,7 @@ TEST(LowRank, AddsAndTakesPlainSegmentsWithTheBitsOfTensors) {
   }
 }
 
-TEST(InParallel, SharesOutAllOnceAndPassesExceptionsOn) {
+TEST(InParallel, VisitsEveryIndexOnceAndRethrowsExceptions) {
   const int before = at::get_num_threads();
   for (const int threads : {1, 4}) {
     at::set_num_threads(threads);
@@ -295,7 +296,7 @@ TEST(InParallel, SharesOutAllOnceAndPassesExceptionsOn) {
   at::set_num_threads(before);
 }
 
-TEST(LowRank, KnowsWhatIsFinite) {
+TEST(LowRank, DetectsNonFiniteValues) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     for (const std::int64_t at : {0, 15, 16, 40}) {
       for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
@@ -309,7 +310,7 @@ TEST(LowRank, KnowsWhatIsFinite) {
 }
 
 TEST(HalfCast, RoundsAsACastAndADivisionDo) {
-  // Every float that is a half or lies around one, with what rounds up, down and to even, and what overflows.
+  // Every float that is a half or close to one: values that round up, down, to even, and overflow.
   const at::Tensor halves = torch::arange(65536, at::kInt).to(at::kShort).view(at::kHalf).to(at::kFloat);
   const at::Tensor values = torch::cat({halves, halves * 1.00024414f, halves * 1.00048828125f, halves * 1e30f,
                                         random({100003}, at::kFloat), torch::full({1}, 3.4e38f)});
@@ -318,7 +319,7 @@ TEST(HalfCast, RoundsAsACastAndADivisionDo) {
       for (const Kernels kernels : {Kernels::best, Kernels::plain}) {
         const at::Tensor expected = values.to(dtype).div_(divisor), actual = torch::empty_like(expected);
         cast_and_divide(values, actual, divisor, kernels);
-        // NaNs may differ in the bits that carry nothing.
+        // NaN payload bits may differ.
         EXPECT_TRUE(at::nan_to_num(actual, 1.5)
                         .view(at::kShort)
                         .equal(at::nan_to_num(expected, 1.5).view(at::kShort)))
@@ -350,7 +351,7 @@ TEST(LowRank, MakesNearlyParallelVectorsOrthogonal) {
   EXPECT_LE(distance_from_orthonormal(factor), 1e-5);
 }
 
-TEST(LowRank, MakesVeryLongAndVeryShortVectorsUnitVectors) {
+TEST(LowRank, NormalizesVeryLongAndVeryShortVectors) {
   at::Tensor factor = random({2, 30}, at::kFloat);
   factor[0] *= 1e-30;
   factor[1] *= 1e30;
@@ -366,7 +367,7 @@ TEST(LowRank, LeavesAZeroVectorZeroAndReportsIt) {
   EXPECT_LE(distance_from_orthonormal(torch::stack({factor[0], factor[2]})), 1e-5);
 }
 
-TEST(LowRank, MakesADependentVectorZeroAndReportsIt) {
+TEST(LowRank, ZeroesADependentVectorAndReportsIt) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     at::Tensor factor = random({3, 20}, dtype);
     factor[2].copy_(factor[0] * 2);
@@ -375,13 +376,13 @@ TEST(LowRank, MakesADependentVectorZeroAndReportsIt) {
   }
 }
 
-TEST(LowRank, ReportsTheVectorsThatAreTooManyForTheirLength) {
+TEST(LowRank, ReportsVectorsBeyondTheDimension) {
   at::Tensor factor = random({4, 2}, at::kFloat);
   EXPECT_THAT(orthogonalize(factor, 0), ElementsAre(2, 3));
   EXPECT_LE(distance_from_orthonormal(factor.narrow(0, 0, 2)), 1e-5);
 }
 
-TEST(LowRank, PassesNaNAndInfinityOnToBeSeen) {
+TEST(LowRank, PropagatesNaNAndInfinity) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     at::Tensor factor = random({2, 20}, at::kFloat);
     factor[0][3] = bad;
@@ -393,11 +394,12 @@ TEST(LowRank, PassesNaNAndInfinityOnToBeSeen) {
 TEST(LowRank, AddsEpsilonToEachNormBeforeItProjects) {
   at::Tensor factor = torch::tensor({{3.0f, 4.0f}, {6.0f, 8.0f}});
   EXPECT_THAT(orthogonalize(factor, 5), IsEmpty());
-  // The first becomes (0.3, 0.4); of (6, 8) · (0.3, 0.4) = 5 the projection is (1.5, 2), which leaves (4.5, 6).
+  // The first vector becomes (0.3, 0.4). The projection of (6, 8) is 5 · (0.3, 0.4) = (1.5, 2), leaving (4.5,
+  // 6).
   EXPECT_TRUE(torch::allclose(factor, torch::tensor({{0.3f, 0.4f}, {4.5f / 12.5f, 6.0f / 12.5f}})));
 }
 
-TEST(LowRank, HasNoEpsilonAboveTwoVectorsInFullPrecision) {
+TEST(LowRank, IgnoresEpsilonAboveTwoVectorsInFullPrecision) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
     at::Tensor factor = random({3, 41}, dtype);
     orthogonalize(factor, 0.5);
@@ -411,8 +413,8 @@ TEST(LowRank, GivesTheSameBitsWhateverTheCpu) {
     for (const std::int64_t m : {1, 7, 8, 67, 256}) {
       const at::Tensor matrix = random({19, m}, dtype), p_in = random({3, 19}, dtype, 12),
                        q_in = random({3, m}, dtype, 13);
-      matrix[3].mul_(1e-5);  // below the least normal number of float16
-      matrix[4].mul_(5e4);   // near its largest, and in products beyond it
+      matrix[3].mul_(1e-5);  // subnormal in float16
+      matrix[4].mul_(5e4);   // near float16's maximum; products overflow
       const auto same = [&](const at::Tensor& a, const at::Tensor& b) {
         const auto whole = dtype == at::kDouble ? at::kLong : dtype == at::kFloat ? at::kInt : at::kShort;
         return torch::equal(a.view(whole), b.view(whole));

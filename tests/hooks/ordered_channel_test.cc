@@ -29,7 +29,7 @@ std::vector<std::uint64_t> shuffled_turns(unsigned seed) {
   return tickets;
 }
 
-// Of a size of its own for each ticket, so that collectives which don't match fail.
+// A tensor whose size depends on the ticket, so that mismatched collectives fail.
 at::Tensor of_turn(std::uint64_t ticket, double value) {
   return torch::full({static_cast<std::int64_t>(ticket) + 1}, value, torch::kDouble);
 }
@@ -66,7 +66,7 @@ TEST(OrderedChannel, MatchesCollectivesThatRanksSubmitInDifferentOrders) {
 TEST(OrderedChannel, MatchesCollectivesThatAreSubmittedFromCallbacks) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     OrderedChannel first(world->make_group("first"));
-    // Shared with the callbacks: the last one may still be inside it when its collective is done.
+    // Shared with the callbacks: the last one may still be using it when its collective completes.
     const auto second = std::make_shared<OrderedChannel>(world->make_group("second"));
     std::vector<FuturePtr> results;
     for (std::uint64_t ticket = 0; ticket < kTurns; ++ticket) {
@@ -86,7 +86,7 @@ TEST(OrderedChannel, MatchesCollectivesThatAreSubmittedFromCallbacks) {
   });
 }
 
-TEST(OrderedChannel, GoesOnAfterATicketThatIsSkipped) {
+TEST(OrderedChannel, ContinuesAfterASkippedTicket) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     OrderedChannel channel(world->make_group("test"));
     std::vector<FuturePtr> results(kTurns);
@@ -117,18 +117,18 @@ TEST(OrderedChannel, StartsNothingBeforeAnEarlierTicket) {
   });
 }
 
-TEST(OrderedChannel, TurnsACollectiveThatCannotStartIntoTheFuturesError) {
+TEST(OrderedChannel, ReportsACollectiveThatCannotStartThroughItsFuture) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     OrderedChannel channel(world->make_group("test"));
     const FuturePtr failed =
-        channel.all_reduce(0, torch::zeros({2}, at::kMeta));  // Gloo knows no such device
+        channel.all_reduce(0, torch::zeros({2}, at::kMeta));  // Gloo does not support this device
     EXPECT_THAT(error_of(failed), HasSubstr("allreduce"));
     const FuturePtr next = channel.all_reduce(1, of_turn(1, 5));
     EXPECT_EQ(error_of(next), "no error");
   });
 }
 
-TEST(Comm, GivesEachCollectiveTheSumAndCountsItsBytes) {
+TEST(Comm, SumsEachCollectiveAndCountsItsBytes) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Comm comm(world->rank(), world->size(),
               [world](const std::string& name) { return world->make_group(name); });
@@ -173,7 +173,7 @@ TEST(Future, FindsTheTensorInAListToo) {
   EXPECT_TRUE(tensor_of(*future).eq(6).all().item<bool>());
 }
 
-// Fails on every rank: in run itself, or in a step after the collective.
+// Fails on every rank: in run() itself, or in a step after the collective.
 class Failing : public CommHook {
  public:
   Failing(HookContext context, bool at_once) : CommHook(std::move(context)), at_once_(at_once) {}

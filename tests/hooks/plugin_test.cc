@@ -1,4 +1,4 @@
-// Plug-ins in a rank: shared libraries whose hooks join the registry.
+// Plug-ins in a rank: shared libraries whose hooks are added to the registry.
 #include "hooks/plugin.h"
 
 #include <gmock/gmock.h>
@@ -24,14 +24,14 @@ std::string error_of_loading(const std::string& file, Registry& registry) {
   return failure_of<HookError>([&] { load_plugin(file, registry); });
 }
 
-TEST(LoadPlugin, AddsItsHooksToTheRegistryThatItIsGiven) {
+TEST(LoadPlugin, AddsHooksToTheGivenRegistry) {
   Registry registry = Registry::built_in();
   load_plugin(kFolder + "/double_plugin.so", registry);
   ASSERT_TRUE(registry.has_factory("doubled_average"));
   EXPECT_FALSE(Registry::instance().has_factory("doubled_average"));
   EXPECT_EQ(registry.catalog().find_hook("doubled_average")->plugin, kFolder + "/double_plugin.so");
 
-  // Loaded already; nothing is registered twice.
+  // It is already loaded, so nothing is registered twice.
   const std::size_t hooks = registry.catalog().hooks().size();
   load_plugin(kFolder + "/double_plugin.so", registry);
   EXPECT_EQ(registry.catalog().hooks().size(), hooks);
@@ -62,7 +62,7 @@ TEST(LoadPlugin, RefusesWhatTheLauncherRefuses) {
   EXPECT_EQ(registry.catalog().hooks().size(), Catalog::built_in().hooks().size());
 }
 
-TEST(LoadPlugin, ThatHasACopyOfHooklineIsAnError) {
+TEST(LoadPlugin, RefusesAPluginWithItsOwnCopyOfHookline) {
   Registry registry = Registry::built_in();
   EXPECT_THAT(
       error_of_loading(kFolder + "/copying_plugin.so", registry),
@@ -72,7 +72,7 @@ TEST(LoadPlugin, ThatHasACopyOfHooklineIsAnError) {
   EXPECT_FALSE(registry.has_factory("doubled_average"));
 }
 
-TEST(LoadPlugin, ThatLinksALibraryWithHooksIsAnErrorUnlessThatIsAPlugInToo) {
+TEST(LoadPlugin, RefusesHooksOfALinkedLibraryThatIsNotAPlugin) {
   Registry registry = Registry::built_in();
   EXPECT_THAT(
       error_of_loading(kFolder + "/outer_plugin.so", registry),
@@ -82,7 +82,7 @@ TEST(LoadPlugin, ThatLinksALibraryWithHooksIsAnErrorUnlessThatIsAPlugInToo) {
   EXPECT_EQ(registry.catalog().hooks().size(), Catalog::built_in().hooks().size());
 }
 
-TEST(LoadPlugin, ThatTheSystemCanNotLoadIsAnErrorWithItsReason) {
+TEST(LoadPlugin, SaysWhyTheSystemCannotLoadAPlugin) {
   Registry registry = Registry::built_in();
   EXPECT_THAT(error_of_loading(kFolder + "/lacking_plugin.so", registry),
               AllOf(HasSubstr("lacking_plugin.so' can't be loaded: "), HasSubstr("undefined symbol: "),

@@ -1,4 +1,4 @@
-// What PowerSGD packs and unpacks, with sums between ranks that the test forms itself.
+// What PowerSGD packs and unpacks; the test itself computes the sums over ranks.
 #include "hooks/ddp/power_sgd_bucket.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ at::Tensor draw(at::IntArrayRef shape, std::uint64_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed), torch::kDouble);
 }
 
-/// The buckets of all ranks, whose Q starts alike.
+/// The buckets of all ranks, starting with the same Q.
 struct Buckets {
   Buckets(std::int64_t rank, bool use_error_feedback, LayoutFunction layout = per_gradient_layout) {
     for (std::size_t i = 0; i < kWorld; ++i)
@@ -37,7 +37,7 @@ struct Buckets {
     for (PowerSgdBucket& bucket : each) bucket.q.copy_(q);
   }
 
-  /// `gradients`: each rank's, in whose place the averages are.
+  /// Replaces each rank's `gradients` by the averages.
   void step(const std::vector<at::Tensor>& gradients) {
     std::vector<at::Tensor> work;
     for (std::size_t i = 0; i < kWorld; ++i) {
@@ -65,7 +65,7 @@ std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
   return copies;
 }
 
-/// Each rank's gradients of one bucket, with matrices of rank 1.
+/// Each rank's gradients of one bucket; the matrices have rank 1.
 std::vector<at::Tensor> gradients_of_rank_one() {
   std::vector<at::Tensor> gradients;
   for (std::uint64_t i = 0; i < kWorld; ++i)
@@ -111,7 +111,7 @@ TEST(PowerSgdBucket, KeepsWhatItDidNotSendAndAddsItToTheNextStep) {
     EXPECT_TRUE(at::allclose(bucket.sum, sent[i] - averages[i], 1e-10, 1e-12));
   }
 
-  // A step whose gradients are zero sends of the error what its factors can hold.
+  // A step with zero gradients sends as much of the error as its factors can hold.
   Buckets anew(1, false);
   for (PowerSgdBucket& bucket : anew.each) bucket.q.copy_(buckets.each[0].q);
   std::vector<at::Tensor> expected;
@@ -123,7 +123,7 @@ TEST(PowerSgdBucket, KeepsWhatItDidNotSendAndAddsItToTheNextStep) {
   EXPECT_TRUE(at::allclose(zeros[0], expected[0], 1e-10, 1e-12));
 }
 
-TEST(PowerSgdBucket, TakesOffTheProductOfTheLastStepInThePassThatAddsTheGradients) {
+TEST(PowerSgdBucket, SubtractsTheLastProductWhileAddingGradients) {
   const std::vector<at::Tensor> gradients = full_gradients();
   Buckets formed(1, true), unformed(1, true);
   for (int step = 0; step < 3; ++step) {

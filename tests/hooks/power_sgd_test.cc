@@ -58,7 +58,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).norm().item<double>() / std::max(b.norm().item<double>(), 1e-30);
 }
 
-/// Counts what tensors allocate, above a few numbers.
+/// Counts tensor allocations of more than a few numbers.
 class CountingAllocator : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::Allocator* real) : real_(real) {}
@@ -135,7 +135,7 @@ TEST(PowerSgd, ReproducesAMeanOfLowRank) {
     const at::Tensor u = torch::randn({48, 2}, generator), v = torch::randn({2, 40}, generator);
     const double own = 1 + 2 * world->rank();
     for (int step = 0; step < 5; ++step) {
-      // The same space on both ranks, in other proportions; the short vector is not compressed.
+      // Both ranks' gradients span the same space with different weights; the short vector is not compressed.
       const at::Tensor weights = torch::tensor({{own, 0.0}, {0.0, 1 / own}}, torch::kFloat);
       const at::Tensor gradient = u.matmul(weights).matmul(v) * (step + 1);
       const Tensors applied = communicate(model, {gradient, torch::full({5}, own)});
@@ -175,7 +175,7 @@ TEST(PowerSgd, ReproducesMatricesOfWhichOneIsZero) {
   });
 }
 
-// The distance between the sum of what was applied and the sum of true means, after `steps` compressed steps.
+// The distance between the summed results and the summed true means after `steps` compressed steps.
 double lost_over(int steps, bool error_feedback) {
   double lost = 0;
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -193,7 +193,7 @@ double lost_over(int steps, bool error_feedback) {
   return lost;
 }
 
-TEST(PowerSgd, MakesUpForWhatItLeftOutByErrorFeedback) {
+TEST(PowerSgd, MakesUpForLossesByErrorFeedback) {
   const double soon = lost_over(20, true), later = lost_over(200, true);
   EXPECT_LT(later, soon / 4);
   EXPECT_LT(later, 0.15);
@@ -203,7 +203,7 @@ TEST(PowerSgd, MakesUpForWhatItLeftOutByErrorFeedback) {
 TEST(PowerSgd, SavesAsErrorWhatTheLastStepLeftOut) {
   for (const std::string hook : {"power_sgd", "batched_power_sgd"}) {
     run_ranks(1, [&](const std::shared_ptr<World>& world) {
-      const Shapes shapes{{48, 40}, {5}};  // in batched_power_sgd a matrix of which the bucket lacks the end
+      const Shapes shapes{{48, 40}, {5}};  // batched_power_sgd's matrix extends past the bucket
       auto model = make_model(world, shapes, hook, options(2)),
            never_saved = make_model(world, shapes, hook, options(2));
       const auto flat = [](const Tensors& tensors) {
@@ -221,7 +221,7 @@ TEST(PowerSgd, SavesAsErrorWhatTheLastStepLeftOut) {
         const Tensors gradients = random_gradients(shapes, step);
         const Tensors applied = communicate(model, gradients);
         EXPECT_TRUE(flat(applied).equal(flat(communicate(never_saved, gradients)))) << "step " << step;
-        // The order of the bucket is that of the gradients, or the reverse of it.
+        // The bucket holds the gradients in order, or in reverse.
         const auto in_bucket = [&](const Tensors& tensors) {
           Tensors ordered;
           const BucketParameters buckets = model.ddp().buckets();
@@ -241,7 +241,7 @@ TEST(PowerSgd, SavesAsErrorWhatTheLastStepLeftOut) {
   }
 }
 
-TEST(PowerSgd, ConvergesToTheBestLowRankMatrixByWarmStartOnly) {
+TEST(PowerSgd, ConvergesToTheBestLowRankMatrixOnlyWithWarmStart) {
   for (const bool warm : {true, false}) {
     run_ranks(2, [warm](const std::shared_ptr<World>& world) {
       const Shapes shapes{{32, 32}};
@@ -276,9 +276,9 @@ TEST(PowerSgd, CompressesFromTheFirstStepIfItKeepsNoState) {
   });
 }
 
-TEST(PowerSgd, GivesTheSameWithShapesBatched) {
+TEST(PowerSgd, GivesTheSameResultWithTensorsBatchedByShape) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
-    // Sizes of Q that fill whole blocks of the random generator, so that both ways start from the same Q.
+    // These sizes of Q fill whole blocks of the random generator, so both variants start from the same Q.
     const Shapes shapes{{40, 32}, {24, 48}, {40, 32}, {9}, {24, 48}};
     auto apart = make_model(world, shapes, "power_sgd", options(2));
     auto batched =
@@ -292,7 +292,7 @@ TEST(PowerSgd, GivesTheSameWithShapesBatched) {
   });
 }
 
-TEST(PowerSgd, SendsAsManyBytesAsItSaysItWill) {
+TEST(PowerSgd, SendsAsManyBytesAsItEstimates) {
   const Shapes shapes{{48, 40}, {40}, {6, 5, 4, 4}, {64, 64}, {}, {101}};
   for (const auto& [hook, wrapper] :
        std::vector<std::pair<std::string, std::string>>{{"power_sgd", "no"},
@@ -326,7 +326,7 @@ TEST(PowerSgd, SendsAsManyBytesAsItSaysItWill) {
   }
 }
 
-TEST(PowerSgd, PadsABucketThatIsNoSquare) {
+TEST(PowerSgd, PadsABucketToASquare) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const Shapes shapes{{7, 13}, {10}};  // 101 elements in an 11 by 11 matrix, which rank 11 holds whole
     auto model = make_model(world, shapes, "batched_power_sgd", options(11));
@@ -341,10 +341,10 @@ TEST(PowerSgd, PadsABucketThatIsNoSquare) {
   });
 }
 
-TEST(PowerSgdLayout, CompressesWhatShrinksByMoreThanTheLeastRate) {
+TEST(PowerSgdLayout, CompressesOnlyAboveTheMinimumCompressionRate) {
   PowerSgdOptions wanted;
   wanted.matrix_approximation_rank = 1;
-  // (8 + 8) · 1 · 2 < 64 holds by far; (4 + 4) · 1 · 2 < 16 fails by nothing; a vector never pays.
+  // (8 + 8) · 1 · 2 < 64 holds; (4 + 4) · 1 · 2 < 16 just fails; vectors are never compressed.
   const PowerSgdLayout layout = per_gradient_layout({{4, 4}, {8, 8}, {100}, {8, 2, 4}, {}}, wanted);
   ASSERT_EQ(layout.matrices.size(), 2u);
   EXPECT_EQ(layout.matrices[0].offset, 16);
@@ -358,7 +358,7 @@ TEST(PowerSgdLayout, CompressesWhatShrinksByMoreThanTheLeastRate) {
   EXPECT_EQ(layout.numel, 16 + 64 + 100 + 64 + 1);
 }
 
-TEST(SeedStream, DrawsWhatNumpysRandomStateDraws) {
+TEST(SeedStream, MatchesNumpysRandomState) {
   const auto first = [](std::int64_t seed, std::size_t count) {
     SeedStream stream(seed);
     std::vector<std::uint64_t> drawn;
@@ -373,7 +373,7 @@ TEST(SeedStream, DrawsWhatNumpysRandomStateDraws) {
   EXPECT_EQ(first(0, 1000).back(), 36556993u);
 }
 
-TEST(NormalStream, DrawsWhatTorchDrawsAfterManualSeed) {
+TEST(NormalStream, MatchesTorchAfterManualSeed) {
   torch::manual_seed(12);
   NormalStream stream(12);
   EXPECT_TRUE(torch::equal(stream.draw({3, 7}, at::kFloat), torch::randn({3, 7})));

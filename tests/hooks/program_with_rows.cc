@@ -1,4 +1,4 @@
-// A program with two hook rows in its executable, as HOOKLINE_REGISTER_HOOK puts them there. Nothing refers
+// A program with two hook rows in its executable, placed there as HOOKLINE_REGISTER_HOOK does. Nothing refers
 // to them.
 #define ROW(name, json) \
   [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] static const char name[] = json

@@ -62,7 +62,7 @@ TEST(RankSum, KeepsInfinitiesAndNaN) {
   }
 }
 
-TEST(RankSum, IsNotThereForTypesThatAreNotAdded) {
+TEST(RankSum, IsMissingForTypesWithoutASum) {
   for (const at::ScalarType dtype : {at::kBool, at::kComplexFloat, at::kFloat8_e4m3fn, at::kShort})
     EXPECT_EQ(rank_sum_of(dtype), nullptr) << dtype;
 }

@@ -13,7 +13,7 @@
 namespace hookline {
 namespace {
 
-// Enough to build a hook, which communicates nothing yet.
+// A context sufficient to build a hook; it communicates nothing.
 HookContext alone() {
   return {std::make_shared<Comm>(0, 1, [](const std::string&) { return ProcessGroupPtr(); })};
 }
@@ -157,7 +157,7 @@ TEST(Registry, AddsAHookOfTheProgram) {
   EXPECT_EQ(registry.build("also_mine", "fp16", {}, alone())->describe(), "allreduce in fp16");
 }
 
-TEST(Registry, RefusesANameThatIsTakenAndStaysAsItWas) {
+TEST(Registry, RefusesATakenNameAndStaysUnchanged) {
   Registry registry = Registry::built_in();
   const std::size_t before = registry.catalog().hooks().size();
   HookRow row;

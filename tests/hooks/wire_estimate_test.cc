@@ -17,9 +17,9 @@ double bytes(const std::string& hook, const std::string& wrapper, const std::vec
   return *bytes_per_step(row, options, *kCatalog.find_wrapper(wrapper), shapes);
 }
 
-const std::vector<Shape> kModel = {{1024, 512}, {1024}, {10, 1024}, {10}, {}};  // 535,563 in all
+const std::vector<Shape> kModel = {{1024, 512}, {1024}, {10, 1024}, {10}, {}};  // 535,563 parameters
 
-TEST(WireEstimate, IsTheWholeGradientOfHooksThatAverageIt) {
+TEST(WireEstimate, IsTheWholeGradientForAveragingHooks) {
   EXPECT_EQ(bytes("no", "no", kModel), 4 * 535'563);
   EXPECT_EQ(bytes("allreduce", "no", kModel), 4 * 535'563);
   EXPECT_EQ(bytes("fp16", "no", kModel), 2 * 535'563);
@@ -35,13 +35,13 @@ TEST(WireEstimate, IsPAndQWherePowerSgdCompresses) {
   EXPECT_EQ(bytes("batched_power_sgd", "no", kModel, 2), 4 * 2 * 732 * 2);
 }
 
-TEST(WireEstimate, KnowsNothingOfOtherHooks) {
+TEST(WireEstimate, IsUnknownForOtherHooks) {
   HookRow mine;
   mine.name = "mine";
   EXPECT_FALSE(bytes_per_step(mine, {}, *kCatalog.find_wrapper("no"), kModel));
 }
 
-TEST(WireEstimate, RefusesMoreThanAnyMachineHolds) {
+TEST(WireEstimate, RefusesModelsLargerThanAnyMachine) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50, kHuge = std::int64_t{1} << 62;
   const std::string parameter = "a parameter has more elements than any machine holds (2^50 are the most)";
   const std::string model = "the model has more parameters than any machine holds (2^50 are the most)";
@@ -62,7 +62,7 @@ TEST(WireEstimate, RefusesMoreThanAnyMachineHolds) {
   }
 }
 
-TEST(WireEstimate, TakesTypicalShapesForANumberOfParameters) {
+TEST(WireEstimate, AssumesTypicalShapesForAParameterCount) {
   for (const std::int64_t parameters :
        {1LL, 7LL, 1000LL, 1'049'599LL, 1'049'600LL, 1'000'000LL, 10'000'000LL}) {
     std::int64_t count = 0;

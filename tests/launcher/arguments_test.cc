@@ -54,7 +54,7 @@ TEST(SplitArguments, TakesADashForAPlainArgument) {
   EXPECT_THAT(split({}).plain, IsEmpty());
 }
 
-TEST(SplitArguments, MixesFlagsAndPlainArgumentsWhereThatIsAsked) {
+TEST(SplitArguments, MixesFlagsAndPlainArgumentsOnRequest) {
   const SplitArguments result =
       split({"run.toml", "--set", "a.b=1", "--", "--file"}, PlainArguments::may_mix);
   EXPECT_THAT(result.flags, ElementsAre("--set=a.b=1"));
@@ -68,13 +68,13 @@ TEST(SplitArguments, NamesTheNearestFlag) {
   EXPECT_EQ(complaint({"-x"}), "unknown flag '-x'");
 }
 
-TEST(SplitArguments, KnowsWhatOtherLaunchersCallAFlag) {
+TEST(SplitArguments, KnowsOtherLaunchersFlagNames) {
   EXPECT_EQ(complaint({"--nproc_per_node=2"}),
             "unknown flag '--nproc_per_node'; did you mean '--processes-per-node'?");
   EXPECT_EQ(complaint({"--config_file", "x"}), "unknown flag '--config_file'; did you mean '--config'?");
 }
 
-TEST(SplitArguments, WantsAValueWhereOneBelongs) {
+TEST(SplitArguments, RequiresAValueWhereAFlagTakesOne) {
   EXPECT_EQ(complaint({"--config"}), "--config needs a value");
   EXPECT_EQ(complaint({"--config=", "./train"}), "--config needs a value");
   EXPECT_EQ(complaint({"--config", "--set", "a=b"}),
@@ -83,7 +83,7 @@ TEST(SplitArguments, WantsAValueWhereOneBelongs) {
   EXPECT_EQ(complaint({"--config", "a", "--config", "b"}), "--config is given twice");
 }
 
-TEST(SplitAssignment, ShowsWhatAnAssignmentLooksLike) {
+TEST(SplitAssignment, ShowsAnExampleForAMalformedAssignment) {
   EXPECT_EQ(split_assignment("a.b=c=d", "--set", "").value, "c=d");
   for (const char* text : {"comm_hook", "=fp16"}) {
     try {

@@ -23,7 +23,7 @@ TEST(Binding, DividesTheCoresSoThatNeighboursStayTogether) {
             (Texts{"0-1", "2-3", "4-5", "6-7", "8-9", "10-11", "12-13", "14-15"}));
 }
 
-TEST(Binding, LeavesNoCoreOutWhenTheyDoNotDivide) {
+TEST(Binding, UsesEveryCoreWhenTheyDoNotDivideEvenly) {
   std::vector<bool> used(6);
   for (const Cores& cores : cores_of_ranks("core", 4, "numa:1 core:6 pu:1")) {
     EXPECT_FALSE(cores.empty());
@@ -35,7 +35,7 @@ TEST(Binding, LeavesNoCoreOutWhenTheyDoNotDivide) {
   EXPECT_EQ(std::vector<bool>(6, true), used);
 }
 
-TEST(Binding, HasRanksShareACoreWhenThereAreMoreOfThem) {
+TEST(Binding, SharesCoresWhenThereAreMoreRanks) {
   EXPECT_EQ(texts("core", 4, "numa:1 core:2 pu:2"), (Texts{"0-1", "0-1", "2-3", "2-3"}));
 }
 

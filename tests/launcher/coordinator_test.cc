@@ -22,7 +22,7 @@ NodeHello node(const std::string& host, int ranks, std::optional<int> node_rank 
 
 NodeLimits limits(int least, int most) { return {least, most, seconds(300), seconds(5)}; }
 
-/// What was told, in short.
+/// The coordinator's messages in short form.
 std::vector<std::string> said(const Coordinator::Words& words) {
   std::vector<std::string> texts;
   for (const Down& word : words) {
@@ -72,7 +72,7 @@ TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
   EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), ElementsAre("end 0: "));
 }
 
-TEST(Coordinator, WaitsForTheLastCallAndNoLongerOnceAllThatMayComeAreThere) {
+TEST(Coordinator, WaitsForTheLastCallUnlessAllNodesHaveJoined) {
   Nodes run(limits(2, 4), {}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(100)), IsEmpty());
   EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("say: the node two joined: 2 of 4 nodes"));
@@ -86,7 +86,7 @@ TEST(Coordinator, WaitsForTheLastCallAndNoLongerOnceAllThatMayComeAreThere) {
   EXPECT_THAT(full.take("b", node("two", 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
 }
 
-TEST(Coordinator, NamesTheNodesThatDoNotCome) {
+TEST(Coordinator, NamesTheMissingNodes) {
   Nodes run(limits(3, 3), {}, node("one", 1, 0));
   run.take("c", node("three", 1, 2));
   EXPECT_THAT(run.tick(seconds(299)), IsEmpty());
@@ -96,7 +96,7 @@ TEST(Coordinator, NamesTheNodesThatDoNotCome) {
                   "on each, or set [launch] join_timeout_seconds"));
 }
 
-TEST(Coordinator, RefusesANodeThatIsNotLikeTheOthers) {
+TEST(Coordinator, RefusesANodeThatDisagreesWithTheOthers) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   NodeHello other = node("two", 1, 1);
   other.config["ddp.comm_hook"] = "\"no\"";
@@ -121,8 +121,8 @@ TEST(Coordinator, EndsWithTheCodeOfTheRankThatFailedFirst) {
               ElementsAre("end 139: rank 1 on two was killed by SIGSEGV (signal 11, core dumped)"));
 }
 
-// All nodes find a run stuck, and one whose ranks all wait is not where it is.
-TEST(Coordinator, NamesTheStuckRankThatOthersWaitForWhicheverNodeSpeaksFirst) {
+// Every node notices the stall, but a node whose ranks all wait is not its cause.
+TEST(Coordinator, NamesTheStuckRankWhicheverNodeReportsFirst) {
   const std::string outside = "rank 1 on two finished no step for 60 s ([launch] stall_timeout_seconds)";
   Nodes run(limits(3, 3), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
@@ -146,7 +146,7 @@ TEST(Coordinator, NamesTheStuckRankThatOthersWaitForWhicheverNodeSpeaksFirst) {
       << "both have ended before the time is over";
 }
 
-TEST(Coordinator, TellsAllNodesWhatTheNodeSaysOfItsFailure) {
+TEST(Coordinator, RelaysANodesFailureReportToAllNodes) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
   run.take("b", NodeFailed{1, 1, Exited{7}, {}});
@@ -155,7 +155,7 @@ TEST(Coordinator, TellsAllNodesWhatTheNodeSaysOfItsFailure) {
               ElementsAre("end 7: rank 1 on two exited with code 7\n  its logs on two: /logs"));
 }
 
-TEST(Coordinator, PassesOverWhatTheNodeSaysOfAnotherRank) {
+TEST(Coordinator, IgnoresAFailureReportAboutAnotherRank) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 2, 1));
   run.take("b", NodeFailed{1, 1, Exited{7}, {}});
@@ -181,7 +181,7 @@ TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
                           "once, as often as max_restarts allows"));
 }
 
-TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
+TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {
   Nodes run(limits(2, 3), {}, node("one", 1));
   run.take("b", node("two", 1));
   run.take("c", node("three", 1));
@@ -196,7 +196,7 @@ TEST(Coordinator, FormsAnewWithoutALostNodeAndUsesNoRestartUp) {
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
 }
 
-TEST(Coordinator, TakesFailuresThatALostNodeHasCausedForWhatTheyAre) {
+TEST(Coordinator, BlamesALostNodeForTheFailuresItCauses) {
   Nodes run(limits(2, 3), {}, node("one", 1));
   run.take("b", node("two", 1));
   run.take("c", node("three", 1));
@@ -210,7 +210,7 @@ TEST(Coordinator, TakesFailuresThatALostNodeHasCausedForWhatTheyAre) {
   EXPECT_THAT(run.take("a", StorePort{1, 5}), IsEmpty()) << "of a round that is over";
 }
 
-TEST(Coordinator, LetsALateNodeInWhenTheNodesFormAnew) {
+TEST(Coordinator, AdmitsALateNodeWhenTheNodesFormAgain) {
   Nodes run(limits(1, 2), {1, false, seconds(0)}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 1 after 0: one@0 of 1"));
   EXPECT_THAT(run.take("b", node("two", 1)),
@@ -220,7 +220,7 @@ TEST(Coordinator, LetsALateNodeInWhenTheNodesFormAnew) {
   EXPECT_THAT(run.tick(seconds(0)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
 }
 
-TEST(Coordinator, OfAFixedNumberEndsWithALostNodeUnlessRestartsAreAllowed) {
+TEST(Coordinator, EndsAFixedSizeRunOnALostNodeUnlessRestartsAreAllowed) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
   run.lost("b");
@@ -246,7 +246,7 @@ TEST(Coordinator, EndsWhenANodeIsStopped) {
   EXPECT_THAT(waiting.take("b", Leave{2}), ElementsAre("end 130: the node two was stopped by SIGINT"));
 }
 
-TEST(Coordinator, GoesOnWithoutAWaitingNodeThatIsStopped) {
+TEST(Coordinator, ContinuesWithoutAWaitingNodeThatIsStopped) {
   Nodes run(limits(1, 2), {}, node("one", 1));
   run.tick(seconds(5));
   run.take("b", node("two", 1));
@@ -256,7 +256,7 @@ TEST(Coordinator, GoesOnWithoutAWaitingNodeThatIsStopped) {
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("end 0: "));
 }
 
-TEST(Coordinator, EndsForLaterWhenANodeIsWarnedWhileNoRanksTrain) {
+TEST(Coordinator, EndsForLaterIfANodeIsPreemptedWhileNoRanksTrain) {
   const std::string for_later = "end 75: " + std::string(kEndedForLaterText);
   const RestartPolicy keeps{1, false, seconds(2), true};
   Nodes gathering(limits(3, 3), keeps, node("one", 1, 0));
@@ -308,7 +308,7 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
   }
 }
 
-TEST(NodeMessages, AreNoneWithNumbersThatNoNodeSends) {
+TEST(NodeMessages, AreRefusedWithOutOfRangeNumbers) {
   const std::string hello = R"({"is":"hello","from":"a","host":"h","config":{},"ranks":)";
   ASSERT_TRUE(up_of(hello + "2}"));
   for (const char* const ranks :
@@ -327,7 +327,7 @@ TEST(NodeMessages, AreNoneWithNumbersThatNoNodeSends) {
   EXPECT_FALSE(down_of(R"({"is":"end_run","exit_code":256,"why":""})"));
 }
 
-TEST(NodeMessages, AreNoneThatAreLongOrNestDeep) {
+TEST(NodeMessages, AreRefusedIfTooLongOrTooDeep) {
   const std::string say = R"({"is":"say","text":")";
   ASSERT_TRUE(down_of(say + std::string(kLongestMessageBytes / 2, 'x') + "\"}"));
   EXPECT_FALSE(down_of(say + std::string(kLongestMessageBytes, 'x') + "\"}"));

@@ -29,7 +29,7 @@ Told tell(RunState state, const std::vector<Event>& events) {
   return told;
 }
 
-TEST(Decide, EndsWithZeroWhenEveryRankSucceeds) {
+TEST(Decide, ExitsWithZeroWhenEveryRankSucceeds) {
   const Told told = tell(state_of(2), {RankEnded{1, Exited{0}}, RankEnded{0, Exited{0}}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Nothing{}, Nothing{}}));
   EXPECT_TRUE(told.state.ended());
@@ -42,7 +42,7 @@ TEST(Decide, StopsTheOthersWhenARankFails) {
   EXPECT_FALSE(told.state.ended());
 }
 
-TEST(Decide, NamesTheFirstFailureInTheOrderOfEnding) {
+TEST(Decide, BlamesTheRankThatFailedFirst) {
   const Told told =
       tell(state_of(3), {RankEnded{1, Signalled{SIGSEGV}}, RankEnded{0, Exited{1}}, RankEnded{2, Exited{0}}});
   ASSERT_TRUE(told.state.root_cause);
@@ -74,7 +74,7 @@ TEST(Decide, ForwardsASignalAndTakesItsCode) {
   }
 }
 
-TEST(Decide, TellsTheRanksWhatASchedulerTellsTheLauncher) {
+TEST(Decide, ForwardsSchedulerSignalsToTheRanks) {
   for (int signal : {SIGUSR1, SIGUSR2}) {
     const Told told = tell(state_of(1), {SignalReceived{signal}, RankEnded{0, Exited{0}}});
     EXPECT_EQ(told.actions, (std::vector<Action>{Forward{signal}, Nothing{}}));
@@ -90,13 +90,13 @@ TEST(Decide, KillsWhenTheLauncherWasKilled) {
   EXPECT_FALSE(told.state.root_cause);
 }
 
-TEST(Decide, KillsAtTheSecondInterrupt) {
+TEST(Decide, KillsOnTheSecondInterrupt) {
   const Told told =
       tell(state_of(2), {SignalReceived{SIGINT}, SignalReceived{SIGINT}, SignalReceived{SIGINT}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGINT}, Kill{}, Nothing{}}));
 }
 
-TEST(Decide, LeavesTheGracePeriodAloneWhenAServiceManagerAsksAgain) {
+TEST(Decide, KeepsTheGracePeriodWhenSigtermRepeats) {
   const Told told =
       tell(state_of(2), {SignalReceived{SIGTERM}, SignalReceived{SIGTERM}, SignalReceived{SIGHUP}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Nothing{}, Nothing{}}));
@@ -116,14 +116,14 @@ TEST(Decide, StopsWhatTheRanksLeftBehind) {
   EXPECT_EQ(exit_code(told.state), 0);
 }
 
-TEST(Decide, AsksWhatIgnoresAnInterruptOnceMore) {
+TEST(Decide, SendsSigtermToLeftoversThatIgnoreAnInterrupt) {
   const Told told = tell(state_of(1), {SignalReceived{SIGINT}, RankEnded{0, Signalled{SIGINT}},
                                        ProcessesLeft{}, ProcessesLeft{}, GraceOver{}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGINT}, Nothing{}, Stop{SIGTERM}, Nothing{}, Kill{}}));
   EXPECT_EQ(exit_code(told.state), 128 + SIGINT);
 }
 
-TEST(Decide, GivesARankUpThatIsStuck) {
+TEST(Decide, StopsTheRunForAStuckRank) {
   const Told told =
       tell(state_of(2), {RankStuck{1, 60}, RankEnded{1, Signalled{SIGTERM}}, RankEnded{0, Exited{1}}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Nothing{}, Nothing{}}));
@@ -132,7 +132,7 @@ TEST(Decide, GivesARankUpThatIsStuck) {
   EXPECT_EQ(exit_code(told.state), 124);
 }
 
-TEST(Outcome, CountsAsAShellDoes) {
+TEST(Outcome, MapsToExitCodesAsAShellDoes) {
   EXPECT_EQ(exit_code(Outcome(Exited{3})), 3);
   EXPECT_EQ(exit_code(Outcome(Signalled{SIGKILL})), 137);
   EXPECT_EQ(describe(Outcome(Exited{3})), "exited with code 3");

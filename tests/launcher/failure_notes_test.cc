@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(FailureNotes, NumbersRanksAsTheWholeRunDoes) {
+TEST(FailureNotes, UseGlobalRankNumbers) {
   FailureNotes notes(/*first_rank=*/4);
   notes.finished(3, 12);
   notes.stalled({0, 1}, {2});
@@ -27,7 +27,7 @@ TEST(FailureNotes, NumbersRanksAsTheWholeRunDoes) {
   EXPECT_FALSE(failure.has_told_no_step);
 }
 
-TEST(FailureNotes, SayOnlyWhichRankFailedWhereNothingWasNoted) {
+TEST(FailureNotes, NameJustTheFailedRankIfNothingWasNoted) {
   const Failure failure = FailureNotes(0).failure(RootCause{1, Signalled{9}}, std::nullopt);
   EXPECT_EQ(failure.cause.rank, 1);
   EXPECT_TRUE(failure.has_told_no_step);

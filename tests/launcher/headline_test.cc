@@ -1,4 +1,4 @@
-// What a report says first, with spreads that overlap and with spreads that do not.
+// The headline of a report, with overlapping and with separate spreads.
 #include "launcher/report/headline.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ ResultRow row_of(const std::string& name, double mean, double spread, std::size_
   return row;
 }
 
-/// Its lines, with the rows' names in their places. `rows`: the best first.
+/// The headline's lines, with the rows' names filled in. `rows`: the best first.
 std::vector<std::string> headline_of(const std::vector<ResultRow>& rows, const std::string& goal = "max") {
   SweepResults results;
   results.facts.metric = "accuracy";
@@ -67,7 +67,7 @@ TEST(Headline, NamesNoBestWhoseSpreadOverlapsWithAnother) {
       << "the same";
 }
 
-TEST(Headline, SaysThatItIsOfRowsWithAllTrialsDoneIfThereAreOthers) {
+TEST(Headline, SaysWhenUnfinishedRowsAreExcluded) {
   std::vector<ResultRow> rows = {row_of("a", 0.98, 0.01, 3), row_of("b", 0.97, 0.01, 3),
                                  row_of("c", 0.99, 0.01, 2)};
   rows[2].failed = 1;
@@ -102,7 +102,7 @@ TEST(Headline, NamesNoBestOfOneTrial) {
               ElementsAre("a (one trial, so no spread is known): accuracy 0.9."));
 }
 
-TEST(Headline, TakesARowOfOneTrialToHaveTheBestOnesSpread) {
+TEST(Headline, AssumesTheBestRowsSpreadForASingleTrial) {
   EXPECT_THAT(headline_of({row_of("a", 0.9, 0.01, 2), row_of("b", 0.879, 0, 1)}),
               ElementsAre("Best: a: accuracy 0.9 ± 0.01."));
   EXPECT_THAT(headline_of({row_of("a", 0.9, 0.01, 2), row_of("b", 0.881, 0, 1)})[0],
@@ -117,7 +117,7 @@ TEST(Headline, NamesNoBestBeforeARowHasAllItsTrialsDone) {
                                              "Highest so far: a: accuracy 0.9 ± 0.01."));
 }
 
-TEST(Headline, IsOfEachSweep) {
+TEST(Headline, IsGivenForEachSweep) {
   std::vector<ResultRow> rows = {row_of("a", 0.9, 0.01, 2), row_of("b", 0.5, 0.01, 2),
                                  row_of("c", 0.4, 0.01, 2)};
   rows[0].values["sweep"] = "slow";

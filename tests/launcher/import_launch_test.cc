@@ -1,4 +1,4 @@
-// Shell scripts that start a program by torchrun or accelerate launch, and what becomes of them.
+// Imports of shell scripts that start a program with torchrun or accelerate launch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ using testing::problem;
 using ::testing::UnorderedElementsAre;
 using testing::values;
 
-/// What Accelerate would read on this machine has no part in it.
+/// Keeps this machine's Accelerate config from influencing the tests.
 const int kNoAccelerateHere = setenv("HF_HOME", "/nowhere", 1);
 
 /// The words of each command of a script.
@@ -59,7 +59,7 @@ TEST(ShellScript, DoesNotGuessWhatDependsOnACondition) {
   EXPECT_THAT(commands("for N in 1 2; do c $N; done"), Contains("[c][$N?]"));
 }
 
-TEST(Import, TakesACommandLineOfAccelerateLaunchOver) {
+TEST(Import, ConvertsAnAccelerateLaunchCommand) {
   const std::string file = IMPORTS "/accelerate_launch.sh";
   const Imported imported = import_any(testing::read_file(file), file);
   EXPECT_EQ(imported.kind,
@@ -202,7 +202,7 @@ TEST(Import, KnowsEachBooleanOfAcceleratesVariables) {
               ElementsAre(Pair("ACCELERATE_USE_CPU=2", "is neither true nor false: write one of the two")));
 }
 
-TEST(Import, TakesWhatTorchrunShows) {
+TEST(Import, ConvertsTorchrunsOutputFlags) {
   const auto shown = [](const std::string& flags) {
     return values(import_any("torchrun " + flags + " x.py"));
   };
@@ -238,7 +238,7 @@ TEST(Import, NamesNoKeyForAFlagThatItDoesNotKnow) {
               ElementsAre(Pair("--mystery=$X", "hookline does not know this flag of torchrun")));
 }
 
-TEST(Import, TakesLineEndsOfWindows) {
+TEST(Import, AcceptsWindowsLineEnds) {
   const Imported script =
       import_any("torchrun --nproc-per-node 2 \\\r\n  --max-restarts 3 \\\r\n  ./train --x 1\r\n");
   EXPECT_THAT(values(script), ElementsAre("launch.processes_per_node = 2", "launch.max_restarts = 3"));
@@ -246,13 +246,13 @@ TEST(Import, TakesLineEndsOfWindows) {
   EXPECT_THAT(values(import_any("a slots=2\r\nb slots=2\r\n")), Contains("rendezvous.main_address = a"));
 }
 
-TEST(ShellScript, DropsSubstitutionsOfCommentsOnly) {
+TEST(ShellScript, DropsSubstitutionsThatHoldOnlyAComment) {
   EXPECT_THAT(commands("c `# first` \\\n  a `#` \\\n  `date # now` b"),
               ElementsAre("[c][a][`date # now`?][b]"));
   EXPECT_THAT(commands("c \"`# in it`\" `echo \\`date\\``"), ElementsAre("[c][][`echo \\`date\\``?]"));
 }
 
-TEST(Import, SaysWhichLineDoesNotContinue) {
+TEST(Import, ReportsABlankAfterALineContinuation) {
   const Imported imported = import_any("torchrun --nproc-per-node 2 \\ \n  --max_restarts=0 ./train\n");
   EXPECT_THAT(imported.program, IsEmpty());
   EXPECT_THAT(imported.left_out,
@@ -262,14 +262,14 @@ TEST(Import, SaysWhichLineDoesNotContinue) {
   EXPECT_THAT(import_any("torchrun a\\ b c").program, ElementsAre("a b", "c"));
 }
 
-TEST(Import, LeavesWhatAShellExpandsToIt) {
+TEST(Import, LeavesShellExpansionsToTheShell) {
   const Imported imported =
       import_any("torchrun -m pkg *.txt ~/x {1..3} 'a b'*.csv '*' a[1] '{a,b}' \"~\" {} a~b\n");
   EXPECT_THAT(imported.expanded, UnorderedElementsAre(Pair(3, "*.txt"), Pair(4, "~/x"), Pair(5, "{1..3}"),
                                                       Pair(6, "a\\ b*.csv"), Pair(8, "a[1]")));
 }
 
-TEST(Import, TakesAddressesOfIPv6WithoutBrackets) {
+TEST(Import, StripsBracketsFromIPv6Addresses) {
   for (const char* flag : {"--rdzv-endpoint [::1]:29500", "--master-addr [::1] --master-port 29500"})
     EXPECT_THAT(
         values(import_any(std::string("torchrun --nnodes 2 ") + flag + " x.py")),
@@ -296,7 +296,7 @@ TEST(Import, SaysWhichTimeoutWins) {
                                            Pair("--rdzv-conf close_timeout=6", HasSubstr("takes to close"))));
 }
 
-TEST(Import, StartsOneLauncherOnANode) {
+TEST(Import, StartsOneLauncherPerNode) {
   for (const char* flag : {"--ntasks-per-node=8", "--ntasks-per-node 8"}) {
     const Imported imported =
         import_any(std::string("srun ") + flag + " --label torchrun --nnodes 32 ./train");
@@ -309,7 +309,7 @@ TEST(Import, StartsOneLauncherOnANode) {
   }
 }
 
-TEST(Import, SaysNothingOfOneHostWhereTheirNumberIsUnknown) {
+TEST(Import, DoesNotAssumeOneHostIfTheirNumberIsUnknown) {
   const Imported imported = import_any(
       "accelerate launch --num_machines $SLURM_NNODES --num_processes 8 --machine_rank 1 --main_process_ip h "
       "--main_process_port 29502 ./train");
@@ -323,7 +323,7 @@ TEST(Import, SaysNothingOfOneHostWhereTheirNumberIsUnknown) {
           Pair("--num_processes=8", HasSubstr("it counts the ranks of all hosts, and only a shell knows"))));
 }
 
-TEST(Import, SaysWhatStandsAroundTheCommand) {
+TEST(Import, ReportsTheCommandsAroundTheLaunch) {
   const Imported imported = import_any(
       "source env.sh\ncd \"/data\"\nfor s in 1 2; do\n  torchrun --nproc-per-node $N ./train $s <<EOF\nx\n"
       "EOF\ndone\ncd /later\n");
@@ -360,7 +360,7 @@ TEST(Import, SaysThatTheCommandRanInTheBackground) {
               ElementsAre(Pair("2>log", kOutput), Pair("the pipe behind it", kOutput)));
 }
 
-TEST(Import, SeesLaunchesInOtherPrograms) {
+TEST(Import, FindsLaunchesWrappedInOtherCommands) {
   for (const char* start :
        {"conda run -n e", "mamba run -p /x", "micromamba run -n e", "poetry run", "pixi run", "uv run",
         "conda -v run -n e --no-capture-output", "command", "srun conda run -n e"}) {
@@ -387,7 +387,7 @@ TEST(Import, SeesLaunchesInOtherPrograms) {
     EXPECT_EQ(problem(std::string(mention) + "\ntorchrun t.py"), "none") << mention;
 }
 
-TEST(Import, RefusesALaunchThatIsText) {
+TEST(Import, RefusesALaunchInsideAStringOrSubstitution) {
   const auto of = [](const std::string& program) {
     return ": " + program +
            " runs text as a command, and an import runs nothing: write the command itself in its place";

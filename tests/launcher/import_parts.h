@@ -1,4 +1,4 @@
-// What tests of imports share.
+// Shared by tests of imports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace hookline::testing {
 
-/// "KEY = VALUE" of each; all together are a config.
+/// Each imported value as "KEY = VALUE"; together they form a valid config.
 inline std::vector<std::string> values(const Imported& imported) {
   Sources sources;
   sources.overrides = imported.values;
@@ -22,7 +22,7 @@ inline std::vector<std::string> values(const Imported& imported) {
   return texts;
 }
 
-/// What is wrong with a text from `file`; "none" if it can be imported.
+/// The error of importing `text` from `file`; "none" if it can be imported.
 inline std::string problem(const std::string& text, const std::filesystem::path& file = {}) {
   try {
     import_any(text, file);

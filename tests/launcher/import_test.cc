@@ -1,4 +1,4 @@
-// Files as the tools themselves write them, and what becomes of them.
+// Imports of config files as the tools themselves write them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::vector<std::string> left_out(const Imported& imported) {
   return texts;
 }
 
-TEST(Import, TakesTwoMachinesOfAccelerateOver) {
+TEST(Import, ConvertsAnAccelerateConfigForTwoMachines) {
   const Imported imported = from_file("multi_gpu_two_machines.yaml");
   EXPECT_THAT(values(imported),
               UnorderedElementsAre("launch.nnodes = 2", "launch.processes_per_node = 4",
@@ -41,7 +41,7 @@ TEST(Import, TakesTwoMachinesOfAccelerateOver) {
                                    "rdzv_backend: c10d", "same_network: true"));
 }
 
-TEST(Import, TakesKeysThatHooklineHasToo) {
+TEST(Import, ConvertsKeysThatHooklineShares) {
   const Imported imported = import_any(R"(compute_environment: LOCAL_MACHINE
 distributed_type: MULTI_CPU
 num_processes: 2
@@ -65,7 +65,7 @@ project_name: mine
   EXPECT_THAT(left_out(imported), UnorderedElementsAre("ddp_kwargs.device_ids: 0", "project_name: mine"));
 }
 
-TEST(Import, TakesListsAndTablesThatHooklineHasToo) {
+TEST(Import, ConvertsSharedListsAndTables) {
   const Imported imported = import_any(R"(distributed_type: MULTI_GPU
 trackers:
   - tensorboard
@@ -101,7 +101,7 @@ training: {resume: True, fused_optimizer: no}
             "program:MyHook");
 }
 
-TEST(Import, SaysWhatToSetWhereAValueCannotBeCarried) {
+TEST(Import, SaysWhatToSetForAValueItCannotConvert) {
   const Imported imported = import_any(R"(distributed_type: FSDP
 fsdp_config:
   comm_hook: POWER_SGD
@@ -138,7 +138,7 @@ deepspeed_config: 3
                           Pair("ddp_kwargs: [a]", "must be a mapping of keys to values")));
 }
 
-TEST(Import, TakesCpusOfAccelerateOver) {
+TEST(Import, ConvertsAnAccelerateConfigForCpus) {
   const Imported imported = from_file("multi_cpu.yaml");
   EXPECT_THAT(values(imported), UnorderedElementsAre("launch.device = cpu", "launch.processes_per_node = 4"));
   EXPECT_THAT(left_out(imported),
@@ -146,7 +146,7 @@ TEST(Import, TakesCpusOfAccelerateOver) {
                                    "rdzv_backend: static", "same_network: true"));
 }
 
-TEST(Import, SaysWhatIsNotDataParallel) {
+TEST(Import, ReportsWhatIsNotDataParallel) {
   const Imported fsdp = from_file("fsdp.yaml");
   EXPECT_THAT(values(fsdp),
               UnorderedElementsAre("launch.processes_per_node = 2", "fsdp.sharding_strategy = full_shard"));
@@ -202,7 +202,7 @@ TEST(Import, KnowsEachWayInWhichAccelerateNamesASharding) {
       ElementsAre("fsdp_config.fsdp_sharding_strategy: HYBRID_SHARD"));
 }
 
-TEST(Import, TakesACommandLineOfTorchrunOver) {
+TEST(Import, ConvertsATorchrunCommand) {
   const Imported imported = from_file("torchrun.sh");
   EXPECT_THAT(values(imported),
               UnorderedElementsAre("launch.nnodes = 1:2", "launch.processes_per_node = 4",
@@ -219,7 +219,7 @@ TEST(Import, TakesACommandLineOfTorchrunOver) {
               ElementsAre("python3", "-m", "pkg.train", "-x"));
 }
 
-TEST(Import, SaysOfEachKeyOfAccelerateWhatBecomesOfIt) {
+TEST(Import, ReportsWhatBecomesOfEachAccelerateKey) {
   const Imported one_host = import_any(
       "distributed_type: MULTI_GPU\nnum_machines: 1\nmachine_rank: 0\nmain_process_port: 29501\n"
       "num_cpu_threads_per_process: 3\nlog_dir: logs\nmax_restarts: 2\ngpu_ids: 0,1\n"
@@ -277,7 +277,7 @@ TEST(Import, KnowsEachBooleanOfYaml) {
   EXPECT_THAT(left_out(import_any("num_machines: 1\nsame_network: y\n")), ElementsAre("same_network: y"));
 }
 
-TEST(Import, RefusesWhatOnlyPartOfAFileWouldSay) {
+TEST(Import, RefusesDuplicateKeysAndSeveralDocuments) {
   EXPECT_EQ(problem("num_processes: 2\ndebug: true\nnum_processes: 8\n"),
             "lines 1 and 3 both set 'num_processes', and Accelerate takes the last: remove the other");
   EXPECT_EQ(problem("num_processes: 2\nfsdp_config:\n  - 1\n  - {a: 1, b: [a, a], a: 2}\n"),
@@ -290,7 +290,7 @@ TEST(Import, RefusesWhatOnlyPartOfAFileWouldSay) {
     EXPECT_EQ(problem(whole), "none") << whole;
 }
 
-TEST(Import, TakesAHostfileOver) {
+TEST(Import, ConvertsAHostfile) {
   EXPECT_THAT(values(from_file("hostfile")),
               UnorderedElementsAre("launch.processes_per_node = 8", "launch.nnodes = 2",
                                    "rendezvous.main_address = worker-1"));

@@ -1,4 +1,4 @@
-// The variables of a script that is imported: what a launch gets of them.
+// The variables of an imported script: which values the launch gets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::UnorderedElementsAre;
 
 const std::string kShell = "only a shell knows";
 
-/// What `use`, as a launch's --nproc_per_node, comes to behind `script`.
+/// The value of `use` when the launch after `script` passes it as --nproc_per_node.
 std::string n_after(const std::string& script, const std::string& use = "$N") {
   const Imported imported = import_any(script + "\ntorchrun --nproc_per_node=" + use + " t.py\n");
   for (const Override& value : imported.values)
@@ -29,7 +29,7 @@ std::string n_after(const std::string& script, const std::string& use = "$N") {
   return "nothing";
 }
 
-TEST(ShellVariables, ChangeInSums) {
+TEST(ShellVariables, ChangeInArithmetic) {
   for (const char* sum :
        {"((N*=2))", "((N++))", "(( --N ))", "let N*=2", "let 'N = 3'", ": $((N=7))", ": \"$((N+=7))\"",
         "((M = N++ + 1))", "((N <<= 1))", "for ((N=0; N<3; N++)); do :; done", "if ((N=8)); then :; fi",
@@ -41,7 +41,7 @@ TEST(ShellVariables, ChangeInSums) {
   EXPECT_EQ(n_after("N=4", "$((N * 2))"), "8");
 }
 
-TEST(ShellVariables, AreNotGuessedBehindACondition) {
+TEST(ShellVariables, AreUnknownAfterAConditionalChange) {
   for (const char* change :
        {"[[ -n $SLURM ]] && ((N=8))", "[ -n x ] &&\n  N=8", "[ -n x ] || # or\n\n N=8", "a | N=8",
         "false && N=8 &", "while ((i++ < 3)); do N=8; done", "case x in a) N=8;; esac",
@@ -51,7 +51,7 @@ TEST(ShellVariables, AreNotGuessedBehindACondition) {
     EXPECT_EQ(n_after("N=4\n" + std::string(change)), kShell) << change;
 }
 
-TEST(ShellVariables, KeepWhatASubshellDoesNotChange) {
+TEST(ShellVariables, AreNotChangedByASubshell) {
   for (const char* change : {"(N=5)", "N=5 &", "(cd x; (N=5); export N=6)", "( ((N=5)) )", "(unset N)",
                              "N=5 | cat", "(source env.sh)", "(read N < f) &", "((N=5); true)",
                              "(case x in x) N=5;; (y) N=6;; esac; N=7)", "X=$(N=5; echo)", "let N=5 &"})
@@ -62,7 +62,7 @@ TEST(ShellVariables, KeepWhatASubshellDoesNotChange) {
               ElementsAre(Pair("A", "1")));
 }
 
-TEST(ShellVariables, AreUnset) {
+TEST(ShellVariables, CanBeUnset) {
   EXPECT_EQ(n_after("N=4; unset N", "${N:-1}"), "1");
   EXPECT_EQ(n_after("N=4; unset -v N", "${N-1}"), "1");
   EXPECT_EQ(n_after("N=4; unset -f N", "${N:-1}"), "4");
@@ -75,7 +75,7 @@ TEST(ShellVariables, AreUnset) {
   EXPECT_THAT(import_any("export A=1 B=2\nunset A\ntorchrun t.py").environment, ElementsAre(Pair("B", "2")));
 }
 
-TEST(ShellVariables, AreSetByCommandsOfTheShell) {
+TEST(ShellVariables, AreSetByShellBuiltins) {
   for (const char* change : {"read N < f",
                              "read -r -p 'how many? ' M N",
                              "mapfile N",
@@ -128,7 +128,7 @@ TEST(ShellVariables, AreExportedAsTheyAreAtTheLaunch) {
       << "it is appended to what the environment has";
 }
 
-TEST(ShellVariables, OfFunctionsAndLoopsMayChangeFurtherDown) {
+TEST(ShellVariables, MayChangeAfterTheLaunchInFunctionsAndLoops) {
   const Imported imported =
       import_any("N=2 M=3\nrun() {\n  torchrun --nproc_per_node=$N --max_restarts=$M t.py\n}\nN=8\nrun");
   EXPECT_THAT(testing::values(imported), ElementsAre("launch.max_restarts = 3"));
@@ -141,7 +141,7 @@ TEST(ShellVariables, OfFunctionsAndLoopsMayChangeFurtherDown) {
     EXPECT_THAT(testing::values(import_any(script)), IsEmpty()) << script;
 }
 
-TEST(ShellVariables, MayChangeByReferences) {
+TEST(ShellVariables, MayChangeThroughNamerefs) {
   for (const char* script :
        {"declare -n R=N; N=2; R=7", "declare -n R; N=2; R=N; R=7", "declare -n \"R=N\"; N=2; R=7",
         "typeset -n R=N; N=2; ((R++))", "declare -n R=N; N=2; R+=0", "declare -n R=N; N=2; unset R",
@@ -158,7 +158,7 @@ TEST(ShellVariables, MayChangeByReferences) {
   EXPECT_EQ(n_after("declare -n R=N; N=2", "$R"), kShell);
 }
 
-TEST(ShellVariables, AreSplitBySeparators) {
+TEST(ShellVariables, AreSplitAtIfs) {
   const auto program = [](const std::string& script) {
     std::vector<std::string> words = import_any(script).program;
     words.erase(words.begin());
@@ -197,7 +197,7 @@ TEST(ShellVariables, AreSplitBySeparators) {
   EXPECT_THAT(import_any("A='--nnodes 2'; while a; do torchrun $A t.py; IFS=,; done").values, IsEmpty());
 }
 
-TEST(ShellVariables, SayWhichOfTheEnvironmentBecameTheirDefaults) {
+TEST(ShellVariables, ReportDefaultsThatReplacedTheEnvironment) {
   const auto remarks = [](const std::string& script) { return import_any(script).remarks; };
   const Imported both = import_any(
       "NODES=${SLURM_NNODES:-1}\ntorchrun --nnodes=$NODES --nproc_per_node $((NODES * ${GPUS:=4})) \\\n"
@@ -240,7 +240,7 @@ TEST(ShellVariables, SayWhichOfTheEnvironmentBecameTheirDefaults) {
     EXPECT_THAT(remarks(script), IsEmpty()) << script;
 }
 
-TEST(ShellVariables, AreOfALimitedSize) {
+TEST(ShellVariables, AreLimitedInSize) {
   const auto repeated = [](const std::string& text, int times) {
     std::string all;
     for (int i = 0; i < times; ++i) all += text;
@@ -270,7 +270,7 @@ TEST(ShellVariables, AreOfALimitedSize) {
             "one: put the one to import into a file of its own");
 }
 
-TEST(ShellScript, KnowsEscapesOfAnsiC) {
+TEST(ShellScript, UnderstandsAnsiCQuoting) {
   const auto word = [](const std::string& text) {
     return read_shell_script("c " + text).commands[0].words[1].text;
   };

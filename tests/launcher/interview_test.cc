@@ -26,7 +26,7 @@ Interview interview(Detected here = workstation()) {
   return {Catalog::built_in(), std::move(here), kTenMillion};
 }
 
-/// Answers by what is asked; everything else with its default. Nothing is asked twice.
+/// Answers listed questions by their id and all others with the default. Expects no question twice.
 struct Script : Dialog {
   std::map<std::string, std::vector<std::string>> answers;
   std::vector<Question> asked;
@@ -60,7 +60,7 @@ std::vector<std::string> values_of(const Question& question) {
   return values;
 }
 
-TEST(Interview, AsksLittleOfAWorkstation) {
+TEST(Interview, AsksFewQuestionsOnAWorkstation) {
   Script script;
   const InterviewEnd end = hold_interview(interview(), script, false);
   EXPECT_EQ(end.how, InterviewEnd::How::finished);
@@ -93,7 +93,7 @@ TEST(Interview, AsksEightQuestionsForTwoNodesAndPowerSgd) {
             "[ddp.comm_state_option]\nmatrix_approximation_rank = 1\nstart_powerSGD_iter = 10\n");
 }
 
-TEST(Interview, LeavesWhatASchedulerKnowsToIt) {
+TEST(Interview, SkipsWhatTheSchedulerKnows) {
   Detected here = workstation();
   here.scheduler = "Slurm";
   Script script;
@@ -126,7 +126,7 @@ TEST(Interview, NeverOffersWhatCanNotBeCombined) {
   EXPECT_THAT(with_gpu.ids(), AllOf(Contains("launch.device"), Contains("launch.backend")));
 }
 
-TEST(Interview, AsksForWhatDependsOnAnAnswer) {
+TEST(Interview, AsksFollowUpQuestions) {
   Script script;
   script.answers = {{"more", {"training", "done"}}, {"training.checkpoint_every_steps", {"100"}}};
   hold_interview(interview(), script, false);
@@ -138,7 +138,7 @@ TEST(Interview, AsksForWhatDependsOnAnAnswer) {
   EXPECT_THAT(without.ids(), Not(Contains("training.checkpoint_dir")));
 }
 
-/// Every key of the schema is asked for by somebody's answers, or says that it never is.
+/// Some set of answers leads to every key of the schema, unless the key is marked as never asked.
 TEST(Interview, AsksForEachKeyOfTheSchema) {
   Detected here = workstation();
   here.gpus = 2;
@@ -151,8 +151,7 @@ TEST(Interview, AsksForEachKeyOfTheSchema) {
                     {"training.record_gradients", {"gradients"}}};
   for (const std::string& table : table_names())
     if (table != "fsdp" && table != kAutoHookTable)
-      script.answers["more"].push_back(
-          table);  // a hook and a sharded model do not go together, nor does auto with a hook
+      script.answers["more"].push_back(table);  // a hook excludes a sharded model and auto
   script.answers["more"].push_back(kHookOptionTable);
   script.answers["more"].push_back("done");
   const InterviewEnd end = hold_interview(interview(here), script, false);
@@ -172,7 +171,7 @@ TEST(Interview, AsksForEachKeyOfTheSchema) {
   EXPECT_THAT(script.asked.back().choices.size(), 1U) << "nothing is left but to write the file";
 }
 
-TEST(Interview, AsksWhatAShardedModelSendsOnlyForOne) {
+TEST(Interview, AsksForTheShardedHookOnlyWithAShardedModel) {
   for (const bool is_sharded : {false, true}) {
     Script script;
     script.answers = {{"launch.nnodes", {"1"}},
@@ -201,7 +200,7 @@ TEST(Interview, AsksWhatAutoMayChoose) {
   EXPECT_THAT(config.auto_hook.hooks, ElementsAre("power_sgd"));
 }
 
-TEST(Interview, SaysWhyAnAnswerIsNone) {
+TEST(Interview, SaysWhyAnAnswerIsInvalid) {
   Script script;
   script.answers = {{"launch.nnodes", {"many", "0", "1"}}, {"ddp.comm_hook", {"fp61", "fp16"}}};
   const InterviewEnd end = hold_interview(interview(), script, false);
@@ -211,7 +210,7 @@ TEST(Interview, SaysWhyAnAnswerIsNone) {
                           HasSubstr("bad value \"0\""), "it is none of the choices"));
 }
 
-TEST(Interview, GoesBackAndAsksAnew) {
+TEST(Interview, GoesBackAndAsksAgain) {
   struct : Dialog {
     std::vector<std::string> replies = {"2", "<", "1", "", "fp16", "<", "no", "no", "done"};
     std::vector<std::string> ids;
@@ -230,7 +229,7 @@ TEST(Interview, GoesBackAndAsksAnew) {
                                       "ddp.comm_wrapper", "more"));
 }
 
-TEST(Interview, SaysWhatACombinationSends) {
+TEST(Interview, ShowsTheTrafficOfACombination) {
   const auto traffic = [](const Answers& answers) {
     return interview().traffic(interview().config(answers));
   };

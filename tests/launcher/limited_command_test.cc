@@ -16,7 +16,7 @@ LimitedOutput shell(const std::string& script, const CommandLimits& limits) {
   return output_within({"/bin/sh", "-c", script}, limits);
 }
 
-TEST(LimitedCommand, GivesWhatAProgramPrints) {
+TEST(LimitedCommand, ReturnsOutputAndExitCode) {
   const LimitedOutput output = shell("echo out; echo err >&2; exit 3", {seconds(10), seconds(60)});
   EXPECT_EQ(output.text, "out\nerr");
   EXPECT_EQ(output.exit_code, 3);
@@ -24,12 +24,12 @@ TEST(LimitedCommand, GivesWhatAProgramPrints) {
   EXPECT_EQ(shell("kill -SEGV $$", {seconds(10), seconds(60)}).exit_code, 128 + 11);
 }
 
-TEST(LimitedCommand, EndsOneThatComputesForEver) {
+TEST(LimitedCommand, StopsAnEndlessComputation) {
   const LimitedOutput output = shell("while :; do :; done", {seconds(1), seconds(60)});
   EXPECT_EQ(output.beyond_limit, "took more than 1 s of processor time");
 }
 
-TEST(LimitedCommand, EndsOneThatWaitsForEver) {
+TEST(LimitedCommand, StopsAnEndlessWait) {
   const CommandLimits limits{seconds(10), milliseconds(200)};
   EXPECT_EQ(shell("exec sleep 600", limits).beyond_limit, "took more than 0.2 s");
   EXPECT_EQ(shell("exec sleep 600 >&- 2>&-", limits).beyond_limit, "took more than 0.2 s")

@@ -28,12 +28,13 @@ using testing::ProcessResult;
 using testing::read_file;
 using testing::TemporaryFolder;
 
-/// Three hosts, and a folder for each to run in.
+/// Three hosts, each with a folder to run in.
 class Nodes : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!hosts_.ok()) GTEST_SKIP() << "network namespaces can't be made here (run as root)";
-    // Torch-free ranks: each says who it is, then waits for the files "exit" or "exitRANK", which hold its exit code.
+    // Ranks without torch: each prints its identity, then waits for a file "exit" or "exitRANK" with its exit
+    // code.
     folder_.write("train",
                   "#!/bin/sh\n"
                   "echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, at $MASTER_ADDR\n"
@@ -86,7 +87,7 @@ class Nodes : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Nodes, RunEachItsPartOfTheRanks) {
+TEST_F(Nodes, RunTheirShareOfTheRanks) {
   const auto one = launch(0, {"launch.nnodes=3", rank(0), "launch.processes_per_node=2"});
   const auto two = launch(1, {"launch.nnodes=3", rank(1)});
   const auto three = launch(2, {"launch.nnodes=3", rank(2)});
@@ -104,7 +105,7 @@ TEST_F(Nodes, RunEachItsPartOfTheRanks) {
   EXPECT_THAT(read_file(folder_.path() / "runs2/latest/attempt_0/3/stdout.log"), HasSubstr("rank 3 of 4"));
 }
 
-TEST_F(Nodes, EndTogetherWithTheCodeOfTheRankThatFailed) {
+TEST_F(Nodes, ExitTogetherWithTheCodeOfTheRankThatFailed) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=3", rank(i)}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
@@ -113,7 +114,7 @@ TEST_F(Nodes, EndTogetherWithTheCodeOfTheRankThatFailed) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
     EXPECT_EQ(result.exit_code, 7) << result.err;
     EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 2 on "));
-    // All of them say where to look.
+    // All nodes name the logs' location.
     EXPECT_THAT(result.err,
                 HasSubstr(" exited with code 7\n  it wrote nothing to standard error\n  its logs on "));
     EXPECT_THAT(result.err, HasSubstr("runs2/"));
@@ -134,7 +135,7 @@ TEST_F(Nodes, WarnOnceOfSettingsThatNoRankHasRead) {
               AllOf(HasSubstr("warning: './train' is a script"), HasSubstr("warning: no rank has read")));
   EXPECT_THAT(second.err, Not(HasSubstr("fp16"))) << "the first node speaks for all";
 
-  // A rank that has the library reads it.
+  // A rank that uses the library reads the settings.
   nodes.clear();
   for (int host = 0; host < 2; ++host)
     nodes.push_back(launch(host, {"launch.nnodes=2", "ddp.comm_hook=fp16", "training.max_steps=3"},
@@ -159,7 +160,7 @@ TEST_F(Nodes, RestartTogether) {
   }
 }
 
-TEST_F(Nodes, FormAnewWithoutAHostThatIsCutOff) {
+TEST_F(Nodes, FormAgainWithoutAHostThatIsCutOff) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
@@ -177,7 +178,7 @@ TEST_F(Nodes, FormAnewWithoutAHostThatIsCutOff) {
   }
 }
 
-TEST_F(Nodes, FormAnewWithoutALauncherThatIsKilled) {
+TEST_F(Nodes, FormAgainWithoutALauncherThatIsKilled) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
@@ -189,7 +190,7 @@ TEST_F(Nodes, FormAnewWithoutALauncherThatIsKilled) {
   EXPECT_EQ(nodes[2]->wait().exit_code, 0);
 }
 
-TEST_F(Nodes, TakeALateHostInWhenTheyFormAnew) {
+TEST_F(Nodes, AdmitALateHostWhenTheyFormAgain) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=2:3", "launch.max_restarts=1"};
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
@@ -215,7 +216,7 @@ TEST_F(Nodes, WaitForANewcomerWhenTooFewAreLeft) {
   EXPECT_EQ(newcomer->wait().exit_code, 0);
 }
 
-TEST_F(Nodes, EndForLaterWhenTheyAreWarnedBeforeEnoughAreThere) {
+TEST_F(Nodes, EndForLaterIfPreemptedBeforeEnoughHaveJoined) {
   const std::vector<std::string> sets = {"launch.nnodes=3", "training.checkpoint_every_steps=1"};
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
@@ -228,7 +229,7 @@ TEST_F(Nodes, EndForLaterWhenTheyAreWarnedBeforeEnoughAreThere) {
   }
 }
 
-TEST_F(Nodes, CanNotGoOnWithoutTheHostThatTheyMeetAt) {
+TEST_F(Nodes, CannotContinueWithoutTheRendezvousHost) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
@@ -251,7 +252,7 @@ TEST_F(Nodes, StopTogetherWhenOneIsStopped) {
   EXPECT_THAT(other.err, HasSubstr("was stopped by SIGINT\n"));
 }
 
-TEST_F(Nodes, PayNoHeedToAStranger) {
+TEST_F(Nodes, IgnoreAStrangerOnTheRendezvousPort) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2", rank(i)}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
@@ -266,7 +267,7 @@ TEST_F(Nodes, PayNoHeedToAStranger) {
   for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 9);
 }
 
-TEST_F(Nodes, SayWhyTheyCanNotMeet) {
+TEST_F(Nodes, SayWhyTheRendezvousFails) {
   const auto end_of = [&](int host, const std::vector<std::string>& sets) {
     return launch(host, sets)->wait();
   };
@@ -320,7 +321,7 @@ TEST_F(Nodes, SayWhyTheyCanNotMeet) {
   EXPECT_EQ(first->wait().exit_code, 128 + SIGTERM);
 }
 
-TEST_F(Nodes, GoOnWhenRanksNoticeALostHostBeforeTheLaunchersDo) {
+TEST_F(Nodes, ContinueWhenRanksNoticeALostHostFirst) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=2:3", "training.checkpoint_every_steps=1",
                                          "training.max_steps=600", "rendezvous.node_timeout_seconds=6"};
@@ -333,12 +334,12 @@ TEST_F(Nodes, GoOnWhenRanksNoticeALostHostBeforeTheLaunchersDo) {
   EXPECT_THAT(first.err, HasSubstr("hookline: forming again: 2 of 3 nodes\n"));
 }
 
-TEST_F(Nodes, GoOnFromTheirCheckpointWithTheHostsThatAreLeft) {
+TEST_F(Nodes, ResumeFromTheirCheckpointOnTheRemainingHosts) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=2:3", "training.checkpoint_every_steps=1",
                                          "training.max_steps=600", "ddp.comm_hook=power_sgd",
                                          "ddp.comm_state_option.start_powerSGD_iter=3"};
-  // A slow network: the cable is pulled in the middle of a step.
+  // The network is slow, so that the cable is pulled in the middle of a step.
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(hosts_.shape(i, "100mbit"));
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM, "500"}));
   ASSERT_TRUE(there("checkpoints/step_00000005"));

@@ -36,13 +36,13 @@ TEST(LinePrefixer, HoldsAnUnfinishedLineUntilItIsComplete) {
   EXPECT_EQ(lines.flush(), "");
 }
 
-TEST(LinePrefixer, CutsALineWithoutEndIntoPieces) {
+TEST(LinePrefixer, SplitsAnOverlongLine) {
   LinePrefixer lines("> ", 4);
   EXPECT_EQ(lines.feed("abcdefghij"), "> abcd\n> efgh\n");
   EXPECT_EQ(lines.feed("\n"), "> ij\n");
 }
 
-TEST(LinePrefixer, DoesNotAddAnEmptyLineAfterOneOfTheLongestLength) {
+TEST(LinePrefixer, AddsNoEmptyLineAfterALineOfMaximumLength) {
   LinePrefixer lines("> ", 4);
   EXPECT_EQ(lines.feed("abcd\nef\n"), "> abcd\n> ef\n");
 }
@@ -121,7 +121,7 @@ TEST(OutputQueue, RemembersWhyItStoppedWriting) {
   EXPECT_TRUE(queue.is_empty());
 }
 
-TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
+TEST(RankStream, ContinuesWithoutALogThatCannotBeWritten) {
   TemporaryFolder folder;
   const FileDescriptor shown(open((folder.path() / "shown").c_str(), O_WRONLY | O_CREAT, 0644));
   OutputQueue queue(shown.get());
@@ -145,7 +145,7 @@ TEST(RankStream, GoesOnWithoutALogThatCannotBeWritten) {
   EXPECT_EQ(testing::read_file(folder.path() / "shown"), "[0] one\n[0] two!\n");
 }
 
-TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
+TEST(FailureReport, NamesTheRankItsExitItsLastOutputAndItsLogs) {
   Failure failure{{1, Exited{7}}, "node7", "/runs/latest/1", {"loading", "boom"}, {}, {}, {}, {}, {}};
   EXPECT_EQ(failure_report(failure),
             "rank 1 exited with code 7\n"
@@ -174,7 +174,7 @@ TEST(FailureReport, NamesTheRankItsEndItsLastWordsAndItsLogs) {
             "  its logs on node7: /runs/latest/1/");
 }
 
-TEST(FailureReport, ShowsTheStackOfASignalBehindItsReason) {
+TEST(FailureReport, ShowsASignalsStackAfterItsReason) {
   Failure failure{{1, Signalled{SIGSEGV}}, "node7", "/runs/latest/1", {}, {}, {}, {}, {}, {}};
   failure.error = RankError{"the program used address 0x0, where there is no memory", "SIGSEGV", 12};
   failure.stack_lines = {"in thread 7 'train', the innermost call first:",
@@ -206,7 +206,7 @@ TEST(FailureReport, NamesRanksThatExitedWithZeroBefore) {
       "code 0 while others were waiting in a collective");
 }
 
-TEST(FailureReport, SteersNoTerminal) {
+TEST(FailureReport, EscapesTerminalControlCharacters) {
   Failure failure{
       {1, Exited{7}}, "node\x1b[7m", "/runs/\u202e/1", {"\x1b]0;mine\x07", "\xff"}, {}, {}, {}, {}, {}};
   failure.error = RankError{"first\n\x1b[2Jsecond", "Data\nError", 12};
@@ -266,7 +266,7 @@ TEST(ErrorFile, IsReadAsTorchelasticWritesIt) {
   EXPECT_EQ(missing.problem, "") << "a rank need not leave one";
 }
 
-TEST(ErrorFile, GivesNoStepThatIsNone) {
+TEST(ErrorFile, IgnoresAnInvalidStep) {
   const TemporaryFolder folder;
   const auto step = [&](const std::string& number) {
     return read_error_file(
@@ -279,7 +279,7 @@ TEST(ErrorFile, GivesNoStepThatIsNone) {
     EXPECT_FALSE(step(number)) << number;
 }
 
-TEST(ErrorFile, IsNotWaitedFor) {
+TEST(ErrorFile, DoesNotBlockTheReader) {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "error.json";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

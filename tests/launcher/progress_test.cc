@@ -61,7 +61,7 @@ TEST(Progress, NamesTheRankThatTheOthersWaitFor) {
   EXPECT_EQ(progress.places(), "rank 0 at step 12, rank 1 at step 11, rank 2 not heard of");
 }
 
-TEST(Progress, NamesARankThatHasToldNothingOnceOthersWaitInACollective) {
+TEST(Progress, NamesASilentRankOnceOthersWaitInACollective) {
   Progress progress(3);
   progress.take(report(0, 0), kStart);
   progress.take(report(1, 0), kStart);
@@ -74,7 +74,7 @@ TEST(Progress, NamesARankThatHasToldNothingOnceOthersWaitInACollective) {
   EXPECT_EQ(progress.behind(), 1);
 }
 
-TEST(Progress, KnowsWhichRanksAreStuckAsTheOneThatIsNamed) {
+TEST(Progress, ListsTheRanksStuckLikeTheNamedOne) {
   Progress progress(4);
   for (int rank = 0; rank < 4; ++rank) progress.take(report(rank, 5), kStart);
   EXPECT_THAT(progress.beside(0), ::testing::ElementsAre(1, 2, 3));
@@ -92,7 +92,7 @@ TEST(Progress, NamesAFewOfManyRanks) {
   EXPECT_EQ(progress.places(), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more at step 3");
 }
 
-TEST(Progress, IsOneLine) {
+TEST(Progress, FitsOnOneLine) {
   Progress progress(2);
   EXPECT_EQ(progress.line(kStart, kStart + seconds(3)), "0:03 · 2 of 2 ranks");
   progress.take(report(0, 10, 0.5, 0), kStart + seconds(4));

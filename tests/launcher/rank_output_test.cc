@@ -40,7 +40,7 @@ TEST(RankOutput, KeepsLogsOfARankWhoseOutputIsNotShown) {
   EXPECT_THAT(output.error_tail(0).lines(), ElementsAre("first", "second"));
 }
 
-TEST(RankOutput, NoLongerReadsPipesThatItHasDrained) {
+TEST(RankOutput, StopsReadingPipesItHasDrained) {
   const TemporaryFolder folder;
   RankOutput output({rank_that_is_not_shown(folder.path())});
   RankOutput::Pipes pipes = output.open_pipes(0);
@@ -48,7 +48,7 @@ TEST(RankOutput, NoLongerReadsPipesThatItHasDrained) {
   output.add_readable(before);
   EXPECT_EQ(before.size(), 2u);
   print(pipes.output, "the last words\n");
-  output.drain();  // though a process that was left behind may still hold the other ends
+  output.drain();  // although a leftover process may still hold the other ends
   output.add_readable(after);
   EXPECT_THAT(after, IsEmpty());
   EXPECT_EQ(read_file(folder.path() / "stdout.log"), "the last words\n");

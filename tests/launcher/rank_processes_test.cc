@@ -27,7 +27,7 @@ ChildSpec shell_rank(const std::string& script) {
   return child;
 }
 
-/// Returns when the process has ended, and leaves it to be reaped.
+/// Waits until the process has exited, without reaping it.
 void wait_until_ended(pid_t process) {
   siginfo_t info;
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT), 0);
@@ -39,7 +39,7 @@ EndedChild wait_for_next(RankProcesses& ranks) {
   return child.value_or(EndedChild{});
 }
 
-TEST(RankProcesses, GivesRanksInTheOrderInWhichTheyEnded) {
+TEST(RankProcesses, ReportsRanksInTheOrderTheyExited) {
   const RunBounds bounds;
   RankProcesses ranks(bounds);
   ranks.start(shell_rank("sleep 0.2; exit 3"));
@@ -60,7 +60,7 @@ TEST(RankProcesses, GivesRanksInTheOrderInWhichTheyEnded) {
 
 TEST(RankProcesses, SignalsWhatARankLeftBehindInItsGroup) {
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0,
-        0);  // as the process above ranks is: what they leave behind is its child
+        0);  // like the agent: processes that ranks leave become its children
   const RunBounds bounds;
   RankProcesses ranks(bounds);
   ranks.start(shell_rank("sleep 60 & exit 0"));

@@ -1,4 +1,4 @@
-// What a rank is given before it starts: program, environment, folder, store.
+// What a rank gets before it starts: program, environment, folder, store.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(RankEnvironment, HoldsWhatTorchrunSetsAndWhereTheRunIs) {
                            "HOOKLINE_STORE_FD=9"));
 }
 
-TEST(RankEnvironment, LeavesTheAllocatorToAUserWhoSetItUp) {
+TEST(RankEnvironment, KeepsTheUsersAllocatorSettings) {
   for (const std::string own :
        {"MALLOC_MMAP_THRESHOLD_=1", "MALLOC_TRIM_THRESHOLD_=1", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"}) {
     std::vector<std::string> of_malloc;
@@ -92,7 +92,7 @@ TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {
   EXPECT_THAT(variables, Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
 }
 
-TEST(OmpNumThreads, DividesTheCoresUnlessSomebodySaysOtherwise) {
+TEST(OmpNumThreads, DividesTheCoresUnlessTheUserSetsIt) {
   RunConfig config;
   EXPECT_EQ(omp_num_threads(config, std::nullopt, 8, 2), "4");
   EXPECT_EQ(omp_num_threads(config, std::nullopt, 2, 3), "1");
@@ -135,7 +135,7 @@ TEST(FindProgram, SearchesThePathOnlyForNamesWithoutASlash) {
   EXPECT_EQ(find_program({second.string()}, "").file, second);
 }
 
-TEST(FindProgram, SaysWhatIsWrongWithTheCodeOfAShell) {
+TEST(FindProgram, FailsWithAShellsExitCodes) {
   TemporaryFolder folder;
   const std::string plain = folder.write("plain", "data");
   const Caught missing = catch_program_error({folder.path() / "nothing"}, "");
@@ -153,7 +153,7 @@ TEST(FindProgram, SaysWhatIsWrongWithTheCodeOfAShell) {
   EXPECT_EQ(catch_program_error({""}, "/bin").what, "the program's name is empty");
 }
 
-TEST(FindProgram, RunsAPythonScriptThatIsNoProgramByItselfWithPython) {
+TEST(FindProgram, RunsAPythonScriptWithoutAShebangWithPython) {
   TemporaryFolder folder;
   const fs::path python = folder.write("bin/python3", "#!/bin/sh\n", true);
   const std::string path = python.parent_path();

@@ -17,7 +17,7 @@ using StopTime = RankStop::Clock::time_point;
 
 constexpr StopTime kAsked = StopTime(std::chrono::hours(1));
 
-/// A stop with a grace period of ten seconds, and what it has sent.
+/// A stop with a grace period of ten seconds that records the signals it sends.
 struct StopOfNobody {
   std::vector<std::string> sent;
   RankStop stop{{.to_all = [this](int signal) { sent.push_back("all " + std::to_string(signal)); },
@@ -36,7 +36,7 @@ TEST(RankStop, ContinuesRanksThatAreStoppedAndGivesThemTheGracePeriod) {
   EXPECT_EQ(ranks.stop.deadline(), kAsked + seconds(10));
 }
 
-TEST(RankStop, SendsWhatWasPutOffWhenItIsReleased) {
+TEST(RankStop, SendsDeferredSignalsOnRelease) {
   StopOfNobody ranks;
   ranks.stop.hold();
   ranks.stop.ask(SIGTERM, kAsked);
@@ -48,14 +48,14 @@ TEST(RankStop, SendsWhatWasPutOffWhenItIsReleased) {
   EXPECT_EQ(ranks.stop.deadline(), kAsked + seconds(70)) << "the grace period begins with the signal";
 }
 
-TEST(RankStop, SendsNothingOnReleaseIfNothingWasPutOff) {
+TEST(RankStop, SendsNothingOnReleaseIfNothingWasDeferred) {
   StopOfNobody ranks;
   ranks.stop.hold();
   ranks.stop.release(kAsked);
   EXPECT_THAT(ranks.sent, IsEmpty());
 }
 
-TEST(RankStop, KillsWhileItIsHeldAndAsksForNothingAfterwards) {
+TEST(RankStop, KillsWhileHeldAndSendsNothingAfterwards) {
   StopOfNobody ranks;
   ranks.stop.hold();
   ranks.stop.ask(SIGTERM, kAsked);

@@ -42,7 +42,7 @@ TEST(NextAttempt, IsMadeAsOftenAsAllowedAndLaterEachTime) {
             NextAttempt(GiveUp{"the ranks were restarted once, as often as max_restarts allows"}));
 }
 
-TEST(NextAttempt, IsNotMadeOfRanksThatSavedThemselvesForLater) {
+TEST(NextAttempt, IsNotMadeAfterRanksSavedForLater) {
   RestartPolicy always = up_to(3);
   always.always = true;
   EXPECT_EQ(next_attempt(always, {failed(Exited{75})}), after(1))
@@ -51,7 +51,7 @@ TEST(NextAttempt, IsNotMadeOfRanksThatSavedThemselvesForLater) {
   EXPECT_EQ(next_attempt(always, {failed(Exited{75})}), NextAttempt(GiveUp{}));
 }
 
-TEST(NextAttempt, IsLeftForLaterIfAPreemptionIsAheadOfRanksThatKeepCheckpoints) {
+TEST(NextAttempt, IsLeftForLaterOnPreemptionWithCheckpoints) {
   AttemptEnd warned = failed(Exited{1});
   warned.state.warned = true;
   EXPECT_EQ(next_attempt(up_to(1), {warned}), after(1)) << "they keep none, and take the signal as they like";
@@ -64,7 +64,7 @@ TEST(NextAttempt, IsLeftForLaterIfAPreemptionIsAheadOfRanksThatKeepCheckpoints) 
       << "another launch would fail as well";
 }
 
-TEST(NextAttempt, IsNeverMoreThanAMinuteAwayUnlessThatIsAskedFor) {
+TEST(NextAttempt, IsDelayedByAMinuteAtMostUnlessConfigured) {
   const std::vector<AttemptEnd> ends(20, failed(Exited{1}));
   EXPECT_EQ(next_attempt(up_to(100), ends), after(60));
   RestartPolicy slow = up_to(100);

@@ -1,4 +1,4 @@
-// Names of rows on legends and axes: what differs, in short, and no two the same.
+// Row names for legends and axes: short, showing only what differs, and unique.
 #include "launcher/report/row_names.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ const std::string kHookKey = "ddp.comm_hook", kWrapperKey = "ddp.comm_wrapper";
 const std::string kRankKey = "ddp.comm_state_option.matrix_approximation_rank";
 const std::string kStartKey = "ddp.comm_state_option.start_powerSGD_iter";
 
-/// In the order of `rows`.
+/// The names, in the order of `rows`.
 std::vector<std::string> names_for(const std::vector<Assignments>& rows) {
   const auto names = row_names({rows.begin(), rows.end()});
   std::vector<std::string> in_order;
@@ -41,21 +41,21 @@ TEST(RowNames, LeaveOutWhatAllRowsHave) {
               ElementsAre("lr=0.1", "lr=0.2"));
 }
 
-TEST(RowNames, SayOptionsThatShareAnInitialByTheirNames) {
+TEST(RowNames, SpellOutOptionsThatShareAnInitial) {
   const std::string rate = "ddp.comm_state_option.min_compression_rate";
   EXPECT_THAT(names_for({{{kRankKey, "1"}, {rate, "2"}}, {{kRankKey, "2"}, {rate, "4"}}}),
               ElementsAre("matrix_approximation_rank=1 min_compression_rate=2",
                           "matrix_approximation_rank=2 min_compression_rate=4"));
 }
 
-TEST(RowNames, SayTheNamesOfOptionsThatAreNoCounts) {
+TEST(RowNames, SpellOutOptionsThatAreNotCounts) {
   const std::string warm = "ddp.comm_state_option.warm_start";
   EXPECT_THAT(
       names_for({{{kHookKey, "power_sgd"}, {warm, "true"}}, {{kHookKey, "power_sgd"}, {warm, "false"}}}),
       ElementsAre("warm_start=true", "warm_start=false"));
 }
 
-TEST(RowNames, SayKeysInFullWhoseLastPartsAreTheSame) {
+TEST(RowNames, SpellOutKeysWithTheSameLastPart) {
   EXPECT_THAT(
       names_for({{{"args.lr", "1"}, {"args.head.lr", "1"}}, {{"args.lr", "2"}, {"args.head.lr", "2"}}}),
       ElementsAre("args.head.lr=1 args.lr=1", "args.head.lr=2 args.lr=2"));
@@ -68,7 +68,7 @@ TEST(RowNames, PutSettingsOfTheConfigBeforeArguments) {
       ElementsAre("no hook · bucket_cap_mb=25 · lr=1 width=8", "fp16 · bucket_cap_mb=5 · lr=2 width=9"));
 }
 
-TEST(RowNames, SayMoreWhereTheyWouldBeTheSame) {
+TEST(RowNames, AddDetailWhereTheyWouldBeEqual) {
   EXPECT_THAT(
       names_for(
           {{{kHookKey, "power_sgd"}}, {{kHookKey, "power_sgd"}, {kStartKey, "10"}}, {{kHookKey, "no"}}}),
@@ -81,7 +81,7 @@ TEST(RowNames, SayMoreWhereTheyWouldBeTheSame) {
   EXPECT_THAT(names_for({{{kWrapperKey, "no"}}, {{kWrapperKey, "fp16"}}}), ElementsAre("no wrapper", "fp16"));
 }
 
-TEST(RowNames, SayAllOfASingleRow) {
+TEST(RowNames, ShowEverySettingOfASingleRow) {
   EXPECT_THAT(names_for({{{kHookKey, "fp16"}, {"args.lr", "0.1"}}}), ElementsAre("fp16 · lr=0.1"));
 }
 
@@ -103,7 +103,7 @@ TEST(RowNames, NumberRowsThatNothingElseTellsApart) {
   EXPECT_THAT(names_for({{{kHookKey, "no"}}, {{kHookKey, "none"}}}), ElementsAre("no hook", "no hook #2"));
 }
 
-TEST(RowNames, SteerNoTerminal) {
+TEST(RowNames, EscapeTerminalControlCharacters) {
   EXPECT_THAT(names_for({{{"args.a", "x\ny"}}, {{"args.a", "z"}}}), ElementsAre("a=x\\ny", "a=z"));
 }
 

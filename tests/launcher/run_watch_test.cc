@@ -11,7 +11,7 @@ using WatchTime = RunWatch::Clock::time_point;
 constexpr WatchTime kBegin = WatchTime(std::chrono::hours(1));
 constexpr std::chrono::duration<double> kNotWatched{0};
 
-TEST(RunWatch, ReportsARankThatExitedEarlyOnceItsTimeHasPassed) {
+TEST(RunWatch, ReportsAnEarlyExitAfterItsTimeLimit) {
   RunWatch watch(seconds(5), kNotWatched);
   watch.exited_early(1, kBegin);
   EXPECT_EQ(watch.next_look({}), kBegin + seconds(5));
@@ -46,7 +46,7 @@ TEST(RunWatch, LooksAtWhicheverIsDueFirst) {
   EXPECT_EQ(watch.next_look(kBegin - seconds(28)), kBegin + seconds(2));
 }
 
-TEST(RunWatch, WatchesForNothingWithoutATime) {
+TEST(RunWatch, WatchesNothingWithoutALimit) {
   RunWatch watch(kNotWatched, kNotWatched);
   watch.exited_early(0, kBegin);
   EXPECT_EQ(watch.take_early_exit(kBegin + seconds(1000)), std::nullopt);
@@ -54,7 +54,7 @@ TEST(RunWatch, WatchesForNothingWithoutATime) {
   EXPECT_EQ(watch.next_look(kBegin), WatchTime::max());
 }
 
-TEST(RunWatch, TakesATimeLongerThanTheClockCounts) {
+TEST(RunWatch, AcceptsALimitBeyondTheClocksRange) {
   const RunWatch watch(kNotWatched, std::chrono::duration<double>(1e300));
   EXPECT_FALSE(watch.is_stalled(kBegin, kBegin + std::chrono::hours(24)));
   EXPECT_GT(watch.next_look(kBegin), kBegin + std::chrono::hours(24));

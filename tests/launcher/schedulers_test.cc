@@ -48,7 +48,7 @@ TEST_F(OnSlurm, DigitsTrainsOnTwoNodesWithoutAnAddress) {
   EXPECT_THAT(result.out, HasSubstr("[0] test accuracy 9"));
 }
 
-TEST_F(OnSlurm, AFailureIsTheJobs) {
+TEST_F(OnSlurm, AFailureFailsTheJob) {
   folder_.write("train", "#!/bin/sh\n[ $RANK = 1 ] && exit 7\nsleep 60\n", true);
   const ProcessResult result = testing::run_process(
       "/usr/bin/srun", here({"--nodes=2", "--ntasks-per-node=1", HOOKLINE_BINARY, "launch", "./train"}));
@@ -71,14 +71,14 @@ TEST_F(OnSlurm, OneLauncherForTwoNodesIsRefused) {
       "'srun --ntasks-per-node=1 hookline launch …', or set [launch] nnodes = 1 to use this one alone\n");
 }
 
-TEST_F(OnSlurm, APreemptedJobIsQueuedAgainAndGoesOn) {
+TEST_F(OnSlurm, APreemptedJobIsRequeuedAndResumes) {
   folder_.write("run.toml", "[training]\nmax_steps = 6000\ncheckpoint_every_steps = 1000000\n");
   Process submitted(HOOKLINE_BINARY, here({"submit", "--scheduler", "slurm", "--nodes", "2", "--name", "job",
                                            "--config", "run.toml", RESUMING_RANK_PROGRAM}));
   ASSERT_TRUE(submitted.wait_for(" a step over ")) << submitted.out() << submitted.err();
   const std::string job = slurm_.run("/usr/bin/squeue", {"-h", "-o", "%i"}).out;
   const std::string number = job.substr(0, job.find('\n'));
-  // What a scheduler sends before it takes the nodes away.
+  // The signal that a scheduler sends before it takes the nodes away.
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {"--signal=USR1", number}).exit_code, 0);
   ASSERT_TRUE(submitted.wait_for("saved a checkpoint on SIGUSR1 and ended")) << submitted.out();
   // Slurm waits for two minutes.

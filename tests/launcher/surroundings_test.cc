@@ -50,7 +50,7 @@ TEST(Surroundings, OfASlurmStepNameItsNodes) {
             "srun needs --ntasks-per-node=1");
 }
 
-TEST(Surroundings, OfASlurmJobsScriptAreThatOfOneNodeAlone) {
+TEST(Surroundings, OfASlurmBatchScriptCoverOnlyOneNode) {
   EXPECT_FALSE(of({{"SLURM_JOB_ID", "1234"}, {"SLURM_JOB_NUM_NODES", "1"}}));
   EXPECT_EQ(
       of({{"SLURM_JOB_ID", "1234"}, {"SLURM_JOB_NUM_NODES", "2"}})->problem,
@@ -88,7 +88,7 @@ TEST(Surroundings, OfAPodOfAnIndexedJobNameTheFirstPod) {
       "");
 }
 
-TEST(Surroundings, OfHydraAreAtTheFirstHostOfItsFileOrOfTheJob) {
+TEST(Surroundings, OfHydraMeetAtTheFirstHostOfItsFileOrJob) {
   Variables hydra = {
       {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}};
   auto place = of(hydra);
@@ -118,13 +118,13 @@ TEST(Surroundings, OfHydraAreAtTheFirstHostOfItsFileOrOfTheJob) {
       "a");
   hydra["MPI_LOCALNRANKS"] = "2";
   EXPECT_EQ(of(hydra)->main_address, "127.0.0.1");
-  // Slurm sets PMI's variables in its steps, too.
+  // Slurm also sets PMI's variables in its steps.
   EXPECT_EQ(
       of({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}})->scheduler,
       "Slurm");
 }
 
-TEST(Surroundings, OfOtherStartersOfMpiHaveTheirNames) {
+TEST(Surroundings, RecognizeOtherMpiStarters) {
   auto place =
       of({{"MV2_COMM_WORLD_RANK", "2"}, {"MV2_COMM_WORLD_SIZE", "3"}, {"MV2_COMM_WORLD_LOCAL_SIZE", "1"}});
   EXPECT_EQ(place->scheduler, "MVAPICH");
@@ -196,7 +196,7 @@ TEST(Surroundings, OfPbsNameTheNodesInItsFile) {
   EXPECT_EQ(of(job, "n2")->node_rank, 1) << "its number is known";
 }
 
-TEST(Surroundings, OfLsfAndGridEngineTellNodesByTheirNames) {
+TEST(Surroundings, OfLsfAndGridEngineNumberNodesByHostName) {
   Variables lsf = {{"LSB_JOBID", "5"}, {"LSB_JOBINDEX", "2"}, {"LSB_MCPU_HOSTS", "h1 4 h2 4 h3 4"}};
   auto place = of(lsf, "h3.example");
   ASSERT_TRUE(place);
@@ -226,7 +226,7 @@ TEST(Surroundings, OfLsfAndGridEngineTellNodesByTheirNames) {
   EXPECT_FALSE(of({{"JOB_ID", "6"}, {"PE_HOSTFILE", "/pe"}}, "g1", {{"/pe", "g1 4 all.q@g1 UNDEFINED\n"}}));
 }
 
-TEST(Surroundings, AreUnknownAndSayWhyWhereTheirVariablesCannotBeUsed) {
+TEST(Surroundings, SayWhyTheirVariablesCannotBeUsed) {
   const std::vector<std::pair<Variables, std::string>> cases = {
       {{{"PBS_JOBID", "1"}, {"PBS_NODEFILE", "/nope"}},
        "PBS_NODEFILE=/nope can't be read: No such file or directory"},
@@ -254,7 +254,7 @@ TEST(Surroundings, AreUnknownAndSayWhyWhereTheirVariablesCannotBeUsed) {
   }
 }
 
-TEST(Surroundings, NameARankOfAnUnknownNumberOfNodes) {
+TEST(Surroundings, GiveARankEvenIfTheNodeCountIsUnknown) {
   EXPECT_EQ(of({{"PMIX_RANK", "1"}})->node_rank, 1);
   EXPECT_EQ(of({{"PMIX_RANK", "1"}})->nodes, 0);
   const auto pod = of({{"JOB_COMPLETION_INDEX", "0"}});
@@ -262,7 +262,7 @@ TEST(Surroundings, NameARankOfAnUnknownNumberOfNodes) {
   EXPECT_EQ(pod->unsaid, "JOB_COMPLETION_INDEX=0, and nothing says how many nodes Kubernetes' job has");
 }
 
-TEST(Surroundings, GiveWayToThoseOfAnotherSchedulerWhereTheyCannotBeUsed) {
+TEST(Surroundings, FallBackToAnotherSchedulerIfUnusable) {
   const auto place =
       of({{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}, {"PBS_JOBID", "1"}, {"PBS_NODEFILE", "/nodes"}}, "b",
          {{"/nodes", "a\nb\n"}});
@@ -295,7 +295,7 @@ TEST(Surroundings, ThatContradictThemselvesAreAProblem) {
       "node alone, or correct the variables");
 }
 
-TEST(Surroundings, OfNumbersBeyondWhatARunHasAreAProblem) {
+TEST(Surroundings, WithOutOfRangeNumbersAreAProblem) {
   const std::string why =
       ", which [launch] nnodes and node_rank are limited to: start a launcher on each of at most 4096 nodes, "
       "or "
@@ -313,13 +313,13 @@ TEST(Surroundings, OfNumbersBeyondWhatARunHasAreAProblem) {
       "PBS_NODEFILE names 4097 hosts, and a run has at most 4096 nodes: set [launch] nnodes to use fewer");
 }
 
-TEST(Surroundings, OfOneNodeLeaveNothingUnsaid) {
+TEST(Surroundings, OfOneNodeNeedNoRemark) {
   const auto place = of({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}});
   EXPECT_EQ(place->nodes, 1);
   EXPECT_EQ(place->unsaid, "");
 }
 
-TEST(FirstHost, OfASlurmList) {
+TEST(FirstHost, ParsesASlurmHostList) {
   EXPECT_EQ(first_host("gpu[08-11,20],cpu1"), "gpu08");
   EXPECT_EQ(first_host("cpu7,gpu[1-2]"), "cpu7");
   EXPECT_EQ(first_host("cpu7"), "cpu7");

@@ -1,4 +1,4 @@
-// A sweep without running it: what its file says, the trials it comes to, when one is hopeless, and the table.
+// A sweep without running it: its file, its trials, early stopping, and the table of results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ const std::string kProgram = "[sweep]\nprogram = [\"train\"]\n";
 ReadSweep read(const std::string& text) {
   const TemporaryFolder folder;
   ReadSweep result = read_sweep(folder.write("s.toml", text), Catalog::built_in());
-  // Messages name the file as it was given.
+  // Messages name the file by its full path: reduce it to the name.
   const std::string path = folder.path().string() + "/";
   for (std::size_t at; (at = result.report.find(path)) != std::string::npos;)
     result.report.erase(at, path.size());
@@ -54,7 +54,7 @@ std::vector<std::string> labels_of(const std::string& text) {
   return labels;
 }
 
-/// Every grid point can run, and is what it says.
+/// Resolves every grid point as valid, to exactly its own values.
 ResolvedPoint as_it_is(const Assignments& values) {
   std::string text;
   for (const auto& [key, value] : values)
@@ -100,7 +100,7 @@ TEST(SweepFile, ReadsRanges) {
   EXPECT_THAT(labels_of("[grid]\nargs.a = { from = 3, to = 3, count = 1 }\n"), ElementsAre("a=3"));
 }
 
-TEST(SweepFile, AddsGridsAndLeavesOutWhatIsExcludedOrThereAlready) {
+TEST(SweepFile, CombinesGridsWithoutExclusionsOrDuplicates) {
   EXPECT_THAT(labels_of("[fixed]\nargs.epochs = 3\n"
                         "[grid.one]\nargs.a = [1, 2]\nargs.b = [1, 2]\n"
                         "[grid.two]\nargs.a = 2\nargs.b = [2, 3]\n"
@@ -109,12 +109,12 @@ TEST(SweepFile, AddsGridsAndLeavesOutWhatIsExcludedOrThereAlready) {
               ElementsAre("a=1 b=1", "a=2 b=1", "a=2 b=2", "a=2 b=3"));
 }
 
-TEST(SweepFile, TakesTheListsOfAZipTogether) {
+TEST(SweepFile, ZipsListsTogether) {
   EXPECT_THAT(labels_of("[grid]\nargs.a = [1, 2]\n[grid.zip]\nargs.b = [\"x\", \"y\"]\nargs.c = [5, 6]\n"),
               ElementsAre("a=1 b=x c=5", "a=1 b=y c=6", "a=2 b=x c=5", "a=2 b=y c=6"));
 }
 
-TEST(SweepFile, DrawsTheSameAtEachReading) {
+TEST(SweepFile, DrawsTheSameSamplesEachTime) {
   const std::string text =
       "[random]\nsamples = 40\nseed = 3\nargs.lr = { from = 1e-4, to = 1e-1, log = true }\n"
       "args.width = { from = 1, to = 3 }\nddp.comm_hook = [\"no\", \"fp16\"]\n";
@@ -133,13 +133,13 @@ TEST(SweepFile, DrawsTheSameAtEachReading) {
   }
   EXPECT_THAT(widths, ElementsAre("1", "2", "3"));
   EXPECT_THAT(hooks, ElementsAre("fp16", "no"));
-  EXPECT_TRUE(small > 10 && small < 30) << small;  // half, but for chance
+  EXPECT_TRUE(small > 10 && small < 30) << small;  // about half, by chance
   EXPECT_NE(points.front(),
             grid_points_of(sweep_of("[random]\nsamples = 1\nseed = 4\nargs.lr = { from = 1e-4, to = 1e-1, "
                                     "log = true }\nargs.width = { from = 1, to = 3 }\n"
                                     "ddp.comm_hook = [\"no\", \"fp16\"]\n"))
                 .front());
-  // A narrow range keeps its ends, and as many digits as it takes.
+  // A narrow range keeps its bounds and as many digits as it needs.
   const auto narrow =
       grid_points_of(sweep_of("[random]\nsamples = 40\nargs.beta = { from = 0.9999990, to = 0.9999999 }\n"));
   EXPECT_THAT(narrow, SizeIs(40));
@@ -147,7 +147,7 @@ TEST(SweepFile, DrawsTheSameAtEachReading) {
     const double beta = std::stod(point.at("args.beta"));
     EXPECT_TRUE(beta >= 0.9999990 && beta <= 0.9999999) << point.at("args.beta");
   }
-  // Of three values there are no five different.
+  // There are only three distinct values.
   EXPECT_THAT(grid_points_of(sweep_of("[random]\nsamples = 5\nargs.width = { from = 1, to = 3 }\n")),
               SizeIs(3));
 }
@@ -322,7 +322,7 @@ TEST(SweepPlaces, ShareCoresAndGpus) {
   EXPECT_EQ(places_of(run), 2) << "two GPUs each";
 }
 
-TEST(SweepProgress, EstimatesWhatIsLeft) {
+TEST(SweepProgress, EstimatesTheTimeLeft) {
   std::vector<Trial> trials(10);
   for (Trial& trial : trials) trial.result.status = TrialStatus::waiting;
   SweepSettings settings;
@@ -340,7 +340,7 @@ TEST(SweepProgress, EstimatesWhatIsLeft) {
   EXPECT_EQ(seconds_left(trials, settings), 0);
 }
 
-TEST(SweepFile, RefusesMoreCellsThanAnybodyRuns) {
+TEST(SweepFile, RefusesTooManyGridPoints) {
   const std::string many = " = { from = 1, to = 400 }\n";
   const SweepFile sweep = sweep_of("[grid]\nargs.a" + many + "args.b" + many);
   EXPECT_THROW(
@@ -355,7 +355,7 @@ TEST(SweepFile, RefusesMoreCellsThanAnybodyRuns) {
       Error);
 }
 
-TEST(SweepFile, HasTheDefaultsThatItsKeysName) {
+TEST(SweepFile, DefaultsMatchTheSchema) {
   const SweepSettings defaults;
   for (const SweepKeyRow& row : sweep_schema())
     EXPECT_EQ(to_text(row.get(defaults)), to_text(row.option.default_value)) << row.option.name;
@@ -384,7 +384,7 @@ TEST(SweepProgress, CutsNamesToShowHowFarTrialsAre) {
   EXPECT_EQ(within(37), "1/6 trials") << "of a name there is something left";
 }
 
-TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
+TEST(SweepPlan, RunsTheBaselineFirstAndRepeatsIt) {
   const SweepFile sweep =
       sweep_of("baseline_every = 2\nrepeats = 2\n[baseline]\nargs.a = 0\n[grid]\nargs.a = [0, 1, 2, 3]\n");
   EXPECT_THAT(order_of(plan_of(sweep, as_it_is)),
@@ -392,7 +392,7 @@ TEST(SweepPlan, LetsTheBaselineLeadAndComeBack) {
                           "* a=0 #2", "a=1 #1", "a=2 #1", "* a=0 #3", "a=3 #1"));
 }
 
-TEST(SweepPlan, BringsTheBaselineOfTheSecondSeedForward) {
+TEST(SweepPlan, RunsTheSecondSeedsBaselineEarly) {
   const auto plan_with = [](const std::string& settings, const std::string& values) {
     return order_of(
         plan_of(sweep_of(settings + "[baseline]\nargs.a = 0\n[grid]\nargs.a = " + values + "\n"), as_it_is));
@@ -418,7 +418,7 @@ TEST(SweepPlan, RunsTheBaselineASecondTimeRightAfterTheFirstOtherTrial) {
     }
 }
 
-TEST(SweepPlan, RunsABaselineAgainThatWouldBeTheFirstTrialAlone) {
+TEST(SweepPlan, RepeatsABaselineThatWouldOnlyBeTheFirstTrial) {
   const SweepPlan plan = plan_of(sweep_of("[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n"), as_it_is);
   EXPECT_THAT(order_of(plan), ElementsAre("* a=0 #0", "a=1 #0", "* a=0 #1", "a=2 #0"));
   EXPECT_TRUE(plan.repeats_baseline);
@@ -432,7 +432,7 @@ TEST(SweepPlan, RunsABaselineAgainThatWouldBeTheFirstTrialAlone) {
       << "nothing is compared with it";
 }
 
-TEST(SweepPlan, TriesEachCellWithEachSeed) {
+TEST(SweepPlan, RunsEachGridPointWithEachSeed) {
   const SweepFile sweep = sweep_of("seeds = [7, 8]\n[grid]\nargs.a = [1, 2]\n");
   const SweepPlan plan = plan_of(sweep, as_it_is);
   EXPECT_THAT(order_of(plan),
@@ -443,7 +443,7 @@ TEST(SweepPlan, TriesEachCellWithEachSeed) {
   EXPECT_EQ(plan_of(sweep, as_it_is).trials[2].id, plan.trials[2].id);
 }
 
-TEST(SweepPlan, TakesCellsThatComeToTheSameForOne) {
+TEST(SweepPlan, MergesEqualGridPoints) {
   const SweepFile sweep = sweep_of("[grid]\nddp.comm_hook = [\"power_sgd\", \"powerSGD\"]\n");
   const auto alike = [](const Assignments&) { return ResolvedPoint{"ddp.comm_hook = power_sgd", ""}; };
   EXPECT_THAT(plan_of(sweep, alike).trials, SizeIs(1));
@@ -460,7 +460,7 @@ TEST(SweepPlan, ListsWhatCanNotRunOnceForAllSeeds) {
   EXPECT_EQ(plan.invalid[0].values, (Assignments{{"args.a", "2"}}));
 }
 
-TEST(SweepPlan, LeavesOutACellWithoutAValueThatTheProgramNeeds) {
+TEST(SweepPlan, OmitsAGridPointThatLacksAProgramArgument) {
   SweepFile sweep = sweep_of("[grid.one]\nargs.b = 1\n[grid.two]\nargs.lr = [1, 2]\n");
   sweep.settings.program = {"train", "{lr}"};
   const SweepPlan plan = plan_of(sweep, as_it_is);
@@ -478,7 +478,7 @@ TEST(SweepPlan, LeavesOutACellWithoutAValueThatTheProgramNeeds) {
   }
 }
 
-TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {
+TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesUnusedOnes) {
   const SweepPlan plan =
       plan_of(sweep_of("[grid]\nargs.a = { from = 0, to = 2, step = 0.5 }\n"
                        "[exclude.one]\nargs.a = [1.0, 0.5]\n[exclude.two]\nargs.a = 7\nargs.b = 1\n"),
@@ -487,7 +487,7 @@ TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesThoseThatMeetNothing) {
   EXPECT_THAT(plan.remarks, ElementsAre("an exclusion meets no combination: a=7 b=1"));
 }
 
-TEST(SweepPlan, CallsNoExclusionUnusedThatMeetsALateDraw) {
+TEST(SweepPlan, ChecksLateDrawsBeforeCallingAnExclusionUnused) {
   const std::string search = "[random]\nsamples = 2000\nargs.a = { from = 1, to = 1000000 }\n";
   const std::string late = grid_points_of(sweep_of(search))[1900].at("args.a");
   EXPECT_THAT(plan_of(sweep_of(search + "[exclude]\nargs.a = " + late + "\n"), as_it_is).remarks, IsEmpty());
@@ -503,7 +503,7 @@ TEST(SweepPlan, SaysWhenASearchHasFoundTooFew) {
                   "more"));
 }
 
-TEST(SweepPlan, KeepsItsLinesWhole) { EXPECT_EQ(label_of({{"args.a", "x\ny\x1b[m"}}, {}), "a=x?y?[m"); }
+TEST(SweepPlan, KeepsLabelsOnOneLine) { EXPECT_EQ(label_of({{"args.a", "x\ny\x1b[m"}}, {}), "a=x?y?[m"); }
 
 TEST(SweepPlan, FillsTheProgramsCommandLine) {
   const Assignments values = {{"args.lr", "0.1"}, {"args.b", "2"}, {"ddp.comm_hook", "no"}};
@@ -520,7 +520,7 @@ TEST(SweepPlan, FillsTheProgramsCommandLine) {
   }
 }
 
-TEST(SweepPlan, NamesKeysInFullWhereTheirLastNamesAreAlike) {
+TEST(SweepPlan, SpellsOutKeysWithTheSameLastName) {
   EXPECT_EQ(label_of({{"args.seed", "1"}, {"training.seed", "2"}, {"args.lr", "3"}}, {{"args.lr", "3"}}),
             "training.seed=2 args.seed=1");
 }
@@ -566,10 +566,10 @@ TEST(Metrics, SaySoWhenALineIsTooLong) {
                                file.string() + "' are longer than 1 MiB each: what they log is lost");
 }
 
-TEST(Metrics, AreReadALittleAtATimeAndNotWithoutEnd) {
+TEST(Metrics, AreReadInBoundedPieces) {
   const TemporaryFolder folder;
   const auto file = folder.write("metrics.jsonl", "{\"step\": 1, \"loss\": 0.5}\n");
-  std::filesystem::resize_file(file, std::uintmax_t{4} << 40);  // a hole: it takes no disk
+  std::filesystem::resize_file(file, std::uintmax_t{4} << 40);  // sparse: uses no disk space
   MetricsFile metrics(file, "loss");
   const auto begin = std::chrono::steady_clock::now();
   metrics.read_on();
@@ -580,7 +580,7 @@ TEST(Metrics, AreReadALittleAtATimeAndNotWithoutEnd) {
   EXPECT_EQ(metrics.loss(), "'" + file.string() + "' is larger than 1 GiB: what it logs behind that is lost");
 }
 
-TEST(Metrics, PassOverALineThatNestsDeep) {
+TEST(Metrics, SkipADeeplyNestedLine) {
   const TemporaryFolder folder;
   const auto file =
       folder.write("metrics.jsonl", "{\"step\": 1, \"loss\": 0.5, \"x\": " + std::string(400'000, '[') +
@@ -596,7 +596,7 @@ std::vector<std::pair<std::int64_t, double>> points_of(const MetricsFile& metric
   return points;
 }
 
-TEST(Metrics, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
+TEST(Metrics, TakeRepeatedStepsFromTheLastAttempt) {
   using Pair = std::pair<std::int64_t, double>;
   const TemporaryFolder run;
   MetricsFile metrics(run.path() / "metrics.jsonl", "loss");
@@ -605,14 +605,14 @@ TEST(Metrics, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
   run.write("metrics.jsonl", first);
   metrics.read_on();
   EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
-  // Its checkpoint was of step 2; the last line is repeated with the same step.
+  // Its checkpoint is from step 2; the last line repeats the same step.
   run.write("attempt_1/metrics_start_bytes", std::to_string(first.size()) + "\n");
   run.write("metrics.jsonl", first + "{\"step\": 3, \"loss\": 2}\n{\"step\": 4, \"loss\": 2}\n");
   metrics.read_on();
   EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 2), Pair(4, 2)));
 }
 
-TEST(Metrics, KnowARestartByTheStepsOfTheLibrarysLines) {
+TEST(Metrics, DetectARestartByTheLibrarysStepNumbers) {
   using Pair = std::pair<std::int64_t, double>;
   const TemporaryFolder run;
   const auto line = [](int step, int loss) {
@@ -623,14 +623,14 @@ TEST(Metrics, KnowARestartByTheStepsOfTheLibrarysLines) {
   MetricsFile metrics(run.path() / "metrics.jsonl", "loss");
   metrics.finish();
   EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 2)));
-  // A program's own lines may count steps as it likes.
+  // A program's own lines may number steps in any way.
   run.write("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 1, \"loss\": 1}\n");
   MetricsFile own(run.path() / "metrics.jsonl", "loss");
   own.finish();
   EXPECT_THAT(own.points(), SizeIs(2));
 }
 
-TEST(Metrics, PassOverLinesThatNobodyCanRead) {
+TEST(Metrics, SkipUnreadableLines) {
   const TemporaryFolder folder;
   const auto file = folder.write("metrics.jsonl",
                                  "{\"step\": 1, \"loss\": 0.5, \"grad_norm\": 1e999}\n"
@@ -646,7 +646,7 @@ TEST(Metrics, PassOverLinesThatNobodyCanRead) {
   EXPECT_THAT(metrics.names(), ElementsAre("grad_norm", "loss", "rate"));
 }
 
-TEST(Metrics, TakeADivergedRunForOne) {
+TEST(Metrics, RecognizeADivergedRun) {
   const TemporaryFolder folder;
   for (const std::string word :
        {"nan", "-nan", "NaN", "inf", "-inf", "Infinity", "-Infinity", "INF", "1e999", "null"}) {
@@ -678,7 +678,7 @@ Histories pointers_to(const std::vector<History>& histories) {
   return pointers;
 }
 
-TEST(EarlyStopping, TakesARunForDivergedThatStaysSo) {
+TEST(EarlyStopping, CallsARunDivergedOnlyIfItStaysSo) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_FALSE(has_diverged({}, 1));
   EXPECT_FALSE(has_diverged(history({nan}), 1)) << "it may recover";
@@ -688,10 +688,10 @@ TEST(EarlyStopping, TakesARunForDivergedThatStaysSo) {
   EXPECT_FALSE(has_diverged(history({1, nan, nan}), 4)) << "no trial is ended yet";
 }
 
-TEST(EarlyStopping, EndsWhatIsBehindTheMedian) {
+TEST(EarlyStopping, StopsTrialsBehindTheMedian) {
   const std::vector<History> trials = {history({1, 2, 3, 4}), history({2, 4, 6, 8}), history({3, 6, 9, 12})};
   const Histories ended = pointers_to(trials);
-  // At step 3 the others' averages are 2, 4 and 6.
+  // At step 3, the other trials' averages are 2, 4 and 6.
   EXPECT_EQ(hopeless_by_median(history({1, 3, 4}), ended, false, 2), "");
   EXPECT_EQ(hopeless_by_median(history({1, 3, 3.5}), ended, false, 2),
             "at step 3 its best is 3.5, and the median of 3 others 4");
@@ -706,18 +706,18 @@ TEST(EarlyStopping, EndsWhatIsBehindTheMedian) {
   EXPECT_EQ(hopeless_by_median(history({nan, nan}), ended, false, 1), "") << "it fails by itself";
 }
 
-TEST(EarlyStopping, LetsAThirdGoOnBeyondARung) {
+TEST(EarlyStopping, LetsAThirdContinuePastARung) {
   std::vector<History> trials;
   for (const double value : {1.0, 2.0, 3.0, 4.0, 5.0}) trials.push_back(history({value, value, value}));
   const Histories others = pointers_to(trials);
-  // Six have reached the rung, of which two go on.
+  // Six trials have reached the rung; two of them continue.
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 4.5}), others, false, 3), "");
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 3.5}), others, false, 3),
             "at step 3 2 of 6 trials were better, and only 2 may continue");
   EXPECT_EQ(hopeless_by_halving(history({9, 9, 1.5}), others, true, 3), "");
   EXPECT_EQ(hopeless_by_halving(history({0, 0}), others, false, 3), "") << "it has not come so far";
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0}), {others[0]}, false, 3), "") << "too few others";
-  // What counts is the last rung that it has reached, which these others have not.
+  // Only the last rung it has reached counts; the other trials have not reached it.
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0}), others, false, 1),
             "at step 3 5 of 6 trials were better, and only 2 may continue");
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0, 0, 0, 0, 0, 0}), others, false, 1), "");
@@ -736,7 +736,7 @@ Trial trial(const Assignments& values, TrialStatus status, double duration, std:
   return trial;
 }
 
-TEST(SweepTable, PutsRowsWhoseTrialsFailedBehindWholeOnes) {
+TEST(SweepTable, ListsRowsWithFailedTrialsLast) {
   const std::vector<Trial> trials = {
       trial({{"args.lr", "10"}, {"training.seed", "1"}}, TrialStatus::failed, 1, std::nullopt),
       trial({{"args.lr", "10"}, {"training.seed", "2"}}, TrialStatus::done, 1, 0.1),
@@ -744,7 +744,7 @@ TEST(SweepTable, PutsRowsWhoseTrialsFailedBehindWholeOnes) {
   EXPECT_EQ(rows_of(trials, true)[0].values.at("args.lr"), "1");
 }
 
-TEST(SweepTable, NamesTheFastestOfThoseThatDoAsWellAsTheBest) {
+TEST(SweepTable, MarksTheFastestOfTheRowsAsGoodAsTheBest) {
   const auto of = [](const std::string& hook, double metric, double step_seconds) {
     return trial({{"ddp.comm_hook", hook}, {"training.seed", std::to_string(metric)}}, TrialStatus::done, 1,
                  metric, "{\"step_seconds\": " + std::to_string(step_seconds) + "}");
@@ -764,7 +764,7 @@ TEST(SweepTable, NamesTheFastestOfThoseThatDoAsWellAsTheBest) {
   EXPECT_TRUE(rows_of({trials[4], trials[0]}, true)[0].is_fastest);
 }
 
-TEST(SweepTable, TakesNoStepForFasterThatIsSoByLessThanItsSpread) {
+TEST(SweepTable, IgnoresSpeedDifferencesWithinTheSpread) {
   const auto of = [](const std::string& hook, double metric, double step_seconds) {
     return trial({{"ddp.comm_hook", hook}, {"training.seed", std::to_string(step_seconds)}},
                  TrialStatus::done, 1, metric, "{\"step_seconds\": " + std::to_string(step_seconds) + "}");
@@ -811,7 +811,7 @@ TEST(SweepTable, ShowsNoSpeedupOverAFirstTrialAlone) {
       << "there is nothing to compare yet";
 }
 
-TEST(SweepTable, ComparesCellsOverTheirSeeds) {
+TEST(SweepTable, ComparesGridPointsOverTheirSeeds) {
   const std::string measures =
       "{\"step_seconds\": 0.01, \"bytes_per_step\": 1000, \"uncompressed_bytes_per_step\": 4000}";
   const std::vector<Trial> trials = {

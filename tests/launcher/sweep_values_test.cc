@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-/// A table of a sweep file, and what was wrong with its values.
+/// A table of a sweep file, and the problems found in its values.
 class ValuesOf {
  public:
   explicit ValuesOf(const std::string& text) : document_(parse_toml(SourceText("sweep.toml", text))) {}
@@ -30,7 +30,7 @@ class ValuesOf {
   TomlDocument document_;
 };
 
-TEST(SweepValues, AreTextsAsACommandLineTypesThem) {
+TEST(SweepValues, BecomeTextAsOnACommandLine) {
   ValuesOf file("ddp.comm_hook = 'fp16'\nargs.lr = 0.5\nargs.deep = true\n");
   EXPECT_THAT(file.values().assignments(file.table(), file.given),
               ElementsAre(Pair("args.deep", "true"), Pair("args.lr", "0.5"), Pair("ddp.comm_hook", "fp16")));
@@ -60,7 +60,7 @@ TEST(SweepValues, DrawFromARangeOrFromAList) {
   EXPECT_THAT(values.draw(keys[1].first, *keys[1].second).choices, ElementsAre("2", "4"));
 }
 
-TEST(SweepValues, LeaveOutWhatIsWrongAndSaySo) {
+TEST(SweepValues, DropAndReportInvalidOnes) {
   ValuesOf file("ddp.com_hook = 'fp16'\nargs.lr = [0.1]\nargs.day = 2025-01-01\n");
   EXPECT_THAT(file.values().assignments(file.table(), file.given), IsEmpty());
   EXPECT_THAT(file.problems, ElementsAre("unknown key 'ddp.com_hook'", "'args.lr' has one value here",

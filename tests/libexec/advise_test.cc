@@ -86,7 +86,7 @@ TEST_F(Advise, PredictsForAnotherNetworkAndMoreRanks) {
   const auto& there = advice[0]["elsewhere"];
   EXPECT_EQ(there["ranks"], 16);
   EXPECT_EQ(there["link"]["latency_seconds"], 0.001);
-  // 2 MB over 16 hosts at 12.5 MB/s, and 30 messages: 0.3 s and 30 ms.
+  // 2 MB over 16 hosts at 12.5 MB/s take 0.3 s, and 30 messages 30 ms.
   double no_hook = 0, half = 0;
   for (const auto& each : there["settings"]) {
     if (each["name"] == "no hook") no_hook = each["predicted_seconds"];
@@ -143,8 +143,8 @@ TEST_F(Advise, RunsAProgramOfTheUsers) {
   EXPECT_EQ(nlohmann::json::parse(result.out)[0]["ranks"], 2);
 }
 
-TEST_F(Advise, ShowsWhatIsKnownOfAProgramThatEndsBeforeTheFastestIsMeasured) {
-  // 46 steps, of which 36 are without a hook.
+TEST_F(Advise, ShowsPartialResultsOfAProgramThatEndsEarly) {
+  // Of the 46 steps, 36 run without a hook.
   const ProcessResult result = advise({"--processes-per-node", "2", TRAINING_PROGRAM, "--epochs", "2"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, ContainsRegex("\n  no hook +[0-9.]+ ms\n"));
@@ -154,7 +154,7 @@ TEST_F(Advise, ShowsWhatIsKnownOfAProgramThatEndsBeforeTheFastestIsMeasured) {
   EXPECT_THAT(result.out, Not(HasSubstr("<- best here")));
 }
 
-TEST_F(Advise, IsAskedByTheWizard) {
+TEST_F(Advise, IsRunByTheWizard) {
   std::ofstream(folder_.path() / "answers") << "1\n2\n";
   ProcessOptions options;
   options.folder = folder_.path();
@@ -200,7 +200,7 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
                  "--link '1gbit,61s': a latency is at most 60s");
 }
 
-TEST_F(Advise, RefusesMoreRanksOnANetworkThatNothingIsKnownOf) {
+TEST_F(Advise, RefusesMoreRanksOnAnUnknownNetwork) {
   expect_refused({"--parameters", "5000", "--ranks", "8"},
                  "--ranks 8 where 2 run on this host: nothing is known of a network between more; say --link "
                  "1gbit,0.2ms");

@@ -40,7 +40,8 @@ struct Rows : torch::data::datasets::Dataset<Rows> {
   std::size_t count;
 };
 
-// Weights that don't depend on the generator, which the ranks of these tests share; each rank's own at first.
+// Fixed weights, since the ranks of these tests share one random generator; different on each rank before
+// prepare().
 torch::nn::Linear linear(int rank = 0) {
   torch::nn::Linear net(4, 2);
   const torch::NoGradGuard no_grad;
@@ -65,7 +66,7 @@ at::Tensor inputs_of(int rank, int step) {
 }
 at::Tensor loss_of(const at::Tensor& output) { return (output - 1).pow(2).mean(); }
 
-TEST(Accelerator, ReturnsWhatOneArgumentBecame) {
+TEST(Accelerator, PrepareReturnsASingleArgumentUnwrapped) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator({}, world);
     auto net = linear(world->rank());
@@ -205,7 +206,7 @@ TEST(Accelerator, CommunicatesInTheLastBatchOfAnEpochToo) {
   });
 }
 
-TEST(Accelerator, GoesOnAccumulatingAfterALoopOverAnotherLoader) {
+TEST(Accelerator, ContinuesAccumulatingAfterALoopOverAnotherLoader) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     RunConfig config;
     config.training.gradient_accumulation_steps = 2;
@@ -380,7 +381,7 @@ TEST(Accelerator, RefusesAHookOfTheConfigThatIsUnknown) {
   });
 }
 
-TEST(Accelerator, SumsUpThePreparedModels) {
+TEST(Accelerator, SummarizesTheTrafficOfPreparedModels) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator({}, world);
     EXPECT_EQ(accelerator.wire_summary(), "");
@@ -390,7 +391,7 @@ TEST(Accelerator, SumsUpThePreparedModels) {
   });
 }
 
-TEST(Accelerator, WarnsOfAStepThatNothingAverages) {
+TEST(Accelerator, WarnsOfAStepOnUnaveragedGradients) {
   for (const bool bare : {true, false}) {
     std::mutex mutex;
     std::string messages;
@@ -411,7 +412,7 @@ TEST(Accelerator, WarnsOfAStepThatNothingAverages) {
   }
 }
 
-/// The folder of the runs that begin while it lives.
+/// While alive, sets the run folder of runs that start.
 class RunFolder {
  public:
   RunFolder() { setenv("HOOKLINE_RUN_DIR", folder_.path().c_str(), 1); }
@@ -449,7 +450,7 @@ TEST(Accelerator, MeasuresTheStepsOfAllItsOptimizersTogether) {
   EXPECT_GE(summary.at("phase_seconds").at("other"), 0.020);
 }
 
-TEST(Accelerator, CountsOnWhereTheRunWasBeforeItsRestart) {
+TEST(Accelerator, ContinuesItsCountsAfterARestart) {
   const RunFolder folder;
   for (int attempt = 0; attempt < 2; ++attempt) {
     run_ranks(2, [](const std::shared_ptr<World>& world) {
@@ -476,7 +477,7 @@ TEST(Accelerator, CountsOnWhereTheRunWasBeforeItsRestart) {
   for (std::size_t i = 1; i < seconds.size(); ++i) EXPECT_GE(seconds[i], seconds[i - 1] + 0.010) << i;
 }
 
-TEST(Accelerator, MeasuresTheStepsOfThoseOptimizersThatStep) {
+TEST(Accelerator, MeasuresOnlyOptimizersThatStep) {
   const RunFolder folder;
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator({}, world);
@@ -506,7 +507,7 @@ TEST(Accelerator, SeedsTorch) {
   });
 }
 
-TEST(Accelerator, StopsAfterTheStepsOfTheConfig) {
+TEST(Accelerator, StopsAfterMaxSteps) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     RunConfig config;
     config.training.max_steps = 2;

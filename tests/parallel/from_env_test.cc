@@ -29,7 +29,7 @@ namespace {
 using testing::failure_of;
 using ::testing::HasSubstr;
 
-// Sets a variable (or unsets it, for nullptr) and puts it back.
+// Sets a variable (or unsets it, for nullptr) and restores it afterwards.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -55,7 +55,7 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-// No launcher: none of its variables is set.
+// As without a launcher: none of its variables is set.
 struct NoLauncher {
   Variable rank{"RANK", nullptr}, size{"WORLD_SIZE", nullptr}, local{"LOCAL_RANK", nullptr},
       address{"MASTER_ADDR", nullptr}, port{"MASTER_PORT", nullptr}, config{"HOOKLINE_CONFIG", nullptr};
@@ -107,11 +107,11 @@ TEST(FromEnv, NamesAVariableThatIsWrong) {
 template <class Failure>
 [[noreturn]] void end_with(const char* text) {
   end_uncaught_errors_with_a_message();
-  std::thread([text] { throw Failure(text); }).join();  // a death test would catch what its own thread throws
+  std::thread([text] { throw Failure(text); }).join();  // GoogleTest would catch it on its own thread
   std::abort();
 }
 
-TEST(UncaughtDeathTest, EndsWithTheMessageAndACode) {
+TEST(UncaughtDeathTest, PrintsTheMessageAndSetsTheExitCode) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   using ::testing::ExitedWithCode;
   EXPECT_EXIT(end_with<ConfigError>("run.toml:1:1: error"), ExitedWithCode(2),
@@ -123,9 +123,9 @@ TEST(UncaughtDeathTest, EndsWithTheMessageAndACode) {
               "of the program");
 }
 
-TEST(UncaughtDeathTest, LeavesAnErrorFileAsTorchelasticReadsIt) {
+TEST(UncaughtDeathTest, WritesAnErrorFileThatTorchelasticReads) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  // The dying process runs this test from its beginning, with the variable set.
+  // The child process runs this test from the start, with the variable set.
   const char* given = std::getenv("TORCHELASTIC_ERROR_FILE");
   const std::string file =
       given ? given : ::testing::TempDir() + "error-" + std::to_string(::getpid()) + ".json";
@@ -150,7 +150,7 @@ TEST(UncaughtDeathTest, LeavesAnErrorFileAsTorchelasticReadsIt) {
   std::filesystem::remove(file);
 }
 
-TEST(UncaughtDeathTest, SaysWhenItCanLeaveNoErrorFile) {
+TEST(UncaughtDeathTest, WarnsIfTheErrorFileCannotBeWritten) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const Variable nowhere("TORCHELASTIC_ERROR_FILE", "/nowhere/error.json");
   EXPECT_EXIT(end_with<Error>("the ranks differ"), ::testing::ExitedWithCode(1),

@@ -1,4 +1,4 @@
-// What a run's config means for the engine of a model.
+// The engine options that follow from a run's config.
 #include "parallel/model_options.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace hookline {
 namespace {
 
-TEST(ModelOptions, OfDdpAreThoseOfTheConfig) {
+TEST(ModelOptions, OfDdpComeFromTheConfig) {
   RunConfig config;
   config.ddp.broadcast_buffers = false;
   config.ddp.find_unused_parameters = true;

@@ -1,4 +1,4 @@
-// A sharded optimizer trains as one that every rank has whole.
+// A sharded optimizer gives the same results as one that every rank holds in full.
 #include "parallel/optimizer_shards.h"
 
 #include <gmock/gmock.h>
@@ -27,8 +27,8 @@ using testing::Messages;
 using ::testing::Not;
 using testing::run_ranks;
 
-// Parameters of several dtypes and layouts, some with fewer elements than ranks, one frozen, some that take no part in every
-// step, and enough of them for several buckets.
+// Parameters of several dtypes and layouts, enough for several buckets: some with fewer elements than ranks,
+// one frozen, and some unused in some steps.
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 5, 2)));
@@ -81,7 +81,7 @@ const MakeOptimizer kMomentum =
     of<torch::optim::SGD>(torch::optim::SGDOptions(0.02).momentum(0.9).weight_decay(0.01).nesterov(true));
 const MakeOptimizer kAdamW = of<torch::optim::AdamW>(torch::optim::AdamWOptions(0.003));
 
-/// Two groups of other options, and parameters of no group.
+/// Two parameter groups with different options, and parameters that are in no group.
 std::unique_ptr<torch::optim::Optimizer> grouped(Net& net) {
   using torch::optim::AdamOptions;
   std::vector<torch::optim::OptimizerParamGroup> groups;
@@ -101,8 +101,7 @@ struct Job {
   bool optimizer_first = false;
   std::function<bool(int rank, std::int64_t batch)> uses_spare = [](int, std::int64_t) { return true; };
   std::vector<double> norms = {};
-  bool passes_through_frozen =
-      false;  // between backward and step, as a generator's loss through a discriminator
+  bool passes_through_frozen = false;  // runs a loss through the frozen model between backward and step
 };
 
 at::Tensor flat_parameters(const Net& net) {
@@ -167,7 +166,7 @@ at::Tensor train_sharded(Job job) {
   return train(job);
 }
 
-TEST(OptimizerShards, TrainToTheBitsOfDdp) {
+TEST(OptimizerShards, MatchDdpBitForBit) {
   using namespace torch::optim;
   const std::pair<const char*, MakeOptimizer> optimizers[] = {
       {"SGD", of<SGD>(SGDOptions(0.05))},
@@ -179,7 +178,7 @@ TEST(OptimizerShards, TrainToTheBitsOfDdp) {
       {"RMSprop", of<RMSprop>(RMSpropOptions(0.001).momentum(0.5).centered(true))},
       {"groups", grouped}};
   for (const auto& [name, optimizer] : optimizers) {
-    // Through shared memory sums are those of any number of ranks, in their order.
+    // Shared memory sums in rank order, for any number of ranks.
     for (const int ranks : {2, 3}) {
       Job job;
       job.ranks = ranks;
@@ -190,7 +189,7 @@ TEST(OptimizerShards, TrainToTheBitsOfDdp) {
   }
 }
 
-TEST(OptimizerShards, KeepWhatABackwardLeftThroughOneOfTheModelFrozen) {
+TEST(OptimizerShards, KeepAveragesThroughABackwardOfTheFrozenModel) {
   Job job;
   const at::Tensor plain = train_sharded(job);
   job.passes_through_frozen = true;
@@ -269,7 +268,7 @@ TEST(OptimizerShards, SendALargeParameterInPieces) {
     EXPECT_TRUE(trained_with(true, hook).equal(trained_with(false, hook))) << hook;
 }
 
-TEST(PartLayout, HasEveryElementOnceWhateverThePieces) {
+TEST(PartLayout, CoversEveryElementOnceForAnyPieceSize) {
   const std::vector<std::int64_t> numels = {7, 0, 1, 16, 3, 40};
   for (const int ranks : {1, 2, 3, 5, 64}) {
     const PartLayout layout(numels, ranks);
@@ -304,7 +303,7 @@ TEST(PartLayout, HasEveryElementOnceWhateverThePieces) {
   }
 }
 
-TEST(OptimizerShards, GoWithEachOptionOfDdp) {
+TEST(OptimizerShards, WorkWithEachDdpOption) {
   Job job;
   job.optimizer = kAdamW;
   job.config.training.gradient_accumulation_steps = 3;
@@ -333,7 +332,7 @@ TEST(OptimizerShards, LeaveParametersWithoutAGradientAlone) {
   }
 }
 
-TEST(OptimizerShards, ClipTheNormOfAllShares) {
+TEST(OptimizerShards, ClipByTheNormOfAllShares) {
   for (const double norm_type : {2.0, 1.0, std::numeric_limits<double>::infinity()}) {
     Job sharded;
     sharded.ranks = 3;
@@ -363,7 +362,7 @@ std::int64_t kept_by(torch::optim::Optimizer& optimizer, const std::vector<at::T
   return elements;
 }
 
-TEST(OptimizerShards, KeepStateOfTheirShareAlone) {
+TEST(OptimizerShards, KeepOnlyTheStateOfTheirShare) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(ranks, [&](const std::shared_ptr<World>& world) {
       RunConfig config;
@@ -383,7 +382,7 @@ TEST(OptimizerShards, KeepStateOfTheirShareAlone) {
   }
 }
 
-TEST(OptimizerShards, SendTheBytesOfAnAllReduce) {
+TEST(OptimizerShards, SendAsManyBytesAsAnAllReduce) {
   const auto report_with = [](const std::string& hook) {
     CommunicationStats report;
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -417,7 +416,7 @@ TEST(OptimizerShards, SendTheBytesOfAnAllReduce) {
   EXPECT_EQ(half.bytes_sent, 3 * half.bytes_per_step);
 }
 
-TEST(OptimizerShards, SayWhatAGatherAddsToAHookThatCannotBeHalved) {
+TEST(OptimizerShards, LogTheExtraGatherOfHooksThatCannotBeHalved) {
   const Messages messages;
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     RunConfig config;
@@ -432,7 +431,7 @@ TEST(OptimizerShards, SayWhatAGatherAddsToAHookThatCannotBeHalved) {
                         "gathering the parameters adds 1 MB to each step"));
 }
 
-/// Parameters after backward passes of which the last ones communicate, without zero_grad between them.
+/// Parameters after several backward passes, some of which communicate, without zero_grad in between.
 at::Tensor after_backwards(bool shards, const std::vector<bool>& communicate, bool unused = false) {
   at::Tensor result;
   run_ranks(3, [&](const std::shared_ptr<World>& world) {
@@ -463,7 +462,7 @@ at::Tensor after_backwards(bool shards, const std::vector<bool>& communicate, bo
   return result;
 }
 
-TEST(OptimizerShards, AddUpAveragesOfSeveralBackwards) {
+TEST(OptimizerShards, AccumulateAveragesOverSeveralBackwards) {
   for (const std::vector<bool>& communicate :
        {std::vector<bool>{true, true, true}, {true, false, true}, {false, true, false, true}})
     EXPECT_LT(
@@ -477,7 +476,7 @@ TEST(OptimizerShards, AddUpAveragesOfSeveralBackwards) {
       << "a parameter that the second one does not reach keeps the average of the first";
 }
 
-TEST(OptimizerShards, ShowAProgramItsOwnGradientBesideItsShareOfTheAverage) {
+TEST(OptimizerShards, ShowLocalGradientsOutsideTheRanksOwnShare) {
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     RunConfig config;
     config.ddp.shard_optimizer = true;
@@ -514,7 +513,7 @@ TEST(OptimizerShards, TakeTheHookThatAProgramRegisters) {
   });
 }
 
-TEST(OptimizerShards, WarnOfANormThatIsNotThatOfAllShares) {
+TEST(OptimizerShards, WarnOfClippingByTheNormOfOneShare) {
   const std::string warning =
       "[ddp] shard_optimizer: the gradient of 'weight' was changed between the backward and the step. Each "
       "rank has the averages of its share alone, so that is right only if every element was treated by "
@@ -565,7 +564,7 @@ TEST(OptimizerShards, WarnOfAnOptimizerThatWasNotPrepared) {
                 "the ranks with different parameters, since each has the averages of its share alone"));
 }
 
-/// Hookline knows nothing of it.
+/// An optimizer that hookline does not know.
 class Own : public torch::optim::Optimizer {
  public:
   explicit Own(std::vector<at::Tensor> parameters)
@@ -645,7 +644,7 @@ TEST(OptimizerShards, TrainTwoModelsByTwoOptimizers) {
       RunConfig config;
       config.ddp.shard_optimizer = shards;
       Accelerator accelerator(config, world);
-      torch::nn::Linear maker(5, 7), judge(7, 1);  // the ranks draw from one stream: not the same in each run
+      torch::nn::Linear maker(5, 7), judge(7, 1);  // fixed weights: the rank threads share one random stream
       for (const auto& module : {maker, judge}) {
         const torch::NoGradGuard no_grad;
         module->weight.copy_(torch::sin(torch::arange(module->weight.numel())).view(module->weight.sizes()));

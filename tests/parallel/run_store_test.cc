@@ -1,4 +1,4 @@
-// How ranks meet at the store of their run.
+// How ranks meet at their run's store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-/// Counts what it is asked.
+/// Counts the queries it receives.
 class AskedStore : public c10d::HashStore {
  public:
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
@@ -39,7 +39,7 @@ class AskedStore : public c10d::HashStore {
   std::atomic<std::int64_t> asked = 0;
 };
 
-TEST(RunStore, IsAskedInProportionToTheRanksThatJoin) {
+TEST(RunStore, IsQueriedInProportionToTheJoiningRanks) {
   constexpr int kSize = 256;
   const auto store = c10::make_intrusive<AskedStore>();
   std::vector<std::thread> ranks;
@@ -49,7 +49,7 @@ TEST(RunStore, IsAskedInProportionToTheRanksThatJoin) {
   EXPECT_LE(store->asked, 4 * kSize);
 }
 
-TEST(RunStore, NamesTheRanksThatDoNotCome) {
+TEST(RunStore, NamesTheRanksThatDoNotJoin) {
   const auto store = c10::make_intrusive<AskedStore>();
   std::thread other(
       [&] { EXPECT_THROW(wait_until_all_joined(*store, 2, 4, std::chrono::milliseconds(300)), Error); });

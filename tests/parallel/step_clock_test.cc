@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 void pass(int milliseconds_) { std::this_thread::sleep_for(milliseconds(milliseconds_)); }
 
-TEST(StepClock, TellsNothingBeforeTheSecondStep) {
+TEST(StepClock, ReportsNothingBeforeTheSecondStep) {
   StepClock clock(c10::kCPU);
   EXPECT_FALSE(clock.measured());
   { const TimedPhase timed(clock, &PhaseSeconds::forward); }
@@ -34,7 +34,7 @@ TEST(StepClock, TellsNothingBeforeTheSecondStep) {
   EXPECT_EQ(clock.measured()->phases.forward, 0) << "the first step's does not count";
 }
 
-TEST(StepClock, TakesWaitingOutOfThePhaseThatItIsIn) {
+TEST(StepClock, ExcludesWaitingFromItsPhase) {
   StepClock clock(c10::kCPU);
   const auto begun = std::chrono::steady_clock::now();
   clock.end_step();
@@ -59,7 +59,7 @@ TEST(StepClock, TakesWaitingOutOfThePhaseThatItIsIn) {
   EXPECT_EQ(seconds->phases.optimizer, 0);
 }
 
-TEST(StepClock, CountsStepsWhenItIsOff) {
+TEST(StepClock, CountsStepsEvenWhenOff) {
   StepClock clock(c10::kCPU);
   clock.turn_off();
   for (int step = 0; step < 3; ++step) {
@@ -70,12 +70,12 @@ TEST(StepClock, CountsStepsWhenItIsOff) {
   EXPECT_FALSE(clock.measured());
 }
 
-TEST(StepClock, CountsWaitingOutsideOfPhasesButNotWithinWhatCountsAsNone) {
+TEST(StepClock, CountsWaitingOutsidePhasesButNotInEvaluations) {
   StepClock clock(c10::kCPU);
   clock.end_step();
   const auto begun = std::chrono::steady_clock::now();
   {
-    const TimedWait waiting(clock);  // in a backward of the program's own
+    const TimedWait waiting(clock);  // in a backward outside hookline's phases
     pass(10);
   }
   const std::chrono::duration<double> first = std::chrono::steady_clock::now() - begun;
@@ -131,7 +131,7 @@ TEST(StepClock, ForgetsAPhaseThatEndsInAnotherThreadsPhase) {
   may_end.set_value();
   other.join();
   {
-    const TimedWait waiting(clock);  // in no phase, since both have ended
+    const TimedWait waiting(clock);  // outside any phase: both have ended
     pass(100);
   }
   clock.end_step();
@@ -141,7 +141,7 @@ TEST(StepClock, ForgetsAPhaseThatEndsInAnotherThreadsPhase) {
   EXPECT_GE(seconds->phases.forward, 0) << "the waiting was not taken out of it";
 }
 
-// --- by events, on a device that does what it is given when the test says so -------------------------------------------
+// --- by events, on a device that progresses only when the test says so -------------------------------------
 
 struct FakeEvent {
   bool is_done = false;
@@ -162,7 +162,7 @@ class FakeDevice {
     given_.push_back(event);
   }
 
-  /// Reaches the events that it has been given, each so long after the one before.
+  /// Completes the next queued events, each this many milliseconds after the one before.
   void go_on(std::initializer_list<double> later) {
     const std::lock_guard lock(mutex_);
     for (const double each : later) {
@@ -191,7 +191,7 @@ class FakeDevice {
     is_broken_ = true;
   }
 
-  std::atomic<int> events = 0;  // that there are
+  std::atomic<int> events = 0;  // events that exist
   std::atomic<int> asked_in_vain = 0;
 
  private:
@@ -209,7 +209,7 @@ class FakeDevice {
 
 constexpr c10::DeviceType kFake = c10::DeviceType::PrivateUse1;
 
-/// What c10::Event asks of a device; streams and events are all that it has.
+/// The functions that c10::Event needs from a device: it has only streams and events.
 class FakeGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return kFake; }
@@ -258,8 +258,8 @@ class StepClockOfADevice : public ::testing::Test {
     }
     clock.end_step();
   }
-  // To the forward's begin, to its end, to the backward's begin, to the wait's begin and end, to the backward's end, and to the
-  // step's.
+  // Times up to the forward's start and end, the backward's start, the wait's start and end, the backward's
+  // end, and the end of the step.
   void reach_step() { device.go_on({1, 10, 0, 20, 30, 0, 4}); }
 
   FakeDevice& device = FakeDevice::instance();
@@ -274,7 +274,7 @@ TEST_F(StepClockOfADevice, CountsWhatTheDeviceHasReached) {
   device.go_on({1, 1000, 0, 0, 0, 0, 0});  // the first step
   EXPECT_FALSE(clock.measured(milliseconds(0)));
   reach_step();
-  device.go_on({1, 10, 0, 20});  // half of the third
+  device.go_on({1, 10, 0, 20});  // half of the third step
   auto seconds = clock.measured(milliseconds(0));
   ASSERT_TRUE(seconds);
   EXPECT_DOUBLE_EQ(seconds->phases.forward, 0.010) << "of the second step alone";
@@ -290,7 +290,7 @@ TEST_F(StepClockOfADevice, CountsWhatTheDeviceHasReached) {
   EXPECT_EQ(clock.steps(), 3);
 }
 
-TEST_F(StepClockOfADevice, TakesWhatLiesHalfwayBetweenTheTwoMiddleStepsOfAnEvenNumber) {
+TEST_F(StepClockOfADevice, TakesTheMeanOfTheTwoMiddleStepsForAnEvenNumber) {
   for (int i = 0; i < 6; ++i) clock.end_step();
   device.go_on({1, 100, 10, 40});
   EXPECT_NEAR(clock.measured(milliseconds(0))->median, 0.040, 1e-6);
@@ -300,7 +300,7 @@ TEST_F(StepClockOfADevice, TakesWhatLiesHalfwayBetweenTheTwoMiddleStepsOfAnEvenN
   EXPECT_NEAR(clock.measured(milliseconds(0))->median, 0.040, 1e-6);
 }
 
-TEST_F(StepClockOfADevice, WaitsForTheDeviceInTheEndOnly) {
+TEST_F(StepClockOfADevice, WaitsForTheDeviceOnlyAtTheEnd) {
   step();
   step();
   std::thread later([this] {
@@ -314,8 +314,8 @@ TEST_F(StepClockOfADevice, WaitsForTheDeviceInTheEndOnly) {
   EXPECT_NEAR(seconds->phases.forward, 0.010, 1e-12);
 }
 
-TEST_F(StepClockOfADevice, KeepsNoMoreThanWhatTheDeviceHasNotReached) {
-  const TimedPhase around(clock, &PhaseSeconds::optimizer);  // which ends no step
+TEST_F(StepClockOfADevice, KeepsOnlyEventsTheDeviceHasNotReached) {
+  const TimedPhase around(clock, &PhaseSeconds::optimizer);  // never closed, so it ends no step
   device.go_on({1});
   for (int i = 0; i < 1000; ++i) {
     { const TimedPhase timed(clock, &PhaseSeconds::forward); }
@@ -331,7 +331,7 @@ TEST_F(StepClockOfADevice, KeepsNoMoreThanWhatTheDeviceHasNotReached) {
   EXPECT_EQ(seconds->phases.forward, 0) << "all of them are the first step's";
 }
 
-TEST_F(StepClockOfADevice, KeepsWhatItHasWhenTheDeviceBreaksDown) {
+TEST_F(StepClockOfADevice, KeepsItsFiguresWhenTheDeviceFails) {
   step();
   step();
   reach_step();

@@ -1,4 +1,5 @@
-// Tensors of every dtype between the ranks: carried, or refused before a collective of them could end the World.
+// Exchanges tensors of every dtype between ranks: they are transferred, or refused before the collective
+// could break the World.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -40,7 +41,7 @@ TEST(TensorExchange, GathersEveryDtype) {
   });
 }
 
-TEST(TensorExchange, RefusesToAddUpWhatTheBackendCanNotAndGoesOn) {
+TEST(TensorExchange, RefusesSumsTheBackendLacksAndContinues) {
   run_ranks(2, [](const WorldPtr& world) {
     Accelerator accelerator({}, world);
     const auto refusal = [](const std::string& dtype, const std::string& to) {

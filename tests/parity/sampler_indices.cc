@@ -1,6 +1,5 @@
-// Prints shard_indices for sampler_parity.py. Reads one case a line from standard input,
-// "size rank world_size shuffle drop_last seed epoch", and writes its indices, separated by blanks, on a
-// line.
+// Prints shard_indices for sampler_parity.py. Reads one case per line from standard input, "size rank
+// world_size shuffle drop_last seed epoch", and prints its indices on one line, separated by spaces.
 #include <cstdint>
 #include <iostream>
 

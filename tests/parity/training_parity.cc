@@ -1,9 +1,9 @@
-// Our half of the training parity test: trains on the weights and batches that training_parity.py wrote to a
-// folder, and writes what became of the weights. Run by hookline launch:
+// The C++ half of the training parity test: trains on the weights and batches that training_parity.py wrote
+// to a folder, and writes the resulting weights. Run by hookline launch:
 //
 //     hookline launch --processes-per-node 2 training_parity DIR STEPS BATCH_SIZE LEARNING_RATE SIZE…
 //
-// where the SIZEs are the widths of the layers. All files hold float32 in this machine's byte order.
+// The SIZEs are the widths of the layers. All files hold float32 in this machine's byte order.
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -93,7 +93,7 @@ void train(const Options& options) {
   const at::Tensor targets = read_file(options.folder / ("targets" + rank + ".bin"),
                                        {options.steps, options.batch_size, options.sizes.back()});
 
-  // The other ranks keep their random weights, which prepare() has to replace.
+  // The other ranks start with random weights, which prepare() must replace.
   Net net(options.sizes);
   if (accelerator.is_main_process()) read_weights(options.folder / "initial.bin", net->parameters());
   torch::optim::SGD sgd(net->parameters(), options.learning_rate);

@@ -1,4 +1,4 @@
-// Which setting is chosen, and when a choice is given up.
+// Which setting is chosen, and when a choice is reconsidered.
 
 #include "prediction/choose.h"
 
@@ -21,13 +21,13 @@ TEST(Choose, TakesTheFastest) {
   EXPECT_EQ(choose({0.100, 0.040, 0.060}, 2), 1u);
 }
 
-TEST(Choose, StaysWhereAnotherSavesTooLittle) {
+TEST(Choose, KeepsTheSettingIfAnotherSavesTooLittle) {
   EXPECT_EQ(choose({0.100, 0.098}, 0), 0u);
   EXPECT_EQ(choose({0.100, 0.096}, 0), 1u);
   EXPECT_EQ(choose({0.100, 0.060, 0.059}, 1), 1u);
 }
 
-TEST(Choose, LeavesAHookThatSavesTooLittleAgainstNone) {
+TEST(Choose, DropsAHookThatSavesTooLittle) {
   EXPECT_EQ(choose({0.100, 0.098}, 1), 0u);
   EXPECT_EQ(choose({0.100, 0.102}, 1), 0u);
   EXPECT_EQ(choose({0.100, 0.096}, 1), 1u);
@@ -39,7 +39,7 @@ TEST(Choose, TakesTheFirstOfThoseThatAreEquallyFast) {
   EXPECT_EQ(choose({0.100, 0.0510, 0.0500, 0.0502}, 0), 2u);
 }
 
-TEST(Choose, PassesOverWhatIsNoTime) {
+TEST(Choose, IgnoresInvalidTimes) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(choose({0.100, nan, 0.050, 0.0, -1.0}, 0), 2u);
   EXPECT_EQ(choose({0.100, std::numeric_limits<double>::infinity()}, 0), 0u);
@@ -59,7 +59,7 @@ TEST(ChoiceWatch, KeepsAChoiceWhileStepsAreWhatTheyWere) {
     EXPECT_FALSE(watch.sees_change(step_of(step)));
 }
 
-TEST(ChoiceWatch, TakesTwoWindowsInARowForAChange) {
+TEST(ChoiceWatch, NeedsTwoSlowWindowsInARow) {
   ChoiceWatch watch;
   EXPECT_FALSE(watch.sees_change(step_of(0.080))) << "may be noise";
   EXPECT_FALSE(watch.sees_change(step_of(0.050)));
@@ -73,8 +73,8 @@ TEST(ChoiceWatch, SeesStepsThatHaveBecomeFaster) {
   EXPECT_TRUE(watch.sees_change(step_of(0.030)));
 }
 
-// A hook that sends little takes as long on a faster link, on which no hook might be faster still.
-TEST(ChoiceWatch, SeesALinkThatHasChangedThoughStepsHaveNot) {
+// A hook that sends little takes as long on a faster link, although no hook might be faster there.
+TEST(ChoiceWatch, SeesAChangedLinkBehindUnchangedSteps) {
   for (const double link : {0.040, 0.700}) {
     ChoiceWatch watch;
     EXPECT_FALSE(watch.sees_change({0.050, 0.050, link, 0.200}));
@@ -87,7 +87,7 @@ TEST(ChoiceWatch, SeesALinkThatHasChangedThoughStepsHaveNot) {
     EXPECT_FALSE(watch.sees_change({0.050, 0.050, 0.1, 0})) << "not measured before";
 }
 
-// Another program may have come, so that no hook is slower now, too: only measuring anew tells.
+// Another program may slow down everything, even steps without a hook: only new measurements can show it.
 TEST(ChoiceWatch, SeesAHookThatHasBecomeSlowerThanNone) {
   const auto sees = [](double step, double without) {
     ChoiceWatch watch;
@@ -99,7 +99,7 @@ TEST(ChoiceWatch, SeesAHookThatHasBecomeSlowerThanNone) {
   EXPECT_FALSE(sees(0.055, 0)) << "no hook is in use";
 }
 
-TEST(ChoiceWatch, PassesOverALinkThatIsNothingBesideAStep) {
+TEST(ChoiceWatch, IgnoresALinkThatIsNegligibleInAStep) {
   ChoiceWatch watch;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(watch.sees_change({0.050, 0.050, 0.001, 0.010}));
 }

@@ -1,4 +1,4 @@
-// What an all-reduce of any size takes, by measurements of some.
+// Predicts the time of an all-reduce of any size from a few measurements.
 
 #include "prediction/collective_times.h"
 
@@ -7,7 +7,7 @@
 namespace hookline {
 namespace {
 
-TEST(CollectiveTimes, LieOnStraightLinesBetweenMeasurements) {
+TEST(CollectiveTimes, AreInterpolatedBetweenMeasurements) {
   const CollectiveTimes times({{1000, 0.001, 0.0005}, {2000, 0.002, 0.0007}, {4000, 0.006, 0.0011}});
   EXPECT_DOUBLE_EQ(times.of(1500).seconds, 0.0015);
   EXPECT_DOUBLE_EQ(times.of(1500).busy_seconds, 0.0006);
@@ -15,7 +15,7 @@ TEST(CollectiveTimes, LieOnStraightLinesBetweenMeasurements) {
   EXPECT_DOUBLE_EQ(times.of(4000).seconds, 0.006);
 }
 
-TEST(CollectiveTimes, GoOnBeyondTheLargestAsBetweenTheLastTwo) {
+TEST(CollectiveTimes, AreExtrapolatedFromTheLastTwoMeasurements) {
   const CollectiveTimes times({{1000, 0.001, 0}, {2000, 0.002, 0}, {4000, 0.006, 0}});
   EXPECT_DOUBLE_EQ(times.of(8000).seconds, 0.014);
 }
@@ -27,7 +27,7 @@ TEST(CollectiveTimes, AreNeverLessThanThatOfTheSmallest) {
   EXPECT_DOUBLE_EQ(times.latency(), 0.001);
 }
 
-// Noise: of 4 KB and 8 KB either can come out faster.
+// Noise can make either 4 KB or 8 KB come out faster.
 TEST(CollectiveTimes, DoNotShrinkWithSize) {
   const CollectiveTimes times({{4000, 0.003, 0.002}, {8000, 0.002, 0.001}, {16000, 0.004, 0.009}});
   EXPECT_DOUBLE_EQ(times.of(4000).seconds, 0.002) << "it was held up";
@@ -41,12 +41,12 @@ TEST(CollectiveTimes, TakeOneOfTwoMeasurementsOfTheSameSize) {
   EXPECT_DOUBLE_EQ(times.of(4000).seconds, 0.004);
 }
 
-TEST(CollectiveTimes, AreNothingForASingleRank) {
+TEST(CollectiveTimes, AreZeroForASingleRank) {
   EXPECT_EQ(CollectiveTimes().of(1e9).seconds, 0);
   EXPECT_EQ(CollectiveTimes().latency(), 0);
 }
 
-TEST(CollectiveTimes, OfOneMeasurementAreThatForEverySize) {
+TEST(CollectiveTimes, AreConstantForOneMeasurement) {
   EXPECT_DOUBLE_EQ(CollectiveTimes({{1000, 0.001, 0}}).of(1e6).seconds, 0.001);
 }
 

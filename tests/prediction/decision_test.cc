@@ -1,4 +1,4 @@
-// The course of a choice: which settings are tried, and which one stays.
+// How a choice proceeds: which settings are tried, and which one is kept.
 
 #include "prediction/decision.h"
 
@@ -10,7 +10,7 @@
 namespace hookline {
 namespace {
 
-/// No hook and three others, in one kind of buckets each.
+/// No hook and three hooks, each with the same kind of buckets.
 std::vector<Contender> four() { return {{0, 2}, {1, 2}, {2, 2}, {3, 2}}; }
 
 Decision predicted(const std::vector<double>& seconds, std::vector<Contender> contenders = four(),
@@ -21,7 +21,7 @@ Decision predicted(const std::vector<double>& seconds, std::vector<Contender> co
   return decision;
 }
 
-/// What is tried until one setting's steps, `measured`, are the last: that one stays.
+/// The settings tried, in order, until one is kept; `measured` gives their step times.
 std::vector<std::size_t> course(Decision& decision, const std::map<std::size_t, double>& measured) {
   std::vector<std::size_t> tried;
   do {
@@ -64,16 +64,16 @@ TEST(Decision, CorrectsPredictionsByWhatItMeasures) {
   EXPECT_EQ(wrong.next(), 1u);
 }
 
-TEST(Decision, FallsBackToNoHookIfEachOtherDisappoints) {
+TEST(Decision, FallsBackToNoHookIfEveryHookDisappoints) {
   Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
   const std::map<std::size_t, double> measured = {{0, 0.100}, {1, 0.200}, {2, 0.200}, {3, 0.200}};
   EXPECT_EQ(course(decision, measured), Tried({2, 1, 0}))
       << "the third is predicted to be slower than none by then";
 }
 
-TEST(Decision, MeasuresNoHookAgainBesideAHookThatIsAboutAsFast) {
+TEST(Decision, RemeasuresTheBaselineIfAHookIsAboutAsFast) {
   Decision decision = predicted({0.100, 0.080, 0.200, 0.200});
-  // The machine has become slower since: no hook is, too.
+  // The machine has become slower since, and so has training without a hook.
   EXPECT_EQ(course(decision, {{0, 0.110}, {1, 0.098}}), Tried({1, 0, 1}));
   EXPECT_DOUBLE_EQ(decision.seconds(0), 0.110);
 }
@@ -91,7 +91,7 @@ TEST(Decision, TriesNoMoreThanThreeThatAreAboutAsFast) {
   EXPECT_EQ(course(decision, measured), Tried({1, 2, 3, 1}));
 }
 
-TEST(Decision, TakesFewerBucketsWhereTheyAreAboutAsFast) {
+TEST(Decision, PrefersFewerBucketsIfAboutAsFast) {
   const std::vector<Contender> contenders = {{0, 2}, {0, 1}, {1, 2}, {1, 1}, {1, 9}, {1, 0}};
   Decision decision = predicted({0.100, 0.100, 0.0505, 0.0525, 0.0500, 0}, contenders);
   EXPECT_EQ(decision.next(), 3u) << "4 % slower";
@@ -114,8 +114,8 @@ TEST(Decision, NeverTakesWhatWasDropped) {
   EXPECT_EQ(decision.next(), 0u) << "not even in a new choice";
 }
 
-// A lucky measurement leads to a switch, and the next one shows that it was luck.
-TEST(Decision, ReturnsOnceFromAFasterOneThatIsNot) {
+// A lucky measurement causes a switch, and the next one reveals it.
+TEST(Decision, SwitchesBackOnceIfTheFasterOneProvesSlower) {
   Decision decision = predicted({0.100, 0.050, 0.051, 0.080});
   decision.measure(1, 0.050);
   EXPECT_EQ(decision.next(), 2u);
@@ -127,7 +127,7 @@ TEST(Decision, ReturnsOnceFromAFasterOneThatIsNot) {
   EXPECT_EQ(decision.next(), 1u) << "not again";
 }
 
-TEST(Decision, TriesEachWhereNothingIsPredicted) {
+TEST(Decision, TriesEachSettingWithoutPredictions) {
   DecisionRule rule;
   rule.try_each = true;
   Decision decision({{0, 2}, {1, 2}, {1, 0}, {2, 2}}, rule);
@@ -147,7 +147,7 @@ TEST(Decision, IsRestored) {
   EXPECT_DOUBLE_EQ(decision.seconds(1), 0.061);
 }
 
-TEST(Decision, NamesTheFastestBesideOne) {
+TEST(Decision, NamesTheFastestOtherSetting) {
   const Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
   EXPECT_EQ(decision.fastest_beside(0), 2u);
   EXPECT_EQ(decision.fastest_beside(2), 1u);

@@ -1,4 +1,5 @@
-// Decisions on recorded steps, judged by the sweeps recorded with them. `./dev bench recordings` makes them anew.
+// Decisions on recorded steps, judged by the sweeps recorded with them. `./dev bench recordings` rerecords
+// them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace {
 struct RecordedRun {
   std::string name;
   MeasuredStep step;
-  std::map<std::string, double> measured;  // seconds of a step, by setting; "no hook" among them
+  std::map<std::string, double> measured;  // step time in seconds, by setting; includes "no hook"
 };
 
 const std::vector<RecordedRun>& recorded_runs() {
@@ -45,7 +46,8 @@ const std::vector<RecordedRun>& recorded_runs() {
 /// "power_sgd(rank=2)" of "power_sgd(rank=2), 1 MiB buckets".
 std::string hook_of(const std::string& setting) { return setting.substr(0, setting.find(", ")); }
 
-/// Of a step with what is chosen, as the sweep has measured it: each setting that is tried takes what it took there.
+/// The step time of the chosen setting, as the sweep measured it; settings tried on the way take their
+/// measured times.
 double measured_of_choice(const RecordedRun& run) {
   std::vector<std::string> names{"no hook"};
   std::vector<Contender> contenders{{0, run.step.no_hook.size()}};
@@ -74,7 +76,7 @@ double best_of(const RecordedRun& run) {
       ->second;
 }
 
-TEST(Recordings, AreOfEveryNetworkAndModel) { EXPECT_GE(recorded_runs().size(), 18U); }
+TEST(Recordings, CoverEveryNetworkAndModel) { EXPECT_GE(recorded_runs().size(), 18U); }
 
 TEST(Recordings, LeadToChoicesNearTheBest) {
   int near = 0;
@@ -87,7 +89,7 @@ TEST(Recordings, LeadToChoicesNearTheBest) {
   EXPECT_GE(near, 0.8 * static_cast<double>(recorded_runs().size()));
 }
 
-/// The median of how far off predictions are: 0.1 of what was measured.
+/// The median relative error of the predictions, as a fraction of the measured time.
 double prediction_error(const RecordedRun& run) {
   const std::vector<double> seconds = predicted_seconds(run.step);
   std::vector<double> errors;
@@ -98,7 +100,7 @@ double prediction_error(const RecordedRun& run) {
   return errors.at(errors.size() / 2);
 }
 
-TEST(Recordings, ArePredictedForMostSettings) {
+TEST(Recordings, ArePredictedWellForMostSettings) {
   int within = 0, all = 0;
   for (const RecordedRun& run : recorded_runs()) {
     const std::vector<double> seconds = predicted_seconds(run.step);
@@ -127,8 +129,8 @@ double simulated(const MeasuredStep& step, const std::vector<BucketCost>& costs)
   return simulate(plan, step.machine).seconds;
 }
 
-/// The least that a step takes, by a simulation, if each bucket has a hook of its own: exchanged one by one for as long as that gains,
-/// beginning with any one hook for all.
+/// The shortest simulated step if every bucket may have its own hook. Starts from each single hook, then
+/// replaces hooks one bucket at a time while that helps.
 double simulated_mixture(const MeasuredStep& step, const std::vector<std::vector<BucketCost>>& hooks) {
   double best = std::numeric_limits<double>::infinity();
   for (const auto& first : hooks) {
@@ -153,11 +155,11 @@ double simulated_mixture(const MeasuredStep& step, const std::vector<std::vector
   return best;
 }
 
-// This is why a choice is one hook for all buckets: what a mixture saves is no more than predictions are wrong by. Where hosts share
-// cores, what hooks compute is known too badly to tell.
-TEST(Recordings, ShowNoGainFromAHookOfItsOwnForEachBucket) {
+// This is why one hook is chosen for all buckets: a mixture saves no more than the predictions' error. Where
+// ranks share cores, the hooks' computing times are too uncertain to tell.
+TEST(Recordings, ShowNoGainFromADifferentHookPerBucket) {
   for (const RecordedRun& run : recorded_runs()) {
-    if (run.name.find("-2-") == std::string::npos) continue;  // two hosts, or ranks: a core for each
+    if (run.name.find("-2-") == std::string::npos) continue;  // two hosts or ranks: each has its own core
     std::vector<std::vector<BucketCost>> hooks{run.step.no_hook};
     for (const MeasuredStep::Setting& each : run.step.settings)
       if (each.cost.buckets.size() == run.step.no_hook.size()) hooks.push_back(each.cost.buckets);
@@ -175,7 +177,7 @@ TEST(MeasuredStep, IsReadAsItWasWritten) {
   }
 }
 
-TEST(MeasuredStep, IsNotReadFromAnythingElse) {
+TEST(MeasuredStep, RefusesOtherJson) {
   for (const char* text : {"", "[]", "{}", "{\"seconds\": 1", R"({"seconds": "long"})"}) {
     try {
       measured_step_from_json(text);
@@ -187,7 +189,7 @@ TEST(MeasuredStep, IsNotReadFromAnythingElse) {
   }
 }
 
-/// A step of nothing but 100 MB to be sent.
+/// A step that only sends 100 MB.
 MeasuredStep step_of_sending() {
   MeasuredStep step;
   step.plan.buckets.resize(1);
@@ -213,8 +215,9 @@ TEST(MeasuredStep, IsPredictedOnAnotherNetwork) {
   EXPECT_NEAR(there.settings.at(0), 6 * (0.002 + 0.25e6 / 50e6), 1e-3);
 }
 
-// A link that lets short messages pass at once, and holds back what follows: a step of 100 MB takes longer than any message showed.
-TEST(MeasuredStep, ShowsThatALinkIsSlowerThanItsShortMessages) {
+// A link that passes short messages at once but throttles longer ones: a 100 MB step takes longer than
+// messages suggested.
+TEST(MeasuredStep, RevealsALinkSlowerThanItsShortMessagesSuggest) {
   MeasuredStep step = step_of_sending();
   step.seconds = 20;
   step.settings.push_back(step.settings[0]);
@@ -248,13 +251,13 @@ TEST(MeasuredStep, IsPredictedInOtherBuckets) {
   EXPECT_NEAR(predicted_seconds(step)[0], 1.501, 0.002) << "the first half is sent while backward goes on";
 }
 
-TEST(NetworkOf, FindsWhatAllReducesWereMeasuredOn) {
+TEST(NetworkOf, RecoversTheNetworkFromAllReduceTimes) {
   const Network network = network_of(3, all_reduces_on({3, 125e6, 0.0005}, CollectiveTimes()));
   EXPECT_NEAR(network.latency_seconds, 0.0005, 1e-6);
   EXPECT_NEAR(network.bytes_per_second, 125e6, 1e3);
 }
 
-TEST(NetworkOf, TakesOneHostToHaveNoNetworkThatCounts) {
+TEST(NetworkOf, IsUnlimitedForOneHost) {
   const CollectiveTimes alone = all_reduces_on({1, 1, 1}, CollectiveTimes({{64, 0.1, 0}, {128, 0.2, 0}}));
   EXPECT_NEAR(alone.of(128).seconds, 0.2, 1e-6);
   EXPECT_GT(network_of(1, alone).bytes_per_second, 1e11);

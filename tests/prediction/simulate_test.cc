@@ -1,4 +1,4 @@
-// A step that is played through: all times in these tests are seconds that can be added by hand.
+// Simulates a step; all times in these tests are seconds that can be added by hand.
 
 #include "prediction/simulate.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kClose = 1e-9;
 
-/// An all-reduce without latency that takes a second for each byte, and of that time `busy` on a core.
+/// An all-reduce without latency that takes a second per byte, `busy` of it on a core.
 CollectiveTimes second_a_byte(double busy = 0) { return CollectiveTimes({{0, 0, 0}, {1, 1, busy}}); }
 
 Machine machine_of(const CollectiveTimes& times, double cores = 2) { return {cores, times, times}; }
@@ -38,7 +38,7 @@ TEST(Simulate, HidesWhatIsSentDuringBackward) {
   plan.before_backward = 3, plan.backward = 5, plan.after_backward = 2;
   plan.buckets = {bucket(1, 4), bucket(5, 2)};
   const Predicted predicted = simulate(plan, machine_of(second_a_byte()));
-  EXPECT_NEAR(predicted.seconds, 12, kClose);  // the first from 1 to 5, the second from 5 to 7
+  EXPECT_NEAR(predicted.seconds, 12, kClose);  // the first is sent from 1 to 5, the second from 5 to 7
   EXPECT_NEAR(predicted.exposed_seconds, 2, kClose);
 }
 
@@ -56,14 +56,14 @@ TEST(Simulate, KeepsTheOrderOfBuckets) {
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 6, kClose);
 }
 
-TEST(Simulate, LetsLatenciesPassSideBySide) {
+TEST(Simulate, OverlapsLatencies) {
   StepPlan plan;
   plan.buckets = {bucket(0, 1), bucket(0, 1), bucket(0, 1)};
-  const CollectiveTimes times({{0, 10, 0}, {1, 11, 0}});  // a second on the link, ten until it has arrived
+  const CollectiveTimes times({{0, 10, 0}, {1, 11, 0}});  // one second on the link, ten more until it arrives
   EXPECT_NEAR(simulate(plan, machine_of(times)).seconds, 13, kClose);
 }
 
-TEST(Simulate, HoldsUpBackwardForWhatAHookComputesFirst) {
+TEST(Simulate, DelaysBackwardByTheHooksFirstComputation) {
   StepPlan plan;
   plan.backward = 5;
   plan.buckets = {{1, {{send(1, 2)}, 0}}};
@@ -72,7 +72,7 @@ TEST(Simulate, HoldsUpBackwardForWhatAHookComputesFirst) {
   EXPECT_NEAR(predicted.exposed_seconds, 0, kClose);
 }
 
-/// Sends a byte at 1, computes 2 when that is over, sends another, and computes 1.
+/// Sends a byte at time 1, then computes for 2, sends another byte, and computes for 1.
 BucketPlan two_stages() {
   Send second = send(1, 2, 0);
   second.busy_after = 1;
@@ -90,11 +90,11 @@ TEST(Simulate, SharesASingleCore) {
   StepPlan plan;
   plan.backward = 6;
   plan.buckets = {two_stages()};
-  // 9 seconds of a core's work, of which the link hides nothing while the core has other work.
+  // 9 seconds of core time; the link hides none of it, since the core always has other work.
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(), 1)).seconds, 9, kClose);
 }
 
-TEST(Simulate, TakesTheCopiesOfACollectiveFromBackward) {
+TEST(Simulate, ChargesTheCopiesOfACollectiveToBackward) {
   StepPlan plan;
   plan.backward = 6;
   plan.buckets = {bucket(0, 2)};
@@ -103,7 +103,7 @@ TEST(Simulate, TakesTheCopiesOfACollectiveFromBackward) {
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte(/*busy=*/0), 1)).seconds, 6, kClose);
 }
 
-TEST(Simulate, TakesTimesOfHalfPrecisionForWhatIsSentInIt) {
+TEST(Simulate, UsesHalfPrecisionTimesForHalfPrecisionSends) {
   StepPlan plan;
   Send half = send(3);
   half.is_half = true;
@@ -112,7 +112,7 @@ TEST(Simulate, TakesTimesOfHalfPrecisionForWhatIsSentInIt) {
   EXPECT_NEAR(simulate(plan, machine).seconds, 6, kClose);
 }
 
-// As half precision casts: piece by piece, and each one back when it is there.
+// As half precision does: casts piece by piece, and casts each back when it arrives.
 TEST(Simulate, SendsPiecesWhileTheNextAreComputed) {
   StepPlan plan;
   Send piece = send(2, 1);
@@ -131,8 +131,8 @@ TEST(Simulate, FinishesABucketThatSendsNothing) {
   EXPECT_NEAR(simulate(plan, machine_of(second_a_byte())).seconds, 2.5, kClose);
 }
 
-// Such as an average inside a host: what follows need not wait for the network.
-TEST(Simulate, BeginsAtOnceWhatFollowsASendOfNoBytes) {
+// For example an average within a host: the next send need not wait for the network.
+TEST(Simulate, DoesNotWaitForTheLinkAfterAnEmptySend) {
   StepPlan plan;
   plan.backward = 5;
   plan.buckets = {bucket(1, 10), {2, {{send(0), send(1, 0.5, 0)}, 0}}};
@@ -149,7 +149,7 @@ TEST(Simulate, RefusesASendThatWaitsForItself) {
             "send 1 of bucket 0 follows send 1: it can only follow an earlier one");
 }
 
-TEST(Simulate, RefusesWhatIsNoTime) {
+TEST(Simulate, RefusesInvalidTimes) {
   StepPlan plan;
   plan.buckets = {bucket(1, 1)};
   plan.backward = std::nan("");

@@ -1,4 +1,4 @@
-// Collectives through shared memory, by ranks that are threads here and, where one of them dies, processes.
+// Collectives through shared memory. Ranks are threads, or processes where one of them dies.
 #include "shared_memory/collectives.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST(SharedCollectives, KeepsManyInFlightInOrderWhileRanksAreHeldUp) {
   }
 }
 
-TEST(SharedCollectives, HandEveryRankItsPartOrTheSamePart) {
+TEST(SharedCollectives, GiveEveryRankItsOwnOrTheSamePart) {
   for (const int ranks : {2, 3, 8}) {
     run_ranks(ranks, [&](SharedCollectives& group, int rank) {
       for (const std::size_t elements :
@@ -115,7 +115,7 @@ TEST(SharedCollectives, HandEveryRankItsPartOrTheSamePart) {
   }
 }
 
-TEST(SharedCollectives, PutPartsWhereTheyAreWanted) {
+TEST(SharedCollectives, WritePartsToTheGivenAddresses) {
   for (const std::size_t elements : {std::size_t{0}, std::size_t{5}, 2 * kChunk + 3}) {
     run_ranks(3, [&](SharedCollectives& group, int rank) {
       const std::vector<float> sent = values_of(rank, elements, 3);
@@ -133,7 +133,7 @@ TEST(SharedCollectives, PutPartsWhereTheyAreWanted) {
   }
 }
 
-TEST(SharedCollectives, HandOnWhatOneRankHas) {
+TEST(SharedCollectives, BroadcastOneRanksValues) {
   for (const int ranks : {2, 3, 8}) {
     run_ranks(ranks, [&](SharedCollectives& group, int rank) {
       for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, kChunk + 3, 10 * kChunk}) {
@@ -153,7 +153,7 @@ TEST(SharedCollectives, HandOnWhatOneRankHas) {
   }
 }
 
-TEST(SharedCollectives, RefuseToHandOnWhatDifferentRanksHave) {
+TEST(SharedCollectives, RefuseBroadcastsFromDifferentRanks) {
   run_ranks(2, [&](SharedCollectives& group, int rank) {
     std::vector<float> values(10);
     PartExchange exchange;
@@ -166,7 +166,7 @@ TEST(SharedCollectives, RefuseToHandOnWhatDifferentRanksHave) {
   });
 }
 
-TEST(SharedCollectives, CompareWhatRanksAreAboutToDo) {
+TEST(SharedCollectives, DetectMismatchedIdentities) {
   for (const bool has_parts : {true, false}) {
     run_ranks(3, [&](SharedCollectives& group, int rank) {
       std::vector<float> sent(7, 1), received(21, 9);
@@ -212,8 +212,8 @@ TEST(SharedCollectives, RefusesDifferentCollectivesAndPartsOfDifferentSizes) {
   });
 }
 
-// What follows one sum on a rank must not hold the other ranks up.
-TEST(SharedCollectives, GoesOnWhileWhatFollowsASumTakesItsTime) {
+// A callback after a sum on one rank must not block the other ranks.
+TEST(SharedCollectives, ContinuesWhileASumsCallbackRuns) {
   std::promise<void> second_of_rank_1;
   run_ranks(2, [&](SharedCollectives& group, int rank) {
     std::vector<float> first(2 * kChunk), second(2 * kChunk), third(1);
@@ -285,7 +285,7 @@ TEST(SharedCollectives, FailsWhereARankEndsItsGroupFirst) {
   EXPECT_EQ(error_of(later), "rank 1 has ended the process group");
 }
 
-TEST(SharedCollectives, FailsWhatIsUnderWayWhenItStops) {
+TEST(SharedCollectives, FailsCollectivesInFlightWhenItStops) {
   const auto segment = segment_for(2);
   SharedCollectives first(segment, 0, 2, kTimeout), second(segment, 1, 2, kTimeout);
   std::vector<float> values(kChunk);
@@ -305,7 +305,7 @@ TEST(SharedCollectives, FailsAfterItsTimeout) {
   EXPECT_EQ(error_of(sum), "a collective took longer than 1 s");
 }
 
-TEST(SharedCollectives, MayBeDestroyedByWhatFollowsASum) {
+TEST(SharedCollectives, MayBeDestroyedInASumsCallback) {
   const auto segment = segment_for(2);
   auto first = std::make_unique<SharedCollectives>(segment, 0, 2, kTimeout);
   SharedCollectives second(segment, 1, 2, kTimeout);
@@ -320,7 +320,7 @@ TEST(SharedCollectives, MayBeDestroyedByWhatFollowsASum) {
   EXPECT_EQ(first, nullptr);
 }
 
-/// A process that is rank 1 of 2 and sums `values` over and over, until it is killed.
+/// Forks a process that, as rank 1 of 2, sums values repeatedly until it is killed.
 pid_t start_rank_1(const std::shared_ptr<SharedSegment>& segment, std::size_t elements) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -341,7 +341,7 @@ TEST(SharedCollectives, NamesARankThatWasKilled) {
     ASSERT_GT(child, 0);
     SharedCollectives group(segment, 0, 2, kTimeout);
     std::vector<float> values(3 * kChunk, 1);
-    start(group, values).get();  // it has begun
+    start(group, values).get();  // the child has started
     const auto kill_at = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 5000);
     std::string error;
     bool is_killed = false;
@@ -362,14 +362,14 @@ TEST(SharedCollectives, NamesARankThatWasKilled) {
   }
 }
 
-// A rank that waits for another one, which has failed because a third was killed, hears of the third.
-TEST(SharedCollectives, NamesARankThatWasKilledWhereItWaitsForAnother) {
+// A rank waiting for another that failed because a third was killed learns about the third.
+TEST(SharedCollectives, NamesTheKilledRankWhileWaitingForAnother) {
   const auto segment = segment_for(3);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     SharedCollectives group(segment, 2, 3, kTimeout);
-    raise(SIGSTOP);  // its seat is taken
+    raise(SIGSTOP);  // its seat stays taken
     _exit(0);
   }
   int status = 0;

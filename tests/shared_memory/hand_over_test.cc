@@ -1,4 +1,4 @@
-// Handing shared memory to other processes of this machine, and to nobody else.
+// Hands shared memory to other processes of this machine, and to no one else.
 #include "shared_memory/hand_over.h"
 
 #include <fcntl.h>
@@ -55,7 +55,7 @@ TEST(HandOver, SharesMemoryBetweenProcesses) {
   EXPECT_EQ(segment.data()[kBytes - 1], std::byte{42});
 }
 
-/// A socket that has said nothing yet; one that is not connected if too many wait already.
+/// A connected socket that has sent nothing; unconnected if too many are already waiting.
 int connected_to(const SegmentSource& source) {
   const int own = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
@@ -67,7 +67,7 @@ int connected_to(const SegmentSource& source) {
   return own;
 }
 
-TEST(HandOver, PassesOverWhoeverDoesNotKnowTheAddress) {
+TEST(HandOver, IgnoresStrangers) {
   const SharedSegment segment(kBytes);
   SegmentSource source(segment);
   std::thread strangers([&] {
@@ -75,26 +75,26 @@ TEST(HandOver, PassesOverWhoeverDoesNotKnowTheAddress) {
     wrong[0] = wrong[0] == '0' ? '1' : '0';
     EXPECT_EQ(error_of([&] { receive_segment(wrong, kBytes, kTimeout); }).substr(0, 37),
               "the shared memory can't be received: ");
-    close(connected_to(source));  // without a word
+    close(connected_to(source));  // without sending anything
     EXPECT_EQ(receive_segment(source.address(), kBytes, kTimeout)->bytes(), kBytes);
   });
   source.hand_over(1, kTimeout);
   strangers.join();
 }
 
-TEST(HandOver, EndsWhereNoConnectionCanBeTaken) {
+TEST(HandOver, FailsIfNoConnectionCanBeAccepted) {
   const SharedSegment segment(kBytes);
   SegmentSource source(segment);
   const int waiting = connected_to(source);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{static_cast<rlim_t>(waiting) + 1, before.rlim_max};  // beyond those that are open
+  const rlimit none{static_cast<rlim_t>(waiting) + 1, before.rlim_max};  // no more than are already open
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   std::exception_ptr problem;
   try {
     source.hand_over(1, kTimeout);
   } catch (...) {
-    problem = std::current_exception();  // looked at later: a sanitizer that looks needs descriptors
+    problem = std::current_exception();  // inspected later: sanitizers need descriptors for that
   }
   setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_TRUE(problem);
@@ -103,7 +103,7 @@ TEST(HandOver, EndsWhereNoConnectionCanBeTaken) {
   close(waiting);
 }
 
-TEST(HandOver, IsNotHeldUpByStrangersThatKeepComing) {
+TEST(HandOver, IsNotDelayedByAStreamOfStrangers) {
   const SharedSegment segment(kBytes);
   SegmentSource source(segment);
   std::atomic<bool> is_over = false;
@@ -116,7 +116,7 @@ TEST(HandOver, IsNotHeldUpByStrangersThatKeepComing) {
   strangers.join();
 }
 
-TEST(HandOver, SaysWhoDidNotComeInTime) {
+TEST(HandOver, SaysHowManyRanksDidNotCome) {
   const SharedSegment segment(kBytes);
   SegmentSource source(segment);
   EXPECT_EQ(error_of([&] { source.hand_over(3, std::chrono::milliseconds(50)); }),
@@ -146,7 +146,7 @@ TEST(HandOver, RefusesMemoryThatMightShrinkOrIsOfAnotherSize) {
   EXPECT_NE(ftruncate(segment.descriptor(), 0), 0) << "sealed";
 }
 
-TEST(SharedSegment, SaysWhyThereIsNone) {
+TEST(SharedSegment, SaysWhyItCannotBeCreated) {
   EXPECT_EQ(error_of([] { SharedSegment(std::size_t{1} << 63); }),
             "shared memory of 9223372036854775808 bytes: ftruncate: Invalid argument");
 }

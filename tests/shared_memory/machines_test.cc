@@ -1,4 +1,4 @@
-// Sums that go on to other machines, whose ranks are threads here too: what a rank does with its link.
+// Sums across machines, whose ranks are threads here too: how a rank uses its link.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,12 +36,12 @@ void sum_floats(const void* const* parts, int count, void* out, std::size_t elem
   }
 }
 
-/// Where the links of one rank of each machine meet.
+/// Connects the links of one rank of each machine.
 class Meeting {
  public:
   explicit Meeting(int machines) : machines_(machines) {}
 
-  /// The last machine to come sums a piece for all of them.
+  /// The last machine to arrive sums the piece for all.
   void join(std::uint64_t number, int machine, SumLink::Piece piece) {
     std::vector<SumLink::Piece> whole;
     {
@@ -101,7 +101,7 @@ struct Rank {
   SharedCollectives& group;
 };
 
-/// Runs `body` for each rank of each machine, on threads. Links fail at their `fails_at`-th piece.
+/// Runs `body` for each rank of each machine, on threads. Links fail at piece number `fails_at`.
 void run_machines(const std::vector<int>& ranks_of_machine, const std::function<void(const Rank&)>& body,
                   std::uint64_t fails_at = kNever) {
   const int machines = static_cast<int>(ranks_of_machine.size());
@@ -150,7 +150,7 @@ std::vector<float> sum_of(const std::vector<std::vector<float>>& addends) {
   return sum;
 }
 
-/// Over the ranks of each machine, then over the machines.
+/// The sum over the ranks of each machine, then over the machines.
 std::vector<float> expected_sum(const std::vector<int>& ranks_of_machine, std::size_t elements,
                                 unsigned seed) {
   std::vector<std::vector<float>> of_machines;
@@ -200,7 +200,7 @@ TEST(Machines, SumOverTheirRanksInOneOrder) {
   }
 }
 
-TEST(Machines, SumWhatTheirRanksHoldInCommonOnce) {
+TEST(Machines, SumValuesSharedByTheirRanksOnce) {
   run_machines({2, 3}, [&](const Rank& rank) {
     for (const std::size_t elements : {std::size_t{3}, 3 * kChunk + 1}) {
       std::vector<float> values = values_of(rank.machine, elements, 1);
@@ -210,7 +210,7 @@ TEST(Machines, SumWhatTheirRanksHoldInCommonOnce) {
   });
 }
 
-TEST(Machines, SumOverTheirOwnRanksAmongSumsOverAll) {
+TEST(Machines, InterleaveTheirOwnSumsWithSumsOverAll) {
   for (const std::vector<int>& ranks_of_machine :
        {std::vector<int>{1, 1}, std::vector<int>{2, 2}, std::vector<int>{1, 3}, std::vector<int>{3, 2, 4}}) {
     run_machines(ranks_of_machine, [&](const Rank& rank) {
@@ -245,7 +245,7 @@ TEST(Machines, RefuseASumOfTheirOwnRanksWhereOneSumsOverAll) {
   });
 }
 
-TEST(Machines, HaveManySumsUnderWay) {
+TEST(Machines, SupportManySumsInFlight) {
   const std::vector<int> ranks_of_machine{2, 2};
   run_machines(ranks_of_machine, [&](const Rank& rank) {
     constexpr unsigned kSums = 60;
@@ -276,7 +276,7 @@ TEST(Machines, FailWithTheirLinks) {
       0);
 }
 
-/// Its first piece fails when the second has come back: of ranks that are busy both are seen at once.
+/// Its first piece fails only after its second has returned, so busy ranks see both at once.
 class LateLink : public SumLink {
  public:
   void start(Piece piece) override {
@@ -295,7 +295,7 @@ class LateLink : public SumLink {
   bool is_over_ = false;
 };
 
-TEST(Machines, CountNothingBehindAPieceThatFailed) {
+TEST(Machines, IgnorePiecesAfterOneThatFailed) {
   constexpr int kRanks = 2;
   auto segment = std::make_shared<SharedSegment>(SharedCollectives::bytes_for(kRanks));
   SharedCollectives::prepare(*segment, kRanks);

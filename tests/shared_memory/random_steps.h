@@ -1,4 +1,4 @@
-// Many steps of mixed collectives with random delays, each compared with what a plain loop over the ranks gives.
+// Many steps of mixed collectives with random delays, each compared with a plain loop over the ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace hookline::testing {
 
-/// What a rank has at place `i` in collective `number`. Sums of such numbers round, so that their order shows.
+/// A rank's value at index `i` in collective `number`. Sums of these values round, so they reveal the order.
 inline float value_at(int rank, unsigned number, std::size_t i) {
   std::uint32_t bits = (static_cast<std::uint32_t>(i) + 1) * 2654435761u;
   bits ^= (number * 40503u + static_cast<unsigned>(rank) * 977u) * 2246822519u;
   return static_cast<float>((bits ^ bits >> 15) >> 8) * 1e-3f;
 }
 
-/// One rank's steps. Which collectives there are, and how large, is the same on all ranks; when a rank starts one and whether it
-/// waits for one before the next is its own.
+/// One rank's steps. The collectives and their sizes are the same on all ranks; each rank decides on its own
+/// when to start one and whether to wait for it before the next.
 class RandomSteps {
  public:
   RandomSteps(SharedCollectives& group, int rank, int ranks)
@@ -27,7 +27,8 @@ class RandomSteps {
         shared_(static_cast<unsigned>(ranks)),
         own_(static_cast<unsigned>(rank + 100)) {}
 
-  /// Returns the first difference from what is expected, or the error of the first collective that failed; else nothing.
+  /// Returns the first unexpected result, or the error of the first failed collective; empty if there is
+  /// none.
   std::string run(int steps) {
     for (int step = 0; step < steps; ++step) {
       if (own_() % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own_() % 1000));
@@ -47,9 +48,9 @@ class RandomSteps {
   struct Started {
     Kind kind;
     unsigned number;
-    std::size_t elements;  // of what a rank sums or hands to another one
+    std::size_t elements;  // that a rank sums or sends to another rank
     int root;
-    std::vector<float> sent, received;  // of a sum and a broadcast `sent` alone
+    std::vector<float> sent, received;  // sums and broadcasts use only `sent`
     std::future<void> done;
   };
 
@@ -118,7 +119,7 @@ class RandomSteps {
   int rank_, ranks_;
   std::minstd_rand shared_, own_;
   unsigned next_ = 0;
-  std::deque<Started> under_way_;  // whose elements stay where they are
+  std::deque<Started> under_way_;  // a deque: its elements do not move
 };
 
 }  // namespace hookline::testing

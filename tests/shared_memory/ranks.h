@@ -1,4 +1,4 @@
-// Ranks that are threads of a test and share a segment; what they sum, and what must come of it.
+// Rank threads that share a segment, the values they sum, and the expected results.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace hookline::testing {
 
 inline constexpr std::chrono::minutes kTimeout{2};
 inline constexpr std::size_t kChunk = SharedCollectives::kChunkBytes / sizeof(float);
-inline constexpr std::size_t kDirect =  // of all ranks together
+inline constexpr std::size_t kDirect =  // over all ranks together
     SharedCollectives::kDirectBytes / sizeof(float);
 
 inline void sum_floats(const void* const* parts, int count, void* out, std::size_t elements) {
@@ -31,7 +31,7 @@ inline void sum_floats(const void* const* parts, int count, void* out, std::size
   }
 }
 
-/// Of numbers that round, so that their order shows.
+/// Values whose sums round, so that they reveal the order.
 inline std::vector<float> values_of(int rank, std::size_t elements, unsigned seed) {
   std::minstd_rand random(seed * 64 + static_cast<unsigned>(rank) + 1);
   std::vector<float> values(elements);
@@ -107,8 +107,8 @@ inline std::shared_ptr<SharedSegment> segment_for(int ranks) {
   return segment;
 }
 
-/// Runs `body` for each rank, on a thread of its own. All map the segment at one place, so that the thread sanitizer sees
-/// what they share.
+/// Runs `body` for each rank on its own thread. All map the segment at the same address, so that the thread
+/// sanitizer sees what they share.
 inline void run_ranks(int ranks, const std::function<void(SharedCollectives&, int)>& body) {
   const auto segment = segment_for(ranks);
   std::vector<std::unique_ptr<SharedCollectives>> groups;
@@ -118,7 +118,7 @@ inline void run_ranks(int ranks, const std::function<void(SharedCollectives&, in
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       body(*groups[static_cast<std::size_t>(rank)], rank);
-      groups[static_cast<std::size_t>(rank)].reset();  // while others may still be at it
+      groups[static_cast<std::size_t>(rank)].reset();  // while others may still be working
     });
   for (std::thread& thread : threads) thread.join();
 }

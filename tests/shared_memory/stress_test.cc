@@ -28,7 +28,7 @@ namespace {
 
 class Steps : public ::testing::TestWithParam<int> {};
 
-TEST_P(Steps, GiveTheBitsOfAPlainLoopInAThousandSteps) {
+TEST_P(Steps, MatchAPlainLoopBitForBitForAThousandSteps) {
   const int ranks = GetParam();
   run_ranks(ranks, [ranks](SharedCollectives& group, int rank) {
     EXPECT_EQ(RandomSteps(group, rank, ranks).run(1000), "") << "rank " << rank << " of " << ranks;
@@ -38,9 +38,9 @@ TEST_P(Steps, GiveTheBitsOfAPlainLoopInAThousandSteps) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Steps, ::testing::Range(2, 9));
 
 constexpr int kMostRanks = 5;
-constexpr std::chrono::seconds kPatience{2};  // of the hand-over
+constexpr std::chrono::seconds kPatience{2};  // limit for handing over memory
 
-/// What the test and the processes that it starts tell each other; in memory that they share.
+/// Communication between the test and the processes it starts, in shared memory.
 struct Board {
   std::atomic<bool> has_address, victim_is_gone;
   char address[256];
@@ -62,7 +62,7 @@ std::unique_ptr<Board, Unmap> make_board() {
   return std::unique_ptr<Board, Unmap>(new (memory) Board{});
 }
 
-/// The segments of this process: mapped, or open.
+/// The shared segments of this process, mapped or open.
 std::string segments_here() {
   constexpr const char* kName = "memfd:hookline";
   std::string found;
@@ -100,7 +100,7 @@ std::shared_ptr<SharedSegment> open_segment(Board& board, int rank, int ranks) {
   return receive_segment(board.address, bytes, kPatience);
 }
 
-/// Until a rank is gone.
+/// Acts as a rank until another rank dies.
 void be_rank(Board& board, int rank, int ranks) {
   std::string error;
   try {
@@ -117,8 +117,8 @@ void be_rank(Board& board, int rank, int ranks) {
   own.is_over = true;
 }
 
-// A rank may be killed while memory is handed over, too: then the others only must not wait for it for long.
-TEST(Kills, AtAnyInstantEndTheOthersWithTheNameOfTheRankAndLeaveNoSegment) {
+// A rank may also be killed during the hand-over; the others must then only not wait long for it.
+TEST(Kills, AtAnyInstantFailTheOthersNamingTheRankAndLeaveNoSegment) {
   std::minstd_rand random(11);
   int in_steps = 0;
   for (int attempt = 0; attempt < 60; ++attempt) {

@@ -1,4 +1,4 @@
-// Parts of a model that a backward computes again.
+// Activation checkpointing: parts of a model that backward recomputes.
 #pragma once
 
 #include <torch/torch.h>
@@ -11,7 +11,7 @@
 
 namespace hookline::testing {
 
-/// Computes `run` again in the backward, inside of which it runs another: torch.utils.checkpoint with use_reentrant=True.
+/// Recomputes `run` during backward, in a nested backward: torch.utils.checkpoint with use_reentrant=True.
 struct Checkpointed : torch::autograd::Function<Checkpointed> {
   using Run = std::function<at::Tensor(const at::Tensor&)>;
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -30,7 +30,7 @@ struct Checkpointed : torch::autograd::Function<Checkpointed> {
     torch::autograd::backward({run(x)}, {gradients[0]});
     return {x.grad(), at::Tensor()};
   }
-  /// Of this thread, which is a rank's.
+  /// The kept functions of this thread, which is a rank.
   static std::vector<std::shared_ptr<Run>>& kept() {
     thread_local std::vector<std::shared_ptr<Run>> all;
     return all;

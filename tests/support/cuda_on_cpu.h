@@ -1,14 +1,16 @@
-// Runs CUDA kernels on the CPU, for tests where there is no GPU. A .cu file that sees this header first compiles as C++
-// (tests/cuda/CMakeLists.txt), as long as it launches its kernels by cudaLaunchKernelEx.
+// Runs CUDA kernels on the CPU, for tests without a GPU. A .cu file that includes this header first compiles
+// as C++ (tests/cuda/CMakeLists.txt), provided that it launches its kernels with cudaLaunchKernelEx.
 //
-// Blocks run one after another, and the threads of a block as fibers of the calling thread. Each warp runs as far as it can:
-// until all of its threads wait at a barrier of the block. A barrier that is missing therefore shows when `order` changes,
-// or as a NaN of shared memory that was not yet written. Threads that wait for what can't come are a KernelFault, not a
-// hang. The address sanitizer finds what lies outside shared memory, and outside buffers of the exact size.
+// Blocks run one after another, and the threads of a block as fibers of the calling thread. Each warp runs as
+// far as it can: until all of its threads wait at a barrier of the block. A missing barrier therefore shows
+// when `order` changes, or as a NaN from shared memory that has not been written yet. Threads that wait for
+// something impossible raise a KernelFault instead of hanging. The address sanitizer finds accesses outside
+// shared memory and outside buffers of the exact size.
 //
-// There are no streams (a launch has ended when it returns), no atomics and no dynamic shared memory; one launch at a
-// time in a process. Fault or not, destructors of a kernel's variables may not run. g++ 12 does not put a template's
-// static variables into a section, so shared memory that is declared in a template is not filled before a block.
+// There are no streams (a launch is finished when it returns), no atomics and no dynamic shared memory; only
+// one launch may run in a process at a time. Destructors of a kernel's variables may not run, with or without
+// a fault. g++ 12 does not put a template's static variables into a section, so shared memory declared in a
+// template is not filled before a block.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -38,7 +40,7 @@
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
-// What is not the kernel's own, for kernel_races.h.
+// Marks code that is not part of the kernel, for kernel_races.h.
 #define CUDA_ON_CPU_UNTRACED [[gnu::no_sanitize_thread]]
 
 inline uint3 threadIdx, blockIdx;
@@ -46,17 +48,18 @@ inline dim3 blockDim, gridDim;
 
 namespace cuda_on_cpu {
 
-/// A kernel did what ends or hangs it on a GPU, or is undefined there.
+/// A kernel did something that would crash or hang on a GPU, or is undefined there.
 struct KernelFault : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Of the blocks in a grid, of the warps between two barriers, and of a warp's threads between two shuffles.
+/// The order of blocks in a grid, of warps between two barriers, and of a warp's threads between two
+/// shuffles.
 enum class Order { forward, reverse, shuffled };
 inline Order order = Order::forward;
 inline std::mt19937 shuffle_with;
 
-inline unsigned launches = 0;  // so far
+inline unsigned launches = 0;  // number of launches so far
 
 inline std::vector<unsigned> arranged(unsigned count) {
   std::vector<unsigned> indices(count);
@@ -69,7 +72,7 @@ inline std::vector<unsigned> arranged(unsigned count) {
 inline hookline::testing::Fiber scheduler;
 void run_bodies();
 
-/// One thread of a block, and of each block after it.
+/// One thread of a block; reused for the following blocks.
 struct Thread {
   enum class State { ready, at_barrier, at_shuffle, ended };
 
@@ -85,22 +88,22 @@ struct Thread {
 
   hookline::testing::Fiber fiber{run_bodies};
   State state = State::ready;
-  std::string_view function, file;  // where it waits
+  std::string_view function, file;  // location of its wait
   int line = 0;
-  unsigned mask = 0, source = 0;  // of its shuffle: who takes part, and the lane whose value it gets
+  unsigned mask = 0, source = 0;  // of its shuffle: participating lanes, source lane
   std::uint64_t given = 0, received = 0;
 };
 
 inline constexpr unsigned kWarp = 32;
 
-inline std::vector<std::unique_ptr<Thread>> threads;  // as many as the largest block had
-inline unsigned count;                                // of the threads in a block
-inline unsigned running;                              // the index of a thread
+inline std::vector<std::unique_ptr<Thread>> threads;  // as many as in the largest block so far
+inline unsigned count;                                // threads per block
+inline unsigned running;                              // index of the running thread
 inline std::function<void()> body;                    // the kernel and its arguments
-inline std::exception_ptr failure;                    // that a body ended with
-inline bool inside_kernel = false;                    // and not in what runs it
+inline std::exception_ptr failure;                    // exception of a kernel body
+inline bool inside_kernel = false;                    // false while the emulator itself runs
 
-// For kernel_races.h: goes on by one with each launch, block and barrier.
+// For kernel_races.h: incremented with each launch, block and barrier.
 inline std::uint64_t ticks = 0, launch_began = 0, block_began = 0;
 
 [[noreturn]] inline void fault(unsigned thread, const std::string& what) {
@@ -144,7 +147,7 @@ CUDA_ON_CPU_UNTRACED inline void wait(Thread::State state, const char* function,
   self.fiber.switch_to(scheduler);
 }
 
-/// Gives each of `lanes`, which wait at one shuffle of a warp, the value that it asks for.
+/// Gives each of `lanes`, which wait at the same shuffle of a warp, the value it requests.
 inline void exchange_values(unsigned warp, unsigned lanes) {
   for (unsigned lane = 0; lane < kWarp; ++lane) {
     if (!(lanes >> lane & 1)) continue;
@@ -156,8 +159,8 @@ inline void exchange_values(unsigned warp, unsigned lanes) {
   }
 }
 
-/// Lets those threads of a warp go on whose shuffle has all that its mask names; whoever has ended need not come.
-/// `warp`: its first thread. False if there are none.
+/// Releases the threads of a warp whose shuffle has all lanes of its mask; threads that have ended need not
+/// arrive. `warp`: its first thread. Returns false if there are none.
 inline bool release_warp(unsigned warp) {
   bool any = false;
   for (unsigned waiting = warp; waiting < std::min(count, warp + kWarp); ++waiting) {
@@ -180,7 +183,8 @@ inline bool release_warp(unsigned warp) {
   return any;
 }
 
-/// Lets all threads go on if they wait at one barrier. False if all have ended; throws if some wait in vain.
+/// Releases all threads if they wait at the same barrier. Returns false if all have ended; throws if some
+/// wait in vain.
 inline bool release_block() {
   const auto ended = [](unsigned thread) { return threads[thread]->state == Thread::State::ended; };
   unsigned waiting = 0;
@@ -199,10 +203,11 @@ inline bool release_block() {
   return true;
 }
 
-// The linker's names for the ends of the section; absent where no kernel has shared memory.
+// The linker's symbols for the section's bounds; absent if no kernel has shared memory.
 extern "C" [[gnu::weak]] unsigned char __start_cuda_shared[], __stop_cuda_shared[];
 
-/// With NaN, or -1, which no kernel should see. The sanitizer's zones around variables are filled too.
+/// Fills shared memory with NaN, or -1, which no kernel should read. Also fills the sanitizer's zones around
+/// variables.
 [[gnu::no_sanitize_address]] inline void fill_shared_memory() {
   for (volatile unsigned char* byte = __start_cuda_shared; byte != __stop_cuda_shared; ++byte) *byte = 0xFF;
 }
@@ -246,14 +251,14 @@ inline cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()
   try {
     for (const unsigned index : arranged(static_cast<unsigned>(blocks))) run_block(index);
   } catch (...) {
-    threads.clear();  // some are in the middle of the kernel
+    threads.clear();  // some are still inside the kernel
     throw;
   }
   return cudaSuccess;
 }
 
-/// `source_of(lane, first, width)` says whose value a lane gets: a warp is divided into parts of `width` lanes, and `first` is
-/// the first of the lane's part.
+/// `source_of(lane, first, width)` returns the lane whose value a lane gets. A warp is divided into parts of
+/// `width` lanes; `first` is the first lane of the lane's part.
 template <typename T, typename SourceOf>
 CUDA_ON_CPU_UNTRACED T shuffle(const char* function, unsigned mask, T value, int width, SourceOf source_of,
                                const char* file, int line) {
@@ -274,7 +279,7 @@ CUDA_ON_CPU_UNTRACED T shuffle(const char* function, unsigned mask, T value, int
 
 }  // namespace cuda_on_cpu
 
-// What a kernel calls.
+// Functions that kernels call.
 
 inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   cuda_on_cpu::wait(cuda_on_cpu::Thread::State::at_barrier, "__syncthreads", 0, file, line);
@@ -323,7 +328,7 @@ T __shfl_xor_sync(unsigned mask, T value, int flipped, int width = 32, const cha
   return cuda_on_cpu::shuffle("__shfl_xor_sync", mask, value, width, across, file, line);
 }
 
-/// As the CUDA runtime's: the launch has ended, or failed, when it returns.
+/// Like the CUDA runtime's, but the launch has finished or failed when it returns.
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {

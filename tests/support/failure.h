@@ -1,4 +1,4 @@
-// The message that an action fails with, for asserting it word for word.
+// The error message of a failing action, for exact comparison.
 #pragma once
 
 #include <string>

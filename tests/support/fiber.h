@@ -1,4 +1,4 @@
-// Functions that take turns on one thread, each on a stack of its own.
+// Functions that take turns on one thread, each with a stack of its own.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,8 +17,8 @@
 namespace hookline::testing {
 
 #ifdef __x86_64__
-/// Keeps the registers that a function must leave alone, and goes on where `to` stopped. swapcontext makes a system call
-/// each time, and takes thirty times as long.
+/// Saves the callee-saved registers and continues where `to` stopped. swapcontext makes a system call each
+/// time, which takes thirty times as long.
 [[gnu::naked, gnu::noinline, gnu::no_sanitize_thread]] inline void switch_stacks([[maybe_unused]] void** from,
                                                                                  [[maybe_unused]] void* to) {
   asm("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15; mov %rsp, (%rdi);"
@@ -26,14 +26,14 @@ namespace hookline::testing {
 }
 #endif
 
-/// Where one of them stopped. Made without arguments it is the caller, on the thread's own stack.
+/// A suspended function. Default-constructed, it is the caller, on the thread's own stack.
 class Fiber {
  public:
   static constexpr std::size_t kStackBytes = 64 << 10;
 
   Fiber() = default;
 
-  /// Runs `entry`, which must call arrive_from first and must not return, when it is switched to.
+  /// When first switched to, runs `entry`, which must call arrive_from first and must not return.
   explicit Fiber(void (*entry)()) {
     void* memory = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -43,7 +43,7 @@ class Fiber {
     stack_bytes_ = kStackBytes;
 #ifdef __x86_64__
     void** top = reinterpret_cast<void**>(static_cast<char*>(memory) + kGuardBytes + kStackBytes);
-    *--top = nullptr;  // where `entry` would return to; the stack is then as a call leaves it
+    *--top = nullptr;  // return address of `entry`; leaves the stack as after a call
     *--top = reinterpret_cast<void*>(entry);
     for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
     position_ = top;
@@ -58,7 +58,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Wherever it stopped; destructors of what is on its stack don't run.
+  /// May be destroyed wherever it is suspended; destructors of objects on its stack do not run.
   ~Fiber() {
     if (!mapping_) return;
 #ifdef __SANITIZE_ADDRESS__
@@ -67,7 +67,7 @@ class Fiber {
     munmap(mapping_, kGuardBytes + kStackBytes);
   }
 
-  /// Stops this one, which is running, and returns when another switches back.
+  /// Suspends this fiber, which is running; returns when another switches back.
   void switch_to(Fiber& to) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_start_switch_fiber(&fake_stack_, to.stack_, to.stack_bytes_);
@@ -80,7 +80,7 @@ class Fiber {
     arrive_from(to);
   }
 
-  /// `from`: who switches to this one, always the same.
+  /// `from`: the fiber that switches to this one, always the same.
   void arrive_from([[maybe_unused]] Fiber& from) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(fake_stack_, &from.stack_, &from.stack_bytes_);

@@ -1,4 +1,4 @@
-// A port for a server of a test's own.
+// A free port for a test's server.
 #pragma once
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 
 namespace hookline::testing {
 
-/// A port of the loopback that nobody listens on, below those that the system gives to whoever connects meanwhile.
+/// A loopback port that nobody listens on, below the range that the system assigns to outgoing connections.
 inline int free_port() {
   std::random_device random;
   for (int attempt = 0; attempt < 100; ++attempt) {

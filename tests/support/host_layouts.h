@@ -1,4 +1,4 @@
-// Names of tests that run over several layouts of ranks on hosts.
+// Names of tests parameterized by how ranks are distributed over hosts.
 #pragma once
 
 #include <gtest/gtest.h>

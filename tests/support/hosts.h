@@ -1,4 +1,4 @@
-// Hosts on a switch, as network namespaces.
+// Emulates hosts on a switch with network namespaces.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace hookline::testing {
 
-/// `count` hosts with a link each to one switch; gone when this goes. Needs root and the program `ip`.
+/// `count` hosts, each with a link to one switch; removed on destruction. Needs root and the program `ip`.
 class Hosts {
  public:
   explicit Hosts(int count);
@@ -17,7 +17,7 @@ class Hosts {
   Hosts(const Hosts&) = delete;
   Hosts& operator=(const Hosts&) = delete;
 
-  /// False if network namespaces can't be made here: then use nothing else, and skip the test.
+  /// False if network namespaces can't be created here: then skip the test.
   bool ok() const { return ok_; }
 
   /// "10.99.0.1" for host 0.
@@ -25,16 +25,17 @@ class Hosts {
 
   std::unique_ptr<Process> start(int host, const std::string& program, ProcessOptions options) const;
 
-  /// `ip` with these arguments, on the host; false if it fails.
+  /// Runs `ip` with these arguments on the host; false if it fails.
   bool configure(int host, std::vector<std::string> arguments) const;
 
-  /// Limits what the host sends and receives to `rate`, as tc writes it: "50mbit"; again, to another one. False if tc can't.
+  /// Limits what the host sends and receives to `rate`, in tc's syntax: "50mbit". Can be called again with
+  /// another rate. False if tc fails.
   bool shape(int host, const std::string& rate) const;
 
-  /// Packets to and from the host vanish; its interface stays up.
+  /// Drops packets to and from the host; its interface stays up.
   void cut(int host) const;
 
-  /// As if somebody pulled its cable: its interface goes down, and the system knows.
+  /// As if its cable were pulled: its interface goes down, and the system notices.
   void unplug(int host) const;
 
  private:

@@ -11,15 +11,15 @@
 namespace hookline::testing {
 namespace {
 
-/// Who used a place last, and when by cuda_on_cpu::ticks.
+/// The last accesses to a memory location, timed by cuda_on_cpu::ticks.
 struct Place {
   std::uint64_t written = 0, read = 0, first_read = 0;
   unsigned writer = 0, reader = 0;
-  bool has_other_reader = false;  // at the time `read`
+  bool has_other_reader = false;  // another thread read it at time `read`
 };
 
 std::unordered_map<std::uintptr_t, Place> places;
-std::uint64_t launch;  // that they are of
+std::uint64_t launch;  // launch that `places` belong to
 std::vector<std::string> races;
 
 bool is_shared(std::uintptr_t address) {
@@ -34,14 +34,14 @@ void report(unsigned other, bool is_other_block, const char* how) {
   if (races.size() < 10 && (races.empty() || races.back() != race)) races.push_back(race);
 }
 
-/// Of two bytes.
+/// Records an access to two bytes.
 void use(std::uintptr_t address, bool writes) {
   const std::uint64_t now = cuda_on_cpu::ticks;
   const std::uint64_t block_began = cuda_on_cpu::block_began;
   const unsigned thread = cuda_on_cpu::running;
   Place& place = places[address / 2];
   if (is_shared(address) && std::max(place.written, place.read) < block_began) place = Place();
-  // Before this block began, and yet in this launch: by another block.
+  // Before this block but in this launch, so by another block.
   const auto by_other_block = [&](std::uint64_t time) { return time != 0 && time < block_began; };
 
   if (by_other_block(place.written))
@@ -68,8 +68,8 @@ void use(const void* memory, std::size_t bytes, bool writes) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (std::max(address, stack) - std::min(address, stack) < Fiber::kStackBytes)
-    return;                            // the thread's own variables
-  cuda_on_cpu::inside_kernel = false;  // nothing in here is the kernel's
+    return;                            // the thread's own stack
+  cuda_on_cpu::inside_kernel = false;  // the code below is not part of the kernel
   if (std::exchange(launch, cuda_on_cpu::launch_began) != cuda_on_cpu::launch_began) places.clear();
   for (std::size_t at = 0; at < bytes; at += 2) use(address + at, writes);
   cuda_on_cpu::inside_kernel = true;
@@ -81,7 +81,7 @@ std::vector<std::string> take_kernel_races() { return std::exchange(races, {}); 
 
 }  // namespace hookline::testing
 
-// The names that g++ calls. Of what they are given only the memory counts.
+// The functions that g++ calls. Of their arguments, only the address matters.
 using hookline::testing::use;
 extern "C" {
 void __tsan_init() {}

@@ -1,8 +1,10 @@
-// Finds memory that two threads of a kernel use without a barrier between them, whatever the order in which fibers ran.
+// Detects memory that two threads of a kernel use without a barrier between them, whatever order the fibers
+// ran in.
 //
-// g++ -fsanitize=thread marks each access to memory by a call of the thread sanitizer's. Kernels that are compiled so
-// (tests/cuda/CMakeLists.txt) are linked with kernel_races.cc instead of the sanitizer, which knows no fibers. A barrier of
-// the block orders what its threads do; __syncwarp and shuffles are not taken to. Nothing orders two blocks.
+// g++ -fsanitize=thread turns each memory access into a call of the thread sanitizer. Kernels compiled this
+// way (tests/cuda/CMakeLists.txt) are linked with kernel_races.cc instead of the sanitizer, which does not
+// know fibers. A block's barrier orders its threads; __syncwarp and shuffles are not treated as ordering.
+// Nothing orders two blocks.
 #pragma once
 
 #include <string>
@@ -10,7 +12,7 @@
 
 namespace hookline::testing {
 
-/// What the launches since the last call did wrong, a line for each pair of threads; at most ten.
+/// The races found since the last call, one line per pair of threads, at most ten.
 std::vector<std::string> take_kernel_races();
 
 }  // namespace hookline::testing

@@ -9,7 +9,7 @@
 
 namespace hookline::testing {
 
-/// What log messages there were while it lived.
+/// Collects the log messages while it is alive.
 class Messages {
  public:
   Messages() : redirect_([this](std::string_view text) { add(text); }) {}

@@ -1,4 +1,4 @@
-// Damaged texts, the same ones in every run.
+// Damaged texts, the same in every run.
 #pragma once
 
 #include <random>
@@ -7,8 +7,8 @@
 
 namespace hookline::testing {
 
-/// `text` with up to four changes: bytes that are lost, changed or there twice, its end cut off, or one of `pieces` put in, at
-/// times very often.
+/// `text` with up to four changes: bytes lost, changed or duplicated, the end cut off, or one of `pieces`
+/// inserted, sometimes very many times.
 inline std::string mutated(std::string text, const std::vector<std::string>& pieces, std::mt19937& random) {
   constexpr std::size_t kOften = 100'000;  // bytes
   for (unsigned changes = 1 + random() % 4; changes > 0 && !text.empty(); --changes) {

@@ -8,7 +8,7 @@
 
 namespace hookline::testing {
 
-/// matrix [n, m] with factors of the rank of `factor` [rank, …], as the only one of a bucket.
+/// The only matrix [n, m] of a bucket, with factors of the same rank as `factor` [rank, …].
 inline Matrices one_matrix(const at::Tensor& matrix, const at::Tensor& factor) {
   return {{0, matrix.size(0), matrix.size(1), factor.size(0), 0, 0}};
 }
@@ -38,14 +38,14 @@ inline void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tens
   hookline::reconstruct(one_matrix(matrix, p), {flat(p), flat(q)}, flat(matrix), kernels);
 }
 
-/// The same, and rest -= P·Qᵀ.
+/// The same, then rest -= P·Qᵀ.
 inline void reconstruct_and_subtract(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix,
                                      const at::Tensor& rest, Kernels kernels = Kernels::best) {
   reconstruct(p, q, matrix, kernels);
   accumulate(one_matrix(rest, p), flat(rest), {flat(p), flat(q)}, at::Tensor(), kernels);
 }
 
-/// The vectors that became zero.
+/// Returns the indices of the vectors that became zero.
 inline std::vector<std::int64_t> orthogonalize(const at::Tensor& factor, double epsilon) {
   std::vector<std::int64_t> dependent;
   for (const DependentVector& d :

@@ -25,7 +25,7 @@ namespace {
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-// Appends what can be read without waiting; closes the descriptor at its end.
+// Appends what can be read without blocking; closes the descriptor at end of file.
 void read_into(int& descriptor, std::string& text) {
   std::array<char, 65536> buffer;
   while (descriptor >= 0) {
@@ -94,7 +94,7 @@ Process::Process(const std::string& program, const ProcessOptions& options)
     dup2(in, 0);
     dup2(out[1], 1);
     dup2(err[1], 2);
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what the test's own caller left open
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // files that the test's caller left open
     if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(125);
     for (const auto& [name, value] : options.environment)
       if (value)
@@ -113,7 +113,8 @@ Process::Process(const std::string& program, const ProcessOptions& options)
   close(out[1]);
   close(err[1]);
   close(exec[1]);
-  // It is the program that signals are to meet, not this test's own copy before exec, which closes the other end.
+  // Waits until exec has closed the other end: signals must reach the program, not this process's copy before
+  // exec.
   char nothing;
   while (::read(exec[0], &nothing, 1) < 0 && errno == EINTR) {
   }
@@ -195,7 +196,7 @@ pid_t sentinel_of(pid_t launcher) {
     std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
     return name;
   };
-  // It has the launcher's name at first.
+  // Until it sets its own name, it has the launcher's.
   for (const pid_t child : children_of(launcher))
     if (const std::string name = name_of(child); name == "run-sentinel" || name == name_of(launcher))
       return child;
@@ -221,7 +222,7 @@ char state_of(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   if (!std::getline(status, text)) return '?';
-  const std::size_t name_end = text.rfind(')');  // the name before it may hold anything
+  const std::size_t name_end = text.rfind(')');  // the name before it may contain any character
   return name_end != std::string::npos && text.size() > name_end + 2 ? text[name_end + 2] : '?';
 }
 

@@ -1,4 +1,4 @@
-// Runs a program as a user would, and watches it.
+// Runs a program as a user would, and observes it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace hookline::testing {
 
-/// A folder under the system's temporary one, removed with all it holds.
+/// A temporary folder, removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -24,7 +24,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file, with the folders above it, and returns its path.
+  /// Writes a file, creating its parent folders, and returns its path.
   std::filesystem::path write(const std::string& name, const std::string& text,
                               bool executable = false) const;
 
@@ -34,16 +34,16 @@ class TemporaryFolder {
 
 std::string read_file(const std::filesystem::path& file);
 
-/// Calls `condition` until it holds; false if it does not within `limit`.
+/// Polls until `condition` holds; false if it does not within `limit`.
 bool eventually(const std::function<bool()>& condition,
                 std::chrono::milliseconds limit = std::chrono::minutes(2));
 
 struct ProcessOptions {
   std::vector<std::string> arguments;                             // without argv[0]
-  std::map<std::string, std::optional<std::string>> environment;  // on top of the test's own; nullopt: unset
-  std::string input;                                              // standard input, at its end afterwards
-  std::filesystem::path folder;                                   // to run in; empty: the test's own
-  std::chrono::milliseconds limit = std::chrono::minutes(5);      // the whole is killed then
+  std::map<std::string, std::optional<std::string>> environment;  // added to the test's own; nullopt: unset
+  std::string input;                                              // standard input, then end of file
+  std::filesystem::path folder;                                   // working folder; empty: the test's own
+  std::chrono::milliseconds limit = std::chrono::minutes(5);      // then the process is killed
 };
 
 struct ProcessResult {
@@ -52,7 +52,7 @@ struct ProcessResult {
   bool timed_out = false;
 };
 
-/// A running program, in a process group of its own. Killed, group and all, when it goes.
+/// A running program in its own process group, which is killed on destruction.
 class Process {
  public:
   Process(const std::string& program, const ProcessOptions& options);
@@ -63,17 +63,17 @@ class Process {
   pid_t pid() const { return pid_; }
   void signal(int number) const;
 
-  /// Reads until `text` was written to standard output or error; false if the limit passes or the program
-  /// ends first.
+  /// Reads until `text` appears on standard output or error; false if the limit passes or the program exits
+  /// first.
   bool wait_for(const std::string& text);
 
-  /// Takes what was written, so that a program that is left to itself for long never waits for its reader: a pipe holds 64 KiB.
+  /// Reads pending output, so that an unattended program never blocks on a full pipe (64 KiB).
   void read();
 
-  /// Closes our end of its standard output, as `head` does when it has enough.
+  /// Closes this end of its standard output, as `head` does when it has read enough.
   void close_output();
 
-  /// Waits for the end, not for processes that hold on to its output.
+  /// Waits for the program to exit, not for other processes that hold its output open.
   ProcessResult wait();
 
   const std::string& out() const { return result_.out; }
@@ -92,27 +92,27 @@ class Process {
 
 ProcessResult run_process(const std::string& program, const ProcessOptions& options);
 
-/// Of a process, in the order in which they were started.
+/// The children of a process, in the order in which they started.
 std::vector<pid_t> children_of(pid_t parent);
 
-/// Of a launch, 0 until it is there: the process that cleans up when others of the launch are killed, and the one that starts
-/// the ranks.
+/// The processes of a launch, or 0 until they exist: the sentinel cleans up when others of the launch are
+/// killed; the agent starts the ranks.
 pid_t sentinel_of(pid_t launcher);
 pid_t agent_of(pid_t launcher);
 
-/// The most that a running process has had in memory so far.
+/// The peak memory of a running process.
 std::int64_t peak_memory_kb(pid_t pid);
 
-/// 'T' of a process that is stopped, 'Z' of one that waits to be reaped, …; '?' of none.
+/// A process's state: 'T' if stopped, 'Z' if waiting to be reaped, …; '?' if it does not exist.
 char state_of(pid_t pid);
 
-/// Is the process there, and not just waiting to be reaped?
+/// Whether the process exists and is not just waiting to be reaped.
 bool is_running(pid_t pid);
 
-/// What /proc has as `name` of a process: "comm" as its name, for example; empty once it has ended.
+/// The content of /proc/PID/`name`, such as "comm" for its name; empty once it has exited.
 std::string of_process(pid_t pid, const char* name);
 
-/// Running processes whose environment holds `mark`: what a test has started, however it has detached itself.
+/// Running processes whose environment contains `mark`: all that a test started, even if detached.
 std::vector<pid_t> running_with(const std::string& mark);
 
 }  // namespace hookline::testing

@@ -1,4 +1,5 @@
-// Data of a rank's own. Ranks that are threads share torch's default generator, and would take each other's numbers.
+// Random data for one rank. Rank threads share torch's default generator and would consume each other's
+// numbers.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -8,7 +9,7 @@
 
 namespace hookline::testing {
 
-/// [rows, columns], float32: the same for the same seed.
+/// A float32 tensor [rows, columns], determined by the seed.
 inline at::Tensor random_rows(std::int64_t rows, std::int64_t columns, int seed) {
   return at::randn({rows, columns},
                    at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed) + 1));

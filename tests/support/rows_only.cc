@@ -1,4 +1,5 @@
-// A program or plug-in as far as the launcher can see it: a hook's row, and what it was built with. No hook is behind it.
+// A program or plug-in as the launcher sees it: a hook's row and its build information, without the hook
+// itself.
 #ifdef HOOK_ROW
 [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] static const char row[] = HOOK_ROW;
 #endif

@@ -39,7 +39,7 @@ void run_ranks_with(const std::vector<Placement>& placements, const RankBody& bo
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
       const Placement placement = placed(rank, placements[static_cast<std::size_t>(rank)]);
-      // The engine has one thread a GPU, on which the ranks would wait for each other.
+      // Autograd has one thread per GPU, on which the ranks would wait for each other.
       if (placement.device.is_cuda()) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
       try {
         body(std::make_shared<World>(store, rank, ranks, "127.0.0.1", std::chrono::seconds(60),

@@ -12,19 +12,19 @@ namespace hookline::testing {
 
 using RankBody = std::function<void(const std::shared_ptr<World>& world)>;
 
-/// `wanted`, as the environment asks: without shared memory if HOOKLINE_LAUNCH__BACKEND is gloo, as for a run; if TESTED_RANKS is
-/// on_two_hosts, every second rank is on another host than the others, unless `wanted` names one.
+/// `wanted`, adjusted to the environment: no shared memory if HOOKLINE_LAUNCH__BACKEND is gloo, as in a run;
+/// if TESTED_RANKS is on_two_hosts, every second rank is on a second host, unless `wanted` names one.
 Placement placed(int rank, Placement wanted = {});
 
-/// Calls `body` once a rank, each on a thread of its own, placed(rank, placement) and with a store in memory: over memory that they share, or over
-/// Gloo on the loopback interface.
-/// Waits for all; rethrows the exception of the lowest rank that failed. GoogleTest's non-fatal assertions work inside.
+/// Calls `body` once per rank, each on its own thread, with placed(rank, placement) and an in-memory store:
+/// over shared memory, or over Gloo on the loopback interface. Waits for all and rethrows the exception of
+/// the lowest rank that failed. GoogleTest's non-fatal assertions work inside.
 void run_ranks(int ranks, const RankBody& body, const Placement& placement = {});
 
-/// The same for ranks of different placements.
+/// The same for ranks with different placements.
 void run_ranks_with(const std::vector<Placement>& placements, const RankBody& body);
 
-/// The same for ranks that act as if they were on several hosts: `host_of[r]` is rank r's.
+/// The same for ranks that act as if on several hosts: `host_of[r]` is rank r's host.
 void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body);
 
 }  // namespace hookline::testing

@@ -1,4 +1,4 @@
-// Whether the tests are built with a sanitizer, under which all takes several times as long.
+// Whether the tests are built with a sanitizer, which slows everything down several times.
 #pragma once
 
 namespace hookline::testing {

@@ -56,7 +56,7 @@ Slurm::Slurm() {
                        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/"
                        "builtin\nMpiDefault=none\n"
                        "ReturnToService=2\nFirstJobId=" +
-                       std::to_string(free_port()) + "\n";  // a job's number is a run's port
+                       std::to_string(free_port()) + "\n";  // a run derives its port from the job's number
   for (const char* node : {"n1", "n2"})
     config += "NodeName=" + std::string(node) + " NodeHostname=" + host +
               " NodeAddr=127.0.0.1 Port=" + std::to_string(free_port()) + " CPUs=1 State=UNKNOWN\n";
@@ -81,7 +81,7 @@ Slurm::Slurm() {
 }
 
 Slurm::~Slurm() {
-  // In the order of their dependence, so that each can end what it started.
+  // In dependency order, so that each can stop what it started.
   std::reverse(daemons_.begin(), daemons_.end());
   for (const auto& daemon : daemons_) {
     daemon->signal(SIGTERM);

@@ -1,4 +1,4 @@
-// A Slurm of two nodes on this machine.
+// A two-node Slurm cluster on this machine.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace hookline::testing {
 
-/// Its daemons, with configuration and state in a folder of their own; gone when this goes. Needs root, and Debian's packages
-/// slurm-wlm and munge.
+/// Runs Slurm's daemons with configuration and state in a temporary folder; stopped on destruction. Needs
+/// root, and Debian's packages slurm-wlm and munge.
 class Slurm {
  public:
   Slurm();
@@ -18,7 +18,7 @@ class Slurm {
   Slurm(const Slurm&) = delete;
   Slurm& operator=(const Slurm&) = delete;
 
-  /// What is missing; empty if the cluster is there.
+  /// What is missing; empty if the cluster is running.
   const std::string& problem() const { return problem_; }
 
   /// Options for one of its commands, or for a program that calls them.

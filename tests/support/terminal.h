@@ -1,4 +1,4 @@
-// A program on a pseudo-terminal of its own, and somebody who types.
+// A program on a pseudo-terminal, and simulated typing.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +11,10 @@
 
 namespace hookline::testing {
 
-/// 40 lines of 100 columns. The program is killed when this goes.
+/// A terminal of 40 lines and 100 columns. The program is killed on destruction.
 class Terminal {
  public:
-  /// `options`: arguments, environment and folder; its input is what is typed.
+  /// `options`: arguments, environment and folder; its input comes from type().
   Terminal(const std::string& program, const ProcessOptions& options);
   ~Terminal();
   Terminal(const Terminal&) = delete;
@@ -22,13 +22,13 @@ class Terminal {
 
   void type(const std::string& keys) const;
 
-  /// Reads until `text` comes behind what was found before; false if it does not within two minutes.
+  /// Reads until `text` appears after the last match; false if it does not within two minutes.
   bool shows(const std::string& text);
 
-  /// Waits for the end; 128 + n if it was killed by signal n.
+  /// Waits for the program to exit and returns its exit code; 128 + n if killed by signal n.
   int exit_code();
 
-  /// All that was written so far.
+  /// Everything written so far.
   const std::string& screen() const { return screen_; }
 
  private:

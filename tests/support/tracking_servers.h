@@ -1,4 +1,4 @@
-// The real TensorBoard and MLflow, as servers of a test.
+// Real TensorBoard and MLflow servers for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 inline constexpr std::chrono::minutes kServerPatience{
-    5};  // for a server of Python's to start on a machine that does much else
+    5};  // minutes for a Python server to start on a busy machine
 
-/// A program of Python's, which serves at a port until it goes.
+/// A Python server program that runs until destruction.
 class Server {
  public:
   Server(const std::string& program, std::vector<std::string> arguments, int port, const std::string& health)
@@ -31,7 +31,7 @@ class Server {
     ProcessOptions options;
     arguments.insert(arguments.end(), {"--host", "127.0.0.1", "--port", std::to_string(port)});
     options.arguments = std::move(arguments);
-    // Its job runner would leave a queue in /dev/shm.
+    // Disables its job runner, which would leave a queue in /dev/shm.
     options.environment = {{"MLFLOW_DISABLE_TELEMETRY", "true"},
                            {"DO_NOT_TRACK", "true"},
                            {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false"}};
@@ -57,7 +57,7 @@ class Server {
   }
 
  private:
-  // A server that has just started, or shares its cores with much else, may be late or say that its database is locked.
+  // A server that has just started or is busy may respond late, or report that its database is locked.
   json answer_to(const std::string& path, const std::function<HttpAnswer(HttpClient&)>& ask) {
     HttpOptions options;
     options.timeout = kServerPatience;
@@ -95,7 +95,7 @@ class Mlflow : public Server {
     return found.contains("runs") ? found.at("runs") : json::array();
   }
 
-  /// {step, value} of a metric, each value as text.
+  /// A metric's history as {step, value} pairs, each value as text.
   std::vector<std::pair<int, std::string>> history(const json& run, const std::string& name) {
     const std::string id = run.at("info").at("run_id");
     const json found =
@@ -107,7 +107,8 @@ class Mlflow : public Server {
   }
 };
 
-/// One for all cases of a program that end no server: it takes long to start. Each case has experiments of its own.
+/// One server for all cases of a test program that do not stop it, since it takes long to start. Each case
+/// has its own experiments.
 inline Mlflow& shared_mlflow() {
   struct Shared {
     TemporaryFolder folder;

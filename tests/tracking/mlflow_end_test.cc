@@ -1,4 +1,4 @@
-// How a launch that rank 0 could not end is shown by a real MLflow server.
+// What a real MLflow server shows for a run that rank 0 could not finish.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -35,7 +35,7 @@ using testing::shared_mlflow;
 using ::testing::SizeIs;
 using testing::TemporaryFolder;
 
-TEST(MlflowStatus, IsThatOfARunWithThisExitCode) {
+TEST(MlflowStatus, FollowsTheExitCode) {
   const auto status = [](int code) { return mlflow_status(code, /*keeps_checkpoints=*/false); };
   EXPECT_EQ(status(0), "FINISHED");
   for (const int code : {1, 2, 3, 75, 124, 127, 128, 255}) EXPECT_EQ(status(code), "FAILED") << code;
@@ -46,7 +46,7 @@ TEST(MlflowStatus, IsThatOfARunWithThisExitCode) {
   EXPECT_EQ(mlflow_status(75, /*keeps_checkpoints=*/true), "KILLED") << "another launch resumes it";
 }
 
-/// A launch of two ranks that log to `server`, of which each ends as `how` says.
+/// A launch of two ranks that log to `server`; `how` says how each exits.
 ProcessOptions launch(const TemporaryFolder& folder, const std::string& server, const std::string& how,
                       const std::vector<std::string>& sets = {}) {
   ProcessOptions options;
@@ -65,7 +65,7 @@ ProcessOptions launch(const TemporaryFolder& folder, const std::string& server, 
   return options;
 }
 
-/// That the launch's folder notes.
+/// The run id noted in the launch's folder.
 std::string run_id(const TemporaryFolder& folder, const std::string& how) {
   return nlohmann::json::parse(testing::read_file(folder.path() / how / "latest" / "mlflow.json"))
       .at("run_id");
@@ -78,10 +78,10 @@ std::string status_of(Mlflow& server, const TemporaryFolder& folder, const std::
   return info.at("status");
 }
 
-/// A server that shares two cores with much else may take longer than the launcher waits for it, which is told then.
+/// False if the launcher gave up waiting for a slow server, which it then logs.
 bool was_told(const std::string& err) { return err.find("was not told that the run is") == err.npos; }
 
-TEST(MlflowServer, ShowsHowARunEndedThatRankZeroCouldNotEnd) {
+TEST(MlflowServer, ShowsTheStatusOfARunThatRankZeroCouldNotFinish) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
   struct Case {
@@ -104,7 +104,7 @@ TEST(MlflowServer, ShowsHowARunEndedThatRankZeroCouldNotEnd) {
   }
 }
 
-TEST(MlflowServer, ShowsARunAsKilledWhoseLauncherIsStoppedOrKilled) {
+TEST(MlflowServer, ShowsARunAsKilledIfItsLauncherIsStoppedOrKilled) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
   for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
@@ -113,7 +113,7 @@ TEST(MlflowServer, ShowsARunAsKilledWhoseLauncherIsStoppedOrKilled) {
     ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
     ::kill(process.pid(), signal);
     EXPECT_EQ(process.wait().exit_code, 128 + signal) << process.err();
-    // Of a launcher that was killed, the agent is left, which nobody waits for.
+    // If the launcher was killed, its agent still reports; nothing waits for it.
     const auto is_shown = [&] {
       process.read();
       return !was_told(process.err()) || status_of(server, folder, "wait") == "KILLED";
@@ -176,7 +176,7 @@ TEST(MlflowServer, ThatHasGoneIsNamedInAWarning) {
   const std::string id = server->runs_of("Default").at(0).at("info").at("run_id");
   server.reset();
   const std::string port = url.substr(url.rfind(':') + 1);
-  // Processes of the server may take a connection for a moment longer, and end with it.
+  // The server's processes may still accept connections for a moment.
   ASSERT_TRUE(testing::eventually([&] { return refuses_connections(std::stoi(port)); }));
   ::kill(process.pid(), SIGTERM);
   const ProcessResult result = process.wait();
@@ -184,13 +184,13 @@ TEST(MlflowServer, ThatHasGoneIsNamedInAWarning) {
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: warning: MLflow at " + url +
                               " was not told that the run is KILLED: Failed to connect to 127.0.0.1 port " +
-                              port + " after "),  // curl says how many milliseconds
+                              port + " after "),  // curl appends the milliseconds
                     EndsWith(" ms: Couldn't connect to server; it may show the run as RUNNING forever.\n"
                              "  Set it by hand: python3 -c \"import mlflow; mlflow.MlflowClient('" +
                              url + "').set_terminated('" + id + "', 'KILLED')\"\n")));
 }
 
-/// A server that takes requests, and never answers one.
+/// A server that accepts connections but never answers.
 class Silent {
  public:
   Silent() : listening_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -213,7 +213,7 @@ class Silent {
   sockaddr_in address_{};
 };
 
-/// A launch whose rank 0 leaves a note of a run on `server` and exits with 3.
+/// A launch whose rank 0 leaves a run's note for `server` and exits with 3.
 ProcessOptions launch_with_note(const TemporaryFolder& folder, const std::string& server) {
   ProcessOptions options = launch(folder, server, "runs");
   options.arguments.resize(options.arguments.size() - 2);
@@ -225,7 +225,7 @@ ProcessOptions launch_with_note(const TemporaryFolder& folder, const std::string
   return options;
 }
 
-TEST(MlflowServer, ThatNeverAnswersIsNotWaitedForAndLeavesTheExitCode) {
+TEST(MlflowServer, ThatNeverAnswersTimesOutAndKeepsTheExitCode) {
   const TemporaryFolder folder;
   const Silent server;
   const ProcessResult result = run_process(HOOKLINE_BINARY, launch_with_note(folder, server.url()));
@@ -234,7 +234,7 @@ TEST(MlflowServer, ThatNeverAnswersIsNotWaitedForAndLeavesTheExitCode) {
                                     " was not told that the run is FAILED: Operation timed out after "));
 }
 
-// What somebody at a terminal presses who does not want to wait for it.
+// Ctrl+C, as a user who does not want to wait presses it.
 TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
   const TemporaryFolder folder;
   const Silent server;

@@ -1,4 +1,4 @@
-// What metrics are called on an MLflow server; servers_test asks a real one whether it takes that.
+// Names of metrics on an MLflow server; servers_test checks that a real one accepts them.
 #include "tracking/mlflow_name.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::string repeated(const std::string& text, int times) {
   return result;
 }
 
-TEST(MlflowName, IsTheNameItselfIfEveryServerTakesIt) {
+TEST(MlflowName, KeepsNamesThatEveryServerAccepts) {
   for (const std::string& name :
        {std::string("loss"), std::string("top-5 accuracy"), std::string("train/loss_2.5"),
         std::string("損失"), std::string("精度"), std::string("größe"), std::string("точность"),
@@ -24,7 +24,7 @@ TEST(MlflowName, IsTheNameItselfIfEveryServerTakesIt) {
     EXPECT_EQ(name_for_mlflow(name), name);
 }
 
-TEST(MlflowName, KeepsNamesApartThatWouldBecomeOne) {
+TEST(MlflowName, KeepsCollidingNamesDistinct) {
   EXPECT_EQ(name_for_mlflow("top-5 %"), "top-5 _-4cb5e33f");
   EXPECT_EQ(name_for_mlflow("top-5 $"), "top-5 _-bede603c");
   EXPECT_EQ(name_for_mlflow("a:b"), "a_b-99e64889");
@@ -43,7 +43,7 @@ TEST(MlflowName, KeepsNamesApartThatWouldBecomeOne) {
   EXPECT_EQ(names.size(), 8u);
 }
 
-TEST(MlflowName, LeadsSomewhereAsAPath) {
+TEST(MlflowName, IsAValidPath) {
   EXPECT_EQ(name_for_mlflow("/train//../a:b/"), "_/train/_/_/a_b/_-1e957077");
   EXPECT_EQ(name_for_mlflow(".."), "_-f6f437a3");
   EXPECT_EQ(name_for_mlflow("..."), "_..-6f55d0cd");

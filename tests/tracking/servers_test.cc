@@ -1,4 +1,4 @@
-// What a run logs, read back by the real TensorBoard and from a real MLflow server.
+// What a run logs, read back from real TensorBoard and MLflow servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ std::map<std::string, std::string> parameters_of(const json& run) {
   return parameters;
 }
 
-/// Trackers whose end waits as long as a server may take.
+/// Trackers that wait at their end as long as a server may take.
 Trackers patient(TrackedRun run) { return Trackers(std::move(run), Trackers::Clock::now(), kServerPatience); }
 
 MlflowOptions options_for(const Mlflow& server, const std::string& experiment) {
@@ -98,8 +98,8 @@ TEST(TensorBoard, ShowsWhatARunHasLogged) {
   EXPECT_THAT(text, AllOf(HasSubstr("<table>"), HasSubstr("power_sgd"), HasSubstr("gloo")));
 }
 
-// As TensorBoard reads it, record by record, with each checksum.
-TEST(TensorBoard, FindsNoRecordDamaged) {
+// Reads as TensorBoard does: record by record, checking each checksum.
+TEST(TensorBoard, ReadsEveryRecordIntact) {
   const TemporaryFolder folder;
   {
     Trackers trackers = patient({folder.path(), {{"ddp.comm_hook", "fp16"}}});
@@ -173,12 +173,12 @@ TEST(MlflowServer, HasWhatARunHasLogged) {
               ElementsAre(std::pair(1501, std::string("1.0"))));
 }
 
-/// Characters from U+0001 to U+FFFF as UTF-8, so many to a text.
+/// All characters from U+0001 to U+FFFF as UTF-8, `in_a_text` per string.
 std::vector<std::string> all_characters(int in_a_text) {
   std::vector<std::string> texts;
   int count = 0;
   for (unsigned code = 1; code <= 0xFFFF; ++code) {
-    if (code >= 0xD800 && code <= 0xDFFF) continue;  // surrogates are none
+    if (code >= 0xD800 && code <= 0xDFFF) continue;  // skip surrogates
     if (count++ % in_a_text == 0) texts.emplace_back();
     std::string& text = texts.back();
     const auto add = [&](unsigned byte) { text += static_cast<char>(byte); };
@@ -191,7 +191,7 @@ std::vector<std::string> all_characters(int in_a_text) {
   return texts;
 }
 
-TEST(MlflowServer, TakesEveryNameAndMixesNoTwo) {
+TEST(MlflowServer, AcceptsEveryNameAndKeepsThemDistinct) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
   std::map<std::string, double> values;
@@ -221,7 +221,7 @@ TEST(MlflowServer, TakesEveryNameAndMixesNoTwo) {
     EXPECT_EQ(there[name], values[name]) << "called as the program calls it";
 }
 
-TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {
+TEST(MlflowServer, ContinuesARestartedRunAndShowsHowItEnded) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
   for (int start = 1; start <= 2; ++start) {
@@ -246,7 +246,7 @@ TEST(MlflowServer, GoesOnWithARunThatIsRestartedAndTellsHowItEnded) {
   EXPECT_THAT(server.runs_of("restarted"), SizeIs(2));
 }
 
-TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
+TEST(MlflowServer, ReceivesEverythingLoggedDuringAnOutage) {
   const TemporaryFolder folder;
   const int port = free_port();
   auto server = std::make_unique<Mlflow>(folder.path(), port);
@@ -259,19 +259,19 @@ TEST(MlflowServer, MissesNothingOfTheTimeItWasAway) {
   ASSERT_TRUE(eventually([&] { return server->history(server->runs_of("Default")[0], "loss").size() == 1; },
                          kServerPatience));
   server.reset();
-  for (int step = 2; step <= 100; ++step) trackers->log(step, 0, {{"loss", 1}});  // without waiting for it
-  std::this_thread::sleep_for(std::chrono::seconds(1));                           // for the first attempt
+  for (int step = 2; step <= 100; ++step) trackers->log(step, 0, {{"loss", 1}});  // while the server is down
+  std::this_thread::sleep_for(std::chrono::seconds(1));                           // the first attempt fails
   server = std::make_unique<Mlflow>(folder.path(), port);
   EXPECT_TRUE(eventually([&] { return server->history(server->runs_of("Default")[0], "loss").size() == 100; },
                          kServerPatience));
-  trackers.reset();  // the server has the lines before the tracker has the answer
+  trackers.reset();  // the server has the lines before the tracker gets the reply
   EXPECT_THAT(
       ::testing::internal::GetCapturedStderr(),
       AllOf(HasSubstr("hookline: warning: metrics can't be written to MLflow at " + server->url() + ": "),
             HasSubstr("hookline: metrics get to MLflow at " + server->url() + " again\n")));
 }
 
-TEST(MlflowServer, IsToldWhatItRefuses) {
+TEST(MlflowServer, RefusalsAreLogged) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
   ::testing::internal::CaptureStderr();
@@ -286,7 +286,7 @@ TEST(MlflowServer, IsToldWhatItRefuses) {
                     HasSubstr("1 line of metrics did not get to MLflow")));
 }
 
-// The whole of it: a launch of two ranks whose config names both.
+// End to end: a launch of two ranks whose config names both trackers.
 TEST(MlflowServer, AndTensorBoardHaveWhatALaunchLogs) {
   const TemporaryFolder folder;
   Mlflow& server = shared_mlflow();
@@ -301,7 +301,7 @@ TEST(MlflowServer, AndTensorBoardHaveWhatALaunchLogs) {
   options.arguments.insert(options.arguments.end(), {DIGITS_PROGRAM, "--epochs", "20"});
   const testing::ProcessResult launched = testing::run_process(HOOKLINE_BINARY, options);
   ASSERT_EQ(launched.exit_code, 0) << launched.err;
-  // A server that shares two cores with much else may take longer than a run waits for it, which is told then.
+  // A busy server may take longer than the run waits for it; the run then logs that.
   const bool is_all_there = launched.err.find("did not get to MLflow") == launched.err.npos &&
                             launched.err.find("was not told of the run's end") == launched.err.npos;
   const bool is_ended = launched.err.find("was not told that the run is") == launched.err.npos;
@@ -324,7 +324,7 @@ TEST(MlflowServer, AndTensorBoardHaveWhatALaunchLogs) {
                "/data/runs");
   const std::string name = run.filename().string();
   EXPECT_THAT(board.get("/data/runs"), Contains(json(name)));
-  std::set<std::int64_t> steps;  // of two lines of a step it shows one
+  std::set<std::int64_t> steps;  // it shows one of two lines of the same step
   for (const json& line : lines) steps.insert(line.at("step").get<std::int64_t>());
   ASSERT_TRUE(eventually(
       [&] {

@@ -1,4 +1,4 @@
-// A rank that logs to the trackers of its config, and then ends as its argument says. Free of libtorch.
+// A rank without libtorch that logs to the trackers of its config and then exits as its argument says.
 #include <unistd.h>
 
 #include <csignal>
@@ -18,7 +18,7 @@
 namespace hookline {
 namespace {
 
-/// What it logs is on the server once the note of its run is in the folder.
+/// Once the run's note is in the folder, the logged metrics are on the server.
 void wait_for_note(const std::filesystem::path& folder) {
   while (!std::filesystem::exists(folder / kMlflowNote))
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -29,7 +29,7 @@ int end_as(const std::string& how) {
   const bool is_restarted = std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) != "0";
   if (how == "kill" || (how == "kill, then 0" && !is_restarted && is_rank_0)) std::raise(SIGKILL);
   if (how == "crash") std::raise(SIGSEGV);
-  if (how == "exit") std::exit(3);  // NOLINT: the trackers are to find out by themselves
+  if (how == "exit") std::exit(3);  // NOLINT: the trackers must notice by themselves
   if (how == "return") return 3;
   if (how == "throw") throw std::runtime_error("the loss is no number");
   if (how == "exit at once") _exit(0);
@@ -44,13 +44,13 @@ int end_as(const std::string& how) {
 int run(const std::string& how) {
   const RunConfig config = read_resolved(std::getenv("HOOKLINE_CONFIG"), Catalog::built_in());
   const std::filesystem::path folder = std::getenv("HOOKLINE_RUN_DIR");
-  static std::unique_ptr<Trackers> trackers;  // which exit() leaves alone until its handlers have run
+  static std::unique_ptr<Trackers> trackers;  // exit() destroys it only after its handlers have run
   if (std::string(std::getenv("RANK")) == "0") {
     trackers = trackers_of(config, folder, Trackers::Clock::now());
     trackers->log(1, 0, {{"loss", 0.5}});
     wait_for_note(folder);
   } else if (how != "end" && how != "exit at once" && how != "kill, then 0") {
-    while (true) pause();  // rank 0 is the one that ends the run
+    while (true) pause();  // rank 0 ends the run
   }
   const int code = end_as(how);
   trackers.reset();

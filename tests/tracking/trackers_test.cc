@@ -1,4 +1,4 @@
-// What is logged gets to each tracker, and no tracker gets in the way of who logs.
+// Logged metrics reach every tracker, and no tracker blocks the code that logs.
 #include "tracking/trackers.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ std::vector<nlohmann::json> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
-/// Trackers of which the only one writes lines of JSON.
+/// Trackers that only write JSON lines.
 std::unique_ptr<Trackers> lines_to(const std::filesystem::path& file) {
   auto trackers = std::make_unique<Trackers>(TrackedRun{file.parent_path(), {}});
   trackers->add(std::make_unique<JsonLines>(file));
@@ -66,14 +66,14 @@ TEST(Trackers, KeepEachLineInOrder) {
     EXPECT_GE(lines[i].at("seconds"), 0);
     EXPECT_EQ(lines[i].at("bytes_sent"), 8 * (i + 1));
   }
-  lines_to(file)->log(7, 0,  // of a restart
+  lines_to(file)->log(7, 0,  // after a restart
                       {{"loss", std::numeric_limits<double>::quiet_NaN()},
                        {"best", std::numeric_limits<double>::infinity()}});
   EXPECT_EQ(lines_of(file).size(), 1001u);
   EXPECT_TRUE(lines_of(file).back().at("loss").is_null() && lines_of(file).back().at("best").is_null());
 }
 
-/// Notes how far the run was at each line.
+/// Records the progress logged with each line.
 class NotesOfProgress : public Tracker {
  public:
   explicit NotesOfProgress(std::vector<LoggedMetrics>& lines) : lines_(lines) {}
@@ -86,7 +86,7 @@ class NotesOfProgress : public Tracker {
   std::vector<LoggedMetrics>& lines_;
 };
 
-TEST(Trackers, CountOnFromTheLastLineOfARunThatIsRestarted) {
+TEST(Trackers, ContinueCountingFromTheLastLineAfterARestart) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
   std::vector<LoggedMetrics> noted;
@@ -137,7 +137,7 @@ TEST(LoggedSoFar, IsWhatTheLastWholeLineSays) {
   EXPECT_EQ(of(line + "\n" + much), nothing) << "only the file's end is read";
 }
 
-TEST(LoggedSoFar, IsNothingWhereThereIsNoFile) {
+TEST(LoggedSoFar, IsZeroWithoutAFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(logged_so_far(folder.path() / "metrics.jsonl").seconds, 0);
   EXPECT_EQ(logged_so_far(folder.path()).bytes_sent, 0);
@@ -146,7 +146,7 @@ TEST(LoggedSoFar, IsNothingWhereThereIsNoFile) {
   EXPECT_EQ(logged_so_far(pipe).seconds, 0) << "and it does not wait for whoever writes to it";
 }
 
-TEST(Trackers, MakeNoFileForNothing) {
+TEST(Trackers, CreateNoFileWithoutMetrics) {
   const TemporaryFolder folder;
   {
     const auto trackers = lines_to(folder.path() / "metrics.jsonl");
@@ -156,7 +156,7 @@ TEST(Trackers, MakeNoFileForNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(Trackers, RefuseNamesThatEachLineHas) {
+TEST(Trackers, RefuseReservedNames) {
   const TemporaryFolder folder;
   const auto trackers = lines_to(folder.path() / "metrics.jsonl");
   for (const std::string name : {"step", "seconds", "bytes_sent"}) {
@@ -170,7 +170,7 @@ TEST(Trackers, RefuseNamesThatEachLineHas) {
   EXPECT_THROW(trackers->log(1, 0, {{"", 1}}), Error);
 }
 
-TEST(TrackersDeathTest, LoseNothingToAnExit) {
+TEST(TrackersDeathTest, LoseNothingOnExit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto file = std::filesystem::temp_directory_path() / "hookline-metrics-at-exit.jsonl";
   std::filesystem::remove(file);
@@ -185,7 +185,7 @@ TEST(TrackersDeathTest, LoseNothingToAnExit) {
   std::filesystem::remove(file);
 }
 
-TEST(Trackers, TellOnceOfAFullDiskAndWhatItDidNotTake) {
+TEST(Trackers, LogAFullDiskOnceWithWhatWasLost) {
   ::testing::internal::CaptureStderr();
   {
     const auto trackers = lines_to("/dev/full");
@@ -197,7 +197,7 @@ TEST(Trackers, TellOnceOfAFullDiskAndWhatItDidNotTake) {
             "hookline: warning: 100 lines of metrics did not get to '/dev/full'\n");
 }
 
-// A pipe that nobody reads: opening it waits for ever, and whoever waited for that would too.
+// A pipe without a reader: opening it blocks forever, and so would anything that waited for that.
 TEST(Trackers, NeverWaitForADiskThatHangs) {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "metrics.jsonl";
@@ -229,13 +229,13 @@ TEST(Trackers, SurviveATrackerThatThrowsAnything) {
           "metrics can't be written to a book: an exception that is no std::exception; training continues"));
 }
 
-/// Tells what was asked of it, and fails as it is told to.
+/// Records its calls and fails as scripted.
 class Recording : public Tracker {
  public:
   struct Script {
     std::vector<std::string> calls;
-    std::atomic<int> failures{0};  // of write, before the first that is taken
-    std::size_t taken = 0;         // by those
+    std::atomic<int> failures{0};  // failing writes before the first success
+    std::size_t taken = 0;         // lines accepted by those failing writes
     bool may_be_tried_again = true;
   };
 
@@ -264,7 +264,7 @@ class Recording : public Tracker {
 
 TrackedRun run_with_hook() { return {"", {{"ddp.comm_hook", "fp16"}}}; }
 
-TEST(Trackers, GiveAgainWhatWasNotTaken) {
+TEST(Trackers, RetryWhatWasNotWritten) {
   Recording::Script script{{}, 1, 1, true};
   ::testing::internal::CaptureStderr();
   {
@@ -281,7 +281,7 @@ TEST(Trackers, GiveAgainWhatWasNotTaken) {
   EXPECT_THAT(script.calls, ElementsAre("begin fp16", "line 2", "line 3", "line 4", "finished"));
 }
 
-TEST(Trackers, LoseWhatATrackerWillNeverTake) {
+TEST(Trackers, DropWhatATrackerWillNeverAccept) {
   Recording::Script script{{}, 1, 0, false};
   ::testing::internal::CaptureStderr();
   {
@@ -296,7 +296,7 @@ TEST(Trackers, LoseWhatATrackerWillNeverTake) {
   EXPECT_THAT(script.calls, ElementsAre("begin fp16", "finished"));
 }
 
-TEST(Trackers, TellHowTheRunEnded) {
+TEST(Trackers, ReportHowTheRunEnded) {
   Recording::Script unwound, later;
   try {
     Trackers trackers(run_with_hook());
@@ -330,8 +330,8 @@ TEST(Trackers, DoNotWaitForEachOther) {
               HasSubstr("1 line of metrics did not get to a book\n"));
 }
 
-// A disk of one page, on which a file grows until it is full, and that has room again after a while.
-TEST(JsonLines, TearNoLineOnAFullDisk) {
+// A disk with room for part of the file, which later has room again.
+TEST(JsonLines, LeaveNoPartialLineOnAFullDisk) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
   JsonLines lines(file);
@@ -340,7 +340,7 @@ TEST(JsonLines, TearNoLineOnAFullDisk) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
-  small.rlim_cur = 100;  // in the middle of the second line
+  small.rlim_cur = 100;  // cuts the second line
   std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   std::size_t taken = 0;
@@ -359,7 +359,7 @@ TEST(JsonLines, TearNoLineOnAFullDisk) {
   EXPECT_TRUE(one.ends_with("}\n")) << "the half of the second is taken back";
   lines.write(std::span(three).subspan(taken));
   EXPECT_EQ(lines_of(file).size(), 3u);
-  std::ofstream(file, std::ios::app) << "{\"step\":4,\"sec";  // of a process that was killed
+  std::ofstream(file, std::ios::app) << "{\"step\":4,\"sec";  // left by a killed process
   JsonLines(file).write(three);
   std::istringstream in(testing::read_file(file));
   std::vector<bool> are_whole;
@@ -368,7 +368,7 @@ TEST(JsonLines, TearNoLineOnAFullDisk) {
       << "no line is glued to the torn one";
 }
 
-TEST(TensorBoardEvents, AreTakenBackIfTheDiskHasNoRoomForAllOfThem) {
+TEST(TensorBoardEvents, AreRolledBackIfTheDiskIsFull) {
   const TemporaryFolder folder;
   TensorBoardEvents events(folder.path());
   events.begin({folder.path(), {}});
@@ -391,13 +391,13 @@ TEST(TensorBoardEvents, AreTakenBackIfTheDiskHasNoRoomForAllOfThem) {
 }
 
 // RFC 3720, B.4.
-TEST(Crc32c, IsThatOfTheStandardsExamples) {
+TEST(Crc32c, MatchesTheExamplesOfRfc3720) {
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43u);
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
 }
 
-TEST(MlflowOptions, AreTheConfigsBeforeTheEnvironments) {
+TEST(MlflowOptions, PreferTheConfigToTheEnvironment) {
   for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);
   EXPECT_EQ(mlflow_options("", "").tracking_uri, "http://127.0.0.1:5000");
   EXPECT_EQ(mlflow_options("", "").experiment, "Default");
@@ -431,7 +431,7 @@ TEST(MlflowOptions, AreTheConfigsBeforeTheEnvironments) {
   for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);
 }
 
-TEST(MlflowRun, SaysThatNobodyAnswers) {
+TEST(MlflowRun, WarnsThatNobodyAnswers) {
   const TemporaryFolder folder;
   ::testing::internal::CaptureStderr();
   {

@@ -37,7 +37,7 @@ std::string time_of(const Json& seconds) {
   return seconds.is_null() ? "" : duration_text(std::chrono::duration<double>(seconds.get<double>()));
 }
 
-/// The run of `model` with as many ranks, on that link.
+/// Predicts the run of `model` on the ranks and the link that `asked` names.
 Json elsewhere(const Json& model, const AskedFor& asked) {
   const MeasuredStep step = measured_step_from_json(model.at("measured_step").dump());
   const auto ranks = model.at("ranks").get<double>(), hosts = model.at("hosts").get<double>();
@@ -46,7 +46,7 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
     throw UsageError("--ranks " + std::to_string(*asked.ranks) +
                      " is beyond this host, and nothing is known of the network: say --link 1gbit,0.2ms");
   const double on_each = ranks / hosts;
-  // With one host measured and a link given, its ranks are taken to be on hosts of their own.
+  // With one host measured and a link given, each rank is assumed to be on a host of its own.
   const bool is_spread = asked.link && hosts < 2;
   const double hosts_then = std::max(1.0, std::ceil(wanted / (is_spread ? 1 : on_each)));
   Machine machine{step.machine.cores, {}, {}};
@@ -55,7 +55,8 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
     Network network = network_of(hosts, *from);
     if (asked.link) network = {hosts, asked.link->bits_per_second / 8, asked.link->latency_seconds};
     network.hosts = hosts_then;
-    // What it takes inside a host is known where only that was measured, else as far as a core was busy with it.
+    // Time inside a host: none with one rank a host, the measured time if only one host was measured, else
+    // the time for which a core was busy.
     std::vector<CollectiveTime> inside;
     for (const CollectiveTime& each : from->measured())
       inside.push_back({each.bytes,
@@ -91,15 +92,15 @@ const Json* row_named(const Json& model, const Json& name) {
   return nullptr;
 }
 
-/// Measured, else predicted.
+/// The measured seconds, else the predicted ones; infinity if there are neither.
 double seconds_of(const Json& row) {
   const Json& measured = row.value("measured_seconds", Json());
   const Json& seconds = measured.is_null() ? row.value("predicted_seconds", Json()) : measured;
   return seconds.is_null() ? std::numeric_limits<double>::infinity() : seconds.get<double>();
 }
 
-/// With buckets of another size than the config's a setting is worth a row if it is the best, or much faster than with the config's: the
-/// row `as_configured`.
+/// A setting with other buckets than the config's is worth a row only if it is the best, or much faster than
+/// `as_configured`, its row with the config's buckets.
 bool is_worth_showing(const Json& row, const Json& as_configured, const Json& model, const Json* there) {
   if (!row.contains("bucket_bytes")) return true;
   const auto is_faster = [&](const Json* one, const Json* other) {
@@ -110,7 +111,7 @@ bool is_worth_showing(const Json& row, const Json& as_configured, const Json& mo
                    is_faster(row_named(*there, row["name"]), row_named(*there, as_configured["name"])));
 }
 
-/// Every setting of `here`; those of another network beside them, if there are any.
+/// Every setting of `model`, with the predictions for the other network beside them if there are any.
 std::string table_of(const Json& model) {
   const Json* const there = model.contains("elsewhere") ? &model["elsewhere"] : nullptr;
   std::string text = "  " + padded("hook", kNameWidth) + padded("predicted", kTimeWidth) +
@@ -151,7 +152,7 @@ std::string heading_of(const Json& model) {
   return text + ". Extrapolated from what was measured here: no such run was made.\n";
 }
 
-/// Of a hook that was predicted and then measured, how far off the prediction was; or why none is the best.
+/// How far off the prediction was for a hook that was also measured; or why no hook is named as the best.
 std::string off_by(const Json& model) {
   if (model["chosen"].is_null())
     return "The program ended before the fastest had been measured: let it take 300 steps, or 600 on a GPU, "

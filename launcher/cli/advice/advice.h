@@ -10,16 +10,18 @@
 
 namespace hookline {
 
-/// Where the predictions are for; neither: for the run that was measured.
+/// Which network and which number of ranks to predict for; if neither is set, only for the run that was
+/// measured.
 struct AskedFor {
   std::optional<LinkText> link;
   std::optional<std::int64_t> ranks;
 };
 
-/// Of each model that a program has prepared, by what its ranks have written (parallel/choice/choices.h): {"chosen", "parameters",
-/// "gradient_bytes", "ranks", "hosts", "backend", "settings": [{"name", "predicted_seconds", "measured_seconds", "margin", "known_by"}],
-/// "elsewhere": {"link", "ranks", "hosts", "best", "settings": [{"name", "predicted_seconds"}]}}; "elsewhere" where it was asked for.
-/// Throws Error if the file is none, and UsageError for ranks on a network that nothing is known of.
+/// Reads the advice that ranks wrote (parallel/choice/choices.h). For each prepared model: {"chosen",
+/// "parameters", "gradient_bytes", "ranks", "hosts", "backend", "settings": [{"name", "predicted_seconds",
+/// "measured_seconds", "margin", "known_by"}], "elsewhere": {"link", "ranks", "hosts", "best", "settings":
+/// [{"name", "predicted_seconds"}]}}, with "elsewhere" only if `asked`. Throws Error if the file holds no
+/// advice, and UsageError if nothing is known of the network between the requested ranks.
 nlohmann::ordered_json advice_in(const std::filesystem::path& file, const AskedFor& asked);
 
 /// The same as a table for people.

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kLargestReport = 64 << 20;
 constexpr double kSlowestLink = 1e3, kFastestLink = 1e15;  // bits a second
 
-/// "2.5Gbit": 2.5 and "gbit"; a number that is not positive for what does not begin with one.
+/// Splits "2.5Gbit" into 2.5 and "gbit". The number is 0 if `text` does not begin with one.
 std::pair<double, std::string> number_and_unit(const std::string& text) {
   double number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -26,7 +26,7 @@ std::pair<double, std::string> number_and_unit(const std::string& text) {
   return {read.ec == std::errc() ? number : 0, std::move(unit)};
 }
 
-/// The slowest link counts: an all-reduce waits for it.
+/// The link in a report of `hookline test`: the lowest speed, since an all-reduce waits for the slowest link.
 LinkText link_in(const std::string& name) {
   nlohmann::json report;
   try {

@@ -23,21 +23,22 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-// How files of torch's begin: zip archives, and the pickle of a number in older ones. No safetensors file begins so: its
-// header would be longer than any.
+// First bytes of files that torch writes: a zip archive, or, before torch 1.6, the pickle of a number. No
+// safetensors file begins like this: it would have a longer header than any file has.
 constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr std::string_view kBareMagic =
     "\x80\x02\x8a\nl\xfc\x9c"
     "F\xf9 j\xa8P\x19";
 constexpr const char* kAdvice = "save its state_dict() with today's torch.save, or as safetensors";
 
-// For a program that reads a list of tensors, which takes less than a second: many times of what any model takes.
+// Limits for the program that reads a list of tensors: far more than any model takes, which is under a
+// second.
 constexpr CommandLimits kReaderLimits{std::chrono::seconds(60), std::chrono::minutes(2)};
 
-constexpr int kFirstOfSignals = 128;          // among exit codes
-constexpr std::size_t kMostSizes = 16 << 20;  // of all parameters together
+constexpr int kFirstOfSignals = 128;          // exit codes above it mean a signal
+constexpr std::size_t kMostSizes = 16 << 20;  // sizes in all shapes together
 
-/// Above 0, in digits alone.
+/// A positive integer, written in digits only.
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -65,7 +66,7 @@ std::vector<Shape> shapes_in_archive(const fs::path& file) {
     throw UsageError(what + "its reader " + describe(Signalled{output.exit_code - kFirstOfSignals, false}) +
                      ": it is damaged, or made to crash what reads it");
   if (output.exit_code != 0) throw UsageError(what + output.text + "\n  " + kAdvice);
-  // libtorch may have warned before.
+  // libtorch may have printed warnings first: the list is the last line.
   const std::string list = output.text.substr(output.text.rfind('\n') + 1);
   try {
     return read_json<nlohmann::json>(list, {.depth = 2, .values = kMostSizes}).get<std::vector<Shape>>();
@@ -98,7 +99,7 @@ Shape shape_of(const std::string& text) {
 
 std::vector<Shape> shapes_in(const fs::path& named) {
   expect_access(named);
-  std::error_code unknown;  // such as of links that lead in a circle: opening the file has it again
+  std::error_code unknown;  // ignored, such as a loop of symbolic links: opening the file below reports it
   const fs::path file = fs::is_directory(named, unknown) ? locate(named) / "model.safetensors" : named;
   if (!fs::exists(file, unknown) && !unknown) {
     const auto found =

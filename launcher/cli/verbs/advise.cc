@@ -1,4 +1,5 @@
-// hookline advise: predicts what a step takes with each communication hook, and measures no hook and the best.
+// hookline advise: predicts a step's time with each communication hook, and measures steps without a hook and
+// with the best one.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -70,7 +71,7 @@ std::vector<Shape> shapes_of(const AdviseFlags& flags) {
   return shapes;
 }
 
-/// The program that is named, or one that trains a model of the shapes that are.
+/// The program that the user named, or one that trains a model with the given shapes.
 Program program_of(const AdviseFlags& flags, const std::vector<std::string>& named) {
   const int given = !named.empty() + !flags.model.empty() + (flags.parameters > 0) + !flags.shapes.empty();
   if (given != 1)
@@ -158,11 +159,11 @@ int advise(const Arguments& arguments) {
   ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
   const int code = start_ranks(config, program);
   if (code != kSuccess) {
-    if (code <= 128 && keeps_logs_here) folder.keep();  // stopped by a signal it has found nothing
+    if (code <= 128 && keeps_logs_here) folder.keep();  // a signal stopped it: its logs explain nothing
     return code;
   }
   if (!fs::exists(file)) {
-    if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 tells
+    if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 prints the advice
     if (keeps_logs_here) folder.keep();
     log::error(
         "the program ended before a hook was chosen: let it take 300 steps of a model that it prepares, or "

@@ -68,7 +68,7 @@ Json to_json(const fs::path& folder, const Manifest& manifest, bool with_tensors
   return json;
 }
 
-/// Names of folders and tensors may hold bytes that are no text.
+/// Names of folders and tensors may hold bytes that are not valid UTF-8.
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace hookline {
 namespace {
 
-/// Says what is wrong with the checkpoint in `folder`, or that nothing is.
+/// Prints that the checkpoint in `folder` is good, or logs what is wrong with it.
 bool is_good(const std::filesystem::path& folder) {
   std::vector<std::string> problems;
   try {

@@ -9,7 +9,8 @@
 namespace hookline {
 namespace {
 
-// bash takes '=' and ':' for the ends of words: the line is split anew, and what stands before them is left out of the reply.
+// bash breaks words at '=' and ':' too: the script splits the line again at blanks only, and its replies
+// leave out what precedes such a break.
 constexpr const char* kBash = R"(_hookline() {
   local line=${COMP_LINE:0:COMP_POINT} word IFS=$' \t\n'
   local -a words

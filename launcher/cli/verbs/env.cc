@@ -19,7 +19,7 @@
 namespace hookline {
 namespace {
 
-/// Of libtorch, as a rank finds it: told by a rank's program, since the launcher loads none.
+/// What a rank finds of libtorch. A rank's program reports it, since the launcher loads no libtorch.
 Facts libtorch_facts() {
   const std::filesystem::path file = libexec_program("self_test_rank");
   std::error_code error;
@@ -32,7 +32,7 @@ Facts libtorch_facts() {
   return "'" + file.string() + "' can't be run: " + output.text;
 }
 
-/// Which file a launch here reads, and what is not as by default.
+/// The file that a launch here would read, and the values that are not defaults.
 Facts config_facts(const ConfigChoice& choice) {
   const CatalogOf hooks = catalog_of_libexec("self_test_rank");
   const Sources sources = choice.sources();

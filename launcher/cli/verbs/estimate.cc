@@ -1,4 +1,4 @@
-// hookline estimate: what a model takes of a rank's memory and of the network, before it is run.
+// hookline estimate: what a model needs of a rank's memory and of the network, without running it.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kFloatBytes = 4;
 
-/// Buffers of the optimizer for each parameter.
+/// How many buffers the optimizer keeps for each parameter.
 double optimizer_buffers(const std::string& name) {
   if (name == "sgd") return 0;
   if (name == "momentum" || name == "adagrad" || name == "rmsprop") return 1;
@@ -40,7 +40,7 @@ double optimizer_buffers(const std::string& name) {
                    "': it is sgd, momentum, adagrad, rmsprop, adam or adamw");
 }
 
-/// Bytes of one rank.
+/// What one rank needs, in bytes.
 struct Memory {
   double parameters = 0, gradients = 0, buckets = 0, optimizer = 0, hook = 0, shared = 0;
 
@@ -55,7 +55,8 @@ struct Memory {
   }
 };
 
-/// Throws UsageError, which names the file that the shapes are from, if they are from one.
+/// How many elements the shapes have in all. Throws UsageError, which names the file if the shapes are from
+/// one.
 double count_of(const std::vector<Shape>& shapes, const std::vector<std::string>& file) {
   try {
     return static_cast<double>(numel_of(shapes));
@@ -70,8 +71,9 @@ double largest_of(const std::vector<Shape>& shapes) {
   return largest;
 }
 
-/// As full_shard keeps them, in units of at most `unit` parameters: each rank its part of everything; and of a unit, while
-/// it is used, the whole, its gradient as it came and as it is sent and received, and the next unit.
+/// Memory with full_shard, in units of at most `unit` parameters. Each rank keeps its part of everything.
+/// While a unit is used, it also holds the whole unit, its gradient, that gradient as sent and as received,
+/// and the next unit.
 /// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2.
 Memory sharded(const Memory& ddp, double unit, double ranks, double shared) {
   return {ddp.parameters / ranks,
@@ -88,7 +90,8 @@ Json json_of(const Memory& memory) {
   return json;
 }
 
-/// The gradients in half precision, of fp16, bf16 and a wrapper; of PowerSGD what is sent, P and Q once more, and what compression left out.
+/// What a hook keeps: the gradients in half precision, for fp16, bf16 and a wrapper; for PowerSGD the bytes
+/// that it sends, P and Q once more, and the error of the compression.
 double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperRow& wrapper,
                    const std::vector<Shape>& shapes, double count) {
   const bool is_cast = hook.half_precision || !wrapper.dtype.empty();
@@ -100,12 +103,13 @@ double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperR
          factor_bytes(hook, options, wrapper, shapes) + (keeps_error ? element * count : 0);
 }
 
-/// One way to average gradients, and what a rank hands to collectives in a step of it, counted as an all-reduce's bytes.
+/// One way to average gradients, and the bytes that a rank hands to collectives in a step. They count as an
+/// all-reduce's do.
 struct Wire {
   std::string name, wrapper;
   std::optional<double> bytes;  // none: not known
   bool is_chosen = false;       // by the config
-  double in_parts = 0;          // of the bytes: gathered and scattered; the others are summed
+  double in_parts = 0;          // of `bytes`: gathered or scattered; the others are all-reduced
 };
 
 std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog,
@@ -122,7 +126,7 @@ std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog
       wire.bytes = bytes_with_sharded_optimizer(hook, without, count);
       const double gathered = kFloatBytes * count / 2, others = *wire.bytes - gathered;
       wire.in_parts = gathered;
-      if (others < without) wire.in_parts += others;  // the first half of an all-reduce
+      if (others < without) wire.in_parts += others;  // only the reduce-scatter half of an all-reduce
     }
     wires.push_back(std::move(wire));
   }
@@ -131,8 +135,8 @@ std::vector<Wire> wires_of_hooks(const RunConfig& config, const Catalog& catalog
   return wires;
 }
 
-/// A gather of all parameters, and a scatter of their gradients, are half an all-reduce each; full_shard gathers a second
-/// time, for the backward.
+/// An all-gather of all parameters and a reduce-scatter of their gradients are half an all-reduce each.
+/// full_shard gathers a second time, for the backward pass.
 std::vector<Wire> wires_of_sharding(const RunConfig& config, double count) {
   const std::string& hook = config.fsdp.comm_hook;
   const double gather = kFloatBytes * count / 2, scatter = hook == "no" ? gather : gather / 2;
@@ -149,26 +153,27 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-/// The ranks of all nodes, or two: one alone sends nothing.
+/// The ranks of all nodes, but at least two: a single rank sends nothing.
 std::int64_t world_size_of(const LaunchConfig& config) {
   return std::max<std::int64_t>(2, std::int64_t{NodeCount::parse(config.nnodes)->most} * ranks_of(config));
 }
 
-/// What the estimate is of.
+/// What is to be estimated.
 struct Question {
   std::vector<Shape> shapes;
-  double count = 0;  // of parameters
+  double count = 0;  // all parameters
   std::int64_t ranks = 0;
-  double unit = 0;  // parameters of the largest one
+  double unit = 0;  // parameters of the largest unit
   std::string unit_from, link, optimizer;
-  double bits = 0, buffers = 0;  // of the link a second; of the optimizer for each parameter
+  double bits = 0, buffers = 0;  // the link's bits a second; the optimizer's buffers for each parameter
   std::int64_t sharing = 0;      // ranks of one host that share memory; 0: none do
-  std::int64_t hosts = 1;        // that send the sum of their ranks; 1: each rank sends its own
-  std::int64_t on_link = 1;      // ranks that send over one link what they hand to each rank elsewhere
+  std::int64_t hosts = 1;        // hosts that send the sum of their ranks; 1: each rank sends its own
+  std::int64_t on_link = 1;      // ranks of a host whose sends to other hosts share one link
 
-  /// Of an all-reduce: what leaves a host or, in a ring of ranks, a rank.
+  /// The time of an all-reduce: of what leaves a host or, in a ring of ranks, a rank.
   double seconds_of_sum(double bytes) const { return seconds(bytes, 1, hosts > 1 ? hosts : ranks); }
-  /// Of gathers and scatters, whose bytes are counted as an all-reduce's: parts cross to a host once, or to each of its ranks.
+  /// The time of gathers and scatters, with bytes counted as an all-reduce's: each part crosses to a host
+  /// once, or once for each of its ranks.
   double seconds_of_parts(double bytes) const {
     return hosts > 1 ? seconds(bytes, 1, hosts)
                      : static_cast<double>(on_link) * seconds(bytes, on_link, ranks);
@@ -184,7 +189,7 @@ bool is_on_cpu(const LaunchConfig& config) {
   return config.device == "cpu" || (config.device == "auto" && visible_gpus() == 0);
 }
 
-/// As parallel/world/placement decides for the ranks of a host.
+/// Decides as parallel/world/placement does for the ranks of a host.
 bool may_share_memory(const LaunchConfig& config) {
   return config.backend == "shm" || (config.backend == "auto" && is_on_cpu(config));
 }
@@ -197,19 +202,21 @@ std::int64_t sharing_ranks(const LaunchConfig& config, std::int64_t ranks) {
                                                                                                  : of_a_host;
 }
 
-/// Those whose ranks sum before they send.
+/// How many hosts send the sum of their ranks; 1 if each rank sends its own.
 std::int64_t summing_hosts(const LaunchConfig& config, std::int64_t ranks) {
   if (!may_share_memory(config) || ranks_of(config) > SharedCollectives::kMostRanks) return 1;
   return std::min(most_hosts(config), ranks);
 }
 
-/// Those of a host, over Gloo, where each rank sends its part to each of the others; NCCL passes parts on in a ring.
+/// How many ranks of a host share its link. With Gloo each rank sends its part to every other rank; NCCL
+/// passes parts on in a ring, which counts as one.
 std::int64_t ranks_on_link(const LaunchConfig& config, std::int64_t ranks) {
   const bool is_over_gloo = is_on_cpu(config) || config.backend == "gloo";
   return most_hosts(config) == 1 || !is_over_gloo ? 1 : std::min<std::int64_t>(ranks_of(config), ranks);
 }
 
-/// A rank's part of the segments: one for each process group, which are the World's, that of checkpoints, and `others`.
+/// A rank's share of the shared-memory segments. Each process group has one: the World's, the checkpoints',
+/// and `others`.
 double shared_memory(const Question& question, const RunConfig& config, int others) {
   if (question.sharing == 0) return 0;
   const int groups = 1 + (config.training.checkpoint_every_steps ? 1 : 0) + others;
@@ -222,7 +229,8 @@ int stages_of(const std::string& hook) { return hook == "power_sgd" || hook == "
 
 bool chooses_hook(const RunConfig& config) { return config.ddp.comm_hook == kAutoHook; }
 
-/// The groups of a run's hook, or of any that may be chosen, and the one that measures the link for the choice.
+/// The process groups of the run's hook. With "auto", the most that a candidate needs, and one that measures
+/// the link.
 int groups_of_hooks(const RunConfig& config, const Catalog& catalog) {
   if (!chooses_hook(config)) return stages_of(config.ddp.comm_hook);
   int most = stages_of("no");
@@ -250,7 +258,7 @@ int groups_inside(const RunConfig& config) {
 
 constexpr int kGroupsOfSharding = 2;  // gathers and scatters
 
-/// The optimizer's part, and what is on its way: two pieces, as they are sent and received.
+/// Each rank holds its part of the optimizer, and two pieces in flight, each as sent and as received.
 Memory with_sharded_optimizer(Memory memory, const Question& question) {
   constexpr double kPieceBytes = 4 << 20;
   memory.optimizer /= static_cast<double>(question.ranks);

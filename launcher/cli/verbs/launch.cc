@@ -61,7 +61,7 @@ std::vector<Override> overrides_of(const Request& request) {
   return overrides;
 }
 
-/// What may have become of the program: taken for the value of a flag that came without one.
+/// Why there is no program: it may have been taken for the value of a flag that was given without one.
 std::string missing_program(const Arguments& arguments) {
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     std::error_code ignored;
@@ -74,7 +74,7 @@ std::string missing_program(const Arguments& arguments) {
   return "the program to launch is missing; for example: hookline launch --config run.toml ./train";
 }
 
-/// Recordings of two runs in one folder would be replayed as one.
+/// Refuses a folder with recordings: those of two runs in one folder would be replayed as one.
 bool can_record_in(const RunConfig& config) {
   const std::filesystem::path folder = config.training.record_gradients;
   if (folder.empty()) return true;
@@ -113,17 +113,20 @@ std::int64_t step_of_named(const std::string& resume) {
   }
 }
 
-/// What a run would end with at once, seen before anything starts: ranks look more closely. `dry`: without making anything.
+/// Catches what would end the run at once, before anything starts; ranks check more closely. `dry`: create
+/// nothing.
 bool can_resume(const RunConfig& config, bool dry) {
   const TrainingConfig& training = config.training;
   std::string key = "resume";  // what the next check is about
   try {
     const bool is_named = training.resume != "no" && training.resume != "auto";
     const std::int64_t from = is_named ? step_of_named(training.resume) : 0;
-    // A host that joins a run of several finds what that run has saved: the ranks know which start this is.
+    // A node may join a run late and find the checkpoints that this run has saved: the ranks know which
+    // attempt it is.
     if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
     key = "checkpoint_dir";
-    // The ranks' own, from their start on. Those of a run that was killed end a moment after it.
+    // The ranks hold this lock as soon as they start. Ranks whose launcher was killed hold it a moment
+    // longer.
     constexpr std::chrono::seconds kPatience{3};
     if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir", kPatience);
     if (is_named) expect_none_beyond(training.checkpoint_dir, from);

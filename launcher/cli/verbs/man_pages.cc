@@ -1,4 +1,4 @@
-// Man pages, from what the verbs say of themselves.
+// Man pages, made from the verbs' help.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-/// Text as roff takes it: no line begins with a control character, and '-' stays one.
+/// Escapes text for roff: a line never begins with a control character, and '-' stays a '-'.
 std::string roff(const std::string& text) {
   std::string result;
   for (const char c : text) {

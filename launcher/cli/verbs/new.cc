@@ -27,13 +27,13 @@ struct ProjectFile {
   std::string name, text, what;
 };
 
-/// The folder that has the command in its bin/; empty if the system does not tell.
+/// The folder whose bin/ holds this command; empty if the system does not say.
 fs::path own_prefix() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
 }
 
-/// A build tree has yet to be installed.
+/// Is this a build tree, which is not installed yet?
 bool is_build_tree(const fs::path& prefix) {
   std::error_code error;
   return fs::exists(prefix / "CMakeCache.txt", error);
@@ -45,20 +45,20 @@ std::string package_prefix() {
   return own.empty() || is_build_tree(own) ? "/opt/hookline" : own.string();
 }
 
-/// What puts the package there; empty if it is.
+/// The command that installs the package there; empty if it is installed.
 std::string install_command() {
   const fs::path own = own_prefix();
   if (!is_build_tree(own)) return "";
   return "\n  cmake --install " + shell_word(own.string()) + " --prefix " + package_prefix();
 }
 
-/// What a kind of project has that others have not.
+/// How one kind of project differs from the others.
 struct Variant {
   std::string_view name;
   std::string_view train, sweep;
   bool has_hook = false;
-  std::string_view config_key = {}, config_value = {};  // beyond two ranks
-  std::string_view half = "--comm-hook fp16";           // how its README sends gradients in half the bytes
+  std::string_view config_key = {}, config_value = {};  // besides two ranks
+  std::string_view half = "--comm-hook fp16";           // its README's way to halve the gradient bytes
 };
 
 constexpr std::array kVariants = {
@@ -88,7 +88,7 @@ std::string config_of(const Variant& variant) {
                   "\"" + std::string(variant.config_value) + "\"");
 }
 
-/// The lines of a ConfigMap.
+/// The config, as lines of a ConfigMap.
 std::string kubernetes_config(const Variant& variant) {
   std::string text = "    [launch]\n    processes_per_node = 2";
   if (const std::string key(variant.config_key); !variant.has_hook && !key.empty()) {

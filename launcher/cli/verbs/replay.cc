@@ -59,7 +59,7 @@ Recording recording_in(const fs::path& folder) {
   return recording;
 }
 
-/// What two hooks made would be taken for the work of one.
+/// Refuses a folder with results: those of two hooks would be taken for those of one.
 void expect_no_results_in(const fs::path& folder) {
   expect_access(folder);
   std::error_code none_yet;
@@ -82,8 +82,8 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
   add("training.checkpoint_every_steps", "none", "replay");
   add("training.resume", "no", "replay");
   add("training.max_steps", std::to_string(recording.steps),
-      "--input");                         // a hook that starts later does nothing
-  add("launch.device", "cpu", "replay");  // which the gradients are read to
+      "--input");                         // a hook that starts after these steps does nothing
+  add("launch.device", "cpu", "replay");  // gradients are read into CPU memory
   overrides.push_back({"logging.prefix_template", "", "replay"});
   add("logging.dir", (fs::path(flags.output) / "hookline-runs").string(), "--output");
   add("ddp.comm_hook", flags.comm_hook, "--comm-hook");

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostSweeps = 100;
 
-/// To a file, or, for "-", to standard output.
+/// Writes to a file, or to standard output if `file` is "-".
 void write(const std::string& file, const std::string& text) {
   if (file.empty()) return;
   if (file != "-")
@@ -34,10 +34,10 @@ void write(const std::string& file, const std::string& text) {
     std::cout << text << std::flush;
 }
 
-/// An output, by the flag that names it.
+/// The flag that names an output, and the file.
 using Output = std::pair<const char*, std::string>;
 
-/// Throws UsageError if one would be written over another, or between its lines.
+/// Throws UsageError if two outputs go to the same file, or both to standard output.
 void expect_apart(const std::vector<Output>& outputs) {
   std::map<std::string, const char*> flag_of;
   for (const auto& [flag, file] : outputs) {
@@ -131,7 +131,7 @@ int report(const Arguments& arguments) {
       log::info("a chart is " + file.string());
     }
     return kSuccess;
-  } catch (const std::exception& error) {  // Error, and those of the file system
+  } catch (const std::exception& error) {  // Error or std::filesystem::filesystem_error
     log::error(error.what());
     return kFailure;
   }

@@ -43,10 +43,10 @@ struct Request {
   std::int64_t warning_seconds = 90;
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
-  Variables variables;  // that the job gets from this shell
+  Variables variables;  // those of this shell that the job gets
 };
 
-/// What becomes of the job when it is preempted, if that is not what one would hope for.
+/// Warns if a preempted job would not resume from its checkpoints.
 void tell_of_preemption(const Request& request, const RunConfig& config) {
   const TrainingConfig& training = config.training;
   if (!training.checkpoint_every_steps) {
@@ -66,7 +66,7 @@ void tell_of_preemption(const Request& request, const RunConfig& config) {
                  "your own");
 }
 
-/// Throws UsageError for what makes no job of this scheduler.
+/// Throws UsageError for a request that this scheduler can't run.
 void check_for_scheduler(const Request& request, const RunConfig& config) {
   const bool for_kubernetes = request.scheduler == "kubernetes";
   if (!request.image.empty() && !for_kubernetes) throw UsageError("--image is for kubernetes");
@@ -114,7 +114,7 @@ std::vector<std::string> launch_command(const Request& request, const RunConfig&
   for (const std::string& set : request.sets) command.insert(command.end(), {"--set", set});
   if (request.nodes_are_given && is_given(config, "launch.nnodes"))
     command.insert(command.end(), {"--set", "launch.nnodes=" + std::to_string(request.nodes)});
-  // A job that comes back, after a preemption or a failed node, goes on from where it was.
+  // A job that is started again, after a preemption or a failed node, resumes.
   if (config.training.checkpoint_every_steps && !is_given(config, "training.resume"))
     command.insert(command.end(), {"--set", "training.resume=auto"});
   command.insert(command.end(), program.begin(), program.end());
@@ -127,7 +127,7 @@ std::string own_program() {
   return error ? "hookline" : self.string();
 }
 
-/// The host that submits may have none where the job's have some.
+/// Says what the job asks for where this host can't count GPUs: the job's hosts may have some.
 void tell_of_gpus(const LaunchConfig& launch, const NodeResources& needed) {
   if (launch.device == "auto" && needed.gpus == 0)
     log::info(
@@ -186,7 +186,7 @@ std::string config_text(const Resolution& resolution) {
   return chosen_to_toml(resolution.config);
 }
 
-/// `command`: what each pod runs.
+/// `command`: the command of each pod.
 std::string manifest_of(const Request& request, const RunConfig& config, const std::string& config_text,
                         const std::vector<std::string>& command) {
   for (const std::string& word : command)
@@ -296,7 +296,7 @@ int submit(const Arguments& arguments) {
         "./train");
   const bool for_kubernetes = request.scheduler == "kubernetes";
 
-  // The program may be in the container only; elsewhere its hooks are looked at, as launch does.
+  // For Kubernetes the program may exist only in the container. Otherwise its hooks are read, as launch does.
   std::optional<Program> here;
   if (!for_kubernetes) here = find_program(program, search_path());
   const CatalogOf hooks = catalog_of(here ? std::optional(here->file) : std::nullopt);
@@ -304,7 +304,8 @@ int submit(const Arguments& arguments) {
   const Variables variables_here = variables_for_jobs();
   request.variables = variables_of_job(request, variables_here);
   sources.environment = request.variables;
-  // A profile goes on as a flag, as the config that HOOKLINE_CONFIG names does.
+  // A profile that HOOKLINE_PROFILE names is passed on as a flag, as the config that HOOKLINE_CONFIG names
+  // is.
   std::string profile = request.config.profile;
   if (const auto variable = value_of(variables_here, "HOOKLINE_PROFILE"); profile.empty() && variable) {
     profile = *variable;

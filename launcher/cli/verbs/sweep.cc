@@ -1,4 +1,4 @@
-// hookline sweep: runs a program with many configs, and says which is best.
+// hookline sweep: runs a program with many configs, and reports which is best.
 #include <unistd.h>
 
 #include <filesystem>
@@ -107,7 +107,7 @@ int sweep(const Arguments& arguments) {
     return run_and_report(run, plan, facts, request, flags);
   } catch (const TemplateError& error) {
     throw UsageError("the template '" + flags.template_file + "', " + error.what());
-  } catch (const FolderAccessError&) {  // of the results: bad input, as for every verb
+  } catch (const FolderAccessError&) {  // the results folder: bad input, as for every verb
     throw;
   } catch (const SlurmError& error) {
     log::error(error.what());

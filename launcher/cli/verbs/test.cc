@@ -1,4 +1,4 @@
-// hookline test: tries, on the ranks of a config, everything that a run depends on.
+// hookline test: tries everything that a run depends on, on the ranks of a config.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kLargestReportBytes = 16 << 20;
 
-constexpr int kFailedChecks = 1;  // what rank 0 ends with, having said which
+constexpr int kFailedChecks = 1;  // rank 0's exit code once it has reported them
 
 struct Flags {
   ConfigChoice config;
@@ -43,7 +43,7 @@ struct Flags {
   bool json = false;
 };
 
-/// A hook that the self-test's program does not have is left out; the others are tried.
+/// Drops a comm_hook that the self-test's program does not have; all other hooks are tried.
 void leave_out_unknown_hook(const Catalog& known, RunConfig& config) {
   if (known.find_hook(config.ddp.comm_hook)) return;
   log::warning("comm_hook '" + config.ddp.comm_hook +
@@ -71,14 +71,15 @@ std::vector<Override> overrides_of(const Flags& flags) {
   return overrides;
 }
 
-/// What rank 0 has found, as far as it came; nothing if it is on another node, or did not come far enough to begin.
+/// Rank 0's report, even if incomplete. Nothing if rank 0 is on another node, or ended before it began to
+/// write.
 std::optional<Json> report_in(const fs::path& file) {
   InputFile in(file, kLargestReportBytes);
   Json report = json_or_discarded<Json>(in.read_all());
   return report.is_object() ? std::optional(std::move(report)) : std::nullopt;
 }
 
-/// Says what rank 0 could not say itself. `code`: what the ranks ended with.
+/// Prints what rank 0 could not print itself. `code`: the exit code of the ranks.
 void conclude(std::optional<Json> report, int code, bool json) {
   const bool is_whole = report && report->at("verdict") != "unfinished";
   if (!is_whole && !json && report) {
@@ -124,7 +125,7 @@ int self_test(const Arguments& arguments) {
   Sources sources = flags.config.sources();
   sources.overrides = overrides_of(flags);
   const CatalogOf known = catalog_of_libexec("self_test_rank");
-  // With --program the names of its hooks are known, so that its config can be read.
+  // --program makes the names of its hooks known, so that its config can be read.
   const CatalogOf hooks = flags.program.empty() ? known : catalog_of_named(flags.program);
   hooks.apply_to(sources);
   sources.allow_program_hooks = true;
@@ -153,7 +154,7 @@ int self_test(const Arguments& arguments) {
   program.explained_exit = kFailedChecks;
   const int code = start_ranks(config, program);
   conclude(report_in(report), code, flags.json);
-  // Stopped by a signal it has found nothing.
+  // A test that a signal stopped has found nothing, so its logs are not kept.
   if (code != kSuccess && code <= 128 && keeps_logs_here) folder.keep();
   return code;
 }

@@ -21,14 +21,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookAtRunEvery{200};
-// Slurm signals all processes of a job, one by one: the program may have ended of it before this one is told.
+// Slurm signals the processes of a job one by one: the program may end from its signal before this one
+// arrives.
 constexpr std::chrono::milliseconds kSignalPatience{2000};
 
 int exit_code_of(const TrialResult& result) {
   return result.status == TrialStatus::done ? kSuccess : kFailure;
 }
 
-/// One that asks to end, if it comes within `time`.
+/// The first signal that asks to end, if one comes within `time`.
 std::optional<int> wait_for_signal(Signals& signals, std::chrono::milliseconds time) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + time;
@@ -61,7 +62,7 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
     if (!signal) continue;
     if (!stopped_by)
       run.interrupt(*signal);
-    else if (*signal == SIGINT || *signal == SIGQUIT)  // others are sent twice by schedulers
+    else if (*signal == SIGINT || *signal == SIGQUIT)  // schedulers send the others twice
       run.kill_now();
     if (!stopped_by) stopped_by = signal;
   }
@@ -90,7 +91,7 @@ int trial(const Arguments& arguments) {
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("trial's folder", 1, 1);
   expect_access(parser.plain()[0]);
-  std::error_code none;  // a name that can't be looked at has no plan
+  std::error_code none;  // ignored: a folder that can't be looked at has no plan
   const fs::path folder = fs::absolute(parser.plain()[0], none);
   if (!fs::exists(folder / kPlanFile, none)) {
     log::error("'" + (folder.empty() ? parser.plain()[0] : folder.string()) +

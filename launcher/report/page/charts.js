@@ -1,21 +1,22 @@
-// The charts: a row of kCharts each, which draws rows as traces of plotly.js, or null if there is nothing to show.
+// The charts: each row of kCharts draws rows as traces of plotly.js, or returns null if there is nothing to
+// show.
 
 const isDark = () => !matchMedia("print").matches && matchMedia("(prefers-color-scheme: dark)").matches;
 const colorOf = (index) => (data.rows[index].baseline ? (isDark() ? "#ffffff" : "#000000") : kColors[index % kColors.length]);
 const dashOf = (index) =>
   kDashes[(data.rows[index].baseline ? baselines.indexOf(index) : Math.floor(index / kColors.length)) % kDashes.length];
 
-// A text as plotly.js takes it, which reads some of HTML.
+// Text for plotly.js, which interprets some HTML.
 const inPlot = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
 
 // An axis whose numbers have a unit: "5ms", "20ms".
 const inUnit = (unit) => (unit ? { tickformat: "~s", hoverformat: ".4~s", ticksuffix: unit } : {});
 
-// A log axis of plain numbers: without a format plotly.js would write those between powers of ten as bare digits in small print, and
-// with more ticks all of 1 to 9.
+// A log axis with plain numbers. Without a format, plotly.js would write the ticks between powers of ten as
+// small single digits; with more ticks, all from 1 to 9.
 const kLogScale = { type: "log", nticks: 3, tickformat: "~g", hoverformat: ".4~g" };
 
-const kButtonsHeight = 34; // of plotly.js's buttons, which have a place of their own above the plot
+const kButtonsHeight = 34; // of plotly.js's buttons, which sit above the plot
 
 function layout(x, y, more = {}) {
   const ink = isDark() ? "#c6d0dc" : "#333d49";
@@ -26,7 +27,7 @@ function layout(x, y, more = {}) {
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 },
     margin: { l: 60, r: 15, t: kButtonsHeight, b: 45 }, hovermode: "closest", showlegend: false,
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink }, // always there where nothing hovers
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink }, // always shown without a pointer
     xaxis: axis(x, more.xaxis), yaxis: axis(y, more.yaxis), ...more.layout,
   };
 }
@@ -59,7 +60,7 @@ function points(rows, x, y) {
   return { known, unit, xs: valuesOf(x), ys: valuesOf(y), x_spread: spreadOf(x), y_spread: spreadOf(y) };
 }
 
-// Of `candidates`, places in `xs` and `ys`, those that none beats in both.
+// Those of `candidates`, which index `xs` and `ys`, that no other beats in both.
 function paretoFront(candidates, xs, ys, x, y) {
   const signed = (value, column) => (column.better === "low" ? value : -value);
   const order = [...candidates].sort((a, b) => signed(xs[a], x) - signed(xs[b], x) || signed(ys[a], y) - signed(ys[b], y));
@@ -71,7 +72,7 @@ function pareto(rows, x, y) {
   const { known, unit, xs, ys, x_spread, y_spread } = points(rows, x, y);
   if (!known.length) return null;
   const ofRows = known.map((index) => data.rows[index]);
-  // What one network allows is no choice on another: each sweep has its own front.
+  // A choice on one network is not available on another, so each sweep has its own front.
   const fronts = sweeps.flatMap((sweep, i) => {
     const candidates = ofRows.flatMap((row, at) => (row.values.sweep === sweep && isWhole(row) ? [at] : []));
     if (!candidates.length) return [];
@@ -95,7 +96,7 @@ function pareto(rows, x, y) {
     ],
     layout: layout(`${x.axis}, ${unit}`, y.title, { xaxis: xs.every((value) => value > 0) ? kLogScale : {} }),
     legend: sweeps.length > 1 ? fronts.map(legendOf) : [],
-    // In a picture, what the page's legend says of the points' colours.
+    // For pictures: the point colours, which the page's own legend explains.
     keys: drawnRows(known).map((index) => ({
       type: "scatter", mode: "markers", name: inPlot(data.rows[index].name), x: [null], y: [null], marker: { size: 10, color: colorOf(index) },
     })),
@@ -107,15 +108,16 @@ const kPhases = [
   ["other", "other (data, evaluation)"],
 ];
 
-// As the table has them: what others than those that are done have measured is of a part of a run, or of the one before.
+// Like the table, this counts trials that are done: others have measures of only a part of a run, or of an
+// earlier one.
 const measuresOf = (trial) => (trial.status === "done" ? trial.measures : {});
 
-// What a figure's own legend says of a trace.
+// The entry for a trace in a figure's own legend.
 const legendOf = (trace) => ({ name: trace.name, color: trace.marker?.color ?? trace.line.color, dash: trace.line?.dash ?? "solid" });
 
-// Bars that lie: as many for each of `names` as `width` says, none of which goes without its name.
+// Horizontal bars, `width` of them for each of `names`, with every name shown.
 function bars(traces, names, { width = 1, mode, xTitle, unit, more = {} }) {
-  const isUpward = mode === "group"; // the last is drawn highest
+  const isUpward = mode === "group"; // the last trace is drawn at the top
   return {
     traces: traces.map((trace) => ({ type: "bar", orientation: "h", y: names.map(inPlot), ...trace, name: inPlot(trace.name) })),
     legend: (isUpward ? [...traces].reverse() : traces).map(legendOf),
@@ -127,7 +129,7 @@ function bars(traces, names, { width = 1, mode, xTitle, unit, more = {} }) {
   };
 }
 
-// A bar a row, of the parts of what its trials have measured as `measure`; `parts`: [name, title] of each.
+// One bar for each row, made of the parts of its trials' `measure`. `parts`: [name, title] pairs.
 function stackedBars(rows, measure, parts, xTitle, unit) {
   const measuredOf = (index) => trialsOf[index].map((trial) => measuresOf(trial)[measure]).filter(Boolean);
   const known = drawnRows(rows).filter((index) => measuredOf(index).length).reverse(); // the first is drawn lowest
@@ -143,13 +145,14 @@ function stackedBars(rows, measure, parts, xTitle, unit) {
 
 const phases = (rows) => stackedBars(rows, "phase_seconds", kPhases, "time of a step", "s");
 
-// If any hook sends in more than one stage.
+// Shown if any hook sends in more than one stage.
 function stages(rows) {
   const names = new Set(data.trials.flatMap((trial) => Object.keys(measuresOf(trial).stage_bytes ?? {})));
   return names.size > 1 ? stackedBars(rows, "stage_bytes", [...names].map((name) => [name, name]), "what a rank sends in a step", "B") : null;
 }
 
-// Of the best row whose hook was chosen in the run: what a step was predicted to take with each, and what it took with those that were used.
+// For the best row whose hook was chosen during the run: each candidate's predicted step time, and the
+// measured time of those that were used.
 function predictions(rows) {
   const chosen = rows.flatMap((index) => trialsOf[index].flatMap((trial) => (measuresOf(trial).models ?? []).flatMap((model) => model.choice ?? [])));
   const settings = (chosen.find((choice) => choice.chosen)?.settings ?? []).slice().reverse(); // the first is drawn lowest
@@ -159,7 +162,8 @@ function predictions(rows) {
   return bars(traces, settings.map((setting) => setting.name), { width: 2, mode: "group", xTitle: "time of a step", unit: "s" });
 }
 
-// Of several sweeps: where each row wins. Rows of the same values are one group, a bar a sweep.
+// For several sweeps: where each row wins. Rows with the same values form a group, with one bar for each
+// sweep.
 function speedups(rows) {
   const known = rows.map((index) => data.rows[index]).filter((row) => row.speedup && row.values.sweep !== undefined);
   if (new Set(known.map((row) => row.values.sweep)).size < 2) return null;
@@ -182,19 +186,20 @@ const hasWebGl = (() => {
   return Boolean(canvas.getContext("webgl2") || canvas.getContext("webgl"));
 })();
 
-// Of parallel coordinates, in pixels: the least distance of two axes, a letter of a text, and what is free beside it.
+// Pixels in parallel coordinates: the least distance between axes, the width of a letter, and the space
+// beside a text.
 const kLeastDistance = 85, kLetterWidth = 7, kBesideText = 20;
 const kBesideAxes = 140; // for the scale of colours
 const widthOf = (text) => kLetterWidth * text.length + kBesideText;
 
-// Far enough for labels, which are centred on their axes, and for texts of ticks, which are to the left of theirs.
+// Wide enough for labels, which are centred on their axes, and for tick texts, which are left of theirs.
 function axisDistance(dimensions) {
   const ofLabels = dimensions.slice(1).map(({ label }, i) => (widthOf(label) + widthOf(dimensions[i].label)) / 2);
   const ofTicks = dimensions.slice(1).flatMap(({ ticktext = [] }) => ticktext.map(widthOf));
   return Math.max(kLeastDistance, ...ofLabels, ...ofTicks);
 }
 
-// What is the same in all rows is no axis.
+// Values that are equal in all rows get no axis.
 function coordinates(rows) {
   const keys = [...new Set(data.rows.flatMap((row) => Object.keys(row.values)))].filter(
     (key) => new Set(data.rows.map((row) => row.values[key]).filter((value) => value !== undefined)).size > 1);

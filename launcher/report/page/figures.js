@@ -2,7 +2,7 @@
 
 const kPlotOptions = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
 
-// The place of a chart, made or taken away as it has something to show.
+// A chart's figure, which is added or removed depending on whether there is something to show.
 function figureOf(chart, isShown) {
   const known = element(chart.id);
   if (known || !isShown) {
@@ -28,7 +28,7 @@ function legendItem({ name, color, dash }, title = "") {
   return item;
 }
 
-// One legend for all curves and points.
+// The legend that all curves and points share.
 function drawLegend(rows) {
   const ofRow = (index) => ({ name: data.rows[index].name, color: colorOf(index), dash: dashOf(index) });
   element("legend").replaceChildren(...drawnRows(rows).map((index) => legendItem(ofRow(index), settingOf(data.rows[index]))));
@@ -58,7 +58,8 @@ async function drawCharts(rows) {
 
 const kLeastPictureHeight = 480, kTitleHeight = 40, kLegendGap = 20, kLegendLine = 20; // of a picture, in pixels
 
-// For `hookline report --plots`: every chart as a picture, in an element that is read from the page's text.
+// For `hookline report --plots`: writes every chart as a picture into an element that is read from the page's
+// text.
 async function writePlots(format) {
   const pictures = {};
   for (const figure of document.querySelectorAll("figure")) {

@@ -1,6 +1,6 @@
-// The page as a whole: what it says, and what happens when somebody filters or chooses.
+// The page as a whole: what it shows, and what happens when somebody filters or selects.
 
-// The rows that the headline names say their settings to whoever points at them.
+// The headline, in which hovering over a row's name shows its settings.
 function headline() {
   const partOf = (part) => (typeof part === "number" ? made("abbr", data.rows[part].own_name, { title: settingOf(data.rows[part]) }) : part);
   const lines = [...data.headline.map((parts) => parts.map(partOf)), ...data.remarks.map((remark) => [`Note: ${remark}.`])];

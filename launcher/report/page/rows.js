@@ -1,10 +1,11 @@
 "use strict";
-// What the page shows: #data is the sweep, `rows` of trials that are compared, and `trials` with their curves, configs and logs.
+// The data of the page. #data is the sweep: `rows` of trials that are compared, and `trials` with curves,
+// configs and logs.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const element = (id) => document.getElementById(id);
 const smallerIsBetter = data.goal !== "max";
-const kMostCurves = 24; // more in one chart tell nobody anything
+const kMostCurves = 24; // more in one chart would be unreadable
 const kColors = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6bb1", "#a6761d", "#66a61e", "#e7298a"];
 const kDashes = ["solid", "dash", "dot", "dashdot"];
 
@@ -35,11 +36,11 @@ function measured(value, units) {
 
 const labelOf = (row) => row.label || "(as the config has it)";
 
-// Every value that not all rows have, a line each: what a row's name says in short.
+// All values that not all rows have, one a line. A row's name is a short form of this.
 const settingOf = (row) => Object.entries(row.values).filter(([key, value]) => data.same[key] !== value)
   .map(([key, value]) => `${key} = ${value}`).join("\n") || labelOf(row);
 
-// All its trials are done: the mean of those that are left of others would flatter them.
+// Are all trials done? Otherwise the mean of those that are left would make the row look too good.
 const isWhole = (row) => row.failed + row.stopped + row.waiting === 0;
 
 // --- the columns of the table, which are the axes of charts too -------------------------------------------------------
@@ -80,7 +81,7 @@ const logged = [...new Set(data.trials.flatMap((trial) => Object.keys(trial.seri
 const state = {
   filter: "",
   metric: logged.includes(data.metric) ? data.metric : logged.find((name) => name !== "compression_error") ?? "",
-  sort: null, // {column, ascending}; null: the best first
+  sort: null, // null: best first
   open: new Set(),
 };
 
@@ -93,7 +94,7 @@ function shownRows() {
   return data.rows.map((_, index) => index).filter((index) => words.every((word) => searched[index].includes(word)));
 }
 
-// Rows as curves: the best ones, and the baseline, or each sweep's.
+// Rows that are drawn as curves: the best ones and the baseline, or each sweep's baseline.
 const baselines = data.rows.map((_, index) => index).filter((index) => data.rows[index].baseline);
 function drawnRows(rows) {
   const first = rows.slice(0, kMostCurves);

@@ -24,7 +24,7 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() > kMostNamed ? text + ", …" : text;
 }
 
-/// What SQLite's own check says, of which the first line is enough; empty if all is well.
+/// The first finding of SQLite's own check; empty if all is well.
 std::string problem_of_structure(SQLite::Database& database) {
   SQLite::Statement check(database, "PRAGMA integrity_check(1)");
   if (!check.executeStep()) return "";
@@ -35,7 +35,7 @@ std::string problem_of_structure(SQLite::Database& database) {
   return "SQLite finds: " + said;
 }
 
-/// What the checksums say; empty if all is well.
+/// Rows that do not match their checksums or the seal; empty if all is well.
 std::string problem_of_rows(SQLite::Database& database) {
   Seal found;
   std::string problem;
@@ -65,7 +65,7 @@ std::string problem_of_rows(SQLite::Database& database) {
   return "its rows are sound, but not those that were written last";
 }
 
-/// Have trials begun in this folder?
+/// Has this folder trials that have started?
 bool has_trials(const fs::path& folder) {
   std::error_code none;
   return !fs::is_empty(folder / "trials", none) && !none;
@@ -97,7 +97,7 @@ int format_of_sound(SQLite::Database& database, const fs::path& folder, bool& ha
   std::string problem;
   try {
     problem = problem_of_rows(database);
-  } catch (const Error& error) {  // of the seal
+  } catch (const Error& error) {  // the seal is bad
     problem = error.what();
   }
   if (!problem.empty()) throw DamagedDatabase(problem, true);
@@ -114,7 +114,7 @@ bool is_there(const fs::path& file) {
     if (found.problem == FileProblem::directory || found.problem == FileProblem::not_regular)
       throw NoDatabaseFile("SQLite keeps a file of its own as '" + beside.string() + "', and " + found.why);
   }
-  // With O_PATH nothing of the file is opened: to close a descriptor of it would end this process's locks on it.
+  // O_PATH does not open the file itself: closing a descriptor of it would drop this process's locks on it.
   const RegularFile found = open_regular(file, O_PATH);
   if (found.descriptor >= 0) ::close(found.descriptor);
   if (found.problem == FileProblem::directory || found.problem == FileProblem::not_regular)

@@ -1,4 +1,4 @@
-// Is a sweep's database as it was written?
+// Checks a sweep's database for damage.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -38,8 +38,9 @@ class NoDatabaseFile : public Error {
 /// What SQLite appends to a database's name for files of its own: the last two are those of a former version of hookline.
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 
-/// Is `file`, in a sweep's folder, there? If not, the sweep is to begin. Throws MissingDatabase, and NoDatabaseFile for a
-/// directory, a named pipe and the like, from which SQLite may never return: also beside it, under the names of kCompanions.
+/// Returns whether `file` exists; false means that the sweep has not begun. Throws MissingDatabase if it is
+/// gone although trials have run. Throws NoDatabaseFile if it, or a file beside it with a name of
+/// kCompanions, is a directory, a named pipe or the like, on which SQLite could hang.
 bool is_there(const std::filesystem::path& file);
 
 /// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would drop what is
@@ -49,13 +50,14 @@ void expect_sound_log(const std::filesystem::path& file);
 /// Throws DamagedDatabase if the database has no trials, though its folder has.
 void expect_trials(SQLite::Database& database, const std::filesystem::path& folder);
 
-/// Says SQLite that what it has read is damaged? Otherwise it is the machine's trouble, such as a full disk, after which the
-/// database is as it was.
+/// True if SQLite's error means that the database is damaged; false for system errors, such as a full disk,
+/// which leave the database as it was.
 bool is_damage(const SQLite::Exception& error);
 
-/// Reads all of the database, which lies in a sweep's folder, within the caller's transaction or one of its own: its format.
-/// Throws DamagedDatabase, Error for one of another version, and SQLite's exceptions for the machine's trouble. One of
-/// format 0 is empty; of former formats, which have no checksums, damage of values is not found.
+/// Verifies the whole database of a sweep's folder, in the caller's transaction or one of its own, and
+/// returns its format. Throws DamagedDatabase, Error for an unknown format, and SQLite's exceptions for
+/// system errors. Format 0 is an empty database; in older formats, which lack checksums, damaged values go
+/// unnoticed.
 int checked_format(SQLite::Database& database, const std::filesystem::path& folder);
 
 }  // namespace hookline

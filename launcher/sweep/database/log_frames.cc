@@ -7,7 +7,7 @@ namespace {
 
 // See https://www.sqlite.org/fileformat2.html#walformat.
 constexpr std::size_t kHeaderBytes = 32, kHeaderSummed = 24, kFrameHeaderBytes = 24, kFrameHeaderSummed = 8;
-constexpr std::uint32_t kMagic = 0x377f0682;  // of checksums over little-endian words; one more: big-endian
+constexpr std::uint32_t kMagic = 0x377f0682;  // the checksums' words are little-endian; one more: big-endian
 constexpr std::uint32_t kLeastPage = 512, kMostPage = 65536;
 
 std::uint32_t word_at(std::string_view bytes, std::size_t at, bool is_big_endian = true) {
@@ -18,7 +18,7 @@ std::uint32_t word_at(std::string_view bytes, std::size_t at, bool is_big_endian
   return word;
 }
 
-/// SQLite's, which goes on from frame to frame.
+/// SQLite's checksum, which continues from frame to frame.
 struct RunningSum {
   bool is_big_endian = false;
   std::uint32_t first = 0, second = 0;
@@ -52,7 +52,7 @@ LogFrames frames_in(std::string_view log) {
   for (std::size_t at = kHeaderBytes; at + frame_bytes <= log.size(); at += frame_bytes) {
     const std::string_view frame = log.substr(at, frame_bytes);
     const bool is_first = word_at(frame, 8) == salts[0], is_second = word_at(frame, 12) == salts[1];
-    if (!is_first && !is_second) continue;  // of a former use of the file
+    if (!is_first && !is_second) continue;  // from an earlier use of the file
     sum.add(frame.substr(0, kFrameHeaderSummed));
     sum.add(frame.substr(kFrameHeaderBytes));
     if (found.damage.empty() && !(is_first && is_second && sum.is_at(frame, 16)))

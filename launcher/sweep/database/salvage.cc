@@ -24,12 +24,11 @@ namespace fs = std::filesystem;
 
 // See https://www.sqlite.org/fileformat2.html.
 constexpr char kTableLeaf = 0x0d;  // the first byte of a page with rows of a table
-constexpr std::size_t kWriteVersionAt = 18, kReadVersionAt = 19;  // in the header
-constexpr char kWithoutLog = 1;                                   // of these
-constexpr std::size_t kPageCountAt = 28;                          // 4 bytes, the highest first
-constexpr std::int64_t kMostInPage = 512;                         // more rows than a page has
-constexpr std::uintmax_t kOwnPages =
-    3;  // of a database with two empty tables: the schema, and a page of each
+constexpr std::size_t kWriteVersionAt = 18, kReadVersionAt = 19;  // in the file's header
+constexpr char kWithoutLog = 1;                                   // the value of both without a log
+constexpr std::size_t kPageCountAt = 28;                          // 4 bytes, most significant first
+constexpr std::int64_t kMostInPage = 512;                         // more than a page has rows
+constexpr std::uintmax_t kOwnPages = 3;  // of a database with two empty tables: the schema, and one page each
 constexpr const char* kLogSuffix = "-wal";
 
 fs::path with_suffix(const fs::path& file, const std::string& suffix) { return file.string() + suffix; }
@@ -39,14 +38,14 @@ void remove_companions(const fs::path& file) {
   for (const char* suffix : kCompanions) fs::remove(with_suffix(file, suffix));
 }
 
-/// A database that is there while work is done.
+/// A database that exists only while the work is done.
 struct Scratch {
   explicit Scratch(fs::path name) : file(std::move(name)) {
     fs::remove(file);
     remove_companions(file);
   }
   ~Scratch() {
-    std::error_code none;  // what stays is of no use, and harms nobody
+    std::error_code none;  // ignored: a file that stays is useless, but harmless
     fs::remove(file, none);
     for (const char* suffix : kCompanions) fs::remove(with_suffix(file, suffix), none);
   }
@@ -61,12 +60,12 @@ bool has_bytes(const fs::path& file) {
   return !error && bytes > 0;
 }
 
-/// Empty of one that is not there.
+/// The file's bytes; empty if there is no file.
 std::string bytes_of(const fs::path& file) {
   return has_bytes(file) ? read_regular_file(file, InputFile::kAnySize) : "";
 }
 
-/// Is `copy` a copy of the file, with its log? One that was interrupted is none.
+/// Is `copy` a complete copy of the file and its log?
 bool is_copy(const fs::path& copy, const fs::path& file) {
   if (!fs::is_regular_file(copy)) return false;
   for (const char* suffix : {"", kLogSuffix})
@@ -74,8 +73,8 @@ bool is_copy(const fs::path& copy, const fs::path& file) {
   return true;
 }
 
-/// A copy beside the file, empty of a file that is missing, under a name that is free; or the copy that a failed repair has made
-/// already.
+/// Copies the file, under a free name beside it; a missing file becomes an empty copy. If a failed repair has
+/// made the copy already, returns that one.
 fs::path keep_copy(const fs::path& file) {
   fs::path kept;
   for (int n = 1;; ++n) {
@@ -90,7 +89,7 @@ fs::path keep_copy(const fs::path& file) {
   return kept;
 }
 
-/// Tables of rows alone, without an index, whose first pages can be set.
+/// A database whose tables have no index, so that any page can be made the first page of a table.
 class Pages {
  public:
   /// `file`: a copy, which is changed.
@@ -109,7 +108,7 @@ class Pages {
     return bytes_[static_cast<std::size_t>((page - 1) * kPageBytes)] == kTableLeaf;
   }
 
-  /// From now on each of the tables is what is in this page.
+  /// Makes this page the whole content of each table.
   void choose(std::int64_t page) {
     database_->exec("UPDATE sqlite_master SET rootpage = " + std::to_string(page));
     database_->exec("PRAGMA writable_schema = RESET");
@@ -136,7 +135,8 @@ class Pages {
   }
 
   void replace_first_page() {
-    // SQLite refuses a schema whose tables begin behind the file's end. Of a page that was cut off the rest is zero.
+    // SQLite refuses a schema with tables beyond the end of the file. The missing part of a page that was cut
+    // off is zero.
     const std::uintmax_t pages = std::max(kOwnPages, (fs::file_size(file_) + kPageBytes - 1) / kPageBytes);
     fs::resize_file(file_, pages * kPageBytes);
     std::string page = first_page_;
@@ -148,8 +148,9 @@ class Pages {
     if (!out) throw Error("'" + file_.string() + "' can't be written");
   }
 
-  /// Puts what the log has of each page last in its place, so that rows that go on in other pages find them, and all that this
-  /// replaces behind the end, the newest first: a row counts as it is in the first page that has it sound.
+  /// Puts the log's last version of each page in its place, so that rows find their continuation in other
+  /// pages. Appends what this replaces, the newest first. Of several versions of a row, the first sound one
+  /// counts.
   void take_in_log() {
     const std::string log = bytes_of(with_suffix(file_, kLogSuffix));
     for (const char* suffix : kCompanions) fs::remove(with_suffix(file_, suffix));
@@ -180,7 +181,7 @@ class Pages {
   std::optional<SQLite::Database> database_;
 };
 
-/// Copies rows of `table` that are sound.
+/// Copies the sound rows of `table`.
 class SoundRows {
  public:
   SoundRows(const SealedTable& table, SQLite::Database& from, SQLite::Database& to)
@@ -197,7 +198,7 @@ class SoundRows {
                     }() +
                     ")") {}
 
-  /// Of the page that is chosen: from both ends to where it can't be read, and between them row by row.
+  /// Copies from the chosen page: from both ends until a row can't be read, then row by row in between.
   void take() {
     std::array<std::optional<std::int64_t>, 2> reached;
     for (const bool backward : {false, true})
@@ -222,7 +223,7 @@ class SoundRows {
     }
   }
 
-  /// Has it come to the end? `reached`: the last row that it came to.
+  /// Did it reach the end? `reached`: the last row that it reached.
   bool take_all(const std::string& select, std::optional<std::int64_t>& reached) {
     SQLite::Statement rows(from_, select);
     while (true) {
@@ -263,7 +264,7 @@ std::set<std::string> ids_in(SQLite::Database& database) {
   return ids;
 }
 
-/// A database at `file` with the sound rows of `pages`; the ids of the trials among them.
+/// Makes a database at `file` with the sound rows of `pages`; returns the ids of the trials among them.
 std::set<std::string> copy_sound_rows(Pages& pages, const fs::path& file) {
   SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   database.exec("PRAGMA page_size = " + std::to_string(kPageBytes));
@@ -294,7 +295,8 @@ Salvage salvage(const fs::path& file) {
   Pages pages(scratch.file);
   result.ids = copy_sound_rows(pages, whole.file);
   if (is_there) fs::permissions(whole.file, fs::status(file).permissions());
-  // A log belongs to the file that it was written beside: it must not be there when another one takes its place.
+  // A log belongs to the file that it was written beside, and must be gone before another file takes its
+  // place.
   remove_companions(file);
   sync_folder(file.parent_path());
   fs::rename(whole.file, file);

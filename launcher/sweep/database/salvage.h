@@ -1,4 +1,4 @@
-// What can be had of a damaged database.
+// Recovers the sound rows of a damaged database.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,9 @@ struct Salvage {
   std::set<std::string> ids;  // of the trials whose rows are sound
 };
 
-/// Puts a sealed database with every sound row in the place of `file`, which may be missing. Relies on no part of the file but
-/// the rows themselves: neither its header, nor its schema, nor where its tables and indexes begin. Throws Error, naming a
-/// file, and SQLite's exceptions; until it returns `file` is as it was, or the copy is complete.
+/// Replaces `file`, which may be missing, by a sealed database with all of its sound rows. Relies only on the
+/// rows themselves, not on the file's header, schema, or positions of tables and indexes. Throws Error,
+/// naming a file, and SQLite's exceptions; `file` is then unchanged, or a complete copy of it exists.
 Salvage salvage(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -24,7 +24,7 @@ std::string select_row(const SealedTable& table) {
   return "SELECT " + table.columns_and_checksum() + " FROM " + table.name + " WHERE " + table.key + " = ?";
 }
 
-/// Brings the checksum of a row to its values; what it is then.
+/// Updates the checksum of a row to its values, and returns it.
 template <class Key>
 std::string seal_row(SQLite::Database& database, const SealedTable& table, const Key& key) {
   SQLite::Statement row(database, select_row(table));
@@ -66,7 +66,7 @@ void Seal::remove(const std::string& checksum) {
 std::string checksum_of_row(const SealedTable& table, SQLite::Statement& row) {
   Checksum checksum;
   const auto add = [&](char type, const void* data, std::size_t bytes) {
-    const std::uint64_t length = bytes;  // so that what ends one column can't begin the next
+    const std::uint64_t length = bytes;  // so that one column's end can't pass for the next one's start
     checksum.add(&type, sizeof type);
     checksum.add(&length, sizeof length);
     checksum.add(data, bytes);

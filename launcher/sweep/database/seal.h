@@ -1,6 +1,6 @@
-// Checksums against damage of a sweep's database: each row has one of its own, and the seal, a row that every transaction
-// updates, has the sum of them all. So what changed by itself is found, and what vanished, at a cost that does not grow with
-// the number of trials.
+// Checksums that detect damage to a sweep's database: each row has a checksum, and the seal, a row that every
+// transaction updates, holds the sum of all of them. This detects changed and lost rows, and updating it
+// costs the same for any number of trials.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kCreateTrials =
     "CREATE TABLE trials ("
-    "  id TEXT PRIMARY KEY, position INTEGER NOT NULL,"  // -1: of a former plan
+    "  id TEXT PRIMARY KEY, position INTEGER NOT NULL,"  // -1: of an earlier plan
     "  key_values TEXT NOT NULL, program TEXT NOT NULL, repeat INTEGER NOT NULL, is_baseline INTEGER NOT "
     "NULL,"
     "  status TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL, metric REAL, step INTEGER,"
@@ -16,7 +16,7 @@ constexpr const char* kCreateSeal =
     "CREATE TABLE seal (id INTEGER PRIMARY KEY, row_count INTEGER NOT NULL, checksum_sum TEXT NOT NULL,"
     "  checksum TEXT NOT NULL)";
 
-/// As it was, under another name.
+/// The name of the old table during an upgrade.
 std::string former(const SealedTable& table) { return std::string("former_") + table.name; }
 
 void move_away(SQLite::Database& database, const SealedTable& table) {
@@ -37,7 +37,8 @@ void create_tables(SQLite::Database& database) {
 }
 
 void upgrade_tables(SQLite::Database& database, int from) {
-  // Tables are made anew, and not altered: so every database has the same words in its schema, which are checked.
+  // Makes new tables instead of altering the old ones, so that every database has the same schema text, which
+  // is checked.
   move_away(database, kTrialsTable);
   if (from != kFormatWithoutFacts) move_away(database, kFactsTable);
   create_tables(database);

@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-/// Where a {NAME} has its braces.
+/// The positions of the braces of a {NAME}.
 struct Placeholder {
   std::size_t open, close;
   std::string name_in(const std::string& word) const { return word.substr(open + 1, close - open - 1); }

@@ -98,13 +98,13 @@ class Reader {
         diagnostic_at(source_.place(at), Severity::error, std::move(message), std::move(note)));
   }
 
-  /// Of something that the file lacks, which has no place in it.
+  /// An error about something that the file lacks, and so without a place in it.
   void error_of_file(std::string message, std::string note) {
     problems_.push_back(
         diagnostic_at({source_.name(), 0, 0, 1, ""}, Severity::error, std::move(message), std::move(note)));
   }
 
-  /// Every key that anything gives a value.
+  /// Every key that the file gives a value.
   std::set<std::string> given_keys() const {
     std::set<std::string> keys;
     for (const Assignments* values : {&sweep_.fixed, sweep_.baseline ? &*sweep_.baseline : nullptr})
@@ -120,7 +120,7 @@ class Reader {
             "where runs log to can be in [fixed], or in the config");
   }
 
-  /// [grid] itself, or each [grid.NAME] in it: a table whose own tables are none of the config's.
+  /// [grid] itself or, if its own tables are not the config's, each [grid.NAME] in it.
   std::vector<const TomlNode*> one_or_more(const TomlNode& node) {
     const auto is_key = [](const std::string& name) {
       return name == kArgumentTable || !key_names(name).empty();

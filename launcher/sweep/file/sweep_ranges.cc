@@ -11,9 +11,9 @@ namespace hookline {
 namespace {
 
 constexpr std::size_t kMostValues = 10'000;  // of one key
-constexpr double kLargest = 9e15;            // whole numbers up to here are exact
+constexpr double kLargest = 9e15;            // integers up to here are exact
 
-/// Without the digits that a step of 0.1 leaves behind: 0.3, not 0.30000000000000004.
+/// The number without the digits that a step of 0.1 adds: 0.3, not 0.30000000000000004.
 std::string number_text(double number, bool whole) {
   if (whole) return std::to_string(std::llround(number));
   char text[32];
@@ -114,7 +114,7 @@ std::vector<std::string> values_of_range(const std::string& key, const TomlNode&
     for (double i = 0; i <= steps; ++i) numbers.push_back(given.from + i * step);
   }
   std::vector<std::string> values;
-  const double nothing = 1e-9 * (given.to - given.from);  // what adding up steps leaves of a zero
+  const double nothing = 1e-9 * (given.to - given.from);  // how far from 0 adding up steps may end
   for (const double number : numbers) {
     const bool is_whole = given.log || std::abs(number - std::round(number)) < 1e-9;
     std::string value = number_text(std::abs(number) < nothing ? 0 : number, given.whole);

@@ -10,13 +10,13 @@
 namespace hookline {
 namespace {
 
-/// As a command line types it.
+/// The value as one types it on a command line.
 std::string as_typed(const OptionValue& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text ? *text : to_text(value);
 }
 
-/// A list as a command line types it.
+/// A list as one types it on a command line.
 std::string with_commas(const std::vector<std::string>& texts) {
   std::string text;
   for (const std::string& each : texts) text += (text.empty() ? "" : ",") + each;
@@ -41,7 +41,7 @@ void SweepValues::add_keys_below(const TomlNode& table, const std::string& prefi
       tell_(child.key, "an argument without a name", "write args.NAME: the program gets --NAME VALUE");
       continue;
     }
-    const bool is_option = prefix == kHookOptionTable;  // of any hook: a plug-in's are not known yet
+    const bool is_option = prefix == kHookOptionTable;  // of any hook: a plug-in's options are not known yet
     const bool is_known =
         is_argument || is_option || std::find(keys_.begin(), keys_.end(), key) != keys_.end();
     const bool is_table = key == kArgumentTable || key == kHookOptionTable || !key_names(key).empty();

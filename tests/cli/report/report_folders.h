@@ -1,4 +1,4 @@
-// Folders of sweeps for tests of reports.
+// Sweep folders for report tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// A sweep of three rows over a program that logs a loss, which falls the faster the greater its lr; that of 0.4 fails.
+/// Runs a sweep with three rows. The program's loss falls faster the larger lr is; lr = 0.4 fails.
 inline void run_sweep_of_three(const Sandbox& sandbox) {
   sandbox.script(
       "train.sh",
@@ -41,7 +41,7 @@ inline void run_sweep_of_three(const Sandbox& sandbox) {
   EXPECT_EQ(sandbox.run({"sweep", "tried.toml", "--output", "results"}).exit_code, 1);
 }
 
-/// A sweep's folder with `count` trials, all done.
+/// Creates a sweep's folder with `count` completed trials.
 inline void keep_trials(const std::filesystem::path& folder, std::size_t count, bool has_baseline = false,
                         const std::string& goal = "min") {
   SweepPlan plan;

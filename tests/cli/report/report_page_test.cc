@@ -1,4 +1,4 @@
-// The page of `hookline report`, as a browser shows it.
+// The page of `hookline report`, rendered in a browser.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ using testing::ProcessResult;
 using testing::run_sweep_of_three;
 using testing::Sandbox;
 
-/// What look_at_page.py has seen. `how`: as its usage says.
+/// The output of look_at_page.py; see its usage for `how`.
 nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
   testing::ProcessOptions options;
   options.arguments = {LOOK_AT_PAGE, find_browser(), page.string(), how};
@@ -46,14 +46,14 @@ std::string why_no_browser() {
   return fs::exists(PYTHON_PROGRAM) ? "" : "no Python to drive a browser: " PYTHON_PROGRAM;
 }
 
-/// What a trial has come to.
+/// The outcome of a trial.
 struct Outcome {
   std::string lr, seed;
   TrialStatus status = TrialStatus::done;
   double loss = 0, step_seconds = 0, forward_seconds = 0;
 };
 
-/// A sweep's folder with these trials, which keep what they have measured however they ended.
+/// Creates a sweep's folder with these trials; each keeps its measurements, however it ended.
 void keep_outcomes(const fs::path& folder, const std::vector<Outcome>& outcomes) {
   SweepPlan plan;
   for (const Outcome& outcome : outcomes) {
@@ -81,14 +81,14 @@ void keep_outcomes(const fs::path& folder, const std::vector<Outcome>& outcomes)
   }
 }
 
-/// Of the traces of a chart, as seen_by_browser has them, the one of that name.
+/// The trace called `name` among the traces that seen_by_browser returned.
 nlohmann::json trace_named(const nlohmann::json& traces, const std::string& name) {
   for (const nlohmann::json& trace : traces)
     if (trace.at("name") == name) return trace;
   return nullptr;
 }
 
-/// A sweep's folder with hooks in every precision, whose steps take from 5 to 300 ms.
+/// Creates a sweep's folder with hooks in every precision and step times from 5 to 300 ms.
 void keep_hooks(const fs::path& folder) {
   const std::string table = "ddp.comm_state_option.";
   SweepPlan plan;
@@ -137,7 +137,7 @@ void keep_hooks(const fs::path& folder) {
   }
 }
 
-/// Of a page, as seen_by_browser has it: within its charts, wherever they are.
+/// Expects that nothing overlaps within the page's charts, at either width.
 void expect_nothing_overlaps(const nlohmann::json& seen) {
   for (const std::string width : {"1300", "700"}) {
     EXPECT_THAT(seen.at("overlaps_" + width), IsEmpty()) << width << ": " << seen.at("overlaps_" + width);
@@ -145,7 +145,7 @@ void expect_nothing_overlaps(const nlohmann::json& seen) {
   }
 }
 
-TEST(ReportPage, IsShownByABrowser) {
+TEST(ReportPage, RendersInABrowser) {
   if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
   const Sandbox sandbox;
   run_sweep_of_three(sandbox);
@@ -190,7 +190,7 @@ TEST(ReportPage, IsShownByABrowser) {
   EXPECT_THAT(testing::read_file(page), HasSubstr("it \\u003c/script> fell over"));
 }
 
-TEST(ReportPage, OfNoTrialOneAndAThousand) {
+TEST(ReportPage, RendersZeroOneAndAThousandTrials) {
   if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
   for (const std::size_t count : {0u, 1u, 1000u}) {
     SCOPED_TRACE(count);
@@ -220,13 +220,13 @@ TEST(ReportPage, OfNoTrialOneAndAThousand) {
   }
 }
 
-TEST(ReportPage, ComparesRowsOnlyWhoseTrialsAreAllDone) {
+TEST(ReportPage, ComparesOnlyRowsWithAllTrialsDone) {
   if (const std::string why = why_no_browser(); !why.empty()) GTEST_SKIP() << why;
   const Sandbox sandbox;
   keep_outcomes(sandbox.folder.path() / "some", {{"1", "1", TrialStatus::done, 0.5, 0.2, 0.125},
                                                  {"2", "1", TrialStatus::done, 0.4, 0.3, 0.25},
                                                  {"3", "1", TrialStatus::done, 0.1, 0.1,
-                                                  0.0625},  // the others of each of these would be worse
+                                                  0.0625},  // trials 3 to 6 each lack a worse second result
                                                  {"3", "2", TrialStatus::failed, 9, 9, 9},
                                                  {"4", "1", TrialStatus::done, 0.2, 0.1, 0.0625},
                                                  {"4", "2", TrialStatus::stopped, 9, 9, 9},

@@ -1,4 +1,4 @@
-// `hookline report`: what it reads of sweeps, and what it writes.
+// `hookline report`: how it reads sweeps, and what it writes.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,14 +33,14 @@ using testing::ProcessResult;
 using testing::run_sweep_of_three;
 using testing::Sandbox;
 
-/// The data of a page, as its script gets it.
+/// The data embedded in a page, as its script reads it.
 nlohmann::json data_of(const std::string& page) {
   const std::string open = "<script id=\"data\" type=\"application/json\">";
   const auto begin = page.find(open) + open.size();
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
-/// One who may read all that is in a sandbox, and write to its folder `free` only.
+/// A user who can read everything in a sandbox but write only to its folder `free`.
 class Reader {
  public:
   explicit Reader(const Sandbox& sandbox) : folder_(sandbox.folder.path()), options_(sandbox.options({})) {
@@ -48,19 +48,19 @@ class Reader {
     chmod("a+rX,a-w", folder_);
     chmod("a+w", folder_ / "free");
   }
-  ~Reader() { chmod("u+w", folder_); }  // so that it can be removed
+  ~Reader() { chmod("u+w", folder_); }  // so that the folder can be removed
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
   ProcessResult run(std::vector<std::string> command) const {
-    if (geteuid() == 0)  // which permissions don't hold
+    if (geteuid() == 0)  // permissions don't restrict root
       command.insert(command.begin(), {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
     testing::ProcessOptions options = options_;
     options.arguments.assign(command.begin() + 1, command.end());
     return testing::run_process(command[0], options);
   }
 
-  /// Empty: there can be one here.
+  /// Why no such user can be used here; empty if one can.
   std::string why_none() const {
     const ProcessResult result = run({HOOKLINE_BINARY, "--version"});
     return result.exit_code == 0 ? "" : "nobody else than root can run " HOOKLINE_BINARY ": " + result.err;
@@ -110,11 +110,11 @@ TEST(Series, SkipALineThatIsTooLongAndSayWhich) {
   EXPECT_EQ(loss, "line 2 of '" + file.string() + "' is longer than 1 MiB: what it logs is lost");
 }
 
-TEST(Series, TakeLittleMemoryForALineWithoutAnEnd) {
+TEST(Series, TakeLittleMemoryForAnEndlessLine) {
   const testing::TemporaryFolder folder;
   const auto file = folder.write("metrics.jsonl", R"({"step": 1, "loss": 3})"
                                                   "\n");
-  std::filesystem::resize_file(file, std::uintmax_t{4} << 40);  // a hole: it takes no disk
+  std::filesystem::resize_file(file, std::uintmax_t{4} << 40);  // sparse: uses no disk space
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
   std::string loss;
@@ -124,7 +124,7 @@ TEST(Series, TakeLittleMemoryForALineWithoutAnEnd) {
   EXPECT_EQ(loss, "'" + file.string() + "' is larger than 1 GiB: what it logs behind that is lost");
 }
 
-/// Attempt 1 goes on from step 2, attempt 2 from the start of the run.
+/// Attempt 1 resumes from step 2, attempt 2 restarts from the beginning.
 std::string metrics_of_three_attempts(const testing::TemporaryFolder& run) {
   const auto lines = [](int from, int to, int value) {
     std::string text;
@@ -139,7 +139,7 @@ std::string metrics_of_three_attempts(const testing::TemporaryFolder& run) {
   return text + lines(1, 2, 30);
 }
 
-TEST(Series, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
+TEST(Series, TakeRepeatedStepsFromTheLastAttempt) {
   const testing::TemporaryFolder run;
   const std::string text = metrics_of_three_attempts(run);
   const std::string two = text.substr(0, text.find(R"({"step": 1, "loss": 30})"));
@@ -156,7 +156,7 @@ TEST(Series, HaveOfRepeatedStepsThoseOfTheLastAttempt) {
               ElementsAre(Pair(1, 30), Pair(2, 30)));
 }
 
-TEST(SweepReport, WritesTablesForPrograms) {
+TEST(SweepReport, WritesCsvAndJsonLines) {
   const Sandbox sandbox;
   run_sweep_of_three(sandbox);
   const ProcessResult result = sandbox.run({"report", "results", "--csv", "-", "--jsonl", "trials.jsonl"});
@@ -223,8 +223,8 @@ TEST_P(SweepReportOfABudget, SaysWhyThereAreNoSpeedups) {
 INSTANTIATE_TEST_SUITE_P(Settings, SweepReportOfABudget,
                          ::testing::Values("", "seeds = [1, 2]\n", "repeats = 2\n"));
 
-// Whose folder for logs would else be the current one.
-TEST(SweepReport, TakesNoLogsOfOthersForATrialThatHasNone) {
+// Without a run folder, relative log paths would resolve against the current folder.
+TEST(SweepReport, ShowsNoForeignLogsForATrialWithoutLogs) {
   const Sandbox sandbox;
   run_sweep_of_three(sandbox);
   for (const auto& trial : fs::directory_iterator(sandbox.folder.path() / "results" / "trials"))
@@ -235,7 +235,7 @@ TEST(SweepReport, TakesNoLogsOfOthersForATrialThatHasNone) {
   EXPECT_THAT(data_of(result.out).at("trials").dump(), Not(HasSubstr("said by others")));
 }
 
-TEST(SweepReport, DrawsItsChartsAsPictures) {
+TEST(SweepReport, ExportsChartsAsImages) {
   if (find_browser().empty()) GTEST_SKIP() << "no browser of Chromium's kind";
   const Sandbox sandbox;
   run_sweep_of_three(sandbox);
@@ -254,7 +254,7 @@ TEST(SweepReport, DrawsItsChartsAsPictures) {
   EXPECT_THAT(sandbox.read("pictures/metric-by-time.svg"), HasSubstr("seconds since the start"));
 }
 
-TEST(SweepReport, DrawsAPageThatLiesInAFolderOfAnyName) {
+TEST(SweepReport, ExportsChartsFromAFolderOfAnyName) {
   EXPECT_EQ(file_url("/a/o #50%41?x/\xc3\xa9-._~1"), "file:///a/o%20%2350%2541%3Fx/%C3%A9-._~1");
   if (find_browser().empty()) GTEST_SKIP() << "no browser of Chromium's kind";
   const Sandbox sandbox;
@@ -265,7 +265,7 @@ TEST(SweepReport, DrawsAPageThatLiesInAFolderOfAnyName) {
   EXPECT_TRUE(sandbox.has("pictures/pareto-time.svg"));
 }
 
-TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
+TEST(SweepReport, ReadsTheStateOfOlderVersions) {
   const Sandbox sandbox;
   const fs::path folder = sandbox.folder.path() / "old";
   keep_trials(folder, 2);
@@ -284,7 +284,7 @@ TEST(SweepReport, ReadsWhatAFormerVersionHasWritten) {
       << "the next run of the sweep adds what was not kept then";
 }
 
-TEST(SweepReport, ReadsFoldersThatCanOnlyBeRead) {
+TEST(SweepReport, ReadsReadOnlyFolders) {
   const Sandbox sandbox;
   const fs::path folder = sandbox.folder.path();
   for (const char* name : {"ended", "running", "killed", "older"}) keep_trials(folder / name, 2);
@@ -294,7 +294,7 @@ TEST(SweepReport, ReadsFoldersThatCanOnlyBeRead) {
     fs::copy_file(folder / from / file, folder / to / file, fs::copy_options::overwrite_existing);
   };
   copy_from("running", "killed", "state.sqlite");
-  // Sweeps of former versions left what they wrote last in a log beside the file.
+  // Older versions left the latest changes in a write-ahead log beside the file.
   {
     SQLite::Database live((folder / "ended/state.sqlite").string(), SQLite::OPEN_READWRITE);
     live.exec("PRAGMA journal_mode = WAL");
@@ -330,7 +330,7 @@ TEST(SweepReport, ReadsFoldersThatCanOnlyBeRead) {
   EXPECT_THAT(statuses("free/copy"), ElementsAre("done", "done"));
 }
 
-TEST(SweepReport, LeavesNothingBesideTheStateOfASweepThatHasEnded) {
+TEST(SweepReport, AddsNoFilesToAFinishedSweep) {
   const Sandbox sandbox;
   keep_trials(sandbox.folder.path() / "ended", 1);
   EXPECT_EQ(sandbox.run({"report", "ended", "--output", "page.html"}).exit_code, 0);

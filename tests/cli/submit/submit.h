@@ -1,4 +1,4 @@
-// `hookline submit` in a folder with a program and a config.
+// Fixture: runs `hookline submit` in a folder with a program and a config.
 #pragma once
 
 #include <gtest/gtest.h>

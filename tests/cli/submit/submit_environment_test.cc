@@ -1,4 +1,4 @@
-// `hookline submit`: which of the shell's variables count, and what is asked for where something is not known.
+// `hookline submit`: which of the shell's variables apply, and what it requests where something is unknown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::ProcessResult;
 
-/// The lines that warn of variables which a job does not get.
+/// The warnings about variables that a job does not get.
 std::string lost_of(const std::string& err) {
   std::istringstream lines(err);
   std::string lost;
@@ -24,7 +24,7 @@ std::string lost_of(const std::string& err) {
   return lost;
 }
 
-TEST_F(Submit, CountsTheVariablesThatTheJobGets) {
+TEST_F(Submit, UsesOnlyVariablesThatTheJobGets) {
   const auto cpus = [&](const Variables& variables, std::vector<std::string> more) {
     more.insert(more.begin(), {"--scheduler", "slurm", "--print"});
     more.push_back("./train");
@@ -111,7 +111,7 @@ TEST_F(Submit, WarnsOfVariablesThatTheJobDoesNotGet) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("mpirun -np 2 "), HasSubstr(" --profile long ./train\n")));
 }
 
-TEST_F(Submit, SaysHowManyGpusItAsksForWithoutKnowing) {
+TEST_F(Submit, SaysHowManyGpusItRequestsWhenNoneCanBeCounted) {
   const std::string said =
       "hookline: processes_per_node is \"auto\", and this host has no GPUs to count, so the job asks for one "
       "GPU on each node; for more: --set launch.processes_per_node=N\n";

@@ -66,7 +66,7 @@ TEST_F(Submit, PrintsManifestsThatKubernetesTakes) {
     EXPECT_THAT(checked.out + checked.err, HasSubstr(std::string("passed for resource ") + resource));
 }
 
-TEST_F(Submit, WritesAnIndentedConfigAsItIs) {
+TEST_F(Submit, KeepsTheIndentationOfAConfig) {
   sandbox.folder.write("indented.toml", "  # comment\n[launch]\n  nnodes = 2\n");
   const std::string manifest = run({"--scheduler", "kubernetes", "--print", "--image", "i", "--config",
                                     "indented.toml", "--name", "job-1", "/app/train"})
@@ -81,7 +81,7 @@ TEST_F(Submit, WritesAnIndentedConfigAsItIs) {
   EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
 }
 
-TEST_F(Submit, KeepsKubernetesFromPuttingVariablesIntoArguments) {
+TEST_F(Submit, EscapesVariableReferencesInKubernetesArguments) {
   EXPECT_THAT(run({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "job-1", "/app/train",
                    "$(HOME)", "$$5", "a$"})
                   .out,
@@ -89,7 +89,7 @@ TEST_F(Submit, KeepsKubernetesFromPuttingVariablesIntoArguments) {
                         "\n"));
 }
 
-TEST_F(Submit, RefusesAnArgumentThatNoManifestCanHold) {
+TEST_F(Submit, RefusesKubernetesArgumentsThatAreNotUtf8) {
   const ProcessResult result =
       run({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "job-1", "/app/train", "\xff"});
   EXPECT_EQ(result.err,
@@ -99,7 +99,7 @@ TEST_F(Submit, RefusesAnArgumentThatNoManifestCanHold) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
-TEST_F(Submit, KeepsNamesThatYamlReadsAsSomethingElseStrings) {
+TEST_F(Submit, QuotesNamesThatYamlWouldReadAsOtherTypes) {
   const std::string validator = KUBERNETES_VALIDATE;
   if (!std::filesystem::exists(validator))
     GTEST_SKIP() << "no " << validator << ", which has Kubernetes' schema";
@@ -115,7 +115,7 @@ TEST_F(Submit, KeepsNamesThatYamlReadsAsSomethingElseStrings) {
   }
 }
 
-TEST_F(Submit, RefusesAnImageThatIsNoName) {
+TEST_F(Submit, RefusesAnInvalidImageName) {
   expect_refused(
       {"--scheduler", "kubernetes", "--print", "--image", "a\"b", "/app/train"},
       "--image 'a\"b' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' "

@@ -72,7 +72,7 @@ TEST_F(Submit, AsksSlurmForWhatTheRanksNeed) {
       ::testing::AllOf(HasSubstr("#SBATCH --gpus-per-node=a100:4\n"), ::testing::Not(HasSubstr("gres"))));
 }
 
-TEST_F(Submit, AsksSlurmForNothingTwice) {
+TEST_F(Submit, OmitsSlurmRequestsThatTheUserMakes) {
   const auto printed = [&](const std::string& argument) {
     return run({"--scheduler", "slurm", "--print", "--set", "launch.processes_per_node=4", "--set",
                 "launch.device=cuda", "--scheduler-arg=" + argument, "./train"});
@@ -102,7 +102,7 @@ TEST_F(Submit, AsksSlurmForNothingTwice) {
                         "'--gres=tmp:1G' takes the place of --gres=gpu:4; add gpu:4 to it\n"));
 }
 
-TEST_F(Submit, RefusesNodesAndTasksBesideItsOwn) {
+TEST_F(Submit, RefusesNodeAndTaskCountsInSlurmArguments) {
   for (const std::string argument : {"--nodes=5", "-N5"})
     expect_refused({"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
                    "--scheduler-arg '" + argument +
@@ -118,7 +118,7 @@ TEST_F(Submit, RefusesNodesAndTasksBesideItsOwn) {
         << argument;
 }
 
-TEST_F(Submit, RefusesProcessesBesideThoseOfMpirun) {
+TEST_F(Submit, RefusesProcessCountsInMpirunArguments) {
   const auto expect_refused_for = [&](const std::string& word, const std::string& value) {
     std::vector<std::string> arguments = {"--scheduler", "mpirun", "--print", "--scheduler-arg=" + word};
     if (!value.empty()) arguments.push_back("--scheduler-arg=" + value);
@@ -144,7 +144,7 @@ TEST_F(Submit, RefusesProcessesBesideThoseOfMpirun) {
   }
 }
 
-TEST_F(Submit, RefusesToHaveItsOutputElsewhere) {
+TEST_F(Submit, RefusesToRedirectTheJobsOutput) {
   for (const std::string argument : {"--output=x/%j.log", "-o x.log", "--error=e"})
     expect_refused(
         {"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
@@ -153,7 +153,7 @@ TEST_F(Submit, RefusesToHaveItsOutputElsewhere) {
             "write the script with --print and submit it yourself");
 }
 
-TEST_F(Submit, PrintsTheLineOfMpirun) {
+TEST_F(Submit, PrintsTheMpirunCommand) {
   const ProcessResult result = run({"--scheduler", "mpirun", "--print", "--nodes", "2",
                                     "--scheduler-arg=--hostfile", "--scheduler-arg=hosts", "./train"});
   EXPECT_EQ(result.out, "mpirun -np 2 --map-by ppr:1:node --bind-to none --hostfile hosts " HOOKLINE_BINARY
@@ -167,7 +167,7 @@ TEST_F(Submit, PrintsTheLineOfMpirun) {
                  "--scheduler-arg=--hosts");
 }
 
-TEST_F(Submit, TakesATemplateOfOnesOwn) {
+TEST_F(Submit, UsesTheUsersTemplate) {
   sandbox.folder.write("mine", "run ${command} on ${nodes}\n${scheduler_arguments}\nuser $USER ${nodes\n");
   EXPECT_EQ(run({"--scheduler", "slurm", "--print", "--nodes", "2", "--template", "mine", "./train"}).out,
             "run " HOOKLINE_BINARY " launch ./train on 2\nuser $USER ${nodes\n");
@@ -181,7 +181,7 @@ TEST_F(Submit, TakesATemplateOfOnesOwn) {
                  "'none' can't be read: No such file or directory");
 }
 
-TEST_F(Submit, LetsItsOwnNumberOfNodesWin) {
+TEST_F(Submit, NodesFlagOverridesTheConfig) {
   EXPECT_THAT(run({"--scheduler", "mpirun", "--print", "--nodes", "2", "run.toml", "./train"}).out,
               HasSubstr("mpirun -np 2 "));
   EXPECT_THAT(run({"--scheduler", "mpirun", "--print", "--nodes", "2", "run.toml", "./train"}).out,
@@ -230,7 +230,7 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
-TEST_F(Submit, SaysHowAJobIsOnlyShown) {
+TEST_F(Submit, SuggestsPrintForDryRun) {
   expect_refused({"--scheduler", "slurm", "--dry-run", "./train"},
                  "unknown flag '--dry-run'; did you mean '--print'?");
 }
@@ -268,20 +268,20 @@ TEST_F(Submit, SaysWhatAPreemptionWouldCost) {
             "mounts none: add yours, in a --template of your own\n");
 }
 
-TEST_F(Submit, PassesTheConfigThatItFoundAndItsProfileOn) {
+TEST_F(Submit, PassesOnTheFoundConfigAndProfile) {
   sandbox.folder.write("base.toml", "[ddp]\ncomm_hook = \"fp16\"\n");
   sandbox.folder.write("hookline.toml",
                        "include = [\"base.toml\"]\n[profile.long.training]\nmax_steps = 9\n");
   EXPECT_THAT(run({"--print", "--scheduler", "mpirun", "--profile", "long", "./train"}).out,
               HasSubstr(" launch --config hookline.toml --profile long ./train\n"));
-  // A container has none of the files: it gets their values.
+  // A container has none of these files, so it gets the values from them.
   EXPECT_THAT(
       run({"--print", "--scheduler", "kubernetes", "--image", "i", "--profile", "long", "./train"}).out,
       HasSubstr(
           "  run.toml: |2\n    [ddp]\n    comm_hook = \"fp16\"\n\n    [training]\n    max_steps = 9\n---\n"));
 }
 
-TEST_F(Submit, SaysThatSlurmIsNotHere) {
+TEST_F(Submit, ReportsMissingSlurm) {
   testing::ProcessOptions options = sandbox.options({"submit", "--scheduler", "slurm", "./train"});
   options.environment["PATH"] = "/nowhere";
   ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
@@ -291,7 +291,8 @@ TEST_F(Submit, SaysThatSlurmIsNotHere) {
   EXPECT_EQ(result.exit_code, 1);
 }
 
-/// Slurm's commands as they are while the controller hangs: `hangs` writes down its process and never answers.
+/// Slurm's commands while the controller hangs: the command `hangs` writes its process id to a file and never
+/// returns.
 struct HungSlurm : Submit {
   explicit HungSlurm(const std::string& hangs = "scontrol") {
     sandbox.folder.write("slurm/sbatch", "#!/bin/sh\necho 42\n", true);
@@ -312,7 +313,7 @@ struct HungSlurm : Submit {
     EXPECT_TRUE(testing::eventually([&] { return !testing::is_running(std::stoi(pid())); })) << pid();
   }
 
-  /// A sweep that is sent `signal` once the command that hangs is asked.
+  /// Runs a sweep and sends it `signal` once it has called the hanging command.
   ProcessResult sweep_until(int signal) const {
     sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1, 2]\n");
     std::filesystem::remove(sandbox.folder.path() / "pid");
@@ -325,7 +326,7 @@ struct HungSlurm : Submit {
   }
 };
 
-TEST_F(HungSlurm, DoesNotKeepASubmissionFromEndingAtASignal) {
+TEST_F(HungSlurm, SubmitStillStopsOnASignal) {
   testing::Process submit(HOOKLINE_BINARY, options({"submit", "--scheduler", "slurm", "./train"}));
   ASSERT_TRUE(is_asked()) << submit.err();
   submit.signal(SIGTERM);
@@ -336,7 +337,7 @@ TEST_F(HungSlurm, DoesNotKeepASubmissionFromEndingAtASignal) {
   expect_nothing_is_left();
 }
 
-TEST_F(HungSlurm, DoesNotKeepALaunchFromEndingAtASignal) {
+TEST_F(HungSlurm, LaunchStillStopsOnASignal) {
   testing::ProcessOptions launch = options({"launch", "./train"});
   for (const auto& [name, value] : {std::pair("SLURM_JOB_ID", "1"),
                                     {"SLURM_STEP_ID", "0"},
@@ -356,13 +357,13 @@ struct HungQueue : HungSlurm {
   HungQueue() : HungSlurm("squeue") {}
 };
 
-TEST_F(HungQueue, DoesNotKeepASweepFromEndingAtASignal) {
+TEST_F(HungQueue, SweepStillStopsOnASignal) {
   const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("hookline: job 42 continues, with 2 trials to come; the same command follows "
                         "it, and 'scancel 42' cancels it\n"));
-  // The next command asks first what the job has brought.
+  // The next command first queries the job's results.
   EXPECT_EQ(sweep_until(SIGINT).exit_code, 130);
 }
 
@@ -370,7 +371,7 @@ struct HungSbatch : HungSlurm {
   HungSbatch() : HungSlurm("sbatch") {}
 };
 
-TEST_F(HungSbatch, LeavesASignalsReaderToldThatAJobMayBeQueued) {
+TEST_F(HungSbatch, WarnsAfterASignalThatTheJobMayBeQueued) {
   const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,

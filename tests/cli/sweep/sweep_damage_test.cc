@@ -1,4 +1,4 @@
-// A sweep's database that is not as it was written: it is found, it is said, and what is sound is kept.
+// Damage to a sweep's database: it is detected and reported, and intact rows are kept.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ using ::testing::StartsWith;
 using testing::timeless;
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kTrials = 60, kFailed = 3;  // more than one page of rows
+constexpr std::size_t kTrials = 60, kFailed = 3;  // enough for several pages of rows
 constexpr char kTableLeaf = 0x0d, kTableInterior = 0x05, kIndexLeaf = 0x0a;
 constexpr const char* kState = "results/state.sqlite";
 constexpr const char* kAdvice =
@@ -43,7 +43,7 @@ constexpr const char* kAdvice =
     "other "
     "trials again\n";
 
-/// A sweep that has ended, of which some trials have failed and all others measure something.
+/// A finished sweep in which some trials failed; all others have measurements.
 class EndedSweep {
  public:
   EndedSweep() {
@@ -76,7 +76,7 @@ class EndedSweep {
     reported = report();
     EXPECT_EQ(reported.exit_code, 0) << reported.err;
     EXPECT_EQ(lines_in(reported.out), kTrials);
-    ended = sweep();  // so that it has the command that later ones have too
+    ended = sweep();  // so that it records the same command as later runs
     bytes = sandbox.read(kState);
   }
 
@@ -91,7 +91,7 @@ class EndedSweep {
     return sandbox.run({"report", "results", "--output", "page.html", "--jsonl", "-"});
   }
 
-  /// The state is this file, without a log.
+  /// Replaces the state with these bytes and removes SQLite's log files.
   void put(const std::string& state) const {
     for (const char* suffix : {"-wal", "-shm", "-journal"}) fs::remove(file().string() + suffix);
     sandbox.folder.write(kState, state);
@@ -105,7 +105,7 @@ class EndedSweep {
     database.exec(sql);
   }
 
-  /// Those of this kind, from 0.
+  /// The pages of this kind, numbered from 0.
   std::vector<std::size_t> pages_of(char kind) const {
     std::vector<std::size_t> pages;
     for (std::size_t page = 1; page < bytes.size() / kPageBytes; ++page)
@@ -129,11 +129,11 @@ std::vector<std::string> ids_in(const fs::path& folder) {
   return ids;
 }
 
-TEST(DamagedSweep, NeverGivesAnotherTable) {
+TEST(DamagedSweep, NeverYieldsADifferentTable) {
   const EndedSweep sweep;
   const std::size_t starts = sweep.starts();
   std::mt19937 random(20250301);
-  std::vector<std::size_t> flips;  // by bit
+  std::vector<std::size_t> flips;  // bit numbers
   for (std::size_t byte = 0; byte < 100; byte += testing::kSanitized ? 5 : 1)
     flips.push_back(8 * byte + random() % 8);  // SQLite's header
   for (int i = 0; i < (testing::kSanitized ? 20 : 200); ++i)
@@ -165,7 +165,7 @@ TEST(DamagedSweep, NeverGivesAnotherTable) {
   EXPECT_GT(refused, flips.size() / 4);
 }
 
-TEST(DamagedSweep, IsFoundHoweverMuchOfItIsCutOff) {
+TEST(DamagedSweep, IsDetectedAtAnyTruncation) {
   const EndedSweep sweep;
   std::vector<std::size_t> lengths = {0, 1, 99, 100, 512, 4095, 4096, 4097, sweep.bytes.size() - 1};
   for (std::size_t bytes = 2 * kPageBytes; bytes < sweep.bytes.size(); bytes += kPageBytes)
@@ -234,7 +234,7 @@ TEST(DamagedSweep, SaysWhatIsDamaged) {
   ASSERT_THAT(pages, Not(IsEmpty()));
   sweep.put(without_page(sweep.bytes, pages.front()));
   EXPECT_THAT(said(), AllOf(StartsWith("is damaged: SQLite finds: "), ::testing::EndsWith(kAdvice)));
-  // Where it is not damage, a repair is of no use.
+  // If the file is not damaged but unusable, --repair does not help.
   sweep.put(sweep.bytes);
   sweep.execute("DROP TABLE seal; PRAGMA user_version = 9");
   EXPECT_EQ(
@@ -245,7 +245,7 @@ TEST(DamagedSweep, SaysWhatIsDamaged) {
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + ".damaged-1"));
 }
 
-TEST(DamagedSweep, RunsOnlyThoseTrialsAgainWhoseRowsAreDamaged) {
+TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
   const EndedSweep sweep;
   const fs::path results = sweep.sandbox.folder.path() / "results";
   const std::size_t starts = sweep.starts();
@@ -283,7 +283,7 @@ TEST(DamagedSweep, RunsOnlyThoseTrialsAgainWhoseRowsAreDamaged) {
   EXPECT_FALSE(fs::exists(results / "state.sqlite.damaged-2"));
 }
 
-/// Repairs it, and expects that all rows are kept but those of `lost` trials.
+/// Repairs the sweep and expects that only the rows of the lost trials are missing.
 void expect_repaired(const EndedSweep& sweep, std::size_t lost_at_least, std::size_t lost_at_most) {
   const std::size_t starts = sweep.starts();
   ASSERT_EQ(sweep.sweep().exit_code, 2);
@@ -294,7 +294,7 @@ void expect_repaired(const EndedSweep& sweep, std::size_t lost_at_least, std::si
   EXPECT_LE(sweep.starts(), starts + lost_at_most) << repaired.err;
 }
 
-/// It has the rows of the ended sweep, and runs nothing.
+/// Expects the rows of the finished sweep, with no trial run again.
 void expect_sound(const EndedSweep& sweep) {
   const std::size_t starts = sweep.starts();
   const ProcessResult again = sweep.sweep();
@@ -303,7 +303,7 @@ void expect_sound(const EndedSweep& sweep) {
   EXPECT_EQ(sweep.starts(), starts);
 }
 
-TEST(DamagedSweep, KeepsAllRowsWhateverElseOfTheFileIsDamaged) {
+TEST(DamagedSweep, KeepsAllRowsIfOnlyOtherPagesAreDamaged) {
   const EndedSweep sweep;
   {
     SCOPED_TRACE("the header, and the schema");
@@ -341,14 +341,14 @@ TEST(DamagedSweep, IsRepairedHoweverLittleOfItIsLeft) {
       EXPECT_EQ(read_file(repaired.repair()->kept), state);
       EXPECT_EQ(repaired.repair()->kept, sweep.file().string() + ".damaged-" + std::to_string(++copies));
     }
-    const ProcessResult reported = sweep.report();  // it is sealed anew
+    const ProcessResult reported = sweep.report();  // the repair wrote new checksums
     if (reported.exit_code != 0) {
       EXPECT_THAT(reported.err, HasSubstr("is damaged: it has no trials, though trials have run; "));
     }
   }
 }
 
-TEST(DamagedSweep, IsNotBegunAnewWhereItsStateIsMissing) {
+TEST(DamagedSweep, IsNotStartedOverIfItsStateIsMissing) {
   const EndedSweep sweep;
   const fs::path results = sweep.sandbox.folder.path() / "results";
   const std::size_t starts = sweep.starts();
@@ -387,8 +387,8 @@ TEST(DamagedSweep, IsNotBegunAnewWhereItsStateIsMissing) {
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + ".damaged-1")) << "there was nothing to keep";
 }
 
-// A sweep that is killed before it has a state has an empty folder, or none, of trials.
-TEST(DamagedSweep, BeginsWhereNoTrialHasRun) {
+// A sweep killed before it wrote its state leaves an empty trials folder, or none.
+TEST(DamagedSweep, StartsIfNoTrialHasRun) {
   const Sandbox sandbox;
   sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"true\"]\n[grid]\nargs.a = [1, 2]\n");
   fs::create_directories(sandbox.folder.path() / "results" / "trials");
@@ -396,7 +396,7 @@ TEST(DamagedSweep, BeginsWhereNoTrialHasRun) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
-TEST(DamagedSweep, IsRefusedWhereItsStateIsNoFile) {
+TEST(DamagedSweep, IsRefusedIfItsStateIsNotARegularFile) {
   const EndedSweep sweep;
   const auto expect_refused = [&](const std::string& what) {
     const std::string start = "hookline: error: the state of the sweep, '";
@@ -420,7 +420,7 @@ TEST(DamagedSweep, IsRefusedWhereItsStateIsNoFile) {
   fs::remove(sweep.file());
   fs::create_directory(sweep.file());
   expect_refused("a directory");
-  // What SQLite would open beside it, and never return from.
+  // Files beside the state that SQLite would open and then block on.
   sweep.put(sweep.bytes);
   for (const char* suffix : {"-journal", "-wal", "-shm"}) {
     const fs::path beside = sweep.file().string() + suffix;
@@ -442,11 +442,11 @@ TEST(DamagedSweep, IsRefusedWhereItsStateIsNoFile) {
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + ".damaged-1"));
 }
 
-TEST(DamagedSweep, IsAsItWasAfterARepairThatFailed) {
+TEST(DamagedSweep, IsUnchangedByAFailedRepair) {
   const EndedSweep sweep;
   const std::string damaged = without_page(sweep.bytes, 0), obstacle = std::string(kState) + ".scratch";
   sweep.put(damaged);
-  sweep.sandbox.folder.write(obstacle + "/file", "");  // it takes no root to be stopped by a folder
+  sweep.sandbox.folder.write(obstacle + "/file", "");  // a folder blocks even root
   for (int tries = 0; tries < 2; ++tries) {
     const ProcessResult failed = sweep.sweep({"--repair"});
     EXPECT_EQ(failed.exit_code, 2);
@@ -482,7 +482,7 @@ TEST(DamagedSweep, KeepsTheRowsOfOtherPages) {
 
 TEST(DamagedSweep, KeepsTheRowsBesideADamagedOne) {
   const EndedSweep sweep;
-  // SQLite can't come past a row whose length is none: where its cell begins, at the start of a page's list of them.
+  // Overwrites the first cell of each page, so that the row has no length: SQLite cannot read past it.
   for (const std::size_t page : sweep.pages_of(kTableLeaf)) {
     const std::string text = sweep.bytes.substr(page * kPageBytes, kPageBytes);
     if (text.find("args.a") == text.npos) continue;
@@ -501,7 +501,8 @@ TEST(DamagedSweep, KeepsTheRowsBesideADamagedOne) {
   FAIL() << "no page has rows of trials";
 }
 
-/// The state as a former version's sweep that was killed has left it: every row only in SQLite's log. Returns the log.
+/// Recreates the state left when an older version's sweep was killed: every row is only in SQLite's
+/// write-ahead log. Returns the log.
 std::string put_logged(const EndedSweep& sweep) {
   const testing::TemporaryFolder scratch;
   const fs::path live = scratch.path() / "state.sqlite";
@@ -527,7 +528,7 @@ std::string put_logged(const EndedSweep& sweep) {
   return log;
 }
 
-TEST(DamagedSweep, NeverGivesAnotherTableWhereALogIsDamaged) {
+TEST(DamagedSweep, NeverYieldsADifferentTableFromADamagedLog) {
   const EndedSweep sweep;
   const std::string log = put_logged(sweep), file = sweep.sandbox.read(kState);
   const auto put = [&](const std::string& changed) {
@@ -536,7 +537,7 @@ TEST(DamagedSweep, NeverGivesAnotherTableWhereALogIsDamaged) {
   };
   EXPECT_EQ(sweep.report().out, sweep.reported.out);
   std::mt19937 random(20260401);
-  std::vector<std::size_t> flips;                                                               // by bit
+  std::vector<std::size_t> flips;                                                               // bit numbers
   for (std::size_t byte = 0; byte < 32 + 24; ++byte) flips.push_back(8 * byte + random() % 8);  // headers
   for (int i = 0; i < 60; ++i) flips.push_back(random() % (8 * log.size()));
   for (int i = 0; i < 20; ++i) flips.push_back(8 * (log.size() - 4120) + random() % (8 * 4120));  // its end
@@ -568,7 +569,7 @@ TEST(DamagedSweep, NeverGivesAnotherTableWhereALogIsDamaged) {
   expect_sound(sweep);
 }
 
-TEST(DamagedSweep, IsFoundWhereAJournalThatAKillHasLeftIsDamaged) {
+TEST(DamagedSweep, IsDetectedInAJournalLeftByAKill) {
   const EndedSweep sweep;
   std::string file, journal;
   {
@@ -576,7 +577,7 @@ TEST(DamagedSweep, IsFoundWhereAJournalThatAKillHasLeftIsDamaged) {
     const fs::path live = scratch.path() / "state.sqlite";
     std::ofstream(live) << sweep.bytes;
     SQLite::Database database(live.string(), SQLite::OPEN_READWRITE);
-    database.exec("PRAGMA cache_size = 1");  // so that pages are written before the transaction ends
+    database.exec("PRAGMA cache_size = 1");  // forces pages to disk before the transaction ends
     const SQLite::Transaction unfinished(database);
     database.exec("UPDATE trials SET seconds = seconds + 1, metric = metric + 1");
     file = read_file(live);
@@ -601,7 +602,7 @@ TEST(DamagedSweep, IsFoundWhereAJournalThatAKillHasLeftIsDamaged) {
   EXPECT_GT(refused, 0u);
 }
 
-TEST(DamagedSweep, IsFoundWhereItHasNoTrialsThoughSomeHaveRun) {
+TEST(DamagedSweep, IsDetectedIfTrialsRanButNoneAreRecorded) {
   const EndedSweep sweep;
   sweep.execute("DELETE FROM trials");
   {
@@ -620,7 +621,7 @@ TEST(DamagedSweep, IsFoundWhereItHasNoTrialsThoughSomeHaveRun) {
   EXPECT_EQ(sweep.report().exit_code, 0);
 }
 
-/// As the version before checksums has made it.
+/// Creates a state file as the version without checksums did.
 void make_former(const fs::path& file, int format) {
   SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   database.exec("PRAGMA journal_mode = WAL");
@@ -648,7 +649,7 @@ void make_former(const fs::path& file, int format) {
       "1)");
 }
 
-TEST(DamagedSweep, IsSealedWhereAFormerVersionHasMadeIt) {
+TEST(DamagedSweep, GetsChecksumsIfAnOlderVersionWroteIt) {
   for (const int format : {1, 2}) {
     SCOPED_TRACE("format " + std::to_string(format));
     const testing::TemporaryFolder folder;
@@ -710,7 +711,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksums) {
   }
 }
 
-TEST(DamagedSweep, KeepsNoLogWhileItIsRead) {
+TEST(DamagedSweep, LeavesNoLogDespiteAReader) {
   const testing::TemporaryFolder folder;
   SweepPlan plan;
   plan.trials.resize(1);
@@ -728,7 +729,7 @@ TEST(DamagedSweep, KeepsNoLogWhileItIsRead) {
   EXPECT_TRUE(none || left == 0) << left;
 }
 
-TEST(DamagedSweep, IsRepairedOnlyWhereSomethingRuns) {
+TEST(DamagedSweep, RepairIsRefusedForDryRunAndPrint) {
   const Sandbox sandbox;
   sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"true\"]\n[grid]\nargs.a = [1, 2]\n");
   const ProcessResult dry = sandbox.run({"sweep", "s.toml", "--repair", "--dry-run"});

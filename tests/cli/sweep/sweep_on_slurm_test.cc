@@ -1,4 +1,4 @@
-// `hookline sweep --scheduler slurm`: on a Slurm of its own, and what it refuses without one.
+// `hookline sweep --scheduler slurm`: on a private Slurm, and its errors without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,9 +35,10 @@ using testing::Slurm;
 using testing::timeless;
 using Json = nlohmann::json;
 
-constexpr std::chrono::minutes kLimit{5};  // on a loaded machine, with a sanitizer
+constexpr std::chrono::minutes kLimit{5};  // allows for a loaded machine and a sanitizer
 
-/// The metric of a trial is a function of its values; each start is a line of starts.log. A trial that is to wait for go does.
+/// A trial's metric is a function of its values; each start appends a line to starts.log. With `--wait yes`,
+/// a trial waits for the file go.
 const std::string kTrain =
     "echo \"$*\" >> starts.log\n"
     "case \" $* \" in *\" --wait yes \"*) until [ -e go ]; do sleep 0.05; done;; esac\n"
@@ -56,7 +57,7 @@ class SweepOnSlurm : public ::testing::Test {
     sandbox_.script("train", kTrain);
   }
 
-  /// What is left goes, so that nothing writes into the sandbox as it is removed.
+  /// Cancels remaining jobs, so that nothing writes into the sandbox while it is removed.
   void TearDown() override {
     if (!slurm_.problem().empty()) return;
     slurm_.run("/usr/bin/scancel", {"--full", "--user=root"});
@@ -83,7 +84,7 @@ class SweepOnSlurm : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (sandbox_.folder.path() / name).string(); }
 
-  /// The folder of the trial whose command line has these words.
+  /// The folder of the trial whose command line contains `words`.
   std::string trial(const std::string& words) const {
     for (const auto& each : fs::directory_iterator(path("hookline-sweeps/s/trials"))) {
       const Json plan = Json::parse(testing::read_file(each.path() / "plan.json"));
@@ -103,8 +104,8 @@ class SweepOnSlurm : public ::testing::Test {
   Sandbox sandbox_;
 };
 
-TEST_F(SweepOnSlurm, ShowsHowItGoes) {
-  // Each stays in its third step until it may go on.
+TEST_F(SweepOnSlurm, ShowsLiveProgress) {
+  // Each trial waits in its third step for its file go1 or go2.
   sandbox_.script("train", kTrain + "until [ -e go$2 ]; do sleep 0.05; done\n");
   sandbox_.folder.write("s.toml", kHead + "max_parallel = 1\n[grid]\nargs.a = [1, 2]\n");
   testing::Terminal terminal(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
@@ -116,7 +117,7 @@ TEST_F(SweepOnSlurm, ShowsHowItGoes) {
   EXPECT_EQ(terminal.exit_code(), 0);
 }
 
-TEST_F(SweepOnSlurm, ComesToWhatALocalOneComesTo) {
+TEST_F(SweepOnSlurm, GivesTheResultsOfALocalSweep) {
   const std::string file = kHead +
                            "config = \"base.toml\"\nbaseline_every = 3\n"
                            "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2, 3]\nargs.b = [\"x y\", \"$z\"]\n";
@@ -139,7 +140,7 @@ TEST_F(SweepOnSlurm, ComesToWhatALocalOneComesTo) {
                     HasSubstr("hookline: [1/8] "), HasSubstr("hookline: [8/8] ")));
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 8u);
 
-  // Nothing is left to do, for which Slurm is not needed either.
+  // Nothing is left to do, so Slurm is not needed either.
   ProcessOptions without_slurm = here({"sweep", "s.toml", "--json"});
   without_slurm.environment["PATH"] = "/nowhere";
   const ProcessResult again = testing::run_process(HOOKLINE_BINARY, without_slurm);
@@ -149,7 +150,7 @@ TEST_F(SweepOnSlurm, ComesToWhatALocalOneComesTo) {
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 8u);
 }
 
-TEST_F(SweepOnSlurm, SaysOfEachTrialThatFailedWhy) {
+TEST_F(SweepOnSlurm, SaysWhyEachTrialFailed) {
   sandbox_.script("train",
                   "case $2 in\n  exits) exit 3;;\n  silent) ;;\n  hangs) sleep 1000;;\n"
                   "  fine) echo '{\"step\": 1, \"score\": 1}' >> $HOOKLINE_RUN_DIR/metrics.jsonl;;\nesac\n");
@@ -173,7 +174,7 @@ TEST_F(SweepOnSlurm, SaysOfEachTrialThatFailedWhy) {
                                  HasSubstr(" runs 3 trials; ")));
 }
 
-TEST_F(SweepOnSlurm, AnElementThatIsCancelledWaitsAgain) {
+TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
   sandbox_.folder.write("s.toml", kHead + "[grid]\nargs.wait = [\"yes\", \"no\", \"never\"]\n");
   Process first(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
   ASSERT_TRUE(first.wait_for("[2/3] ")) << first.err();
@@ -197,7 +198,7 @@ TEST_F(SweepOnSlurm, AnElementThatIsCancelledWaitsAgain) {
                                 HasSubstr(" runs 1 trial; "), HasSubstr("hookline: [3/3] wait=yes: score ")));
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 4u);
 
-  // Cancelled before it ran, and found so by the next command, which may be a local one.
+  // Cancelled before it started; the next command notices, even a local one.
   sandbox_.folder.write("s.toml", kHead + "[grid]\nargs.wait = [\"later\"]\n");
   const ProcessResult queued = sweep({"--no-follow", "--scheduler-arg", "--begin=now+1hour"});
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {job_in(queued.err)}).exit_code, 0);
@@ -207,7 +208,7 @@ TEST_F(SweepOnSlurm, AnElementThatIsCancelledWaitsAgain) {
                                HasSubstr("] wait=later: score ")));
 }
 
-TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
+TEST_F(SweepOnSlurm, QueuedTrialsKeepTheirSettingsAndAreSubmittedOnce) {
   const std::string head = kHead + "max_parallel = 1\n[grid]\nargs.wait = [\"yes\"]\nargs.a = ";
   sandbox_.folder.write("s.toml", head + "[1, 2, 3]\n");
   const ProcessResult queued = sweep({"--no-follow"});
@@ -219,7 +220,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
                                     "command follows it, and 'scancel " +
                                     job + "' cancels it\n"));
 
-  // Nothing is submitted twice, or run here too.
+  // Nothing is submitted twice or also run locally.
   const ProcessResult once_more = sweep({"--no-follow"});
   EXPECT_EQ(once_more.exit_code, 0) << once_more.err;
   EXPECT_EQ(job_in(once_more.err), "");
@@ -238,7 +239,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
                            "' cancels that\n"
                            "  see: hookline sweep --help\n");
 
-  // Another file: one trial is new, one is gone, and what the config would say is another thing.
+  // The file changes: one trial is new, one is gone, and the config would yield different settings.
   sandbox_.folder.write("s.toml", head + "[3, 9, 1]\n");
   Process follower(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
   ASSERT_TRUE(follower.wait_for(" runs 1 trial; ")) << follower.err();
@@ -255,7 +256,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(job_in(result.err), "");
   EXPECT_THAT(result.err, HasSubstr("[3/3] "));
-  // The one that is no longer part of the sweep runs too, and its result is not lost.
+  // The trial that is no longer part of the sweep still runs, and its result is kept.
   ASSERT_TRUE(eventually([&] { return fs::exists(trial("--a 2") + "/result.json"); }));
   sandbox_.folder.write("s.toml", head + "[1, 2, 3, 9]\n");
   const ProcessResult whole = sweep();
@@ -268,7 +269,7 @@ TEST_F(SweepOnSlurm, WhatIsQueuedKeepsItsMeaningAndIsSubmittedOnce) {
                                                      "--a 3 --wait yes", "--a 9 --wait yes"));
 }
 
-TEST_F(SweepOnSlurm, RunsWhatItHasPlanned) {
+TEST_F(SweepOnSlurm, RunsThePlanEvenIfTheFilesChange) {
   // Both the sweep and its config change between submission and start.
   sandbox_.script("train",
                   kTrain + "grep max_steps $HOOKLINE_CONFIG | cut -d'#' -f1 | tr -d ' ' >> steps.log\n");
@@ -283,7 +284,7 @@ TEST_F(SweepOnSlurm, RunsWhatItHasPlanned) {
   EXPECT_EQ(sandbox_.read("steps.log"), "max_steps=10\n");
 }
 
-TEST_F(SweepOnSlurm, AResultThatCanNotBeReadIsSaidSoAndLosesNothing) {
+TEST_F(SweepOnSlurm, AnUnreadableResultIsReportedAndItsFilesAreKept) {
   sandbox_.folder.write("s.toml", kHead + "[grid]\nargs.a = [1, 2]\n");
   EXPECT_EQ(sweep({"--no-follow"}).exit_code, 0);
   ASSERT_TRUE(eventually([&] {
@@ -305,12 +306,12 @@ TEST_F(SweepOnSlurm, AResultThatCanNotBeReadIsSaidSoAndLosesNothing) {
   EXPECT_TRUE(fs::exists(folder + ".1/runs/latest/metrics.jsonl"));
 }
 
-TEST_F(SweepOnSlurm, AnElementThatIsQueuedAgainBeginsAnew) {
+TEST_F(SweepOnSlurm, ARequeuedElementStartsOver) {
   sandbox_.folder.write("s.toml", kHead + "[grid]\nargs.wait = [\"yes\"]\n");
   Process first(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
   ASSERT_TRUE(eventually([&] { return sandbox_.has("starts.log"); }));
   const std::string folder = trial("--wait yes");
-  // Its folder is one process's at a time.
+  // Only one process at a time may use the trial's folder.
   const ProcessResult second = run({"trial", folder});
   EXPECT_EQ(second.exit_code, 2);
   EXPECT_THAT(second.err,
@@ -352,7 +353,7 @@ TEST_F(SweepOnSlurm, FindsAJobWhoseSubmissionWasKilled) {
   EXPECT_THAT(result.err, HasSubstr("[1/1] wait=yes: score "));
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 1u);
 
-  // One that Slurm never got.
+  // A submission that never reached Slurm.
   sandbox_.folder.write("s.toml", kHead + "[grid]\nargs.a = [5]\n");
   sandbox_.folder.write("pid", "");
   sandbox_.script("bin/sbatch", "until [ -s pid ]; do sleep 0.05; done\nkill -9 $(cat pid)\n");
@@ -367,7 +368,7 @@ TEST_F(SweepOnSlurm, FindsAJobWhoseSubmissionWasKilled) {
                     HasSubstr(" runs 1 trial; "), HasSubstr("[1/1] a=5: score ")));
 }
 
-TEST_F(SweepOnSlurm, TellsWhatSlurmRefuses) {
+TEST_F(SweepOnSlurm, ReportsWhatSlurmRefuses) {
   sandbox_.folder.write("s.toml", kHead + "[grid]\nargs.a = [1, 2]\n");
   const ProcessResult result = sweep({"--scheduler-arg", "--partition=none"});
   EXPECT_EQ(result.exit_code, 1);
@@ -440,7 +441,7 @@ TEST_F(SweepJob, IsPrinted) {
   EXPECT_EQ(line_of("budget_trials = 2", "array"), "array=1-2");
   EXPECT_EQ(line_of("[fixed]\nlaunch.processes_per_node = 4", "cpus"), "cpus-per-task=4");
   EXPECT_EQ(line_of("[fixed]\nlaunch.processes_per_node = 4", "gres"), "no gres");
-  // The GPUs need not be where the job is submitted.
+  // The submitting host needs no GPUs.
   EXPECT_EQ(line_of("[fixed]\nlaunch.device = \"cuda\"\nlaunch.processes_per_node = 4", "gres"),
             "gres=gpu:4");
   EXPECT_EQ(line_of("[fixed]\nlaunch.processes_per_node = 4\nlaunch.omp_num_threads = 3", "cpus"),
@@ -467,7 +468,7 @@ TEST_F(SweepJob, IsPrinted) {
   EXPECT_THAT(sweep({"--scheduler", "slurm", "--print", "--rerun", id}).out, HasSubstr("--array=1-1\n"));
 }
 
-TEST_F(SweepJob, IsRefusedWhatAnArrayCanNotKeep) {
+TEST_F(SweepJob, RefusesSettingsThatAJobArrayCannotHonor) {
   sandbox.folder.write("s.toml",
                        "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\nearly_stopping = \"median\"\n"
                        "budget_seconds = 60\nfailed = \"stop\"\n[grid]\nargs.a = [1, 2]\n");
@@ -559,7 +560,7 @@ TEST_F(SweepJob, RefusesFlagsThatWouldHaveNoEffect) {
       sweep({"--scheduler", "slurm", "--print", "--scheduler-arg", "--cluster-constraint=big"}).exit_code, 0);
 }
 
-/// Slurm's commands as a script says, where no Slurm could be made to do so.
+/// Replaces Slurm's commands with scripts, for behavior that a real Slurm cannot be made to show.
 struct SweepWithScriptsForSlurm : SweepJob {
   ProcessResult sweep_with(const std::vector<std::string>& more) const {
     std::vector<std::string> arguments = {"sweep", "s.toml", "--scheduler", "slurm"};
@@ -572,13 +573,13 @@ struct SweepWithScriptsForSlurm : SweepJob {
   }
 };
 
-TEST_F(SweepWithScriptsForSlurm, SubmitsNothingTwiceThoughTheAnswerWasLost) {
+TEST_F(SweepWithScriptsForSlurm, SubmitsOnceEvenIfSbatchsReplyIsLost) {
   sandbox.script(
       "bin/sbatch",
       "[ -z \"$SBATCH_ARRAY_INX\" ] || exit 9\necho \"$2\" >> submitted\n"
       "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2\n"
       "exit 1\n");
-  sandbox.script("bin/squeue", "");  // not yet
+  sandbox.script("bin/squeue", "");  // not in the queue yet
   const ProcessResult lost = sweep_with({"--no-follow"});
   EXPECT_EQ(lost.exit_code, 1);
   EXPECT_THAT(lost.err,
@@ -596,7 +597,7 @@ TEST_F(SweepWithScriptsForSlurm, SubmitsNothingTwiceThoughTheAnswerWasLost) {
   EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
 }
 
-TEST_F(SweepWithScriptsForSlurm, AsksAgainWhenSlurmDoesNotAnswer) {
+TEST_F(SweepWithScriptsForSlurm, RetriesWhenSlurmDoesNotAnswer) {
   sandbox.script("bin/sbatch", "echo \"$2\" > submitted\necho 77\n");
   sandbox.script("bin/squeue", "for e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
   EXPECT_EQ(sweep_with({"--no-follow"}).exit_code, 0);
@@ -612,7 +613,7 @@ TEST_F(SweepWithScriptsForSlurm, AsksAgainWhenSlurmDoesNotAnswer) {
                     HasSubstr("hookline: job 77 continues, with 3 trials to come")));
 }
 
-TEST_F(SweepWithScriptsForSlurm, TellsOfFailuresThoughAJobGoesOn) {
+TEST_F(SweepWithScriptsForSlurm, ReportsFailuresWhileAJobRuns) {
   sandbox.script("train", "exit $2\n");
   sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n[grid]\nargs.a = [1]\n");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
@@ -623,7 +624,8 @@ TEST_F(SweepWithScriptsForSlurm, TellsOfFailuresThoughAJobGoesOn) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: job 77 runs 1 trial; "), HasSubstr("hookline: 1 trial failed: ")));
-  // The failed one is told to run again: the same command would tell it so again, though its job still has it.
+  // Repeating --retry-failed would rerun the failed trial again although its job still has it, so the advice
+  // omits the flag.
   const std::string plan = sandbox.run({"sweep", "s.toml", "--dry-run"}).out;
   sandbox.script("bin/squeue", "for e in 1 2; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
   const ProcessResult again = sweep_with({"--no-follow", "--retry-failed"});
@@ -634,7 +636,7 @@ TEST_F(SweepWithScriptsForSlurm, TellsOfFailuresThoughAJobGoesOn) {
               HasSubstr("hookline: error: the trial " + plan.substr(0, 12) + " can't be run again: job "));
 }
 
-TEST_F(SweepWithScriptsForSlurm, SaysThatAPlanCanNotHoldTheFoldersName) {
+TEST_F(SweepWithScriptsForSlurm, RefusesAFolderNameThatIsNotUtf8) {
   const std::string name = "caf\xe9";
   std::filesystem::create_directory(sandbox.folder.path() / name);
   ProcessOptions options =
@@ -655,7 +657,7 @@ TEST_F(SweepJob, NeedsSlurmsCommands) {
   EXPECT_THAT(result.err, HasSubstr("hookline: error: there is no 'sbatch' on this machine: submit '"));
   EXPECT_EQ(result.exit_code, 1);
 
-  // What a job may still have is not run here.
+  // Trials that a job may still hold are not run locally.
   const std::string folder = (sandbox.folder.path() / "hookline-sweeps/s/array").string();
   const ProcessResult plan = sweep({"--dry-run"});
   sandbox.folder.write(folder + "/20260101-000000-1.json",
@@ -676,11 +678,11 @@ TEST_F(SweepJob, NeedsSlurmsCommands) {
   EXPECT_FALSE(sandbox.has("starts.log"));
 }
 
-TEST_F(SweepJob, TakesItsNumberFromWhatSbatchSays) {
+TEST_F(SweepJob, ReadsItsNumberFromSbatchsOutput) {
   ProcessOptions options = sandbox.options({"sweep", "s.toml", "--scheduler", "slurm", "--no-follow"});
   options.environment["PATH"] = (sandbox.folder.path() / "bin").string() + ":/usr/bin:/bin";
   sandbox.script("bin/sbatch", "echo 'sbatch: it is only tried' >&2\n");
-  sandbox.script("bin/squeue", "");  // it has no such job
+  sandbox.script("bin/squeue", "");  // no such job in the queue
   ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_THAT(
       result.err,
@@ -738,7 +740,7 @@ TEST(TrialOfASweep, HasNoResultIfItIsStopped) {
   sandbox.folder.write("t/plan.json", plan_in(sandbox).dump());
   Process trial(HOOKLINE_BINARY, sandbox.options({"trial", "t"}));
   ASSERT_TRUE(eventually([&] { return sandbox.has("rank.pid"); }));
-  // As Slurm does it, which signals every process of a job, the program's before the trial's.
+  // As Slurm does: it signals every process of a job, here the program before the trial.
   kill(std::stoi(sandbox.read("rank.pid")), SIGTERM);
   trial.signal(SIGTERM);
   const ProcessResult result = trial.wait();

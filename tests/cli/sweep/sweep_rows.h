@@ -1,4 +1,4 @@
-// What tests compare of a sweep's results.
+// The parts of a sweep's results that tests compare.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace hookline::testing {
 
-/// The rows that `hookline sweep --json` has printed, without what a clock has measured.
+/// The rows printed by `hookline sweep --json`, without timing fields.
 inline std::vector<nlohmann::json> timeless(const std::string& lines) {
   std::vector<nlohmann::json> rows;
   std::istringstream in(lines);

@@ -1,4 +1,4 @@
-// `hookline sweep` as a user runs it, and as somebody breaks it.
+// `hookline sweep` as a user runs it, and how it handles misuse and failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -37,7 +37,7 @@ using testing::Terminal;
 using testing::timeless;
 using Json = nlohmann::json;
 
-/// The metric of a trial is a function of its values; each start is a line of starts.log.
+/// A trial's metric is a function of its values; each start appends a line to starts.log.
 const std::string kTrain =
     "echo \"$*\" >> starts.log\n"
     "n=$(echo \"$*\" | cksum | cut -d' ' -f1)\n"
@@ -78,7 +78,7 @@ TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
   EXPECT_THAT(best, HasSubstr("processes_per_node = 2"));
   EXPECT_EQ(sandbox.run({"config", "validate", "hookline-sweeps/s/best.toml"}).exit_code, 0) << best;
 
-  // Each trial has a folder: its config, what its launch said, and its run.
+  // Each trial's folder holds its config, its launch's output, and its run.
   const ProcessResult plan = sandbox.run({"sweep", "s.toml", "--dry-run", "--json"});
   std::istringstream lines(plan.out);
   std::size_t trials = 0;
@@ -89,16 +89,16 @@ TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
         << folder;
   }
   EXPECT_EQ(trials, 10u);
-  // Nothing is done twice.
+  // A second run repeats nothing.
   const ProcessResult again = sandbox.run({"sweep", "s.toml"});
   EXPECT_EQ(again.exit_code, 0);
   EXPECT_THAT(again.err, HasSubstr("hookline: 10 trials, 10 of them done before; results in "));
   EXPECT_EQ(again.out, result.out);
-  EXPECT_EQ(lines_in(sandbox.read("starts.log")), 20u);  // of two ranks each
+  EXPECT_EQ(lines_in(sandbox.read("starts.log")), 20u);  // ten trials of two ranks each
 }
 
-TEST(Sweep, GoesOnFromWhereverItIsKilled) {
-  const std::string train = kTrain + "sleep 0.05\n";  // so that fifty kills come before all trials are done
+TEST(Sweep, ResumesFromWhereverItIsKilled) {
+  const std::string train = kTrain + "sleep 0.05\n";  // slow enough for fifty kills
   const std::string many = "[sweep]\nmax_parallel = 2\n" + kSweep.substr(kSweep.find('\n') + 1) +
                            "args.c = { from = 1, to = 20 }\n";
   const Sandbox undisturbed, sandbox;
@@ -108,7 +108,7 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
   }
   const auto expected = timeless(undisturbed.run({"sweep", "s.toml", "--json"}).out);
   ASSERT_THAT(expected, SizeIs(201));
-  constexpr std::size_t kTrials = 225;  // with the baseline, which comes 25 times
+  constexpr std::size_t kTrials = 225;  // including the baseline, which runs 25 times
 
   const auto seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -120,7 +120,7 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
   constexpr std::size_t kKills = testing::kSanitized ? 15 : 50;
   for (; kills < kKills; ++kills) {
     Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml", "--json"}));
-    if (kills % 2) {  // when a trial has begun, however slow the machine is
+    if (kills % 2) {  // after a trial has started, however slow the machine is
       ASSERT_TRUE(testing::eventually(
           [&] { return sandbox.has("starts.log") && lines_in(sandbox.read("starts.log")) > starts; }));
       sleep_up_to(10);
@@ -145,7 +145,7 @@ TEST(Sweep, GoesOnFromWhereverItIsKilled) {
   EXPECT_LE(starts, kTrials + 2 * kills) << "begun again were at most those that ran as it was killed";
 }
 
-TEST(Sweep, EndsItsTrialsWhenItIsKilled) {
+TEST(Sweep, StopsItsTrialsWhenItIsKilled) {
   const Sandbox sandbox;
   sandbox.script("train", "echo $$ > rank.pid\nsleep 1000\n");
   sandbox.folder.write("s.toml", kSweep);
@@ -157,12 +157,12 @@ TEST(Sweep, EndsItsTrialsWhenItIsKilled) {
   EXPECT_TRUE(testing::eventually([&] { return !testing::is_running(rank); }));
 }
 
-TEST(Sweep, IsStoppedByASignalAndGoesOn) {
+TEST(Sweep, StopsOnASignalAndResumes) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain + "[ -e go ] || sleep 1000\n");
   sandbox.folder.write("s.toml", kSweep);
   Process sweep(HOOKLINE_BINARY, sandbox.options({"sweep", "s.toml"}));
-  // The shell makes the file before it writes its line.
+  // The shell creates the file before it writes the line.
   ASSERT_TRUE(testing::eventually(
       [&] { return sandbox.has("starts.log") && lines_in(sandbox.read("starts.log")) == 1; }));
   sweep.signal(SIGINT);
@@ -179,7 +179,7 @@ TEST(Sweep, IsStoppedByASignalAndGoesOn) {
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 13u);
 }
 
-TEST(Sweep, SaysHowItGoesOnWithoutRunningTheSameAgain) {
+TEST(Sweep, SaysToResumeWithoutTheRerunFlag) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);
   sandbox.folder.write("s.toml", kSweep);
@@ -222,7 +222,7 @@ TEST(Sweep, IsSuspendedWithItsTrials) {
     EXPECT_LT(Json::parse(row).at("trial_seconds").at("mean"), took.count() - kPause + 0.001) << row;
 }
 
-TEST(Sweep, HasItsFolderForItself) {
+TEST(Sweep, LocksItsFolder) {
   const Sandbox sandbox;
   sandbox.script("train", "touch started\nuntil [ -e go ]; do sleep 0.01; done\n" + kTrain);
   sandbox.folder.write("s.toml", kSweep);
@@ -237,7 +237,7 @@ TEST(Sweep, HasItsFolderForItself) {
   EXPECT_EQ(first.wait().exit_code, 0);
 }
 
-TEST(Sweep, RunsOnlyTheNewCellsOfAChangedFile) {
+TEST(Sweep, RunsOnlyTheNewGridPointsOfAChangedFile) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);
   sandbox.folder.write("s.toml",
@@ -255,7 +255,7 @@ TEST(Sweep, RunsOnlyTheNewCellsOfAChangedFile) {
   EXPECT_THAT(timeless(result.out), SizeIs(4));
 }
 
-TEST(Sweep, RunsWhatItHasPlanned) {
+TEST(Sweep, RunsThePlanEvenIfTheFilesChange) {
   const Sandbox sandbox;
   sandbox.folder.write("base.toml", "[training]\nmax_steps = 10\n");
   sandbox.script("train", kTrain +
@@ -268,14 +268,14 @@ TEST(Sweep, RunsWhatItHasPlanned) {
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
   EXPECT_EQ(sandbox.read("steps.log"), "max_steps=10\nmax_steps=10\n");
   EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("max_steps = 10\n"));
-  // What comes to the same is the same trial, however it is written.
+  // Settings that resolve to the same values are the same trial, however they are written.
   sandbox.folder.write("s.toml", sweep + "3\n[fixed]\ntraining.max_steps = 10" + grid);
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_THAT(result.err, HasSubstr("hookline: 3 trials, 2 of them done before; "));
   EXPECT_EQ(sandbox.read("steps.log"), "max_steps=10\nmax_steps=10\nmax_steps=10\n");
 }
 
-TEST(Sweep, JudgesByTheMetricThatItHasNow) {
+TEST(Sweep, RanksByTheCurrentMetric) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "for step in 1 2; do echo \"{\\\"step\\\": $step, \\\"loss\\\": $2, \\\"accuracy\\\": 0.$2, "
@@ -297,7 +297,7 @@ TEST(Sweep, JudgesByTheMetricThatItHasNow) {
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 2u);
 }
 
-TEST(Sweep, KeepsABestThatIsReadWhateverItsArgumentsAre) {
+TEST(Sweep, WritesAValidBestConfigForAnyArguments) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);
   sandbox.folder.write("s.toml",
@@ -331,7 +331,7 @@ TEST(Sweep, GivesEachTrialFoldersOfItsOwn) {
                               "training[.]record_gradients=gradients-[0-9a-f]+ [.]/train --a [12]\n"));
 }
 
-TEST(Sweep, SaysOfEachTrialThatFailedWhy) {
+TEST(Sweep, SaysWhyEachTrialFailed) {
   const Sandbox sandbox;
   sandbox.script(
       "train",
@@ -358,7 +358,7 @@ TEST(Sweep, SaysOfEachTrialThatFailedWhy) {
     EXPECT_THAT(result.err, HasSubstr(line));
   EXPECT_THAT(result.out, AllOf(HasSubstr("0, 1 failed  how=exits\n"), HasSubstr("/best.toml:\n")));
 
-  // They are not tried again unless that is asked for; what they left stays.
+  // Failed trials run again only on request; their files are kept.
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
   sandbox.script("train", "echo '{\"step\": 1, \"loss\": 2}' >> $HOOKLINE_RUN_DIR/metrics.jsonl\n");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
@@ -382,7 +382,7 @@ TEST(Sweep, SaysOfEachTrialThatFailedWhy) {
               HasSubstr("hookline: 7 trials, 7 of them done before; results in "));
 }
 
-TEST(Sweep, StopsBehindAFailureIfTold) {
+TEST(Sweep, StopsAfterAFailureOnRequest) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain + "[ \"$2\" != 2 ]\n");
   sandbox.folder.write("s.toml",
@@ -396,7 +396,7 @@ TEST(Sweep, StopsBehindAFailureIfTold) {
   EXPECT_EQ(sandbox.read("starts.log"), "--a 1\n--a 2\n");
 }
 
-TEST(Sweep, KeepsToItsBudget) {
+TEST(Sweep, StaysWithinItsBudget) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);
   const auto budget = [&](const std::string& key) {
@@ -414,7 +414,7 @@ TEST(Sweep, KeepsToItsBudget) {
   EXPECT_EQ(sandbox.read("starts.log"), "--a 1\n--a 2\n");
 }
 
-TEST(Sweep, EndsHopelessTrials) {
+TEST(Sweep, StopsHopelessTrials) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "for s in 1 2 3 4 5; do echo \"{\\\"step\\\": $s, \\\"score\\\": $2}\" >> "
@@ -435,7 +435,7 @@ TEST(Sweep, EndsHopelessTrials) {
   }
 }
 
-TEST(Sweep, TriesAgainWhatAnotherRuleHasEnded) {
+TEST(Sweep, RerunsTrialsThatADifferentRuleStopped) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "for s in 1 2 3 4; do echo \"{\\\"step\\\": $s, \\\"score\\\": $2}\" >> "
@@ -462,7 +462,7 @@ TEST(Sweep, TriesAgainWhatAnotherRuleHasEnded) {
   EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("  ./train --score 1\n"));
 }
 
-TEST(Sweep, ComparesWithThoseThatHalvingHasEnded) {
+TEST(Sweep, ComparesWithTrialsThatHalvingStopped) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "for s in 1 2 3; do echo \"{\\\"step\\\": $s, \\\"score\\\": $2}\" >> "
@@ -475,17 +475,18 @@ TEST(Sweep, ComparesWithThoseThatHalvingHasEnded) {
     return sandbox.run({"sweep", "s.toml"});
   };
   EXPECT_THAT(write("100, 90, 80, 1, 0").err, HasSubstr("[5/5] score=0: stopped after "));
-  // Of six one is better, and a third goes on: of the four that were not stopped it would be none but the best.
+  // One of six trials is better, and a third may continue. Counting only the four that were not stopped, only
+  // the best could.
   EXPECT_THAT(write("100, 90, 80, 1, 0, 95").err, HasSubstr("[6/6] score=95: score 95, "));
 }
 
-TEST(Sweep, HandsOutCoresToTrialsThatRunAtOnce) {
+TEST(Sweep, DividesCoresAmongParallelTrials) {
   cpu_set_t own;
   ASSERT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
   const int cores = CPU_COUNT(&own);
   if (cores < 2) GTEST_SKIP() << "one core here";
   const Sandbox sandbox;
-  // Each waits for the other.
+  // Each trial waits for the other.
   sandbox.script("train",
                  "touch here$2\nuntil [ -e here$((3 - $2)) ]; do sleep 0.01; done\ncores=$(taskset -pc $$ | "
                  "sed 's/.*: //')\n"
@@ -587,7 +588,7 @@ TEST(Sweep, RefusesWhatCanNotRun) {
   EXPECT_FALSE(sandbox.has("starts.log"));
 }
 
-TEST(Sweep, ShowsHowItGoes) {
+TEST(Sweep, ShowsLiveProgress) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain + "sleep 0.5\n");
   sandbox.folder.write("s.toml", kSweep);
@@ -610,7 +611,7 @@ TEST(Sweep, TakesATrialThatPrintsAGigabyte) {
   EXPECT_LT(result.out.size() + result.err.size(), 10'000u);
 }
 
-TEST(Sweep, SaysWhatOfATrialCanNotBeRead) {
+TEST(Sweep, ReportsUnreadableMetricsOfATrial) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo '{\"step\": 1, \"score\": 1}' >> $HOOKLINE_RUN_DIR/metrics.jsonl\n"
@@ -634,7 +635,7 @@ TEST(Sweep, SaysWhatOfATrialCanNotBeRead) {
   }
 }
 
-TEST(Sweep, IsNotKeptBusyByAFileOfTerabytes) {
+TEST(Sweep, IsNotSlowedByTerabyteFiles) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo '{\"step\": 1, \"score\": 1}' > $HOOKLINE_RUN_DIR/metrics.jsonl\n"
@@ -688,11 +689,12 @@ TEST(Sweep, AddsLittleToAShortTrial) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("hookline: [200/200] a=200: "));
-  // 10 to 60 ms each, as busy as the disk is: a pause between two trials, or work for all that are done, would take more.
+  // Typically 10 to 60 ms each. A pause between trials, or work proportional to finished trials, would exceed
+  // the limit.
   EXPECT_LT(took.count() / 200, 0.3);
 }
 
-TEST(Sweep, GivesEachOfTheTrialsThatRunAtOnceAPortOfItsOwn) {
+TEST(Sweep, GivesEachParallelTrialItsOwnPort) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo $MASTER_PORT > port.$2\nuntil [ -e port.1 ] && [ -e port.2 ]; do sleep 0.05; done\n");
@@ -722,13 +724,13 @@ TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
       "differ by chance (a program that is built with hookline reads it in Accelerator::from_env): "
       "ddp.comm_hook\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err, AllOf(HasSubstr(at_start), HasSubstr(at_end)));
-  // One rank's word is enough.
+  // One rank that reads the config is enough.
   sandbox.script("train", kTrain + ": > $HOOKLINE_RUN_DIR/config_read\n");
   const ProcessResult read = sandbox.run({"sweep", "s.toml", "--output", "read"});
   EXPECT_THAT(read.err, Not(HasSubstr("no rank of any trial")));
 }
 
-TEST(Sweep, SaysBeforeItRunsThatAHookWouldNeverStart) {
+TEST(Sweep, WarnsUpFrontThatAHookWouldNeverStart) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);
   sandbox.folder.write("s.toml",
@@ -746,7 +748,7 @@ TEST(Sweep, SaysBeforeItRunsThatAHookWouldNeverStart) {
   EXPECT_LT(result.err.find(warning), result.err.find("4 trials; results in")) << result.err;
 }
 
-TEST(Sweep, SaysBehindItsTrialsThatAHookHasCompressedNothing) {
+TEST(Sweep, WarnsAfterwardsThatAHookCompressedNothing) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo '{\"score\": 1}' > $HOOKLINE_RUN_DIR/metrics.jsonl\n"
@@ -766,7 +768,7 @@ TEST(Sweep, SaysBehindItsTrialsThatAHookHasCompressedNothing) {
           "    start_powerSGD_iter is 1000: make it smaller, or the trials longer\n"));
 }
 
-TEST(Sweep, TakesOfRepeatedStepsThoseOfTheLastAttempt) {
+TEST(Sweep, TakesRepeatedStepsFromTheLastAttempt) {
   const Sandbox sandbox;
   sandbox.script(
       "train",

@@ -18,7 +18,7 @@ std::string problem(const std::vector<ArchiveRecord>& records, std::uint64_t fil
   return testing::failure_of<ArchiveError>([&] { check_records(records, file_bytes); });
 }
 
-TEST(ArchiveLimits, TakeTheRecordsOfAModel) {
+TEST(ArchiveLimits, AcceptTheRecordsOfAModel) {
   EXPECT_EQ(problem({{"data.pkl", 500},
                      {"code/a.py", 300'000},
                      {"constants.pkl", 4},
@@ -29,7 +29,7 @@ TEST(ArchiveLimits, TakeTheRecordsOfAModel) {
             "no error");
 }
 
-TEST(ArchiveLimits, RefuseTensorsThatTheFileDoesNotHold) {
+TEST(ArchiveLimits, RefuseTensorsLargerThanTheFile) {
   EXPECT_EQ(problem({{"data/0", 2 * kMebibyte}, {"constants/0", 1}}, 2 * kMebibyte),
             "its tensors have more than 2 MiB in a file of 2 MiB, and torch stores them as they are: it is "
             "damaged, or "
@@ -39,19 +39,19 @@ TEST(ArchiveLimits, RefuseTensorsThatTheFileDoesNotHold) {
       << "which is 1 in 64 bits";
 }
 
-TEST(ArchiveLimits, RefuseCodeAndListsThatAreLong) {
+TEST(ArchiveLimits, RefuseOversizedCodeAndLists) {
   EXPECT_EQ(
       problem({{"data.pkl", 200 * kMebibyte}, {"code/a.py", 100 * kMebibyte}}, 1000),
       "its code and its lists have 300 MiB, and the most is 256 MiB: it is damaged, or no model of torch's");
 }
 
-TEST(ArchiveLimits, EndAllocationsThatGoBeyondThem) {
+TEST(ArchiveLimits, MakeLargerAllocationsFail) {
   if (testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory exceeds the limit";
   const pid_t child = fork();
-  if (child == 0) {  // the limit is the process's
+  if (child == 0) {  // the limit applies to the whole process
     const std::uint64_t limit_bytes = limit_memory(100 * kMebibyte);
     if (limit_bytes != 1224 * kMebibyte) _exit(3);
-    // Called as a function: a new-expression that nothing needs is left out by the compiler.
+    // Called as a function, since the compiler may remove an unused new-expression.
     try {
       ::operator delete(::operator new(limit_bytes + 100 * kMebibyte));
       _exit(4);

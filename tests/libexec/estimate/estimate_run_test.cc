@@ -1,4 +1,4 @@
-// Models as torch saves them, read by `hookline estimate`.
+// `hookline estimate` on models as torch saves them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
@@ -36,7 +36,7 @@ std::int64_t parameters_of(const TemporaryFolder& folder, const std::string& fil
   return result.exit_code == 0 ? nlohmann::json::parse(result.out)["parameters"].get<std::int64_t>() : -1;
 }
 
-/// Runs Python in the folder.
+/// Runs a Python program in the folder.
 void write_with_python(const TemporaryFolder& folder, const std::string& program) {
   folder.write("save.py", program);
   ProcessOptions options;
@@ -47,7 +47,7 @@ void write_with_python(const TemporaryFolder& folder, const std::string& program
   ASSERT_EQ(saved.exit_code, 0) << saved.err;
 }
 
-constexpr int kMutations = 40;  // each is a process that loads libtorch
+constexpr int kMutations = 40;  // each one starts a process that loads libtorch
 constexpr std::int64_t kParameters = 30 * 20 + 20 + 20 * 10 + 10;
 
 TEST(EstimateRun, ReadsWhatPythonSaves) {
@@ -75,7 +75,7 @@ torch.save(model.state_dict(), 'old.pt', _use_new_zipfile_serialization=False)
   EXPECT_THAT(old.err,
               HasSubstr("'old.pt' is of the format before torch 1.6; save its state_dict() with today's "
                         "torch.save, or as safetensors\n"));
-  // A download that was broken off.
+  // A truncated download.
   const std::string whole = testing::read_file(folder.path() / "state.pt");
   folder.write("half_a_file.pt", whole.substr(0, whole.size() / 2));
   const ProcessResult half = estimate(folder, "half_a_file.pt");
@@ -120,7 +120,7 @@ with zipfile.ZipFile('bomb.pt', 'w', zipfile.ZIP_DEFLATED) as archive:
                         "the most is 256 MiB: it is damaged, or no model of torch's"));
 }
 
-/// In processes that may allocate 600 MiB each: libtorch alone takes some 100.
+/// Runs with 600 MiB of memory per process; libtorch alone needs about 100.
 ProcessResult estimate_in_little_memory(const TemporaryFolder& folder, const std::string& file) {
   ProcessOptions options;
   options.arguments = {"-c", "ulimit -d 600000 && exec \"$0\" estimate \"$1\" --json", HOOKLINE_BINARY, file};
@@ -172,9 +172,9 @@ for file in ['tensors.pt', 'code.pt', 'constants.pt']:
   refused("code.pt", "its code and its lists have 300 MiB, and the most is 256 MiB");
 }
 
-TEST(EstimateRun, EndsAPickleInATorchScriptArchiveThatTakesAllMemory) {
+TEST(EstimateRun, StopsAMemoryBombInATorchScriptPickle) {
   const TemporaryFolder folder;
-  // Less than 256 MiB of instructions each, in a file of 0.2 MB.
+  // Each is less than 256 MiB of instructions, in a file of 0.2 MB.
   write_with_python(folder, R"(
 import zipfile
 text = b'X' + (200 << 20).to_bytes(4, 'little') + b'x' * (200 << 20)
@@ -203,7 +203,7 @@ archive('empty.pt', b'\x80\x02' + b']' * (200 << 20) + b'.')
 
 TEST(EstimateRun, RunsNoCodeOfAModelFile) {
   const TemporaryFolder folder;
-  // A module that restores itself; and code that libtorch's parser would overflow its stack on.
+  // A module with its own __setstate__, and code that overflows the stack of libtorch's parser.
   write_with_python(folder, R"(
 import torch, zipfile
 from typing import Tuple
@@ -241,9 +241,10 @@ with zipfile.ZipFile('whole.pt') as whole, zipfile.ZipFile('deep.pt', 'w', zipfi
   EXPECT_EQ(parameters_of(folder, "deep.pt"), 3 * 4 + 4);
 }
 
-/// `whole` with bytes that are others: were some lost or added, the archive's directory would be all that is read of it.
+/// `text` with some bytes overwritten. If bytes were inserted or removed, only the archive's directory would
+/// be read.
 std::string overwritten(std::string text, std::mt19937& random) {
-  constexpr char kPadding = 'Z';  // which torch puts between records
+  constexpr char kPadding = 'Z';  // torch's padding between records
   static const std::vector<std::string> pieces = {"(",
                                                   "]",
                                                   "}",

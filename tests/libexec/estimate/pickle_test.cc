@@ -28,20 +28,20 @@ TEST(Pickle, GivesTheShapesOfAStateDict) {
               ElementsAre(std::vector<std::int64_t>{3, 4}, std::vector<std::int64_t>{3}));
 }
 
-TEST(Pickle, TakesTheModelOfACheckpointAlone) {
+TEST(Pickle, CountsOnlyTheModelOfACheckpoint) {
   const std::string checkpoint = kStart + "}(" + text("model_state_dict") + kStateDict + text("optimizer") +
                                  "}" + text("state") + tensor("FloatStorage", "\x09") + "su.";
   EXPECT_EQ(parameter_shapes(read_pickle(checkpoint)).size(), 2u);
 }
 
-TEST(Pickle, LeavesOutWhatIsNoParameter) {
-  // An optimizer's state, under whatever name the model has.
+TEST(Pickle, SkipsNonParameters) {
+  // An optimizer's state, whatever name the model has.
   const std::string adam = "}(" + text("state") + "}" + text("moment") + tensor("FloatStorage", "\x09", "7") +
                            "s" + text("param_groups") + "]u";
   const std::string named = kStart + "}(" + text("net") + kStateDict + text("optimizer") + adam + "u.";
   EXPECT_EQ(parameter_shapes(read_pickle(named)).size(), 2u);
   EXPECT_THAT(parameter_shapes(read_pickle(kStart + adam + ".")), IsEmpty());
-  // Running statistics, and of a pickled module all buffers.
+  // Running statistics, and all buffers of a pickled module.
   const std::string statistics = kStart + "}(" + text("norm.weight") + tensor("FloatStorage", "\x05", "1") +
                                  text("norm.running_mean") + tensor("FloatStorage", "\x05", "2") + "u.";
   EXPECT_EQ(parameter_shapes(read_pickle(statistics)).size(), 1u);
@@ -62,7 +62,7 @@ TEST(Pickle, CountsASharedTensorOnce) {
   const std::string shared = kStart + "(" + tensor("FloatStorage", "\x02\x02") + "q" + std::string(1, '\0') +
                              "h" + std::string(1, '\0') + "t.";
   EXPECT_EQ(parameter_shapes(read_pickle(shared)).size(), 1u);
-  // A list in itself, which ends all the same.
+  // A list that contains itself: reading it still terminates.
   EXPECT_THAT(
       parameter_shapes(read_pickle(kStart + "]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a.")),
       IsEmpty());
@@ -78,7 +78,7 @@ TEST(Pickle, ReadsNumbersOfEverySize) {
   EXPECT_EQ(number(std::string("\x8a\x00", 2)), 0);
 }
 
-TEST(Pickle, RefusesWhatIsCutOffAtAnyByte) {
+TEST(Pickle, RefusesTruncationAtEveryByte) {
   const std::string whole = kStart + kStateDict + ".";
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_THROW(read_pickle(whole.substr(0, length)), PickleError) << length;
@@ -110,14 +110,14 @@ std::string problem_of(const std::string& pickle) {
   return "none";
 }
 
-/// A tensor whose sizes are given as instructions.
+/// A tensor whose sizes are given as pickle instructions.
 std::string tensor_of_sizes(const std::string& sizes) {
   std::string text = tensor("FloatStorage", "\x07");
   text.replace(text.find("(K\x07t"), 4, "(" + sizes + "t");
   return text;
 }
 
-TEST(Pickle, RefusesSizesThatNoTensorHas) {
+TEST(Pickle, RefusesImpossibleTensorSizes) {
   const std::string huge("\x8a\x08\0\0\0\0\0\0\0\x40", 10);  // 2^62
   const std::string longer("\x8a\x09\0\0\0\0\0\0\0\0\x01", 11);
   const std::string too_many =
@@ -135,14 +135,14 @@ TEST(Pickle, RefusesSizesThatNoTensorHas) {
             "it holds a tensor of 65 dimensions, and a tensor has at most 64");
 }
 
-TEST(Pickle, RefusesAFewBytesThatTakeAllMemory) {
+TEST(Pickle, RefusesSmallPicklesThatExpandWithoutBound) {
   const std::string too_much =
       "to read it takes more than 256 MiB of memory, which no list of a model's tensors does: it is damaged, "
       "or it holds more than a model";
   std::string doubled = text("names");
   for (int i = 0; i < 40; ++i) doubled += "2\x93";
   EXPECT_EQ(problem_of(doubled), too_much) << "each instruction doubles a text";
-  // A long text as the type of many storages.
+  // Many storages that share one long type name.
   const std::string name(100'000, 'x');
   std::string storages =
       "(" + text("storage") + "c" + name + "\nm\n" + text("0") + "tq" + std::string(1, '\0');

@@ -1,16 +1,16 @@
-// Pieces of pickles, as torch writes them.
+// Fragments of pickles as torch writes them.
 #pragma once
 
 #include <string>
 
 namespace hookline::testing::pickled {
 
-/// Of less than 256 bytes.
+/// A pickled string of less than 256 bytes.
 inline std::string text(const std::string& word) {
   return "X" + std::string(1, static_cast<char>(word.size())) + std::string(3, '\0') + word;
 }
 
-/// A tensor as torch.save and TorchScript write it, of sizes below 256.
+/// A tensor as torch.save and TorchScript write it; each size is below 256.
 inline std::string tensor(const std::string& storage, const std::string& sizes,
                           const std::string& key = "0") {
   std::string shape = "(";

@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAre;
 
 using Shape = std::vector<std::int64_t>;
 
-/// An object of a class, with attributes as instructions: name, value, name, value, …
+/// A pickled object. `attributes` alternates names and values, as pickle instructions.
 std::string object(const std::string& module, const std::string& name, const std::string& attributes) {
   return "c" + module + "\n" + name + "\n)\x81}(" + attributes + "ub";
 }
@@ -76,7 +76,7 @@ TEST(Script, RunsNoCodeToRestoreAModule) {
       "no code of a model file");
 }
 
-TEST(Script, LeavesOutObjectsThatAreNoModules) {
+TEST(Script, SkipsObjectsThatAreNotModules) {
   const Archive archive{
       object("__torch__", "Net",
              text("packed") + object("__torch__.torch.classes.quantized", "LinearPackedParamsBase", "") +
@@ -86,7 +86,7 @@ TEST(Script, LeavesOutObjectsThatAreNoModules) {
   EXPECT_THAT(archive.shapes(), IsEmpty());
 }
 
-TEST(Script, RefusesWhatItCanNotTell) {
+TEST(Script, SaysWhatItCannotRead) {
   EXPECT_EQ((Archive{"}", {}}.problem()), "it holds no module");
   EXPECT_EQ((Archive{object("__torch__", "Net", ""), {}}.problem()),
             "its code has no class '__torch__.Net': it is damaged");
@@ -100,7 +100,7 @@ TEST(Script, RefusesWhatItCanNotTell) {
       "as a sparse or quantized one");
 }
 
-TEST(Script, ReadsDeclarationsAlone) {
+TEST(Script, ReadsOnlyDeclarations) {
   const auto classes = classes_in(
       "op_version_set = 1\nclass A(Module):\n  __parameters__ = [\"a\\\"b\", \"c\", ]\n"
       "class B(NamedTuple):\n  x : Tensor\nclass C:\n  def __setstate__(self: C, state: int) -> NoneType:\n");
@@ -111,7 +111,7 @@ TEST(Script, ReadsDeclarationsAlone) {
   EXPECT_TRUE(classes.at("C").restores_itself);
 }
 
-TEST(Script, EndsOnAModuleThatHoldsItself) {
+TEST(Script, TerminatesOnASelfReferencingModule) {
   const Archive archive{"c__torch__\nNet\n)\x81q" + std::string(1, '\0') + "}(" + text("self") + "h" +
                             std::string(1, '\0') + text("w") + tensor("HalfStorage", "\x03") + "ub",
                         {{"code/__torch__.py", module_code("Net", "\"w\", ")}}};

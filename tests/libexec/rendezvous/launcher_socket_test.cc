@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Both ends of the socket between a launcher and its store_node.
+/// Both ends of the socket between a launcher and its store_node process.
 struct Ends {
   Ends() {
     int ends[2];
@@ -31,7 +31,7 @@ struct Ends {
   FileDescriptor launcher, node;
 };
 
-TEST(LauncherSocket, HandsOutWholeLinesOnly) {
+TEST(LauncherSocket, DeliversOnlyWholeLines) {
   const Ends ends;
   LauncherSocket socket(ends.node.get());
   std::vector<std::string> lines;
@@ -55,7 +55,7 @@ TEST(LauncherSocket, SaysWhenTheLauncherIsGone) {
   socket.tell("gone", "nobody reads this");
 }
 
-TEST(LauncherSocket, TellsATextOfSeveralLinesAsOne) {
+TEST(LauncherSocket, SendsMultiLineTextAsOneMessage) {
   const Ends ends;
   LauncherSocket(ends.node.get()).tell("gone", "first\nsecond");
   char text[64];

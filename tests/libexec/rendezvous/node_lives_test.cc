@@ -19,27 +19,27 @@ constexpr NodeLives::Time kStart = NodeLives::Time(std::chrono::hours(1));
 
 std::string hello(const std::string& node) { return to_line(Up{node, NodeHello{}}); }
 
-/// The lives of a run of which "own" serves the store, and a node counts as lost after ten seconds.
+/// A run whose store the node "own" serves; nodes are lost after ten seconds without a heartbeat.
 NodeLives lives_of(const std::vector<std::string>& nodes) {
   NodeLives lives("own", seconds(10));
   for (const std::string& node : nodes) lives.heard(hello(node), kStart);
   return lives;
 }
 
-TEST(NodeLives, WatchNodesThatHaveSaidSomethingButNotTheirOwn) {
+TEST(NodeLives, WatchOtherNodesFromTheirFirstMessage) {
   EXPECT_THAT(lives_of({"b", "own", "a"}).watched(), ElementsAre("a", "b"));
   NodeLives lives = lives_of({});
   lives.heard(to_line(Up{"a", StorePort{1, 2}}), kStart);
   EXPECT_THAT(lives.watched(), ElementsAre("a")) << "any message will do";
 }
 
-/// The lost nodes, once `heartbeat` of the node "a" has been read.
+/// The nodes lost after reading `heartbeat` of node "a".
 std::vector<std::string> lost_with(NodeLives& lives, const std::string& heartbeat, NodeLives::Time now) {
   lives.read("a", heartbeat, now);
   return lives.take_lost(now);
 }
 
-TEST(NodeLives, TakeANodeForLostWhoseHeartbeatStaysTheSame) {
+TEST(NodeLives, LoseANodeWhoseHeartbeatStopsChanging) {
   NodeLives lives = lives_of({"a"});
   EXPECT_THAT(lost_with(lives, "1", kStart + seconds(1)), IsEmpty());
   EXPECT_THAT(lost_with(lives, "2", kStart + seconds(12)), IsEmpty()) << "it has changed";
@@ -55,13 +55,13 @@ TEST(NodeLives, CountFromTheFirstMessageOfANodeThatSendsNoHeartbeat) {
   EXPECT_THAT(lives.take_lost(kStart + seconds(11)), ElementsAre("a"));
 }
 
-TEST(NodeLives, DoNotMissANodeThatHasLeft) {
+TEST(NodeLives, StopWatchingANodeThatHasLeft) {
   NodeLives lives = lives_of({"a", "b"});
   lives.heard(to_line(Up{"a", Leave{}}), kStart);
   EXPECT_THAT(lives.watched(), ElementsAre("b"));
 }
 
-TEST(NodeLives, TakeALostNodeBackThatSaysHello) {
+TEST(NodeLives, TakeALostNodeBackOnHello) {
   NodeLives lives = lives_of({"a"});
   EXPECT_THAT(lives.take_lost(kStart + seconds(11)), ElementsAre("a"));
   lives.heard(to_line(Up{"a", NodeEnd{}}), kStart + seconds(12));
@@ -71,7 +71,7 @@ TEST(NodeLives, TakeALostNodeBackThatSaysHello) {
   EXPECT_THAT(lives.take_lost(kStart + seconds(30)), IsEmpty());
 }
 
-TEST(NodeLives, PassOverWhatIsNoMessage) {
+TEST(NodeLives, IgnoreInvalidMessages) {
   NodeLives lives = lives_of({});
   for (const char* line : {"", "no JSON", "[]", "{}", R"({"from": 3, "is": "hello"})", R"({"from": ""})"})
     lives.heard(line, kStart);

@@ -19,7 +19,7 @@ TEST(StorePlace, IsReadFromWhatTheLauncherWrites) {
   EXPECT_EQ(place.node_timeout, std::chrono::seconds(30));
 }
 
-TEST(StorePlace, IsWholeOrNone) { EXPECT_ANY_THROW(place_of(R"({"serves": true})")); }
+TEST(StorePlace, IsRefusedIfIncomplete) { EXPECT_ANY_THROW(place_of(R"({"serves": true})")); }
 
 }  // namespace
 }  // namespace hookline

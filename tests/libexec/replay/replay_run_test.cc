@@ -1,4 +1,4 @@
-// Recording and replaying as a user does them, through the command.
+// Records and replays gradients through the command line, as a user does.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(ReplayRun, ShowsWhatAHookLosesAndSaves) {
   EXPECT_EQ(lines[2]["bytes_sent"], 2 * (2 * (40 + 30) + 2 * (50 + 64) + 50 + 1));
 }
 
-TEST(ReplayRun, SendsWhatEstimateSays) {
+TEST(ReplayRun, SendsAsManyBytesAsEstimateSays) {
   const TemporaryFolder folder;
   write_recording(folder, 4, 2);
   const ProcessResult estimate =

@@ -18,7 +18,7 @@ TEST(Judge, CountsTheFilesThatAreOpenBeforeTheRanksConnect) {
   EXPECT_THAT(obstacle_of_open_files(29, 62, 3), HasSubstr("may have 62, and 3 ranks take about 63 in each"));
 }
 
-TEST(Judge, WantsHalfOfTheOpenFilesLeftForTheProgram) {
+TEST(Judge, WarnsIfRanksUseOverHalfOfTheOpenFiles) {
   Check check = judge_open_files(500, 1024, 4);
   EXPECT_EQ(check.verdict, Verdict::ok);
   EXPECT_EQ(check.found, "500 of 1024 at most, with 4 ranks");
@@ -28,7 +28,7 @@ TEST(Judge, WantsHalfOfTheOpenFilesLeftForTheProgram) {
   EXPECT_THAT(check.advice, HasSubstr("ulimit -n 65536"));
 }
 
-TEST(Judge, WantsSharedMemoryForNcclAlone) {
+TEST(Judge, RequiresSharedMemoryOnlyForNccl) {
   Check check = judge_shared_memory(64'000'000, false, 8);
   EXPECT_EQ(check.verdict, Verdict::ok);
   EXPECT_EQ(check.found, "64 MB free in /dev/shm, which these ranks do not use");
@@ -48,9 +48,9 @@ TEST(Judge, NamesTheRankOfAnotherBuild) {
   EXPECT_EQ(check.found, "rank 0 has a, and rank 2 has b");
 }
 
-TEST(Judge, MeasuresLinksAgainstTheirLike) {
+TEST(Judge, ComparesLinksOfTheSameKind) {
   const auto link = [](int from, int to, bool same, double rate) { return Link{from, to, same, 1e-5, rate}; };
-  // A network is slower than a host's own memory, and that is no reason to warn.
+  // A network is slower than memory within a host; that alone is no reason to warn.
   Check check = judge_links({link(0, 1, true, 2e9), link(2, 3, true, 2e9), link(0, 2, false, 1.2e8)});
   EXPECT_EQ(check.verdict, Verdict::ok);
   EXPECT_EQ(check.found, "median 2 GB/s on one host, 120 MB/s between hosts");
@@ -60,7 +60,7 @@ TEST(Judge, MeasuresLinksAgainstTheirLike) {
   EXPECT_THAT(check.advice, HasSubstr("cable"));
 }
 
-TEST(Judge, MeasuresAllPairsOfAFewAndSomeOfMany) {
+TEST(Judge, MeasuresAllPairsOfFewRanksAndSomeOfMany) {
   EXPECT_THAT(pairs_to_measure(1), IsEmpty());
   EXPECT_EQ(pairs_to_measure(3), (std::vector<std::pair<int, int>>{{0, 1}, {0, 2}, {1, 2}}));
   EXPECT_EQ(pairs_to_measure(8).size(), 28u);
@@ -75,7 +75,7 @@ TEST(Judge, MeasuresAllPairsOfAFewAndSomeOfMany) {
   }
 }
 
-TEST(Judge, KnowsWhatToDoAboutErrors) {
+TEST(Judge, GivesAdviceForKnownErrors) {
   EXPECT_THAT(advice_for("accept: Too many open files"), HasSubstr("ulimit -n"));
   EXPECT_THAT(advice_for("CUDA out of memory. Tried"), HasSubstr("fewer ranks"));
   EXPECT_EQ(advice_for("something new"), "");

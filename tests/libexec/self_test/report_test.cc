@@ -18,7 +18,7 @@ void fill(Report& report) {
   report.add(HookTime{"power_sgd", "fp16", 1e-3, 0.002, 4096});
 }
 
-TEST(Report, IsReadByPeople) {
+TEST(Report, IsReadableAsText) {
   std::ostringstream out;
   Report report(Report::Form::text, out);
   fill(report);
@@ -33,7 +33,7 @@ TEST(Report, IsReadByPeople) {
             "\n2 checks: runs will work, with 1 warning\n");
 }
 
-TEST(Report, SaysWhetherAllIsWell) {
+TEST(Report, EndsWithAVerdict) {
   std::ostringstream out;
   Report well(Report::Form::text, out);
   well.add({"join", Verdict::ok, "2 ranks", ""});
@@ -46,7 +46,7 @@ TEST(Report, SaysWhetherAllIsWell) {
   EXPECT_EQ(out.str(), "failed   join                       no\n\n1 check: 1 check failed\n");
 }
 
-TEST(Report, IsReadByProgramsAtAnyTime) {
+TEST(Report, IsValidJsonAtAnyTime) {
   std::ostringstream out;
   const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "report.json";
@@ -91,7 +91,7 @@ TEST(Report, SaysOnceThatItsFileCanNotBeWritten) {
       "hookline test: the report can't be written to '/nowhere/report.json': No such file or directory\n");
 }
 
-TEST(Report, OfAnotherRankIsSilent) {
+TEST(Report, IsSilentOnOtherRanks) {
   std::ostringstream out;
   Report report(Report::Form::silent, out);
   report.add({"gather", Verdict::failed, "", ""});

@@ -1,4 +1,4 @@
-// The self-test as a user runs it, where all is well and where something is off.
+// The self-test as a user runs it, on healthy and on faulty setups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ TEST(SelfTest, TriesEveryCollectiveEveryHookAndEveryLink) {
   ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
   const auto json = nlohmann::json::parse(result.out);
   for (const auto& check : json["checks"]) {
-    const bool may_be_slow = check["name"] == "links";  // where another program has a core
+    const bool may_be_slow = check["name"] == "links";  // if another program uses a core
     EXPECT_TRUE(check["verdict"] == "ok" || may_be_slow) << result.out;
   }
   const std::set<std::string> names = names_of(json["checks"]);
@@ -83,11 +83,11 @@ TEST(SelfTest, TriesEveryCollectiveEveryHookAndEveryLink) {
     EXPECT_LT(link["latency_seconds"], 1);
     EXPECT_GT(link["bytes_per_second"], 1e6);
   }
-  // Nothing stays of a test that found nothing.
+  // A test without findings leaves no files.
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(SelfTest, TakesTwoRanksWhereNothingSaysHowMany) {
+TEST(SelfTest, UsesTwoRanksByDefault) {
   const TemporaryFolder folder;
   const ProcessResult result = run(folder, {});
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
@@ -109,7 +109,7 @@ TEST(SelfTest, WarnsOfTooFewOpenFiles) {
                                 HasSubstr("runs will work, with 1 warning\n")));
 }
 
-TEST(SelfTest, EndsBeforeItRunsOutOfFiles) {
+TEST(SelfTest, StopsBeforeItRunsOutOfFiles) {
   const TemporaryFolder folder;
   ProcessOptions options = test_in(folder, {});
   options.arguments = {"-c", "ulimit -n 34; exec " HOOKLINE_BINARY " test --processes-per-node 2"};
@@ -120,12 +120,12 @@ TEST(SelfTest, EndsBeforeItRunsOutOfFiles) {
       AllOf(ContainsRegex("Too many open files would be needed: a rank may have 34, and 2 ranks take about "
                           "[34][0-9] in each\n"),
             HasSubstr("-> raise the limit")));
-  // The verdict is the last word, and the launcher adds none.
+  // The output ends with the verdict; the launcher adds nothing.
   EXPECT_TRUE(result.out.ends_with("\n1 check: 1 check failed\n")) << result.out;
   EXPECT_THAT(result.err, Not(HasSubstr("rank 0")));
 }
 
-/// Kills the ranks below `process`; the others end with them.
+/// Kills the ranks among the descendants of `process`; the other processes then exit by themselves.
 void kill_ranks(pid_t process) {
   for (const pid_t child : testing::children_of(process)) {
     if (testing::of_process(child, "comm") == "self_test_rank\n")
@@ -135,7 +135,7 @@ void kill_ranks(pid_t process) {
   }
 }
 
-/// A test whose ranks are killed when it has begun.
+/// Runs a self-test and kills its ranks once it has started.
 ProcessResult killed_test(const std::vector<std::string>& flags) {
   const TemporaryFolder folder;
   Process test(HOOKLINE_BINARY, test_in(folder, flags));
@@ -153,7 +153,7 @@ ProcessResult killed_test(const std::vector<std::string>& flags) {
   return test.wait();
 }
 
-TEST(SelfTest, HasAVerdictWhereRanksDie) {
+TEST(SelfTest, GivesAVerdictEvenIfRanksDie) {
   ProcessResult result = killed_test({"--json"});
   EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err << result.out;
   const auto json = nlohmann::json::parse(result.out);
@@ -168,8 +168,9 @@ TEST(SelfTest, HasAVerdictWhereRanksDie) {
                               "[0-9]+ checks, and the ranks ended before the other [0-9]+ were tried\n$"));
 }
 
-// One that changes gradients on purpose is tried for what it leaves on the ranks; one of a program can't be.
-TEST(SelfTest, TriesAPluginsHookAndLeavesAProgramsOut) {
+// A hook that changes gradients on purpose is only checked for equal results on all ranks. A program's hook
+// cannot be tested.
+TEST(SelfTest, TestsAPluginsHookButNotAPrograms) {
   const TemporaryFolder folder;
   folder.write("clip.toml", "[ddp]\nplugins = [\"" CLIP_PLUGIN
                             "\"]\ncomm_hook = \"clip_allreduce\"\n"
@@ -203,7 +204,7 @@ TEST(SelfTest, NamesTheTemporaryFolderThatCanNotBeUsed) {
                         "directory; choose another with TMPDIR, or --set logging.dir=DIR\n"));
 }
 
-TEST(SelfTest, SaysWhatALaunchWouldSayOfAConfig) {
+TEST(SelfTest, ReportsConfigErrorsAsLaunchDoes) {
   const TemporaryFolder folder;
   const ProcessResult result = run(folder, {"--set", "ddp.comm_hook=power_sdg"});
   EXPECT_EQ(result.exit_code, 2);
@@ -212,7 +213,7 @@ TEST(SelfTest, SaysWhatALaunchWouldSayOfAConfig) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-/// Two hosts, and a test over both.
+/// Runs a self-test over two hosts.
 class SelfTestOfHosts : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -252,7 +253,7 @@ TEST_F(SelfTestOfHosts, MeasuresAShapedLink) {
   EXPECT_LT(json["links"][0]["bytes_per_second"], 40e6) << "25 MB/s is what the link carries";
 }
 
-TEST_F(SelfTestOfHosts, EndsWhenItsTimeIsUp) {
+TEST_F(SelfTestOfHosts, StopsAtItsTimeLimit) {
   for (int host = 0; host < 2; ++host) ASSERT_TRUE(hosts_.shape(host, "1mbit"));
   const auto results = run_on_both({}, {"--time-limit", "8"});
   EXPECT_EQ(results[0].exit_code, 1) << results[0].err;
@@ -282,7 +283,7 @@ TEST_F(SelfTestOfHosts, NamesAnInterfaceThatIsNotThere) {
               HasSubstr("GLOO_SOCKET_IFNAME is 'eth7', and this host's interfaces are: lo, e0\n"));
 }
 
-// Each host has a second network, on which what host 1 answers never arrives, as behind a firewall.
+// Each host has a second network on which replies of host 1 never arrive, as behind a firewall.
 TEST_F(SelfTestOfHosts, NamesThePortThatAFirewallDrops) {
   for (int host = 0; host < 2; ++host) {
     const std::string own = "10.98.0." + std::to_string(host + 1) + "/32";

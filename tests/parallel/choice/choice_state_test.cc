@@ -1,4 +1,4 @@
-// What a choice keeps to and what it leaves behind: the error that is permitted, checkpoints, the report. Ranks are threads.
+// A hook choice's error limit, checkpoints and report. Ranks are threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -28,7 +28,7 @@ using testing::Trainer;
 
 constexpr int kBeforeTheChoice = 1 + 3 + 8;
 
-TEST(HookChoice, TriesEachSettingWhereItIsToldTo) {
+TEST(HookChoice, TriesEachSettingOnRequest) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.try_each = true;
@@ -64,8 +64,8 @@ TEST(HookChoice, GivesUpAHookWhoseErrorIsTooLarge) {
   });
 }
 
-// Less exact than the one whose error is too large: nobody has to try.
-TEST(HookChoice, GivesUpWhatCompressesMore) {
+// A setting less exact than one that exceeded the error limit is not tried.
+TEST(HookChoice, AlsoGivesUpHooksThatCompressMore) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.max_error = 0.9;
@@ -79,14 +79,14 @@ TEST(HookChoice, GivesUpWhatCompressesMore) {
   });
 }
 
-TEST(HookChoice, RemembersWhatItGaveUpAcrossACheckpointWhileItMeasures) {
+TEST(HookChoice, RemembersRejectedHooksAcrossACheckpoint) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.max_error = 0.9;
     Trainer before(world, {"forgetful"}, options);
     before.train(kMeasured + 1 + kProved);
     nlohmann::json saved = before.chooser->save();
-    saved["chosen"] = nullptr;  // as while it measures again
+    saved["chosen"] = nullptr;  // as if it were measuring again
     Trainer after(world, {"forgetful"}, options);
     EXPECT_EQ(after.chooser->resume(saved), "");
     after.train(kMeasured + 1);
@@ -105,7 +105,7 @@ TEST(HookChoice, KeepsAHookWhoseErrorIsPermitted) {
   });
 }
 
-TEST(HookChoice, ReportsWhatItWasMadeFrom) {
+TEST(HookChoice, ReportsTheMeasurementsBehindIt) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free", "fp16"});
     EXPECT_EQ(trainer.chooser->report().chosen, "");
@@ -143,8 +143,8 @@ TEST(HookChoice, RefusesAHookThatTheProgramRegistersByHand) {
   });
 }
 
-TEST(HookChoice, GoesOnWhereACheckpointLeftIt) {
-  // The other one is so much slower that no noise in steps makes it the better one.
+TEST(HookChoice, ResumesFromACheckpoint) {
+  // The other hook is so slow that noise cannot make it win.
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free", "slow"});
     EXPECT_TRUE(before.chooser->save().at("chosen").is_null());
@@ -160,7 +160,7 @@ TEST(HookChoice, GoesOnWhereACheckpointLeftIt) {
   });
 }
 
-TEST(HookChoice, IsMadeAnewWhereACheckpointsDoesNotFit) {
+TEST(HookChoice, IsMadeAgainIfTheSavedOneDoesNotFit) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free"});
     before.train(kMeasured + 1 + kProved);
@@ -179,7 +179,7 @@ TEST(HookChoice, IsMadeAnewWhereACheckpointsDoesNotFit) {
   });
 }
 
-TEST(HookChoice, IsMadeAnewWhereStepsAreNotWhatTheyWere) {
+TEST(HookChoice, IsMadeAgainIfStepTimesHaveChanged) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free"});
     before.train(kMeasured + 1 + kProved);
@@ -194,8 +194,8 @@ TEST(HookChoice, IsMadeAnewWhereStepsAreNotWhatTheyWere) {
   });
 }
 
-/// As a program has it: by the config, through a checkpoint's files.
-TEST(HookChoice, IsInCheckpoints) {
+/// As in a program: set in the config and saved in checkpoint files.
+TEST(HookChoice, IsSavedInCheckpoints) {
   const TemporaryFolder folder;
   testing::register_hooks();
   RunConfig config;

@@ -1,7 +1,8 @@
 // One rank of a model that chooses its hook:  choosing_rank SECONDS [HOOK...]
 //
-// Trains a network of 6 MB of gradients for that long, by rank 0's clock. Rank 0 prints "chose NAME" whenever that changes, and at the end
-// "exchanges N". Ranks whose parameters differ at the end exit with 4.
+// Trains a network with 6 MB of gradients for that long, by rank 0's clock. Rank 0 prints "chose NAME"
+// whenever the choice changes, and finally "exchanges N". Ranks whose parameters differ at the end exit with
+// 4.
 #include <ATen/ops/mse_loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>

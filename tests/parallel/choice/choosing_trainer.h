@@ -1,4 +1,4 @@
-// A model that chooses its hook, for tests. What hooks take differs by far more than noise.
+// A model that chooses its hook, for tests. The hooks' durations differ by far more than noise.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,21 +20,21 @@
 
 namespace hookline::testing {
 
-/// Over Gloo, which takes twice as long for these gradients as everything else in a step.
+/// Uses Gloo, which takes twice as long for these gradients as the rest of a step.
 inline void run_ranks_over_gloo(int ranks, const RankBody& body) {
   Placement placement;
   placement.shared_memory = SharedMemory::never;
   run_ranks(ranks, body, placement);
 }
 
-/// 24 MB of gradients and next to no arithmetic: whatever sends nothing is far faster than no hook.
+/// 24 MB of gradients and almost no arithmetic, so a hook that sends nothing is far faster than no hook.
 struct LargeImpl : torch::nn::Module {
   LargeImpl() { weight = register_parameter("weight", torch::zeros({3000, 2000})); }
   at::Tensor forward(const at::Tensor& x) { return (weight.narrow(0, 0, 1) * x).sum(); }
   at::Tensor weight;
 };
 
-/// As many gradients in 16 parameters.
+/// As many gradients, in 16 parameters.
 struct ManyImpl : torch::nn::Module {
   ManyImpl() {
     for (int i = 0; i < 16; ++i)
@@ -50,7 +50,7 @@ struct ManyImpl : torch::nn::Module {
 
 inline std::atomic<int> fickle_takes = 0;  // milliseconds
 
-/// Sends nothing, and sleeps for as long as `takes` says of its run of that number, counted from 1.
+/// Sends nothing; its n-th run sleeps for `takes(n)` milliseconds.
 class FreeHook : public CommHook {
  public:
   FreeHook(HookContext context, std::function<int(int)> takes)
@@ -77,7 +77,7 @@ class TollHook : public CommHook {
   std::string describe() const override { return "toll"; }
 };
 
-/// Sends nothing, and leaves nothing of the gradients; its bytes say that it compresses.
+/// Sends nothing and zeroes the gradients; its byte count claims that it compresses.
 class ForgetfulHook : public CommHook {
  public:
   using CommHook::CommHook;
@@ -103,7 +103,7 @@ inline void register_hooks() {
     };
     add("free", [](int) { return 0; });
     add("slow", [](int) { return 400; });
-    add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // it is timed in three or four runs
+    add("deceptive", [](int run) { return run < 5 ? 0 : 400; });  // timing it takes three or four runs
     add("fickle", [](int) { return fickle_takes.load(); });
     Registry::instance().add(row_of("toll"), [](HookContext context, const OptionMap&) {
       return std::make_unique<TollHook>(std::move(context));
@@ -116,10 +116,11 @@ inline void register_hooks() {
   EXPECT_TRUE(once);
 }
 
-/// 3 steps to settle, 8 without a hook, 5 deferred; before the first one nothing has begun.
+/// Steps before the choice: 3 to settle, 8 without a hook, 5 deferred, and a first one before measuring
+/// starts.
 inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 8, kWindow = 8;
 
-/// Other programs may make a step of these take several times as long.
+/// Tolerates that other programs slow a step down several times.
 inline constexpr WatchRule kTolerant{8, 0.99, 2, 8};
 
 template <class Net>
@@ -135,7 +136,7 @@ struct TrainerOf {
     options.steps.first_window = first_window;
     options.steps.window = kWindow;
     options.steps.least_seconds = 0;
-    options.steps.seconds = 1e6;  // however slow they are
+    options.steps.seconds = 1e6;  // no time limit
     options.watch = kTolerant;
     chooser = std::make_unique<HookChooser>(world, model.ddp(), settings, options);
     model.ddp().after_each_step([this] { chooser->after_step(); });

@@ -1,4 +1,4 @@
-// A model that chooses its hook while it trains. Ranks are threads; what hooks take differs by far more than noise.
+// Choosing a hook during training. Ranks are threads; the hooks' durations differ by far more than noise.
 
 #include "parallel/choice/hook_chooser.h"
 
@@ -34,7 +34,7 @@ using testing::random_rows;
 using testing::run_ranks_over_gloo;
 using testing::Trainer;
 
-TEST(HookChooser, ChoosesTheFasterWhenItHasMeasured) {
+TEST(HookChooser, ChoosesTheFasterHookAfterMeasuring) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free", "slow"});
     trainer.train(kMeasured);
@@ -48,7 +48,7 @@ TEST(HookChooser, ChoosesTheFasterWhenItHasMeasured) {
   });
 }
 
-TEST(HookChooser, StaysWithoutAHookWhereEachOtherIsSlower) {
+TEST(HookChooser, StaysWithoutAHookIfEveryHookIsSlower) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"slow"});
     trainer.train(kMeasured + kProved + 3 * kWindow);
@@ -72,7 +72,7 @@ TEST(HookChooser, GivesUpAHookWhoseStepsAreSlowerThanPredicted) {
   });
 }
 
-TEST(HookChooser, MeasuresAHookThatIsFarSlowerForAPartOfItsStepsOnly) {
+TEST(HookChooser, StopsMeasuringAFarSlowerHookEarly) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"deceptive"}, {}, /*first_window=*/20);
     trainer.train(kMeasured + 1 + 2 + 7);
@@ -90,7 +90,7 @@ TEST(HookChooser, TriesTheNextHookWhenOneIsGivenUp) {
   });
 }
 
-TEST(HookChooser, IsNotAskedByAnEvaluation) {
+TEST(HookChooser, IgnoresEvaluations) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free"});
     for (int step = 0; step < kMeasured + 1; ++step) {
@@ -132,8 +132,9 @@ TEST(HookChooser, IsNotMovedByNoise) {
 
 class HookChooserOf : public ::testing::TestWithParam<int> {};
 
-// What a rank alone measures differs; if one decided by itself, the others would wait for it in another collective.
-TEST_P(HookChooserOf, RanksAgreeThoughTheyAreLateAtRandom) {
+// Each rank measures different times. If one decided alone, the others would wait for it in another
+// collective.
+TEST_P(HookChooserOf, RanksAgreeDespiteRandomDelays) {
   run_ranks_over_gloo(GetParam(), [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"fp16", "deceptive", "free", "slow"});
     for (int steps = 0; steps < kMeasured + 3 * kProved + 2 * kWindow; ++steps) {
@@ -150,7 +151,7 @@ TEST_P(HookChooserOf, RanksAgreeThoughTheyAreLateAtRandom) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, HookChooserOf, ::testing::Values(2, 3));
 
-TEST(HookChooser, EndsOnEveryRankWhenOneLeavesWhileItMeasures) {
+TEST(HookChooser, FailsOnEveryRankWhenOneLeavesWhileItMeasures) {
   for (const int steps : {5, kMeasured - 2, kMeasured}) {
     run_ranks_over_gloo(3, [&](const std::shared_ptr<World>& world) {
       Trainer trainer(world, {"slow"});
@@ -165,11 +166,11 @@ TEST(HookChooser, EndsOnEveryRankWhenOneLeavesWhileItMeasures) {
 ChoiceOptions in_sizes() {
   ChoiceOptions options;
   options.bucket_bytes = {64 << 20, 1 << 20};
-  options.predict_all = true;  // a busy machine could leave no time to time a hook in each size
+  options.predict_all = true;  // a busy machine might leave no time to measure each size
   return options;
 }
 
-// The hook takes longer the more buckets there are: one is better than the two of the config, and than 16.
+// The hook takes longer with more buckets: one bucket beats the config's two, and 16.
 TEST(HookChooser, ChoosesTheSizeOfBuckets) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     testing::TrainerOf<testing::ManyImpl> trainer(world, {"toll"}, in_sizes());
@@ -207,7 +208,7 @@ TEST(HookChooser, ResumesInTheBucketsThatItChose) {
   });
 }
 
-TEST(HookChooser, ChoosesAmongBucketsAloneWhereNoHookIsPermitted) {
+TEST(HookChooser, ChoosesOnlyTheBucketSizeIfNoHookIsPermitted) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
     testing::TrainerOf<testing::ManyImpl> trainer(world, {}, in_sizes());
     trainer.train(kMeasured + 1);
@@ -217,7 +218,7 @@ TEST(HookChooser, ChoosesAmongBucketsAloneWhereNoHookIsPermitted) {
   });
 }
 
-// It sends nothing; between hosts it leaves 24 MB to be summed inside each.
+// The hook sends nothing, but with scope between_hosts 24 MB are still summed inside each host.
 TEST(HookChooser, PredictsWhatAHookTakesBetweenHosts) {
   testing::run_ranks_on_hosts({0, 0, 1, 1}, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free"});

@@ -1,4 +1,5 @@
-// A hook is chosen on a link of a known speed, and again when that changes: ranks as processes, hosts as network namespaces.
+// Chooses a hook on a link of known speed, and again when that speed changes: ranks are processes, hosts
+// network namespaces.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ int count_of(const std::string& text, const std::string& in) {
   return count;
 }
 
-// 6.3 MB take half a second at 100 Mbit/s, and half of that in half precision.
+// 6.3 MB take half a second at 100 Mbit/s, half of that in half precision.
 TEST(LinkChange, LeadsToOneNewChoice) {
   const Hosts hosts(2);
   if (!hosts.ok()) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
@@ -46,7 +47,7 @@ TEST(LinkChange, LeadsToOneNewChoice) {
     const ProcessResult result = rank->wait();
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     if (rank != ranks[0]) continue;
-    // Once for the link; what else happens on this machine may lead to more.
+    // Once for the link; other activity on this machine may cause more.
     const int times = count_of(": choosing again\n", result.err);
     EXPECT_GE(times, 1) << result.err;
     EXPECT_LE(times, 4) << result.err;

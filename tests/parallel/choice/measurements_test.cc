@@ -1,4 +1,5 @@
-// What is measured before a hook is chosen: backward without communication, the link, what a hook computes and sends.
+// Measurements before a hook is chosen: backward without communication, the link, and each hook's computation
+// and traffic.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ DdpOptions small_buckets() {
   return options;
 }
 
-TEST(DeferredAverage, HasTheBitsOfNoHookAndNotesWhenBucketsAreReady) {
+TEST(DeferredAverage, MatchesNoHookBitForBitAndRecordsReadyTimes) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     DistributedChain plain(world, std::make_shared<ChainImpl>(), small_buckets());
     DistributedChain measured(world, std::make_shared<ChainImpl>(), small_buckets());
@@ -81,7 +82,7 @@ TEST(DeferredAverage, HasTheBitsOfNoHookAndNotesWhenBucketsAreReady) {
   });
 }
 
-TEST(MeasureLink, GivesEveryRankTheSameTimesOfEverySizeUpToTheLargest) {
+TEST(MeasureLink, GivesAllRanksTheSameTimesForEachSize) {
   std::vector<LinkCost> costs(3);
   run_ranks(3, [&](const std::shared_ptr<World>& world) {
     const auto group = world->make_stage_group("probe");
@@ -101,7 +102,7 @@ TEST(MeasureLink, GivesEveryRankTheSameTimesOfEverySizeUpToTheLargest) {
   }
 }
 
-TEST(MeasureLink, EndsWhenItsBudgetIsSpent) {
+TEST(MeasureLink, StopsWhenItsBudgetIsSpent) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const auto group = world->make_stage_group("probe");
     const LinkCost cost =
@@ -111,7 +112,7 @@ TEST(MeasureLink, EndsWhenItsBudgetIsSpent) {
   });
 }
 
-/// Two buckets: a matrix of 64 × 48 with a vector of 10, and a vector of 20.
+/// Two buckets: one with a matrix of 64 × 48 and a vector of 10, one with a vector of 20.
 BucketParameters two_buckets() {
   return {{torch::randn({64, 48}), torch::randn({10})}, {torch::randn({20})}};
 }
@@ -149,7 +150,7 @@ TEST(CostOfHook, FindsThatAHookSendsNothing) {
   EXPECT_THAT(costs[0].sends, SizeIs(0));
 }
 
-// P and the vectors travel first; Q when P is there.
+// P and the vectors are sent first, then Q once P has arrived.
 TEST(CostOfHook, FindsWhichSendWaitsForWhich) {
   const std::vector<BucketCost> costs =
       cost_of("power_sgd", "no", {{"matrix_approximation_rank", 2}, {"start_powerSGD_iter", 2}});
@@ -164,8 +165,8 @@ TEST(CostOfHook, FindsWhichSendWaitsForWhich) {
   EXPECT_GT(sends.back().busy_after, 0) << "gradients rebuilt";
 }
 
-// As DDP's own buckets are until its first step is over.
-TEST(CostOfHook, IsOfCompressedStepsAtOnce) {
+// As with DDP's initial buckets, before they are rebuilt after the first step.
+TEST(CostOfHook, MeasuresCompressedStepsRightAway) {
   const auto steps_before = [](bool buckets_are_final) {
     const auto comm = std::make_shared<Comm>(0, 1, [](const std::string&) { return ProcessGroupPtr(); });
     return Registry::instance()
@@ -212,7 +213,7 @@ TEST(InOtherBuckets, JoinsAndCutsWhatWasTimed) {
   EXPECT_DOUBLE_EQ(cut.buckets[1].busy_after, 18);
 }
 
-TEST(BehindAnAverageInside, BeginsWhenTheHostHasAveraged) {
+TEST(BehindAnAverageInside, StartsAfterTheHostsAverage) {
   Send all;
   all.bytes = 1000;
   const CollectiveTimes inside({{500, 0.5, 0.5}, {1000, 1.5, 1.5}});
@@ -247,7 +248,7 @@ class Broken : public CommHook {
   std::string describe() const override { return "broken"; }
 };
 
-TEST(CostOfHook, RefusesAHookThatBeginsLate) {
+TEST(CostOfHook, RefusesAHookThatStartsCompressingLate) {
   EXPECT_EQ(failure_of<Error>([] { cost_of("power_sgd", "no"); }),
             "the hook 'power_sgd(rank=1, start=998)' compresses from step 998 on, and to be measured it must "
             "begin by step 10");
@@ -261,7 +262,7 @@ TEST(CostOfHook, ThrowsWhatTheHookThrows) {
             "this hook is broken");
 }
 
-/// A hook that can't be run without other ranks, and says what it takes.
+/// A hook that cannot run without other ranks, and estimates its own cost.
 class Derived : public CommHook {
  public:
   Derived(HookContext context, HookCost cost) : CommHook(std::move(context)), cost_(std::move(cost)) {}
@@ -278,7 +279,7 @@ HookCost cost_of_derived(const HookCost& cost) {
                       two_buckets(), kPatient);
 }
 
-TEST(CostOfHook, TakesWhatTheHookEstimatesItself) {
+TEST(CostOfHook, UsesTheHooksOwnEstimate) {
   HookCost cost;
   cost.buckets.resize(2);
   cost.buckets[1].busy_after = 0.25;
@@ -290,9 +291,9 @@ TEST(CostOfHook, TakesWhatTheHookEstimatesItself) {
   EXPECT_EQ(found.buckets.at(1).busy_after, 0.25);
 }
 
-thread_local int rank_here = 0;  // of the thread that times hooks
+thread_local int rank_here = 0;  // rank of the thread that times hooks
 
-/// Computes for 10 ms on rank 0, and for 20 on rank 1.
+/// Computes for 10 ms on rank 0, and for 20 ms on rank 1.
 class Sleepy : public CommHook {
  public:
   using CommHook::CommHook;
@@ -324,7 +325,7 @@ double busy_of(const HookCost& cost) {
   return busy;
 }
 
-TEST(CostsOf, AreOfTheSlowestRankAndLeaveOutWhatOneCanNotTime) {
+TEST(CostsOf, AreOfTheSlowestRankAndOmitWhatOneCannotTime) {
   register_hooks_of_ranks();
   std::vector<HookCosts> found(2);
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -346,7 +347,7 @@ TEST(CostsOf, AreOfTheSlowestRankAndLeaveOutWhatOneCanNotTime) {
   EXPECT_THAT(found[1].failures, ::testing::ElementsAre("b: this hook is broken"));
 }
 
-TEST(CostsOf, AreThoseThatThereWasTimeFor) {
+TEST(CostsOf, OmitWhatTheBudgetDoesNotCover) {
   register_hooks_of_ranks();
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     rank_here = world->rank();
@@ -359,7 +360,7 @@ TEST(CostsOf, AreThoseThatThereWasTimeFor) {
   });
 }
 
-TEST(CostOfHook, RefusesAnEstimateThatIsNone) {
+TEST(CostOfHook, RefusesAnInvalidEstimate) {
   HookCost cost;
   cost.buckets.resize(3);
   EXPECT_EQ(failure_of<Error>([&] { cost_of_derived(cost); }),

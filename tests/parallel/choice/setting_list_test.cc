@@ -1,4 +1,4 @@
-// Which settings of a list belong together.
+// Relations between the settings of a list.
 
 #include "parallel/choice/setting_list.h"
 

@@ -1,4 +1,4 @@
-// Must not compile: a torch data loader can't be split between ranks any more.
+// Must not compile: a torch data loader can no longer be split between ranks.
 #include <torch/data/dataloader.h>
 #include <torch/data/datasets/tensor.h>
 

@@ -52,7 +52,7 @@ struct Word {
   std::shared_ptr<int> opaque = {};
 };
 
-/// Yields batches of a type that hookline knows nothing of.
+/// Yields batches of a type unknown to hookline.
 struct Words : torch::data::datasets::BatchDataset<Words, std::vector<Word>> {
   std::vector<Word> get_batch(c10::ArrayRef<std::size_t> indices) override {
     std::vector<Word> words;
@@ -98,13 +98,13 @@ TEST(DataLoader, StacksSamplesWithoutATarget) {
   EXPECT_EQ(loader.samples_consumed(), 3);
 }
 
-TEST(DataLoader, LeavesTheBatchesOfADatasetThatCollatesItself) {
+TEST(DataLoader, PassesThroughBatchesOfASelfCollatingDataset) {
   auto loader =
       data_loader(Numbers(4).map(torch::data::transforms::Stack<>()), {.batch_size = 4, .shuffle = false});
   EXPECT_THAT(targets(loader), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(DataLoader, PassesBatchesOfAnyTypeOn) {
+TEST(DataLoader, YieldsBatchesOfAnyType) {
   auto loader = data_loader(Words(), {.batch_size = 2, .shuffle = false});
   std::vector<std::string> texts;
   for (auto& batch : loader)
@@ -112,7 +112,7 @@ TEST(DataLoader, PassesBatchesOfAnyTypeOn) {
   EXPECT_THAT(texts, ElementsAre("word 0", "word 1", "word 2"));
 }
 
-TEST(DataLoader, ShufflesAnewInEachLoopAndTheSameForTheSameSeed) {
+TEST(DataLoader, ShufflesEachEpochReproduciblyFromTheSeed) {
   auto loader = data_loader(Numbers(50), {.batch_size = 8, .seed = 3});
   auto twin = data_loader(Numbers(50), {.batch_size = 16, .seed = 3});
   const auto first = targets(loader);
@@ -164,7 +164,7 @@ TEST(DataLoader, CountsTheSamplesOfItsOwnRankOverAllEpochs) {
   EXPECT_EQ(loader.samples_consumed(), 8);
 }
 
-TEST(DataLoader, TheRunsSeedHoldsUnlessTheOptionsNameOne) {
+TEST(DataLoader, TheRunsSeedAppliesUnlessTheOptionsSetOne) {
   auto follows = data_loader(Numbers(20), {.batch_size = 5});
   follows.set_seed(9);
   EXPECT_EQ(targets(follows), shard_indices(20, {.seed = 9}));
@@ -210,7 +210,7 @@ TEST(DataLoader, MovesBatchesToTheDevice) {
   }
 }
 
-TEST(DataLoader, RefusesToMoveBatchesItDoesNotKnow) {
+TEST(DataLoader, RefusesToMoveBatchesOfUnknownType) {
   auto loader = data_loader(Words());
   loader.set_device(c10::kCPU);
   EXPECT_EQ(
@@ -259,14 +259,14 @@ TEST(DataLoader, NamesTheSamplesThatCannotBeStacked) {
       "(dataset.map(…))");
 }
 
-TEST(DataLoader, ARefusedShardLeavesTheLoaderAsItWas) {
+TEST(DataLoader, ARefusedShardLeavesTheLoaderUnchanged) {
   auto loader = data_loader(Numbers(3), {.shuffle = false, .drop_last = true});
   EXPECT_THROW(loader.shard(0, 4), Error);
   EXPECT_THROW(loader.shard(4, 4), Error);
   EXPECT_THAT(targets(loader), ElementsAre(0, 1, 2));
 }
 
-TEST(DataLoader, TellsItsOwnLoadersFromTorchs) {
+TEST(DataLoader, DistinguishesItsLoadersFromTorchs) {
   using TorchLoader = torch::data::StatelessDataLoader<Numbers, torch::data::samplers::RandomSampler>;
   static_assert(is_torch_data_loader_v<TorchLoader>);
   static_assert(is_torch_data_loader_v<std::unique_ptr<TorchLoader>>);

@@ -25,7 +25,7 @@ TEST(DistributedSampler, GivesEachRankEveryNthSample) {
   EXPECT_THAT(shard_indices(6, {.rank = 1, .world_size = 2, .shuffle = false}), ElementsAre(1, 3, 5));
 }
 
-TEST(DistributedSampler, FillsTheTailWithTheOrdersStart) {
+TEST(DistributedSampler, PadsTheTailFromTheStart) {
   EXPECT_THAT(shard_indices(5, {.rank = 0, .world_size = 3, .shuffle = false}), ElementsAre(0, 3));
   EXPECT_THAT(shard_indices(5, {.rank = 1, .world_size = 3, .shuffle = false}), ElementsAre(1, 4));
   EXPECT_THAT(shard_indices(5, {.rank = 2, .world_size = 3, .shuffle = false}), ElementsAre(2, 0));
@@ -82,7 +82,7 @@ TEST(DistributedSampler, AnEmptyDatasetHasEmptyShards) {
   EXPECT_EQ(shard_size(0, {.rank = 1, .world_size = 2}), 0);
 }
 
-TEST(DistributedSampler, TheSizeIsThatOfTheIndices) {
+TEST(DistributedSampler, TheSizeMatchesTheIndices) {
   for (const bool drop_last : {false, true}) {
     for (std::int64_t size = 0; size < 12; ++size) {
       for (std::int64_t world_size = 1; world_size < 6; ++world_size) {

@@ -1,4 +1,4 @@
-// The warning of samples that a sum or an average over the ranks counts twice.
+// The warning about samples that a sum or average over ranks counts twice.
 #include "parallel/data/repeated_samples.h"
 
 #include <gtest/gtest.h>
@@ -22,13 +22,13 @@ TEST(RepeatedSamples, AreNamedWithTheRanksThatHoldThem) {
       "a repeat: leave them out, or make the loader with drop_last = true");
 }
 
-TEST(RepeatedSamples, AreOnNoMoreRanksThanThereAre) {
+TEST(RepeatedSamples, SpanAtMostAllRanks) {
   const std::string warning = repeated_samples_warning("reduce", 5, 2);
   EXPECT_NE(warning.find("The last row of each of the last 2 ranks is a repeat"), std::string::npos)
       << warning;
 }
 
-TEST(RepeatedSamples, AreInNoTensorWithoutALoader) {
+TEST(RepeatedSamples, AreNotReportedWithoutALoader) {
   EXPECT_EQ(loader_that_repeats(TrainingPlace(), at::ones({3}), /*adds=*/false), nullptr);
 }
 

@@ -35,7 +35,7 @@ struct NetImpl : torch::nn::Module {
   NetImpl() {
     first = register_module("first", torch::nn::Linear(kInputs, 64));
     last = register_module("last", torch::nn::Linear(64, kOutputs));
-    // Of its own numbers: ranks that are threads share torch's.
+    // Its own generator, since rank threads share torch's.
     const torch::NoGradGuard no_grad;
     auto generator = at::detail::createCPUGenerator(7);
     for (at::Tensor& parameter : parameters()) parameter.normal_(0, 0.1, generator);
@@ -63,7 +63,8 @@ at::Tensor inputs_of(int number, int step) {
                       at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 * number + step) + 1));
 }
 
-/// The gradients of `steps` steps, all parameters in one; `numbers`: the inputs that each rank adds up over.
+/// The gradients of `steps` steps, all parameters in one tensor. `numbers`: the inputs whose losses each rank
+/// sums.
 std::vector<at::Tensor> gradients_of(World& world, DistributedModule<NetImpl>& model, NetImpl& net,
                                      const std::vector<int>& numbers, int steps) {
   std::vector<at::Tensor> all;
@@ -81,7 +82,7 @@ std::vector<at::Tensor> gradients_of(World& world, DistributedModule<NetImpl>& m
   return all;
 }
 
-// Two ranks a host must do what one rank a host does that has the inputs of both.
+// Two ranks per host must give the same result as one rank per host that has both ranks' inputs.
 TEST(BetweenHosts, CompressesTheAverageOfEachHost) {
   constexpr int kSteps = 6;
   for (const std::string hook : {"allreduce", "bf16", "power_sgd"}) {
@@ -128,8 +129,9 @@ TEST(BetweenHosts, WeighsHostsByTheirRanks) {
   });
 }
 
-// What PowerSGD holds back is not lost when its place is taken: all that is sent adds up to all that there was.
-TEST(BetweenHosts, HandsOnWhatItHasHeldBack) {
+// PowerSGD's held-back gradients are not lost when its hook is replaced: the sum of all sent gradients equals
+// the sum of all gradients.
+TEST(BetweenHosts, HandsItsErrorToTheNextHook) {
   constexpr int kSteps = 5;
   run_ranks_on_hosts({0, 0, 1}, [](const std::shared_ptr<World>& world) {
     const auto net = std::make_shared<NetImpl>(), plain_net = std::make_shared<NetImpl>();
@@ -151,7 +153,7 @@ TEST(BetweenHosts, HandsOnWhatItHasHeldBack) {
   });
 }
 
-TEST(BetweenHosts, StartsAfreshWithWhatAHostKeptThatHadOtherRanks) {
+TEST(BetweenHosts, ResetsHostStateIfRanksMovedBetweenHosts) {
   std::vector<HookState> states(4);
   const auto train = [&](const HostsOfRanks& host_of, bool resumes) {
     run_ranks_on_hosts(host_of, [&](const std::shared_ptr<World>& world) {
@@ -180,7 +182,7 @@ TEST(BetweenHosts, StartsAfreshWithWhatAHostKeptThatHadOtherRanks) {
   EXPECT_THAT(messages.text(), HasSubstr(warning));
 }
 
-TEST(BetweenHosts, AveragesOverAllRanksWhereGradientsAreRecordedWithoutAHook) {
+TEST(BetweenHosts, AveragesOverAllRanksWhenRecordingWithoutAHook) {
   const testing::TemporaryFolder folder;
   run_ranks_on_hosts({0, 0, 1, 1}, [&](const std::shared_ptr<World>& world) {
     DdpOptions recording = between_hosts();
@@ -194,7 +196,7 @@ TEST(BetweenHosts, AveragesOverAllRanksWhereGradientsAreRecordedWithoutAHook) {
   });
 }
 
-TEST(BetweenHosts, HasNothingToDoOnOneHost) {
+TEST(BetweenHosts, DoesNothingOnOneHost) {
   Messages messages;
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const auto net = std::make_shared<NetImpl>();
@@ -209,7 +211,7 @@ TEST(BetweenHosts, HasNothingToDoOnOneHost) {
           "host to host, and this run has one host"));
 }
 
-TEST(BetweenHosts, NeedsHostsWhoseRanksShareMemory) {
+TEST(BetweenHosts, RequiresSharedMemoryInsideEachHost) {
   testing::run_ranks_with(
       {{.shared_memory = SharedMemory::never, .host_label = "a"},
        {.shared_memory = SharedMemory::never, .host_label = "b"}},

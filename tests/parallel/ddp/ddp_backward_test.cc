@@ -1,4 +1,5 @@
-// What each backward pass communicates: it belongs to the forward passes whose outputs it goes through, and to no other.
+// What each backward pass communicates: it belongs to the forward passes that its outputs came from, and to
+// no others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -26,7 +27,7 @@ namespace {
 using testing::failure_of;
 using testing::run_ranks;
 
-/// The same to every model.
+/// Gives every model the same values.
 void give_values(torch::nn::Module& module) {
   torch::NoGradGuard no_grad;
   for (at::Tensor& parameter : module.parameters())
@@ -57,7 +58,8 @@ at::Tensor both(std::pair<at::Tensor, at::Tensor> outputs) {
 }
 at::Tensor first(std::pair<at::Tensor, at::Tensor> outputs) { return outputs.first.sum(); }
 
-/// The mean over two ranks of the gradients that `body` leaves in a bare model, one for each parameter; undefined where none.
+/// The mean over two ranks of the gradients that `body` computes in a plain model, per parameter; undefined
+/// where there is none.
 template <class Impl = HeadsImpl>
 std::vector<at::Tensor> mean_of_two(const std::type_identity_t<std::function<void(Impl&, int rank)>>& body) {
   std::vector<at::Tensor> mean;
@@ -141,7 +143,7 @@ TEST(DdpBackward, AveragesWithZeroWhereOnlyOneRankUsesAnOutput) {
   }
 }
 
-TEST(DdpBackward, KeepsALocalForwardBetweenAForwardAndItsBackwardApart) {
+TEST(DdpBackward, KeepsAnInterveningLocalForwardSeparate) {
   for (const bool run_local_backward : {false, true}) {
     for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
       run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -166,7 +168,7 @@ TEST(DdpBackward, KeepsALocalForwardBetweenAForwardAndItsBackwardApart) {
   }
 }
 
-/// A loss uses `outside` behind the outputs of the forward.
+/// The loss applies `outside` to the outputs of the forward.
 struct OutsideImpl : torch::nn::Module {
   OutsideImpl() {
     trunk = register_module("trunk", torch::nn::Linear(4, 3));
@@ -182,7 +184,7 @@ struct OutsideImpl : torch::nn::Module {
   at::Tensor scale;
 };
 
-TEST(DdpBackward, AveragesParametersThatTheLossUsesBehindTheOutputs) {
+TEST(DdpBackward, AveragesParametersThatTheLossUsesDirectly) {
   for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       DistributedModule<OutsideImpl> model(world, std::make_shared<OutsideImpl>(), options);
@@ -190,7 +192,7 @@ TEST(DdpBackward, AveragesParametersThatTheLossUsesBehindTheOutputs) {
           [](OutsideImpl& net, int rank) { net.loss(net.forward(input(rank))).backward(); });
       for (int step = 0; step < 5; ++step) {
         model.zero_grad();
-        model.no_sync([&] {  // of an evaluation, whose backward is another's
+        model.no_sync([&] {  // an evaluation without a backward of its own
           const at::Tensor unused = model.forward(input(world->rank(), 7));
         });
         model.module()->loss(model.forward(input(world->rank()))).backward();
@@ -241,7 +243,7 @@ struct OverlappingImpl : torch::nn::Module {
   torch::nn::Linear linear{nullptr};
 };
 
-TEST(DdpBackward, GivesOutputsThatShareMemoryTheGradientsOfTheirValues) {
+TEST(DdpBackward, GivesRightGradientsForOutputsThatShareMemory) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     DistributedModule<OverlappingImpl> model(world, std::make_shared<OverlappingImpl>(), DdpOptions{});
     const auto expected = mean_of_two<OverlappingImpl>([](OverlappingImpl& net, int rank) {
@@ -318,7 +320,7 @@ TEST(DdpBackward, AveragesASecondBackwardThroughARetainedGraph) {
   }
 }
 
-TEST(DdpBackward, SendsNothingForGradientsThatAreAskedForByHand) {
+TEST(DdpBackward, SendsNothingForAutogradGrad) {
   for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       Heads model(world, std::make_shared<HeadsImpl>(), options);
@@ -339,7 +341,7 @@ TEST(DdpBackward, SendsNothingForGradientsThatAreAskedForByHand) {
   }
 }
 
-TEST(DdpBackward, DifferentiatesThroughItsOutputsTwice) {
+TEST(DdpBackward, SupportsDoubleBackward) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Heads model(world, std::make_shared<HeadsImpl>(), {});
     const auto penalty = [](auto&& forward, int rank) {
@@ -360,7 +362,7 @@ TEST(DdpBackward, DifferentiatesThroughItsOutputsTwice) {
   });
 }
 
-TEST(DdpBackward, LearnsAStaticGraphAnewAfterABackwardThatThrew) {
+TEST(DdpBackward, RelearnsAStaticGraphAfterABackwardThatThrew) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<HeadsImpl>();
     Heads model(world, net, kStatic);
@@ -398,7 +400,7 @@ TEST(DdpBackward, LetsOutputsBeChangedInPlace) {
   });
 }
 
-TEST(DdpBackward, NamesTheParametersThatTheBackwardBeforeLeftOut) {
+TEST(DdpBackward, NamesParametersThatThePreviousBackwardMissed) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Heads model(world, std::make_shared<HeadsImpl>(), {});
     const at::Tensor one = first(model.forward(input(world->rank())));
@@ -459,7 +461,7 @@ TEST(DdpBackward, RefusesAGradientThatTurnsOutToBeSparse) {
   });
 }
 
-/// One layer, of which every application is computed again in the backward, in a pass inside of it.
+/// One layer whose every call is recomputed during backward, in a nested pass.
 struct DeepImpl : torch::nn::Module {
   DeepImpl() {
     first = register_module("first", torch::nn::Linear(4, 4));
@@ -476,7 +478,7 @@ struct DeepImpl : torch::nn::Module {
   torch::nn::Linear first{nullptr}, layer{nullptr};
 };
 
-TEST(DdpBackward, IsOneAroundAnyNumberOfPassesInsideOfIt) {
+TEST(DdpBackward, CountsAsOneWithAnyNumberOfNestedPasses) {
   for (const DdpOptions& options : {DdpOptions{}, kStatic}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       DistributedModule<DeepImpl> model(world, std::make_shared<DeepImpl>(), options);
@@ -491,7 +493,7 @@ TEST(DdpBackward, IsOneAroundAnyNumberOfPassesInsideOfIt) {
   }
 }
 
-/// All of it is computed again in the backward: the pass through its output reaches no parameter by itself.
+/// Entirely recomputed during backward: the pass through its output reaches no parameter directly.
 struct RecomputedImpl : torch::nn::Module {
   RecomputedImpl() {
     layer = register_module("layer", torch::nn::Linear(4, 4));
@@ -504,7 +506,7 @@ struct RecomputedImpl : torch::nn::Module {
   torch::nn::Linear layer{nullptr};
 };
 
-TEST(DdpBackward, AveragesParametersThatOnlyAPassInsideOfItReaches) {
+TEST(DdpBackward, AveragesParametersReachedOnlyByANestedPass) {
   for (const DdpOptions& options : {DdpOptions{}, kStatic}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       DistributedModule<RecomputedImpl> model(world, std::make_shared<RecomputedImpl>(), options);
@@ -519,7 +521,7 @@ TEST(DdpBackward, AveragesParametersThatOnlyAPassInsideOfItReaches) {
   }
 }
 
-// A generator's loss goes through a discriminator whose parameters are frozen meanwhile.
+// As a generator's loss through a temporarily frozen discriminator.
 TEST(DdpBackward, SendsNothingForAPassThroughAFrozenModel) {
   for (const DdpOptions& options : {DdpOptions{}, kStatic, kSearching}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -540,7 +542,7 @@ TEST(DdpBackward, SendsNothingForAPassThroughAFrozenModel) {
   }
 }
 
-/// What hookline can't look into.
+/// A type that hookline cannot search for tensors.
 struct Hidden {
   at::Tensor values;
 };
@@ -553,7 +555,7 @@ struct HidingImpl : torch::nn::Module {
   torch::nn::Linear layer{nullptr};
 };
 
-TEST(DdpBackward, RefusesABackwardOfWhichItIsNotKnownWhoseItIs) {
+TEST(DdpBackward, RefusesABackwardItCannotMatchToAForward) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     DistributedModule<HidingImpl> model(world, std::make_shared<HidingImpl>(), {});
     const auto mean = mean_of_two<HidingImpl>(
@@ -573,7 +575,7 @@ TEST(DdpBackward, RefusesABackwardOfWhichItIsNotKnownWhoseItIs) {
   });
 }
 
-TEST(DdpBackward, KeepsALocalForwardLocalWhoseOutputsCanNotBeSeen) {
+TEST(DdpBackward, KeepsALocalForwardWithOpaqueOutputsLocal) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     DistributedModule<HidingImpl> model(world, std::make_shared<HidingImpl>(), {});
     HidingImpl alone;

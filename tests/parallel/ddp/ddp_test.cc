@@ -18,7 +18,7 @@
 
 namespace hookline {
 
-// What some of the modules below return: found by visit_tensors, and not.
+// Return types of some modules below: one that visit_tensors handles, and one that it does not.
 struct Scores {
   at::Tensor logits;
   int classes = 0;
@@ -68,7 +68,7 @@ TEST(Ddp, AveragesTheGradientsOfAllRanks) {
     auto net = std::make_shared<TwoLayersImpl>();
     Model model(world, net, {});
     model.forward(of_rank(*world)).sum().backward();
-    // The bias of the last layer gets the number of rows on each rank, whatever the input.
+    // Whatever the input, the gradient of the last layer's bias is each rank's number of rows.
     EXPECT_TRUE(net->second->bias.grad().eq(3).all().item<bool>());
     auto alone = std::make_shared<TwoLayersImpl>();
     torch::NoGradGuard no_grad;
@@ -98,7 +98,7 @@ TEST(Ddp, BroadcastsBuffersBeforeEachForwardIfAsked) {
   }
 }
 
-TEST(Ddp, NamesTheParameterAndTheRankThatDifferOnEveryRank) {
+TEST(Ddp, EveryRankNamesTheDifferingParameterAndRank) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<TwoLayersImpl>(4, world->rank() == 2 ? 9 : 8);
     EXPECT_EQ(failure_of([&] { Model(world, net, {}); }),
@@ -170,7 +170,7 @@ TEST(Ddp, RunsAHookThatIsRegisteredByHandWithItsState) {
   });
 }
 
-TEST(Ddp, CountsTheBytesOfAHookThatBroughtItsOwnContext) {
+TEST(Ddp, CountsTheBytesOfAHookWithItsOwnContext) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Model model(world, std::make_shared<TwoLayersImpl>(), {});
     auto own = std::make_shared<Comm>(world->rank(), world->size(),
@@ -182,7 +182,7 @@ TEST(Ddp, CountsTheBytesOfAHookThatBroughtItsOwnContext) {
   });
 }
 
-/// The average, all of it multiplied by 0.75, for no bytes.
+/// Averages and multiplies by 0.75, and claims to send no bytes.
 class Shrinking : public CommHook {
  public:
   using CommHook::CommHook;
@@ -193,9 +193,9 @@ class Shrinking : public CommHook {
   std::int64_t bytes_per_step(const std::vector<BucketShapes>&, at::ScalarType) const override { return 0; }
 };
 
-TEST(Ddp, MeasuresHowFarAHookIsFromTheAverageInFewSteps) {
+TEST(Ddp, SamplesTheErrorOfAHookInAFewSteps) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
-    auto net = std::make_shared<TwoLayersImpl>(4, 200'000);  // more elements than are compared
+    auto net = std::make_shared<TwoLayersImpl>(4, 200'000);  // more elements than the comparison samples
     Model model(world, net, {});
     model.register_comm_hook(std::make_unique<Shrinking>(model.ddp().hook_context()));
     std::vector<int> measured;
@@ -227,7 +227,7 @@ TEST(Ddp, ComparesNothingForAHookThatDoesNotCompress) {
   });
 }
 
-TEST(Ddp, TellsWaitingFromComputing) {
+TEST(Ddp, SeparatesWaitingFromComputing) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Model model(world, std::make_shared<TwoLayersImpl>(), {});
     StepClock& clock = *world->step_clock();
@@ -310,7 +310,7 @@ TEST(Ddp, FindsParametersThatAStepDoesNotUse) {
   });
 }
 
-TEST(Ddp, NamesTheParametersThatAStepLeftOut) {
+TEST(Ddp, NamesParametersThatAStepMissed) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     DistributedModule<BranchesImpl> model(world, std::make_shared<BranchesImpl>(), {});
     std::get<0>(model.forward(of_rank(*world), true)).sum().backward();
@@ -339,7 +339,7 @@ struct ReturnsImpl : torch::nn::Module {
   torch::nn::Linear layer{nullptr};
 };
 
-TEST(Ddp, FindsTensorsInAStructThatSaysWhereTheyAre) {
+TEST(Ddp, FindsTensorsInAStructWithVisitTensors) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<ReturnsImpl<Scores>>();
     DistributedModule<ReturnsImpl<Scores>> model(world, net, {.find_unused_parameters = true});
@@ -348,7 +348,7 @@ TEST(Ddp, FindsTensorsInAStructThatSaysWhereTheyAre) {
   });
 }
 
-TEST(Ddp, SaysHowToShowItTheTensorsOfAnUnknownStruct) {
+TEST(Ddp, ExplainsHowToExposeTensorsOfAnUnknownStruct) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<ReturnsImpl<Opaque>>();
     DistributedModule<ReturnsImpl<Opaque>> plain(world, net, {});
@@ -363,7 +363,7 @@ TEST(Ddp, SaysHowToShowItTheTensorsOfAnUnknownStruct) {
   });
 }
 
-// Keeps what it computes to itself.
+// Stores its loss instead of returning it.
 struct SilentImpl : torch::nn::Module {
   SilentImpl() { layer = register_module("layer", torch::nn::Linear(4, 2)); }
   void forward(const at::Tensor& x, double scale) { loss = layer(x).sum() * scale; }
@@ -431,7 +431,7 @@ TEST(Ddp, LetsTorchsOptimizerClearBucketViewsBetweenForwardAndBackward) {
   });
 }
 
-TEST(Ddp, ReleasesBucketViewsByHandIfItDoesNotKnowTheOutputs) {
+TEST(Ddp, ReleasesBucketViewsOnRequestForUnknownOutputs) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<ReturnsImpl<Opaque>>();
     DistributedModule<ReturnsImpl<Opaque>> model(world, net, {.gradient_as_bucket_view = true});

@@ -1,4 +1,4 @@
-// A model whose communication hook is exchanged between two steps.
+// Exchanging a model's communication hook between two steps.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ struct ThreeLayersImpl : torch::nn::Module {
 };
 using Distributed = DistributedModule<ThreeLayersImpl>;
 
-/// Several buckets, of 4 kB, in each of the ways in which gradients can lie and be found.
+/// Several buckets of 4 kB, with each way to store gradients and to find unused parameters.
 DdpOptions options_of(const std::string& name) {
   DdpOptions options;
   options.bucket_limits = BucketLimits{4096, 4096};
@@ -55,7 +55,7 @@ std::unique_ptr<CommHook> hook_of(const std::string& name, const HookContext& co
 
 std::unique_ptr<CommHook> half(const HookContext& context) { return hook_of("fp16", context); }
 
-/// Trains from step `from` to before `to`, on data that each rank has for itself.
+/// Trains from step `from` up to (excluding) `to`, on data of each rank's own.
 void train_steps(const World& world, Distributed& model, int from, int to) {
   for (int step = from; step < to; ++step) {
     for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
@@ -73,8 +73,8 @@ bool all_equal(const torch::nn::Module& a, const torch::nn::Module& b) {
 
 class ExchangeHook : public ::testing::TestWithParam<const char*> {};
 
-// The peer is a model with the hook from its first step on, which begins where the other one is when its hook is exchanged.
-TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
+// The reference model has the new hook from its first step on, starting from the state at the exchange.
+TEST_P(ExchangeHook, ContinuesAsIfTheModelAlwaysHadTheHook) {
   for (const std::vector<std::string>& hooks :
        {std::vector<std::string>{"no", "fp16"}, {"fp16", "no"}, {"bf16", "power_sgd"}}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -107,7 +107,7 @@ TEST_P(ExchangeHook, TrainsOnAsAModelThatAlwaysHadIt) {
 
 BucketParameters in_one_bucket(const BucketParameters& buckets) { return {order_of(buckets)}; }
 
-TEST_P(ExchangeHook, TrainsOnInOtherBuckets) {
+TEST_P(ExchangeHook, ContinuesInOtherBuckets) {
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     const DdpOptions options = options_of(GetParam());
     const auto net = std::make_shared<ThreeLayersImpl>(), peer_net = std::make_shared<ThreeLayersImpl>();
@@ -128,7 +128,7 @@ TEST_P(ExchangeHook, TrainsOnInOtherBuckets) {
     train_steps(*world, peer, 4, 7);
     EXPECT_EQ(model.ddp().buckets().size(), 1U) << "they are not rebuilt";
     EXPECT_TRUE(all_equal(*net, *peer_net)) << "a sum of two is the same in any bucket";
-    // A checkpoint keeps them.
+    // A checkpoint preserves the buckets.
     Distributed resumed(world, std::make_shared<ThreeLayersImpl>(), options);
     EXPECT_TRUE(resumed.ddp().load_state(model.ddp().save_state()));
     EXPECT_EQ(resumed.ddp().buckets().size(), 1U);
@@ -138,7 +138,7 @@ TEST_P(ExchangeHook, TrainsOnInOtherBuckets) {
 INSTANTIATE_TEST_SUITE_P(Options, ExchangeHook, ::testing::Values("plain", "views", "unused", "static"),
                          [](const auto& test) { return test.param; });
 
-/// What a step without any hook gives: the gradients of all ranks, and what they have held back, averaged.
+/// The result of a step without a hook: the average over all ranks of gradients plus held-back gradients.
 std::vector<at::Tensor> averages(World& world, Distributed& model, const at::Tensor& x,
                                  const std::vector<at::Tensor>& held_back) {
   const auto alone = std::make_shared<ThreeLayersImpl>();
@@ -158,7 +158,7 @@ std::vector<at::Tensor> averages(World& world, Distributed& model, const at::Ten
   return gradients;
 }
 
-/// By parameter, in the model's order.
+/// The held-back gradients per parameter, in the model's order.
 std::vector<at::Tensor> held_back_of(Distributed& model) {
   const BucketParameters buckets = model.ddp().buckets();
   const std::vector<at::Tensor> errors = model.ddp().hook()->held_back(buckets);
@@ -177,7 +177,7 @@ std::vector<at::Tensor> held_back_of(Distributed& model) {
 
 class HeldBack : public ::testing::TestWithParam<const char*> {};
 
-// PowerSGD's error feedback is gradient that was not sent: the next step sends it, whatever its hook is.
+// PowerSGD's error holds gradients that were not sent yet: the next step sends them, whatever its hook is.
 TEST_P(HeldBack, IsPartOfTheNextStepWithoutAHook) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of(GetParam()));
@@ -224,7 +224,7 @@ TEST_P(HeldBack, IsHandedToTheNextHookInTheSameBucketsAndInOthers) {
 INSTANTIATE_TEST_SUITE_P(Options, HeldBack, ::testing::Values("plain", "views", "unused", "static"),
                          [](const auto& test) { return test.param; });
 
-TEST(ExchangingAHook, RefusesBucketsThatAreNotTheModels) {
+TEST(ExchangingAHook, RefusesBucketsOfOtherParameters) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
     train_steps(*world, model, 0, 2);
@@ -243,7 +243,7 @@ TEST(ExchangingAHook, RefusesBucketsThatAreNotTheModels) {
   });
 }
 
-TEST(ExchangingAHook, CountsTheBytesOfBoth) {
+TEST(ExchangingAHook, CountsTheBytesOfBothHooks) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
     train_steps(*world, model, 0, 3);
@@ -268,7 +268,7 @@ class BreaksOnRankOne : public CommHook {
   std::string describe() const override { return "a hook that breaks"; }
 };
 
-// Each stage has a process group, with threads and connections.
+// Each stage costs a process group, with threads and connections.
 TEST(ExchangingAHook, OpensNoMoreStagesThanTheHooksNeed) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
@@ -283,7 +283,7 @@ TEST(ExchangingAHook, OpensNoMoreStagesThanTheHooksNeed) {
   });
 }
 
-TEST(ExchangingAHook, CountsStepsOn) {
+TEST(ExchangingAHook, ContinuesTheStepCount) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Distributed model(world, std::make_shared<ThreeLayersImpl>(), options_of("plain"));
     train_steps(*world, model, 0, 3);
@@ -294,7 +294,7 @@ TEST(ExchangingAHook, CountsStepsOn) {
   });
 }
 
-TEST(ExchangingAHook, RecordsGradientsOn) {
+TEST(ExchangingAHook, ContinuesRecordingGradients) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "exchanged-hook-records";
   std::filesystem::remove_all(folder);
   run_ranks(2, [&](const std::shared_ptr<World>& world) {

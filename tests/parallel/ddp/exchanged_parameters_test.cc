@@ -1,4 +1,5 @@
-// Parameters that a program exchanges after prepare(): an error that names them, whatever engine trains the model.
+// Parameters that a program replaces after prepare(): the error names them, whichever engine trains the
+// model.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -26,7 +27,7 @@ at::Tensor values(at::IntArrayRef sizes, double seed) {
 
 at::Tensor inputs() { return values({2, 4}, 3); }
 
-/// A model in which everything can be exchanged, and some is frozen.
+/// A model whose parts can all be replaced; some are frozen.
 struct ChangingImpl : torch::nn::Module {
   ChangingImpl() {
     block = register_module("block", FsdpUnit<torch::nn::Linear>(4, 4));
@@ -67,7 +68,8 @@ class ExchangedParameters : public ::testing::TestWithParam<Kind> {
   }
 
   using Change = std::function<void(Changing&)>;
-  /// What the first forward after `change` throws on each rank, in training and in an evaluation.
+  /// Expects this error from the first forward after `change` on each rank, both in training and in
+  /// evaluation.
   static void expect_error(const Change& change, const std::string& expected) {
     for (const bool with_gradients : {true, false}) {
       run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -104,7 +106,7 @@ constexpr const char* kAdvice =
     ": gradients are averaged of the tensors that prepare() found. Register modules and parameters before "
     "prepare(), and change values in place, as with copy_() under torch::NoGradGuard";
 
-TEST_P(ExchangedParameters, AreNamedOfAModuleThatWasReplaced) {
+TEST_P(ExchangedParameters, AreNamedIfAModuleWasReplaced) {
   expect_error(
       [](Changing& net) { net->norm = net->replace_module("norm", torch::nn::BatchNorm1d(4)); },
       std::string("the parameter 'norm.weight' was replaced by another tensor after the model was prepared") +
@@ -129,13 +131,13 @@ TEST_P(ExchangedParameters, AreNamedIfOneIsAnotherTensor) {
           kAdvice);
 }
 
-TEST_P(ExchangedParameters, AreNamedIfOneIsGone) {
+TEST_P(ExchangedParameters, AreNamedIfOneWasRemoved) {
   expect_error(
       [](Changing& net) { net->take_out("offset"); },
       std::string("the parameter 'offset' was taken out of the model after it was prepared") + kAdvice);
 }
 
-/// Which libtorch does not see: the module's forward uses another tensor than the one that is registered.
+/// libtorch does not notice this: the forward then uses another tensor than the registered one.
 TEST_P(ExchangedParameters, AreNamedIfALayersMemberIsAssigned) {
   expect_error(
       [](Changing& net) {
@@ -153,7 +155,7 @@ TEST_P(ExchangedParameters, AreNamedIfOneRequiresAGradientOnlyNow) {
                "before prepare(), and take that away afterwards if it is to be frozen at first");
 }
 
-TEST_P(ExchangedParameters, AreNoneWhereAProgramDoesWhatItMay) {
+TEST_P(ExchangedParameters, AreNotReportedForAllowedChanges) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     RunConfig with_unused = config();
     with_unused.ddp.find_unused_parameters = GetParam() != Kind::sharded;
@@ -166,7 +168,7 @@ TEST_P(ExchangedParameters, AreNoneWhereAProgramDoesWhatItMay) {
       train(accelerator, model, optimizer, world->rank());
     };
     train_on();
-    net->block->weight.set_requires_grad(false);  // a freeze, and its end
+    net->block->weight.set_requires_grad(false);  // freeze, then unfreeze
     train_on();
     net->block->weight.set_requires_grad(true);
     train_on();
@@ -180,7 +182,7 @@ TEST_P(ExchangedParameters, AreNoneWhereAProgramDoesWhatItMay) {
     net->norm->running_mean = torch::zeros({4});  // buffers are no parameters
     net->norm->named_buffers()["running_var"].fill_(1);
     train_on();
-    net->register_parameter("also", net->scale);  // known under another name
+    net->register_parameter("also", net->scale);  // registered under a second name
     train_on();
     std::vector<at::Tensor> wholes;
     model.summon_full_params([&] {
@@ -193,8 +195,9 @@ TEST_P(ExchangedParameters, AreNoneWhereAProgramDoesWhatItMay) {
   });
 }
 
-/// Nothing shows that a member of the program's own is another tensor; the registered one gets no gradient.
-TEST(ExchangedParameters, OfAProgramsOwnMemberAreNamedByTheNextForwardOfDdp) {
+/// Nothing reveals that a program's own member was assigned another tensor; the registered one just gets no
+/// gradient.
+TEST(ExchangedParameters, OfAModulesOwnMemberAreNamedByDdpsNextForward) {
   struct OwnImpl : torch::nn::Module {
     OwnImpl() {
       weight = register_parameter("weight", torch::ones({4}));

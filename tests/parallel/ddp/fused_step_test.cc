@@ -1,4 +1,5 @@
-// Optimizers stepped in one pass: torch's numbers, wherever an element lies, with the state where the optimizer keeps it.
+// Fused optimizer steps: torch's results, regardless of an element's position, with state kept in the
+// optimizer.
 #include "parallel/model/fused_step.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +82,7 @@ double difference(const Tensors& a, const Tensors& b) {
   return most;
 }
 
-TEST(FusedStep, GivesTheNumbersOfTorch) {
+TEST(FusedStep, MatchesTorchsOptimizers) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     const double tolerance = dtype == at::kDouble ? 1e-12 : 2e-6;
     for (const Kind& kind : kinds()) {
@@ -100,7 +101,7 @@ TEST(FusedStep, GivesTheNumbersOfTorch) {
   }
 }
 
-// A sharded model's optimizer has the same elements in other tensors.
+// A sharded model's optimizer holds the same elements in different tensors.
 TEST(FusedStep, GivesAnElementTheSameBitsWhereverItLies) {
   for (const Kind& kind : kinds()) {
     const at::Tensor all = torch::randn({10'007}, seeded(1));
@@ -127,7 +128,7 @@ TEST(FusedStep, GivesAnElementTheSameBitsWhereverItLies) {
   }
 }
 
-TEST(FusedStep, GoesOnFromTheOptimizersOwnStepsAndBack) {
+TEST(FusedStep, AlternatesWithTheOptimizersOwnSteps) {
   for (const Kind& kind : kinds()) {
     const Tensors mixed = parameters(), plain = parameters();
     const OptimizerPtr of_mixed = kind.make(mixed), of_plain = kind.make(plain);
@@ -169,7 +170,7 @@ TEST(FusedStep, LeavesToTheOptimizerWhatTheKernelsCannotTake) {
   EXPECT_TRUE(parameter.equal(torch::ones({4, 6}))) << "nothing has changed";
 }
 
-// torch 2.11's fused SGD does nothing to these on a CPU, without an error.
+// torch 2.11's fused SGD silently does nothing to these on a CPU.
 TEST(FusedStep, LeavesHalfPrecisionOnTheCpuToTheOptimizer) {
   for (const Kind& kind : kinds()) {
     const Tensors values = parameters(at::kBFloat16);
@@ -191,7 +192,7 @@ TEST(FusedStep, LeavesToTheOptimizerAParameterThatIsInItTwice) {
   EXPECT_FALSE(fused_step_of(sgd, "auto")());
 }
 
-// As in a training of two networks, whose second loss was computed before the first one's step.
+// As when training two networks, where the second loss was computed before the first network's step.
 TEST(FusedStep, LetsAutogradNoticeThatSavedTensorsHaveChanged) {
   for (const Kind& kind : kinds()) {
     const at::Tensor weight = torch::ones({16}).requires_grad_(), input = torch::ones({16}).requires_grad_();
@@ -199,7 +200,7 @@ TEST(FusedStep, LetsAutogradNoticeThatSavedTensorsHaveChanged) {
     const auto version = weight._version();
     weight.mutable_grad() = torch::ones({16});
     EXPECT_TRUE(fused_step_of(*optimizer, "yes")());
-    const bool is_sgd = kind.name.starts_with("SGD");  // of which torch::optim's own step says nothing either
+    const bool is_sgd = kind.name.starts_with("SGD");  // torch::optim's own step does not bump it either
     EXPECT_EQ(weight._version() > version, !is_sgd) << kind.name;
     const at::Tensor loss = (weight * input).sum();
     fused_step_of(*optimizer, "yes")();
@@ -209,7 +210,7 @@ TEST(FusedStep, LetsAutogradNoticeThatSavedTensorsHaveChanged) {
   }
 }
 
-TEST(FusedStep, PassesOverStridesThatSayNothing) {
+TEST(FusedStep, IgnoresStridesOfDimensionsOfSizeOne) {
   const at::Tensor parameter = torch::ones({8, 1}).requires_grad_(),
                    plain = torch::ones({8, 1}).requires_grad_();
   torch::optim::AdamW adamw({parameter}, torch::optim::AdamWOptions()),
@@ -227,7 +228,7 @@ class OwnAdam : public torch::optim::Adam {
   using Adam::Adam;
 };
 
-TEST(FusedStep, IsOfTorchsOwnClassesOnly) {
+TEST(FusedStep, SupportsOnlyTorchsOwnClasses) {
   const at::Tensor parameter = torch::ones({4}).requires_grad_();
   OwnAdam own({parameter}, torch::optim::AdamOptions());
   torch::optim::RMSprop other({parameter}, torch::optim::RMSpropOptions());

@@ -1,4 +1,5 @@
-// Parameters of a sharded model, and views of them, that a module keeps: right numbers, or an error that names them.
+// Modules that keep parameters of a sharded model, or views of them: correct results, or an error that names
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -34,7 +35,7 @@ at::Tensor values(at::IntArrayRef sizes, double seed) {
 
 at::Tensor inputs() { return values({2, 4}, 3); }
 
-/// Multiplies by its weight, of which it keeps a view.
+/// Multiplies by its weight and keeps a view of it.
 struct KeeperImpl : torch::nn::Module {
   KeeperImpl() {
     weight = register_parameter("weight", values({4, 4}, 1));
@@ -49,7 +50,8 @@ struct KeeperImpl : torch::nn::Module {
 };
 TORCH_MODULE(Keeper);
 
-/// Two units and a scale of no unit; `outside` is what the model's forward does behind them with what is not there any more.
+/// Two units and a scale outside any unit. After them, the forward calls `outside`, which uses parameters
+/// that may be resharded by then.
 struct NetImpl : torch::nn::Module {
   using Outside = std::function<at::Tensor(NetImpl&)>;
   explicit NetImpl(Outside outside_in = {}) : outside(std::move(outside_in)) {
@@ -103,7 +105,8 @@ void PrintTo(const Mode& mode, std::ostream* out) {
 
 class KeptParameters : public ::testing::TestWithParam<Mode> {
  protected:
-  /// That a model behaves as `expected` says, in its first step and in a later one, and then goes on as if nothing had been.
+  /// Expects the error `expected` in the first and in a later step, and that the model then continues
+  /// normally.
   static void expect_error(const NetImpl::Outside& outside, const std::string& expected,
                            bool before_last = true) {
     const Mode mode = GetParam();
@@ -138,7 +141,7 @@ class KeptParameters : public ::testing::TestWithParam<Mode> {
       }
     });
   }
-  /// SHARD_GRAD_OP keeps the units whole between forward and backward.
+  /// SHARD_GRAD_OP keeps the units unsharded between forward and backward.
   static bool is_there_after_its_forward() {
     return std::string(GetParam().strategy) == "shard_grad_op" && GetParam().with_gradients;
   }
@@ -150,12 +153,14 @@ INSTANTIATE_TEST_SUITE_P(Modes, KeptParameters,
                                            Mode{"full_shard", true, 1}, Mode{"full_shard", false, 1}));
 
 TEST_P(KeptParameters, NamesTheParameterOfAViewThatAUnitKeeps) {
-  if (is_there_after_its_forward()) GTEST_SKIP() << "the numbers are right: see AreRightWhereTheyAreWhole";
+  if (is_there_after_its_forward())
+    GTEST_SKIP() << "the numbers are right: see AreCorrectWhereTheyStayUnsharded";
   expect_error([](NetImpl& net) { return net.first->kept.sum(); }, misuse_of("first.weight", "first"));
 }
 
 TEST_P(KeptParameters, NamesAParameterThatAnotherModuleReads) {
-  if (is_there_after_its_forward()) GTEST_SKIP() << "the numbers are right: see AreRightWhereTheyAreWhole";
+  if (is_there_after_its_forward())
+    GTEST_SKIP() << "the numbers are right: see AreCorrectWhereTheyStayUnsharded";
   expect_error([](NetImpl& net) { return net.first->bias.norm(); }, misuse_of("first.bias", "first"));
   expect_error([](NetImpl& net) { return net.last->weight.square().sum(); },
                misuse_of("last.weight", "last"));
@@ -175,7 +180,7 @@ TEST_P(KeptParameters, NamesAParameterWhoseViewAModuleMadeInItsConstructor) {
       "such as weight.clone(), of values");
 }
 
-TEST(KeptParameters, AreRightWhereTheyAreWhole) {
+TEST(KeptParameters, AreCorrectWhereTheyStayUnsharded) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     for (const char* strategy : {"full_shard", "shard_grad_op"}) {
       const bool stays = std::string(strategy) == "shard_grad_op";
@@ -202,7 +207,7 @@ TEST(KeptParameters, AreRightWhereTheyAreWhole) {
   });
 }
 
-/// The message's own advice.
+/// Follows the advice in the error message.
 struct TiedImpl : torch::nn::Module {
   TiedImpl() {
     first = register_module("first", FsdpUnit<Keeper>());
@@ -217,7 +222,7 @@ struct TiedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Tied);
 
-TEST(KeptParameters, AreRightWhereTwoModulesRegisterThem) {
+TEST(KeptParameters, AreCorrectIfTwoModulesRegisterThem) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded(), world);
     Tied net, alone;
@@ -261,7 +266,7 @@ TEST(KeptParameters, NameAParameterThatALossReads) {
   });
 }
 
-/// An output that forward keeps to itself has no hook that gathers for its backward.
+/// An output that forward does not return has no hook that gathers parameters for its backward.
 TEST(KeptParameters, NameTheParameterOfAnOutputThatAUnitKeeps) {
   struct SecretiveImpl : torch::nn::Module {
     SecretiveImpl() { weight = register_parameter("weight", values({4, 4}, 1)); }
@@ -296,7 +301,7 @@ TEST(KeptParameters, NameAPieceThatWasKeptFromBetweenSteps) {
     Accelerator accelerator(sharded(), world);
     Net net;
     auto model = accelerator.prepare(net);
-    // Of either rank there is one.
+    // Each rank has a piece of a different parameter.
     const char* const name = world->rank() == 0 ? "weight" : "bias";
     const at::Tensor parameter = net->first->named_parameters()[name];
     const at::Tensor piece = parameter.detach();
@@ -312,7 +317,7 @@ TEST(KeptParameters, NameAPieceThatWasKeptFromBetweenSteps) {
   });
 }
 
-TEST(KeptParameters, AreRefusedInMemoryOfEachOther) {
+TEST(KeptParameters, AreRefusedIfTheyShareMemory) {
   struct TwoImpl : torch::nn::Module {
     TwoImpl() {
       first = register_module("first", FsdpUnit<torch::nn::Linear>(4, 4));

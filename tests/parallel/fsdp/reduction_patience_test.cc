@@ -1,4 +1,4 @@
-// How long backwards wait for units that other ranks skip, without waiting.
+// How long backward passes wait for units that other ranks skip; the tests themselves do not wait.
 #include "parallel/fsdp/reduction_patience.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(ReductionPatience, WaitsForASecondAtMost) {
   EXPECT_EQ(patience.of(3), milliseconds(1000));
 }
 
-TEST(ReductionPatience, DoesNotWaitAgainInABackwardThatHasWaitedInVain) {
+TEST(ReductionPatience, WaitsInVainOnlyOncePerBackward) {
   ReductionPatience patience;
   patience.begin_backward();
   patience.gave_up(1);
@@ -25,7 +25,7 @@ TEST(ReductionPatience, DoesNotWaitAgainInABackwardThatHasWaitedInVain) {
   EXPECT_EQ(patience.of(2), milliseconds(1000));
 }
 
-TEST(ReductionPatience, WaitsForAUnitThatWasLateOnlyOnceItCameInTimeAgainAndThenHalfAsLong) {
+TEST(ReductionPatience, WaitsHalfAsLongOnceALateUnitIsOnTimeAgain) {
   ReductionPatience patience;
   patience.begin_backward();
   patience.gave_up(1);
@@ -39,17 +39,17 @@ TEST(ReductionPatience, CountsOnlyTheWaitsThatTookTime) {
   ReductionPatience patience;
   patience.begin_backward();
   patience.gave_up(1);
-  patience.gave_up(2);  // nobody waited for it
+  patience.gave_up(2);  // no time was spent waiting for it
   patience.begin_backward();
   EXPECT_EQ(patience.of(2), milliseconds(1000));
-  patience.gave_up(1);  // nor for this one, which was late before
+  patience.gave_up(1);  // nor for this one, which had been late before
   EXPECT_EQ(patience.of(2), milliseconds(0)) << "a late unit is a sign that others are";
   patience.came(1);
   patience.begin_backward();
   EXPECT_EQ(patience.of(1), milliseconds(500));
 }
 
-TEST(ReductionPatience, LosesTwoSecondsAtMostToUnitsThatAreSkippedByTurns) {
+TEST(ReductionPatience, LosesAtMostTwoSecondsToAlternatelySkippedUnits) {
   ReductionPatience patience;
   milliseconds lost(0);
   for (int step = 0; step < 10000; ++step) {

@@ -1,5 +1,6 @@
-// One rank of a sharded perceptron of 21 million parameters, of which one layer is four fifths. Prints the memory that the
-// process held with the whole model, the most that it held in prepare, and the most in two steps after that:
+// One rank of a sharded perceptron with 21 million parameters, four fifths of them in one layer. Prints the
+// memory of the process with the unsharded model, the peak in prepare, and the peak in the two steps after
+// that:
 //
 //     peak KILOBYTES before prepare, KILOBYTES in it, KILOBYTES in a step
 #include <ATen/ops/mse_loss.h>
@@ -29,10 +30,10 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// False where the kernel has no such file.
+/// Resets the peak memory counter. Returns false if the kernel has no such file.
 bool forget_peak() {
   std::ofstream file("/proc/self/clear_refs");
-  file << "5" << std::flush;  // VmHWM becomes what the process holds now: proc(5)
+  file << "5" << std::flush;  // resets VmHWM to the current usage: proc(5)
   return file.good();
 }
 

@@ -1,4 +1,4 @@
-// Ranks as processes, whose peak memory is that of each alone.
+// Ranks are processes, so that each has its own peak memory.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace hookline::testing {
 namespace {
 
-// 64 MiB; of 21 million parameters it was 150 MB and more.
+// 64 MiB. Gathering all 21 million parameters took 150 MB and more.
 constexpr long long kLargestLayerKb = 4096 * 4096 * 4 / 1024;
 
 TEST(ShardedMemory, GrowsInPrepareByLittleMoreThanTheLargestLayer) {

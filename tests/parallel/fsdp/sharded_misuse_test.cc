@@ -1,4 +1,4 @@
-// What a sharded model refuses and reports: on all ranks, without hanging, without ending the process.
+// Misuse of a sharded model: reported on all ranks, without a hang and without ending the process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -32,7 +32,8 @@ RunConfig config_of(const std::string& strategy) {
   return config;
 }
 
-/// Units u0, u1, … of `widths[i]` to `widths[i + 1]`, and a head of no unit; `run` is the test's own forward.
+/// Units u0, u1, … from `widths[i]` to `widths[i + 1]`, and a head outside any unit; `run` is the test's
+/// forward.
 struct ChainImpl : torch::nn::Module {
   using Forward = std::function<at::Tensor(ChainImpl&, at::Tensor)>;
   ChainImpl(const std::vector<std::int64_t>& widths, Forward run_in) : run(std::move(run_in)) {
@@ -63,7 +64,7 @@ at::Tensor inputs(std::int64_t width = 4) { return torch::ones({2, width}); }
 
 using Program = std::function<void(Accelerator&, DistributedModule<ChainImpl>&, int rank)>;
 
-/// What `program`, which goes wrong, throws on each rank; not before one good step.
+/// The errors that the faulty `program` throws on each rank, after one good step.
 std::vector<std::string> failures_of(int ranks, const std::string& strategy,
                                      const ChainImpl::Forward& forward, const Program& program,
                                      const std::vector<std::int64_t>& widths = kWidths) {
@@ -95,7 +96,7 @@ void evaluate(DistributedModule<ChainImpl>& model) {
   model->forward(inputs());
 }
 
-TEST(ShardedMisuse, NamesTheUnitsWhereAnEvaluationIsOneRanksAlone) {
+TEST(ShardedMisuse, NamesTheUnitsOfAnEvaluationOnOneRankOnly) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     const auto failures =
         failures_of(2, strategy, all_units, [](Accelerator&, DistributedModule<ChainImpl>& model, int rank) {
@@ -125,7 +126,7 @@ TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
                 "a sharded model is every rank's, in an evaluation too"));
 }
 
-// The first checkpoint also makes a group of its own.
+// The first save also creates a process group.
 TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
   const testing::TemporaryFolder folder;
   const auto failures =
@@ -140,7 +141,7 @@ TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
                        "own; rank 1 in "));
 }
 
-TEST(ShardedMisuse, TellsModelsApartThatRanksTrainInAnotherOrder) {
+TEST(ShardedMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
   std::vector<std::string> failures(2);
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config_of("full_shard"), world);
@@ -167,13 +168,13 @@ TEST(ShardedMisuse, NamesAUnitThatOneRankSkips) {
         return chain.head->forward(x);
       });
       auto model = accelerator.prepare(net);
-      // In the very first step, whose order nobody knows yet.
+      // In the first step, when no order of units is known yet.
       EXPECT_THAT(failure_of<std::exception>([&] { train(model); }),
                   AllOf(HasSubstr("the ranks run different units"),
                         HasSubstr("rank 0 begins a forward and gathers the parameters of 'u1'"),
                         HasSubstr("rank 1 begins a forward and gathers the parameters of 'u2'")));
     });
-    // And in a later one, where units are gathered ahead.
+    // And in a later step, when units are gathered ahead.
     const auto failures = failures_of(2, strategy, all_units, [](Accelerator&, auto& model, int rank) {
       if (rank == 1)
         model.module()->run = [](ChainImpl& net, at::Tensor x) {
@@ -201,7 +202,7 @@ TEST(ShardedMisuse, NamesUnitsOfOtherSizesInAnotherOrder) {
   });
 }
 
-TEST(ShardedMisuse, EndsWhatNoSyncOrSummonOfOneRankLeavesTheOthersIn) {
+TEST(ShardedMisuse, EndsTheWaitsThatOneRanksNoSyncOrSummonCauses) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     auto failures = failures_of(2, strategy, all_units, [](Accelerator&, auto& model, int rank) {
       if (rank == 0)
@@ -221,7 +222,7 @@ TEST(ShardedMisuse, EndsWhatNoSyncOrSummonOfOneRankLeavesTheOthersIn) {
   }
 }
 
-TEST(ShardedMisuse, FindsAUnitThatIsNoneOnAnotherRankInPrepare) {
+TEST(ShardedMisuse, PrepareFindsAUnitThatIsNotOneOnAnotherRank) {
   struct SometimesImpl : torch::nn::Module {
     explicit SometimesImpl(bool is_unit) {
       if (is_unit)
@@ -260,7 +261,7 @@ TEST(ShardedMisuse, NamesAParameterThatWasLoadedAfterPrepare) {
     if (weight.dim() == 1)
       weight.set_(loaded[0]);  // as torch::load does
     else
-      weight.set_data(loaded[0]);  // a parameter that is not gathered refuses set_ by itself
+      weight.set_data(loaded[0]);  // a sharded parameter refuses set_ by itself
   };
   const std::string of_unit =
       "the parameter 'u1.weight' was given other memory after the model was sharded, as torch::load, "
@@ -428,7 +429,7 @@ TEST(ShardedMisuse, NamesAParameterThatAForwardReturns) {
   }
 }
 
-TEST(RankPosition, GoesThroughTheStore) {
+TEST(RankPosition, RoundTripsThroughTheStore) {
   RankPosition position;
   EXPECT_TRUE(unpack_position(pack(position)).started.empty());
   EXPECT_FALSE(unpack_position(pack(position)).waits);
@@ -450,7 +451,7 @@ TEST(RankPosition, GoesThroughTheStore) {
   EXPECT_EQ(pending.pending->what, "step 3 of a hook");
 }
 
-TEST(RankPosition, IsADeadlockOnlyWhereNobodyMayGoOn) {
+TEST(RankPosition, IsADeadlockOnlyIfNoRankCanProceed) {
   const auto at = [](std::int64_t gathers, std::int64_t scatters, std::optional<std::string> waits) {
     RankPosition position;
     position.started = {{"gathers", gathers}, {"scatters", scatters}};
@@ -465,7 +466,7 @@ TEST(RankPosition, IsADeadlockOnlyWhereNobodyMayGoOn) {
   EXPECT_FALSE(find_deadlock({at(3, 1, "gathers"), at(2, 2, std::nullopt)})) << "rank 1 computes";
   EXPECT_FALSE(find_deadlock({at(3, 1, "gathers"), at(3, 1, "gathers")})) << "on its way";
   EXPECT_FALSE(find_deadlock({at(3, 1, "gathers"), at(3, 2, "scatters")})) << "rank 0 gets there";
-  // Rank 2 computes, and gets to what rank 1 waits for, which then gets to what rank 0 waits for.
+  // Rank 2 is computing and will reach what rank 1 waits for, which will then reach what rank 0 waits for.
   EXPECT_FALSE(find_deadlock({at(3, 2, "gathers"), at(2, 2, "scatters"), at(3, 1, std::nullopt)}));
 }
 

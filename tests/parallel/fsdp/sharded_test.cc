@@ -1,4 +1,4 @@
-// A sharded model trains as one that every rank holds whole.
+// A sharded model gives the same results as one that every rank holds in full.
 #include "parallel/fsdp/sharded.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::run_ranks;
 
-/// What happens inside of a forward, for tests that look.
+/// Called inside a forward, for tests that inspect the model there.
 using Inside = std::function<void(const std::string& place)>;
 
 struct BlockImpl : torch::nn::Module {
@@ -49,8 +49,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-// Parameters of units, of units in a Sequential, of the root, one that is frozen, one of another dtype, and one that the
-// root's head shares with a unit.
+// Parameters in units, in units of a Sequential and in the root; one frozen, one of another dtype, and one
+// that the root's head shares with a unit.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(const Inside& inside = {}) {
     in = register_module("in", torch::nn::Linear(5, 7));
@@ -92,7 +92,7 @@ at::Tensor inputs_of(int rank, std::int64_t step) {
   return torch::sin(torch::arange(20).to(torch::kFloat) * (1 + rank) + step).view({4, 5});
 }
 
-/// All parameters, whole, in one tensor.
+/// All parameters, unsharded, in one tensor.
 template <class Model>
 at::Tensor parameters_of(Model& model) {
   std::vector<at::Tensor> parts;
@@ -156,7 +156,7 @@ Job whole(Job job) {
   return job;
 }
 
-TEST(Sharded, TakesTheStepsOfDdpToTheBitOnTwoRanks) {
+TEST(Sharded, MatchesDdpBitForBitOnTwoRanks) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     for (const MakeOptimizer& optimizer : {MakeOptimizer(sgd), MakeOptimizer(adamw)}) {
       Job job{sharded_config(strategy), 2, optimizer};
@@ -166,7 +166,7 @@ TEST(Sharded, TakesTheStepsOfDdpToTheBitOnTwoRanks) {
   }
 }
 
-TEST(Sharded, TakesTheStepsOfDdpOnAnyNumberOfRanks) {
+TEST(Sharded, MatchesDdpOnAnyNumberOfRanks) {
   for (const int ranks : {1, 3, 4, 5}) {
     Job job{sharded_config(), ranks, sgd};
     Job plain = whole(job);
@@ -175,7 +175,7 @@ TEST(Sharded, TakesTheStepsOfDdpOnAnyNumberOfRanks) {
   }
 }
 
-TEST(Sharded, AddsUpGradientsOfAccumulatedStepsAsDdpDoes) {
+TEST(Sharded, AccumulatesGradientsAsDdpDoes) {
   Job job;
   job.config.training.gradient_accumulation_steps = 3;
   Job plain = whole(job);
@@ -195,7 +195,7 @@ TEST(Sharded, ClipsByTheNormOfAllRanksTogether) {
   }
 }
 
-TEST(Sharded, HandsANanOfOneRankToTheNormOfAll) {
+TEST(Sharded, PropagatesOneRanksNaNToTheGlobalNorm) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net;
@@ -229,7 +229,7 @@ TEST(Sharded, SendsHalfPrecisionAndStaysClose) {
   }
 }
 
-TEST(Sharded, HoldsAPartOfEverythingBetweenSteps) {
+TEST(Sharded, HoldsOnlyItsShareBetweenSteps) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net;
@@ -290,7 +290,7 @@ TEST(Sharded, GathersOneUnitAtATimeAndTheNextOneAhead) {
   }
 }
 
-TEST(Sharded, GivesMemoryBackAfterAForwardWithoutBackward) {
+TEST(Sharded, FreesMemoryAfterAForwardWithoutBackward) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net;
@@ -313,7 +313,7 @@ TEST(Sharded, GivesMemoryBackAfterAForwardWithoutBackward) {
   });
 }
 
-// On rank 1 a unit's parameter and a whole unit have no part in the loss.
+// On rank 1, one parameter of a unit and one whole unit do not contribute to the loss.
 struct ForkImpl : torch::nn::Module {
   explicit ForkImpl(bool uses_all_in) : uses_all(uses_all_in) {
     stem = register_module("stem", FsdpUnit<torch::nn::Linear>(4, 4));
@@ -347,7 +347,7 @@ TEST(Sharded, AveragesWhatOnlySomeRanksUse) {
   });
 }
 
-TEST(Sharded, AddsUpTwoBackwardsBetweenStepsAndOneOfTwoForwards) {
+TEST(Sharded, AccumulatesOverTwoBackwardsOrTwoForwards) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Net net, other;
     Accelerator accelerator(sharded_config(), world), plain(RunConfig{}, world);
@@ -387,7 +387,7 @@ TEST(Sharded, AddsUpTwoBackwardsBetweenStepsAndOneOfTwoForwards) {
   });
 }
 
-TEST(Sharded, GoesOnAfterAForwardAndABackwardThatThrew) {
+TEST(Sharded, ContinuesAfterAForwardAndABackwardThatThrew) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     bool throws = false;
     Net net([&](const std::string& place) {
@@ -412,7 +412,7 @@ TEST(Sharded, GoesOnAfterAForwardAndABackwardThatThrew) {
   });
 }
 
-TEST(Sharded, LendsTheWholeModelAndKeepsWhatIsDoneToIt) {
+TEST(Sharded, SummonsTheWholeModelAndKeepsChangesToIt) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net, copy;
@@ -433,7 +433,7 @@ TEST(Sharded, LendsTheWholeModelAndKeepsWhatIsDoneToIt) {
   });
 }
 
-TEST(Sharded, IsJustTheModuleWhileNothingIsSharded) {
+TEST(Sharded, BehavesAsThePlainModuleWithoutSharding) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(RunConfig{}, world);
     Net net;
@@ -459,7 +459,8 @@ TEST(Sharded, CountsWhatItSends) {
       EXPECT_EQ(report.pipeline, is_half ? "full_shard in fp16" : "full_shard");
       EXPECT_EQ(report.gradient_bytes, 2 * 4 * 64 * 64);
       EXPECT_EQ(report.steps, 3);
-      // Halves of an all-reduce: the unit gathered twice, the root once, gradients of both scattered.
+      // In halves of an all-reduce: the unit is gathered twice, the root once, and both scatter their
+      // gradients.
       const std::int64_t half = 4 * 64 * 64 / 2;
       EXPECT_EQ(report.bytes_per_step, 3 * half + (is_half ? half : 2 * half));
       EXPECT_EQ(report.bytes_sent, 3 * report.bytes_per_step);
@@ -471,7 +472,7 @@ TEST(Sharded, CountsWhatItSends) {
   });
 }
 
-// What is asked of units beyond a chain of layers: `forward` is the test's own, over layers u0, u1, … of width 4.
+// Units used in other ways than a chain: `forward` is the test's own, over layers u0, u1, … of width 4.
 struct LayersImpl : torch::nn::Module {
   using Forward = std::function<at::Tensor(LayersImpl&, const at::Tensor&)>;
   LayersImpl(int count, Forward forward_in) : run(std::move(forward_in)) {
@@ -494,7 +495,8 @@ at::Tensor chain(LayersImpl& net, at::Tensor x) {
   return x;
 }
 
-/// Trains `forward` for some steps by DDP and sharded, and expects the same; `prepare_model` does something to it before.
+/// Trains `forward` for a few steps with DDP and sharded, and expects equal results; `before` modifies the
+/// model first.
 void expect_ddps_steps(
     int count, const LayersImpl::Forward& forward,
     const std::function<void(LayersImpl&)>& before = [](LayersImpl&) {}) {
@@ -523,7 +525,7 @@ void expect_ddps_steps(
   EXPECT_TRUE(results[2].equal(results[0])) << (results[2] - results[0]).abs().max().item<double>();
 }
 
-TEST(Sharded, FollowsOutputsThatAreChangedInPlaceAndViews) {
+TEST(Sharded, TracksOutputsThatAreViewsOrChangedInPlace) {
   expect_ddps_steps(3, [](LayersImpl& net, const at::Tensor& x) {
     at::Tensor y = net.layers[0]->forward(x);
     y.relu_();
@@ -535,15 +537,15 @@ TEST(Sharded, FollowsOutputsThatAreChangedInPlaceAndViews) {
 
 TEST(Sharded, KeepsFrozenParametersForTheGradientsOfInputs) {
   expect_ddps_steps(3, chain, [](LayersImpl& net) {
-    for (auto& layer : net.layers) layer->weight.requires_grad_(false);  // biases only, as adapters would be
+    for (auto& layer : net.layers) layer->weight.requires_grad_(false);  // train only biases, as adapters do
   });
-  // A unit that is all frozen passes gradients on.
+  // A fully frozen unit still passes gradients on.
   expect_ddps_steps(3, chain, [](LayersImpl& net) {
     for (auto& parameter : net.layers[1]->parameters()) parameter.requires_grad_(false);
   });
 }
 
-TEST(Sharded, TakesAUnitThatIsCalledTwiceAndOneOfTwoNames) {
+TEST(Sharded, HandlesUnitsCalledTwiceOrRegisteredTwice) {
   expect_ddps_steps(2, [](LayersImpl& net, const at::Tensor& x) {
     return net.layers[0]->forward(
         torch::tanh(net.layers[1]->forward(torch::tanh(net.layers[0]->forward(x)))));
@@ -576,8 +578,8 @@ TEST(Sharded, HoldsTwoUnitsAtATimeInABackward) {
   });
 }
 
-// Rank 1's backward passes over the last of many units, whose gradients rank 0 would wait for.
-TEST(Sharded, DoesNotWaitForAUnitThatAnotherRankPassesOver) {
+// Rank 1's backward skips the last of many units; rank 0 must not wait for its gradients.
+TEST(Sharded, DoesNotWaitForAUnitThatAnotherRankSkips) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const bool passes_over = world->rank() == 1;
     Layers net(9, [passes_over](LayersImpl& layers, at::Tensor x) {
@@ -593,7 +595,7 @@ TEST(Sharded, DoesNotWaitForAUnitThatAnotherRankPassesOver) {
       model->zero_grad();
       const at::Tensor loss = model->forward(x).sum();
       loss.backward({}, /*retain_graph=*/true);
-      loss.backward();  // of the same graph: the same units take part
+      loss.backward();  // again through the same graph and units
     }
     const at::Tensor bias = net->layers.back()->bias.grad();
     EXPECT_TRUE(bias.eq(2).all().item<bool>()) << "twice two rows, of one rank of two";
@@ -609,7 +611,7 @@ TEST(Sharded, StepsAndSavesAfterAnEvaluationWithGradients) {
       auto [model, optimizer] = accelerator.prepare(net, plain);
       const at::Tensor x = torch::ones({2, 4});
       accelerator.backward(loss_of(model->forward(x)));
-      const at::Tensor before = loss_of(model->forward(x)).detach();  // no backward comes of this
+      const at::Tensor before = loss_of(model->forward(x)).detach();  // no backward follows
       optimizer.step();
       const at::Tensor after = loss_of(model->forward(x)).detach();
       EXPECT_LT(after.item<float>(), before.item<float>()) << strategy;
@@ -628,7 +630,7 @@ TEST(Sharded, ComputesWithNewParametersAfterAForwardThatThrew) {
     bool throws = false;
     Layers net(4, [&](LayersImpl& layers, at::Tensor x) {
       for (std::size_t i = 0; i < layers.layers.size(); ++i) {
-        if (throws && i == 2) throw Error("no such row");  // the unit after the last one is gathered already
+        if (throws && i == 2) throw Error("no such row");  // the next unit is already gathered
         x = layers.layers[i]->forward(x);
       }
       return x;
@@ -648,7 +650,7 @@ TEST(Sharded, ComputesWithNewParametersAfterAForwardThatThrew) {
   });
 }
 
-TEST(Sharded, FreezesForAWhileAndSaysWhenItIsTooLateToThaw) {
+TEST(Sharded, AllowsFreezingAndRefusesLateUnfreezing) {
   const auto freeze_first = [](LayersImpl& net, bool on) { net.layers[0]->weight.requires_grad_(!on); };
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -678,7 +680,7 @@ TEST(Sharded, FreezesForAWhileAndSaysWhenItIsTooLateToThaw) {
   }
 }
 
-TEST(Sharded, TakesOptimizersThatKeepSomethingFromTheStart) {
+TEST(Sharded, SupportsOptimizersWithInitialState) {
   std::vector<at::Tensor> results;
   for (const char* strategy : {"no_shard", "full_shard"}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -698,7 +700,7 @@ TEST(Sharded, TakesOptimizersThatKeepSomethingFromTheStart) {
   EXPECT_TRUE(results[0].equal(results[1]));
 }
 
-TEST(Sharded, DropsWhatNoSyncKept) {
+TEST(Sharded, ZeroGradDropsGradientsKeptByNoSync) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(2, chain);
@@ -719,7 +721,7 @@ TEST(Sharded, DropsWhatNoSyncKept) {
   });
 }
 
-TEST(Sharded, RunsABackwardAfterOneThatThrewWithoutAForwardBetween) {
+TEST(Sharded, RunsAnotherBackwardRightAfterOneThatThrew) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(3, chain);
@@ -736,7 +738,7 @@ TEST(Sharded, RunsABackwardAfterOneThatThrewWithoutAForwardBetween) {
   });
 }
 
-TEST(Sharded, SaysThatRanksRunUnitsInAnotherOrder) {
+TEST(Sharded, ReportsRanksThatRunUnitsInDifferentOrders) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(3, [&](LayersImpl& layers, const at::Tensor& x) {
@@ -754,7 +756,7 @@ TEST(Sharded, SaysThatRanksRunUnitsInAnotherOrder) {
   });
 }
 
-TEST(Sharded, TakesUnitsThatABackwardComputesAgain) {
+TEST(Sharded, SupportsActivationCheckpointing) {
   const auto of = [](LayersImpl& net, std::size_t i) {
     return [layer = net.layers[i]](const at::Tensor& x) mutable { return torch::tanh(layer->forward(x)); };
   };
@@ -796,7 +798,8 @@ TEST(Sharded, TakesUnitsThatABackwardComputesAgain) {
           Layers net(2, forward);
           Accelerator accelerator(config, world);
           torch::optim::SGD plain(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.5));
-          // DDP's Reducer does not take a parameter twice in a backward: its ranks' gradients are averaged by hand.
+          // DDP's Reducer does not accept a parameter twice in a backward, so gradients are averaged by hand
+          // here.
           const bool by_hand = strategy == std::string("no_shard");
           const auto input = [&](std::int64_t batch) {
             return (torch::sin(torch::arange(8).to(torch::kFloat) * (1 + world->rank()) + batch).view({2, 4}))
@@ -839,10 +842,10 @@ TEST(Sharded, TakesUnitsThatABackwardComputesAgain) {
   }
 }
 
-TEST(Sharded, WaitsOnceForAUnitThatAnotherRankAlwaysPassesOver) {
+TEST(Sharded, WaitsOnlyOnceForAUnitThatAnotherRankAlwaysSkips) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const bool passes_over = world->rank() == 1;
-    // So many that the ranks come to wait for each other's.
+    // Enough layers that ranks come to wait for each other.
     constexpr std::size_t kLayers = 8;
     Layers net(kLayers, [passes_over](LayersImpl& layers, const at::Tensor& x) {
       at::Tensor y = x;
@@ -854,7 +857,7 @@ TEST(Sharded, WaitsOnceForAUnitThatAnotherRankAlwaysPassesOver) {
     auto model = accelerator.prepare(net);
     const auto start = std::chrono::steady_clock::now();
     for (int step = 0; step < 40; ++step) model->forward(torch::ones({2, 4})).sum().backward();
-    // It was a second in each.
+    // It used to cost a second per step.
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   });
 }
@@ -865,15 +868,15 @@ std::size_t threads_of_process() {
   return count;
 }
 
-TEST(Sharded, EndsItsThreadsWithTheModel) {
+TEST(Sharded, StopsItsThreadsWithTheModel) {
   for (const char* strategy : {"full_shard", "no_shard"}) {
     std::vector<std::size_t> counts;
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
-      at::ones({2}).requires_grad_().sum().backward();  // autograd's own thread
+      at::ones({2}).requires_grad_().sum().backward();  // starts autograd's thread
       world->barrier("the start");
       if (world->rank() == 0) counts.push_back(threads_of_process());
       world->barrier("the first count");
-      std::vector<Net> kept;  // a module may outlive what prepare returned
+      std::vector<Net> kept;  // a module may outlive the object that prepare() returned
       for (int model_number = 0; model_number < 4; ++model_number) {
         {
           Accelerator accelerator(sharded_config(strategy), world);
@@ -939,7 +942,7 @@ TEST(Sharded, KeepsTheStridesOfParameters) {
   EXPECT_TRUE(results[1].equal(results[0])) << (results[1] - results[0]).abs().max().item<double>();
 }
 
-TEST(Sharded, SaysWhatItCannotDo) {
+TEST(Sharded, SaysWhatItDoesNotSupport) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(2, chain);
@@ -1010,7 +1013,7 @@ TEST(Sharded, SaysThatAUnitOutlivedItsModel) {
   });
 }
 
-TEST(Sharded, RefusesModelsThatDifferOnAllRanks) {
+TEST(Sharded, RefusesDifferingModelsOnAllRanks) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     torch::nn::Linear net(4, world->rank() == 0 ? 2 : 3);

@@ -1,4 +1,4 @@
-// Where a sharded model is in a step, without a model.
+// Tracks where a sharded model is within a step; tested without a model.
 #include "parallel/fsdp/step_phase.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace hookline {
 namespace {
 
-TEST(StepPhase, HasWholesFromTheForwardToTheEndOfTheBackward) {
+TEST(StepPhase, HoldsWholeUnitsUntilTheBackwardEnds) {
   StepPhase phase;
   EXPECT_FALSE(phase.has_wholes());
   EXPECT_FALSE(phase.begin_forward()) << "no backward ran before";
@@ -19,7 +19,7 @@ TEST(StepPhase, HasWholesFromTheForwardToTheEndOfTheBackward) {
   EXPECT_FALSE(phase.has_wholes());
 }
 
-TEST(StepPhase, SettlesAForwardButNoBackward) {
+TEST(StepPhase, SettlesAfterAForwardButNotDuringABackward) {
   StepPhase phase;
   phase.begin_forward();
   EXPECT_TRUE(phase.settle());
@@ -30,7 +30,7 @@ TEST(StepPhase, SettlesAForwardButNoBackward) {
   EXPECT_TRUE(phase.is_in_backward());
 }
 
-TEST(StepPhase, ForgetsAForwardAtTheOneBehindItsBackwards) {
+TEST(StepPhase, ForgetsAForwardAtTheNextOneAfterItsBackwards) {
   StepPhase phase;
   phase.begin_forward();
   EXPECT_FALSE(phase.begin_forward()) << "the graphs of both may be used";
@@ -52,7 +52,7 @@ TEST(StepPhase, StaysInABackwardThatRunsAForward) {
   EXPECT_FALSE(phase.has_wholes());
 }
 
-TEST(StepPhase, KnowsABackwardThatThrewByWhatWasToEndIt) {
+TEST(StepPhase, DetectsABackwardThatThrewByItsGuard) {
   StepPhase phase;
   auto backward = phase.begin_backward(7);
   EXPECT_FALSE(phase.backward_has_thrown());
@@ -63,7 +63,7 @@ TEST(StepPhase, KnowsABackwardThatThrewByWhatWasToEndIt) {
   EXPECT_FALSE(phase.backward_has_thrown());
 }
 
-TEST(StepPhase, TellsABackwardInsideOfAnotherByItsTask) {
+TEST(StepPhase, RecognizesANestedBackwardByItsTask) {
   StepPhase phase;
   EXPECT_FALSE(phase.is_inner_backward(7));
   const auto backward = phase.begin_backward(7);

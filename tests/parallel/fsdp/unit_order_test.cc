@@ -1,4 +1,4 @@
-// The order of gathers and reductions, without a model.
+// The order of gathers and reductions, tested without a model.
 #include "parallel/fsdp/unit_order.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// The root, 0, around the units 1 and 2, of which 2 holds 3.
+/// The root 0 contains the units 1 and 2; unit 2 contains 3.
 UnitOrder after_one_forward() {
   UnitOrder order;
   for (const std::size_t unit : {0u, 1u}) order.begin_forward(unit);
@@ -39,7 +39,7 @@ TEST(UnitOrder, KeepsTheOrderOfTheFirstForwards) {
   EXPECT_EQ(order.next_in_forward(9), std::nullopt) << "it never ran";
 }
 
-TEST(UnitOrder, TakesUpAUnitThatFirstRunsLater) {
+TEST(UnitOrder, AddsAUnitThatFirstRunsLater) {
   UnitOrder order = after_one_forward();
   order.begin_forward(4);
   order.end_forward(4);
@@ -48,7 +48,7 @@ TEST(UnitOrder, TakesUpAUnitThatFirstRunsLater) {
   EXPECT_THAT(gathers(order, {0, 1, 2, 3, 4}), ElementsAre(4, 0, 2, 3, 1));
 }
 
-TEST(UnitOrder, GathersInBackwardInTheReverseOfTheOrderInWhichForwardsEnded) {
+TEST(UnitOrder, GathersInReverseOrderOfFinishedForwards) {
   UnitOrder order = after_one_forward();
   EXPECT_THAT(gathers(order, {0, 1, 2, 3}), ElementsAre()) << "no backward has begun";
   for (int backward = 0; backward < 2; ++backward) {
@@ -58,13 +58,13 @@ TEST(UnitOrder, GathersInBackwardInTheReverseOfTheOrderInWhichForwardsEnded) {
   }
 }
 
-TEST(UnitOrder, PassesOverUnitsThatNeedNoGather) {
+TEST(UnitOrder, SkipsUnitsThatNeedNoGather) {
   UnitOrder order = after_one_forward();
   order.begin_backward();
   EXPECT_THAT(gathers(order, {1, 2}), ElementsAre(2, 1));
 }
 
-TEST(UnitOrder, KnowsWhoseTurnIsStillToCome) {
+TEST(UnitOrder, KnowsWhichUnitsAreStillAhead) {
   UnitOrder order = after_one_forward();
   EXPECT_FALSE(order.is_ahead_in_backward(1)) << "no backward has begun";
   order.begin_backward();
@@ -77,7 +77,7 @@ TEST(UnitOrder, KnowsWhoseTurnIsStillToCome) {
   EXPECT_FALSE(order.is_ahead_in_backward(9)) << "it never ran";
 }
 
-TEST(UnitOrder, LeavesUnitsThatFirstRunInsideOfABackwardToTheNextOne) {
+TEST(UnitOrder, DefersUnitsThatFirstRunDuringABackward) {
   UnitOrder order = after_one_forward();
   order.begin_backward();
   order.end_forward(4);

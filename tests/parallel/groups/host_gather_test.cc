@@ -1,4 +1,4 @@
-// Gathers over ranks on several hosts: from host to host, and on through shared memory.
+// Gathers over ranks on several hosts: between hosts first, then through shared memory.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 using testing::failure_of;
 using testing::run_ranks_on_hosts;
 
-/// What `rank` gives to the gather of number `number`.
+/// The part that `rank` contributes to gather `number`.
 at::Tensor part_of_gather(int rank, std::int64_t bytes, int number) {
   return (torch::arange(bytes) * (rank + 2) + 7 * number).remainder(251).to(at::kByte);
 }
@@ -49,7 +49,7 @@ at::Tensor all_parts(const World& world, std::int64_t bytes, int number) {
 
 class HostGatherOf : public ::testing::TestWithParam<std::vector<int>> {};
 
-TEST_P(HostGatherOf, BringsEachRankAllPartsWithManyUnderWay) {
+TEST_P(HostGatherOf, GathersAllPartsWithManyInFlight) {
   run_ranks_on_hosts(GetParam(), [](const std::shared_ptr<World>& world) {
     const std::shared_ptr<GlooGroup> group = world->make_gloo("gathers");
     std::vector<GlooGroup::Exchange> gathers;
@@ -69,7 +69,7 @@ TEST_P(HostGatherOf, BringsEachRankAllPartsWithManyUnderWay) {
   });
 }
 
-TEST_P(HostGatherOf, FailsOnEveryRankWhereOneStartsAnother) {
+TEST_P(HostGatherOf, FailsOnEveryRankIfOneStartsADifferentGather) {
   run_ranks_on_hosts(GetParam(), [](const std::shared_ptr<World>& world) {
     const std::shared_ptr<GlooGroup> group = world->make_gloo("gathers");
     const int number = world->rank() == world->size() - 1 ? 9 : 5;
@@ -80,7 +80,7 @@ TEST_P(HostGatherOf, FailsOnEveryRankWhereOneStartsAnother) {
   });
 }
 
-// As parts of a model's units: with sums of the same group in between.
+// Interleaves sums of the same group, as gathering a model's units does.
 TEST_P(HostGatherOf, KeepsTheOrderOfSumsAndGathers) {
   run_ranks_on_hosts(GetParam(), [](const std::shared_ptr<World>& world) {
     const std::shared_ptr<GlooGroup> group = world->make_gloo("gathers and sums");
@@ -98,7 +98,7 @@ TEST_P(HostGatherOf, KeepsTheOrderOfSumsAndGathers) {
   });
 }
 
-// The hosts of the second row have different numbers of ranks.
+// The layouts after the first two rows have hosts with different numbers of ranks.
 INSTANTIATE_TEST_SUITE_P(Layouts, HostGatherOf,
                          ::testing::Values(std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
                                            std::vector{0, 0, 1, 1, 2, 2}, std::vector{0, 0, 1},

@@ -1,4 +1,4 @@
-// Scatters over ranks on several hosts: summed on each host, and then from host to host.
+// Scatters over ranks on several hosts: summed within each host, then between hosts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 using testing::failure_of;
 using testing::run_ranks_on_hosts;
 
-/// What `rank` scatters: `numel` elements for each rank.
+/// What `rank` scatters: `numel` elements for every rank.
 at::Tensor scattered_by(int rank, int ranks, std::int64_t numel, at::ScalarType type) {
   const at::Tensor numbers = torch::arange(numel * ranks, at::kDouble) * 0.37 + rank * 1.7;
   return (at::sin(numbers) * 100).to(type);
@@ -56,8 +56,8 @@ at::Tensor sum_of(const at::Tensor& addends) {
 
 class HostScatterOf : public ::testing::TestWithParam<std::vector<int>> {};
 
-// With many under way, and gathers in between, as no order of theirs may hold the others up.
-TEST_P(HostScatterOf, HasTheBitsOfAnAllReduce) {
+// With many in flight and gathers in between: no order of starting them may block the others.
+TEST_P(HostScatterOf, MatchesAnAllReduceBitForBit) {
   run_ranks_on_hosts(GetParam(), [](const std::shared_ptr<World>& world) {
     const std::shared_ptr<GlooGroup> group = world->make_gloo("scatters"), other = world->make_gloo("sums");
     const int ranks = world->size();
@@ -93,7 +93,7 @@ TEST_P(HostScatterOf, HasTheBitsOfAnAllReduce) {
   });
 }
 
-TEST_P(HostScatterOf, LeavesAPartOfEachRankOfWhatHasNoSum) {
+TEST_P(HostScatterOf, DeliversEveryRanksPartForTypesWithoutASum) {
   run_ranks_on_hosts(GetParam(), [](const std::shared_ptr<World>& world) {
     const std::shared_ptr<GlooGroup> group = world->make_gloo("scatters");
     EXPECT_EQ(group->addends(at::kComplexFloat), world->size());
@@ -108,8 +108,8 @@ TEST_P(HostScatterOf, LeavesAPartOfEachRankOfWhatHasNoSum) {
   });
 }
 
-// Of the same size, and of another, which the ranks of a host find out by themselves.
-TEST_P(HostScatterOf, FailsOnEveryRankWhereOneStartsAnother) {
+// Tries the same size, and a different one, which the ranks of a host detect by themselves.
+TEST_P(HostScatterOf, FailsOnEveryRankIfOneStartsADifferentScatter) {
   for (const std::int64_t numel : {1000, 2000})
     run_ranks_on_hosts(GetParam(), [&](const std::shared_ptr<World>& world) {
       const std::shared_ptr<GlooGroup> group = world->make_gloo("scatters");
@@ -122,7 +122,7 @@ TEST_P(HostScatterOf, FailsOnEveryRankWhereOneStartsAnother) {
     });
 }
 
-TEST_P(HostScatterOf, FailsOnTheOtherRanksWhereOneLeaves) {
+TEST_P(HostScatterOf, FailsOnTheOtherRanksIfOneLeaves) {
   run_ranks_on_hosts(GetParam(), [](const std::shared_ptr<World>& world) {
     const std::shared_ptr<GlooGroup> group = world->make_gloo("scatters");
     if (world->rank() == 0) return;

@@ -1,4 +1,4 @@
-// Sums over ranks on several hosts: through shared memory on each, and over links between them.
+// Sums over ranks on several hosts: through shared memory within each host, and over links between them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ at::Tensor sum_of(const std::vector<at::Tensor>& addends) {
   return sum.to(dtype);
 }
 
-/// Over the ranks of each host in their order, and then over the hosts in the order of their first ranks.
+/// Sums the ranks of each host in order, then the hosts in the order of their first ranks.
 at::Tensor expected_sum(const HostOfRank& host_of, std::int64_t elements, at::ScalarType dtype) {
   std::vector<int> order;
   std::map<int, std::vector<at::Tensor>> by_host;
@@ -71,7 +71,7 @@ TEST_P(HostsSum, HasTheSameBitsOnAllRanksWhereverAnElementLies) {
   });
 }
 
-TEST_P(HostsSum, HasManyUnderWay) {
+TEST_P(HostsSum, SupportsManyInFlight) {
   const HostOfRank& host_of = GetParam();
   run_ranks_on_hosts(host_of, [&](const std::shared_ptr<World>& world) {
     std::vector<at::Tensor> tensors;
@@ -107,7 +107,7 @@ TEST(HostsOfARun, NameTheirTransport) {
                      [](const std::shared_ptr<World>& world) { EXPECT_EQ(world->backend_name(), "Gloo"); });
 }
 
-TEST(HostsOfARun, LeaveToGlooWhatIsNoSum) {
+TEST(HostsOfARun, LeaveOtherReductionsToGloo) {
   run_ranks_on_hosts({0, 0, 1, 1}, [](const std::shared_ptr<World>& world) {
     const int rank = world->rank();
     std::vector<at::Tensor> largest{torch::tensor({rank, 5 - rank})};
@@ -120,7 +120,7 @@ TEST(HostsOfARun, LeaveToGlooWhatIsNoSum) {
   });
 }
 
-// Of the smaller array most ranks have no part, and of an empty one nobody: they compare all the same.
+// Most ranks hold no part of a small array, and none of an empty one; they still compare sizes.
 TEST(HostsOfARun, RefuseSmallArraysThatDifferBetweenThem) {
   for (const std::int64_t smaller : {0, 1}) {
     run_ranks_on_hosts({0, 0, 1, 1}, [&](const std::shared_ptr<World>& world) {

@@ -1,4 +1,4 @@
-// What leaves a host in a run of several ranks on each: ranks as processes, hosts as network namespaces.
+// The traffic that leaves a host with several ranks: ranks are processes, hosts network namespaces.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ double bytes_sent_by(const Hosts& hosts, int host) {
   return std::stod(hosts.start(host, "/bin/cat", options)->wait().out);
 }
 
-/// Of each host, in a step: what `more` steps send beyond what `few` do.
+/// The bytes that host 0 sends per step, computed from the difference between runs of `more` and `few` steps.
 double bytes_in_a_step(const std::vector<int>& host_of, int few, int more, const Settings& settings = {}) {
   std::vector<double> sent;
   for (const int steps : {few, more}) {
@@ -66,11 +66,12 @@ double bytes_in_a_step(const std::vector<int>& host_of, int few, int more, const
   return (sent[1] - sent[0]) / (more - few);
 }
 
-// What two runs send besides, such as acknowledgements and segments that were lost, differs by a few percent.
+// Other traffic, such as acknowledgements and retransmissions, differs between two runs by a few percent.
 constexpr double kLeast = 0.95;
 
-// In a ring of these four ranks every rank's neighbours are on the other host, and a byte leaves a host three times.
-TEST(HostsTraffic, LeavesAHostOnceInWhateverOrderTheRanksAre) {
+// In a ring of these four ranks, both neighbours of every rank are on the other host, so each byte would
+// leave a host three times.
+TEST(HostsTraffic, LeavesAHostOnceInAnyRankOrder) {
   for (const std::vector<int>& host_of : {std::vector<int>{0, 1, 0, 1}, std::vector<int>{0, 0, 1, 1}}) {
     const double bytes = bytes_in_a_step(host_of, 4, 14);
     if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
@@ -79,17 +80,18 @@ TEST(HostsTraffic, LeavesAHostOnceInWhateverOrderTheRanksAre) {
   }
 }
 
-// Of a sharded optimizer a host sends the sum of its ranks' gradients for the other host's ranks, a half, once; and of the parameters its
-// own half, once.
-TEST(HostsTraffic, BringsAShardedOptimizersPartsToAHostOnce) {
+// With a sharded optimizer, a host sends its summed gradients for the other host's half once, and its own
+// half of the parameters once.
+TEST(HostsTraffic, ReachesAHostOnceWithAShardedOptimizer) {
   const double bytes = bytes_in_a_step({0, 0, 1, 1}, 4, 14, {{"HOOKLINE_DDP__SHARD_OPTIMIZER", "true"}});
   if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
   EXPECT_GT(bytes, kLeast * kGradientBytes);
   EXPECT_LT(bytes, 1.15 * kGradientBytes);
 }
 
-// Host 0 sends the other's three ranks the sum of its own gradients for them, three fifths, and of the parameters its two fifths.
-TEST(HostsTraffic, BringsPartsToAHostOnceThoughTheOtherHasMoreRanks) {
+// Host 0 sends its summed gradients for the other host's three ranks (three fifths), and its own two fifths
+// of the parameters.
+TEST(HostsTraffic, ReachesAHostOnceEvenIfTheOtherHasMoreRanks) {
   const double bytes = bytes_in_a_step({0, 0, 1, 1, 1}, 4, 14, {{"HOOKLINE_DDP__SHARD_OPTIMIZER", "true"}});
   if (bytes < 0) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
   EXPECT_GT(bytes, kLeast * kGradientBytes);
@@ -98,7 +100,7 @@ TEST(HostsTraffic, BringsPartsToAHostOnceThoughTheOtherHasMoreRanks) {
 
 class HostsTrafficOf : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(HostsTrafficOf, EndsOnEveryRankWhenOneIsKilled) {
+TEST_P(HostsTrafficOf, FailsOnEveryRankWhenOneIsKilled) {
   const Hosts hosts(2);
   if (!hosts.ok()) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
   const std::vector<int> host_of{0, 0, 1, 1};

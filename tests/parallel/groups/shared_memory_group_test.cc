@@ -1,4 +1,4 @@
-// Groups of ranks that share a host: what goes through shared memory, and that the rest is Gloo's.
+// Process groups of ranks on one host: what goes through shared memory, and what is left to Gloo.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ at::Tensor values_of(int rank, std::int64_t elements, at::ScalarType dtype) {
   return values.to(dtype);
 }
 
-/// In the order of ranks; of half precision in float32, rounded once.
+/// Sums in rank order; half precision is summed in float32 and rounded once.
 at::Tensor sum_in_order(int ranks, std::int64_t elements, at::ScalarType dtype) {
   const bool is_half = dtype == at::kHalf || dtype == at::kBFloat16;
   at::Tensor sum = values_of(0, elements, dtype).to(is_half ? at::kFloat : dtype);
@@ -86,7 +86,7 @@ TEST(SharedMemoryGroup, GathersAndBroadcastsEveryType) {
   }
 }
 
-TEST(SharedMemoryGroup, NamesWhatRanksStartInsteadOfTheSame) {
+TEST(SharedMemoryGroup, NamesMismatchedCollectives) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     const bool differs = world->rank() == 1;
     std::vector<at::Tensor> own{torch::zeros({differs ? 5 : 7})};
@@ -104,7 +104,7 @@ TEST(SharedMemoryGroup, NamesWhatRanksStartInsteadOfTheSame) {
   });
 }
 
-// Gloo's sums of three ranks and more depend on where in its buffer an element lies.
+// Gloo's sums over three or more ranks depend on an element's position in the buffer.
 TEST(SharedMemoryGroup, GivesTheSameBitsWhereverAnElementLies) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     const at::Tensor whole = values_of(world->rank(), 100'000, at::kFloat);
@@ -138,7 +138,7 @@ TEST(SharedMemoryGroup, LeavesToGlooWhatItDoesNotSum) {
   });
 }
 
-TEST(SharedMemoryGroup, IsNotUsedWhereGlooIsAskedFor) {
+TEST(SharedMemoryGroup, IsNotUsedIfGlooIsRequested) {
   Placement placement;
   placement.shared_memory = SharedMemory::never;
   run_ranks(

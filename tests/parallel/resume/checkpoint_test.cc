@@ -1,4 +1,4 @@
-// Accelerator::save_state and load_state: what is in a checkpoint, and what is said of one that can't be used.
+// Accelerator::save_state and load_state: the contents of a checkpoint, and the errors for unusable ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -51,7 +51,7 @@ torch::nn::Sequential small_net(std::int64_t width = 24) {
                                torch::nn::Linear(width, 4));
 }
 
-/// Trains four steps on each rank and saves; `body` then gets what is there.
+/// Trains four steps on each rank and saves; then calls `body` with the objects.
 template <class Body>
 void train_and_save(Accelerator& accelerator, const fs::path& folder, const Body& body) {
   auto net = small_net();
@@ -93,7 +93,8 @@ TEST(Checkpoint, HoldsEachThingUnderItsName) {
   const auto optimizer = names_of(folder / "optimizer.safetensors");
   EXPECT_THAT(optimizer, ::testing::Contains("state.0.exp_avg"));
   EXPECT_THAT(optimizer, ::testing::Contains("state.5.exp_avg_sq"));
-  // Rank 1's running statistics are not rank 0's until the next forward; parameters are kept once.
+  // Running statistics differ between ranks until the next forward, so rank 1 saves its own; parameters are
+  // stored once.
   EXPECT_THAT(names_of(folder / "rank_0.safetensors"), ElementsAre("hook:bucket0.error", "random:cpu"));
   EXPECT_THAT(names_of(folder / "rank_1.safetensors"),
               ElementsAre("hook:bucket0.error", "model:1.running_mean", "model:1.running_var", "random:cpu"));
@@ -135,7 +136,7 @@ TEST(Checkpoint, IsReadByPythonsSafetensors) {
   EXPECT_EQ(result.out, expected);
 }
 
-TEST(Checkpoint, GoesOnOnAnotherNumberOfRanksAndSaysWhatItLeftOut) {
+TEST(Checkpoint, ResumesOnAnotherNumberOfRanksAndLogsWhatIsLost) {
   const TemporaryFolder scratch;
   const fs::path folder = scratch.path() / "state";
   save_sample(folder, 2);
@@ -152,7 +153,7 @@ TEST(Checkpoint, GoesOnOnAnotherNumberOfRanksAndSaysWhatItLeftOut) {
       EXPECT_EQ(accelerator.steps_done(), 4);
       for (const auto& parameter : net->named_parameters())
         EXPECT_TRUE(parameter.value().equal(saved.at(parameter.key())));
-      // 2 ranks had 4 batches of 2 each: 16 of 48 samples.
+      // 2 ranks consumed 4 batches of 2 samples each: 16 of 48.
       std::int64_t left = 0;
       for (auto& batch : loader) {
         ++left;
@@ -174,7 +175,7 @@ TEST(Checkpoint, GoesOnOnAnotherNumberOfRanksAndSaysWhatItLeftOut) {
   }
 }
 
-/// The message of load_state into a run of two ranks whose parts `prepare` makes.
+/// The error of load_state on two ranks with the objects that `prepare` creates.
 template <class Prepare>
 std::string load_failure(const fs::path& folder, const Prepare& prepare) {
   std::string message;
@@ -242,7 +243,7 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
             what + "its 'state.0.exp_avg' is not of the shape of the parameter there");
 }
 
-TEST(Checkpoint, BringsBackThatThereWasNothingYet) {
+TEST(Checkpoint, RestoresAStateSavedBeforeTheFirstStep) {
   const TemporaryFolder scratch;
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator({}, world);
@@ -266,7 +267,7 @@ TEST(Checkpoint, BringsBackThatThereWasNothingYet) {
   });
 }
 
-TEST(Checkpoint, ThatIsDamagedIsRefusedOnEveryRank) {
+TEST(Checkpoint, IsRefusedOnEveryRankIfDamaged) {
   const TemporaryFolder scratch;
   const fs::path folder = scratch.path() / "state";
   save_sample(folder, 2);
@@ -283,7 +284,7 @@ TEST(Checkpoint, ThatIsDamagedIsRefusedOnEveryRank) {
   });
 }
 
-TEST(Checkpoint, OfAnotherHookStartsThatHookAfresh) {
+TEST(Checkpoint, OfAnotherHookDoesNotRestoreHookState) {
   const TemporaryFolder scratch;
   const fs::path folder = scratch.path() / "state";
   save_sample(folder, 2);
@@ -302,7 +303,7 @@ TEST(Checkpoint, OfAnotherHookStartsThatHookAfresh) {
                         "start=2) and is now that of power_sgd(rank=1, start=2) in fp16\n"));
 }
 
-TEST(Checkpoint, TakesThePlaceOfTheOneBefore) {
+TEST(Checkpoint, ReplacesThePreviousOne) {
   const TemporaryFolder scratch;
   const fs::path folder = scratch.path() / "state";
   save_sample(folder, 3);
@@ -312,7 +313,7 @@ TEST(Checkpoint, TakesThePlaceOfTheOneBefore) {
   EXPECT_FALSE(fs::exists(part_of(folder)));
 }
 
-TEST(Checkpoint, ThatCannotBeWrittenIsToldAndLeavesTheRunAlone) {
+TEST(Checkpoint, LogsAFailedSaveAndLetsTheRunContinue) {
   const TemporaryFolder scratch;
   scratch.write("file", "");
   const Messages messages;
@@ -331,7 +332,7 @@ TEST(Checkpoint, ThatCannotBeWrittenIsToldAndLeavesTheRunAlone) {
                 (scratch.path() / "file/state.part").string() + "' can't be made: Not a directory\n"));
 }
 
-/// A program's own object, as torch writes them.
+/// An object of the program, serialized as torch does.
 struct Counter {
   void save(torch::serialize::OutputArchive& archive) const { archive.write("count", torch::tensor(count)); }
   void load(torch::serialize::InputArchive& archive) {
@@ -385,7 +386,7 @@ TEST(Checkpoint, HoldsObjectsOfTheProgram) {
   });
 }
 
-TEST(Checkpoint, RefusesANameThatCannotBeOne) {
+TEST(Checkpoint, RefusesInvalidNames) {
   run_ranks(1, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator({}, world);
     int number = 0;

@@ -1,5 +1,5 @@
-// A run with a sharded optimizer resumes from a checkpoint of its own, of another number of ranks, and of a run whose optimizer, or
-// model, was whole or sharded otherwise.
+// A run with a sharded optimizer resumes from its own checkpoints, from those of another number of ranks, and
+// from runs whose optimizer or model was not sharded, or sharded differently.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -76,10 +76,11 @@ struct Job {
   MakeOptimizer optimizer = adamw;
   std::int64_t accumulated = 1;
   bool optimizer_first = false;
-  bool zeroes = true;  // gradients, after each step
+  bool zeroes = true;  // clears gradients after each step
 };
 
-/// Trains from batch `first` to before `last`; resumes from `from` if it is named, as [training] resume or by load_state.
+/// Trains from batch `first` up to (excluding) `last`; resumes from `from`, if given, by [training] resume or
+/// load_state.
 at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const std::string& from = "",
                  const std::string& to = "", bool by_config = false) {
   at::Tensor result;
@@ -127,7 +128,7 @@ at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const st
   return result;
 }
 
-TEST(OptimizerShardsResume, EndsWithTheBitsOfARunThatWasNotStopped) {
+TEST(OptimizerShardsResume, MatchesAnUninterruptedRunBitForBit) {
   const TemporaryFolder folder;
   int number = 0;
   for (const int ranks : {2, 3}) {
@@ -147,7 +148,7 @@ TEST(OptimizerShardsResume, EndsWithTheBitsOfARunThatWasNotStopped) {
   }
 }
 
-TEST(OptimizerShardsResume, KeepsTheFilesOfARunThatIsNotSharded) {
+TEST(OptimizerShardsResume, WritesTheFilesOfAnUnshardedRun) {
   const TemporaryFolder folder;
   const std::string sharded = (folder.path() / "sharded").string(),
                     whole = (folder.path() / "whole").string();
@@ -164,7 +165,7 @@ TEST(OptimizerShardsResume, KeepsTheFilesOfARunThatIsNotSharded) {
   }
 }
 
-TEST(OptimizerShardsResume, GoesOnFromAndToARunThatIsNotSharded) {
+TEST(OptimizerShardsResume, ResumesFromAndToAnUnshardedRun) {
   const TemporaryFolder folder;
   const std::string whole = (folder.path() / "whole").string(),
                     sharded = (folder.path() / "sharded").string();
@@ -186,7 +187,7 @@ TEST(OptimizerShardsResume, GoesOnFromAndToARunThatIsNotSharded) {
   }
 }
 
-TEST(OptimizerShardsResume, GoesOnWithOtherRanks) {
+TEST(OptimizerShardsResume, ResumesOnAnotherNumberOfRanks) {
   const TemporaryFolder folder;
   const std::string two = (folder.path() / "two").string(), three = (folder.path() / "three").string();
   train({Shards::optimizer, 2, momentum}, 0, 4, "", two);
@@ -196,7 +197,7 @@ TEST(OptimizerShardsResume, GoesOnWithOtherRanks) {
                   .equal(train({Shards::none, 1, momentum}, 8, 10, three)));
 }
 
-TEST(OptimizerShardsResume, KeepsGradientsThatWait) {
+TEST(OptimizerShardsResume, KeepsAccumulatedGradients) {
   const TemporaryFolder folder;
   const std::string saved = (folder.path() / "saved").string();
   const Job job{Shards::optimizer, 2, adamw, 3};
@@ -213,11 +214,11 @@ TEST(OptimizerShardsResume, KeepsAveragesThatAProgramAddsTo) {
   const at::Tensor whole = train(job, 0, 8);
   EXPECT_LT((train({Shards::none, 2, momentum, 2, false, false}, 0, 8) - whole).abs().max().item<double>(),
             1e-5);
-  train(job, 0, 3, "", saved);  // in the middle of a step, with the average of the one before
+  train(job, 0, 3, "", saved);  // between two steps, with averaged gradients kept
   EXPECT_LT((train(job, 3, 8, saved) - whole).abs().max().item<double>(), 1e-5);
 }
 
-TEST(OptimizerShardsResume, SaysWhichOptimizerWasStepped) {
+TEST(OptimizerShardsResume, ReportsStepsOfTheUnpreparedOptimizer) {
   const TemporaryFolder folder;
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     RunConfig config;

@@ -1,4 +1,4 @@
-// A run that is killed again and again while it saves.
+// Kills a run repeatedly while it saves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ std::vector<pid_t> ranks_of(const Process& launcher) {
   return agent == 0 ? std::vector<pid_t>() : children_of(agent);
 }
 
-/// When the part of a checkpoint was last changed; nothing if there is none.
+/// When the unfinished (.part) checkpoint last changed; nullopt if there is none.
 std::optional<std::filesystem::file_time_type> time_of_part(const std::filesystem::path& checkpoints) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(checkpoints, error)) {
@@ -67,7 +67,7 @@ TEST(RandomKills, DuringASaveLoseNothing) {
       ranks = ranks_of(launcher);
       return ranks.size() == kRanks;
     };
-    // A save takes some 10 ms.
+    // A save takes about 10 ms.
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     bool saving = false;
     while (!(saving = is_saving()) && std::chrono::steady_clock::now() < give_up)

@@ -1,4 +1,4 @@
-// Runs that are killed, stopped, and short of disk, and go on from their checkpoints.
+// Runs that are killed, stopped or short of disk space, and resume from their checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ using testing::run;
 using testing::TemporaryFolder;
 using testing::with;
 
-TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
+TEST(ResumedRun, MatchesAnUninterruptedRunBitForBit) {
   for (const std::string in_background : {"false", "true"}) {
     for (const auto& hook : {std::vector<std::string>{}, kPowerSgd}) {
       const auto sets = with(hook, {"training.max_steps=30"});
@@ -38,7 +38,7 @@ TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
       options.environment["KILL_AT"] = "11";
       const ProcessResult result = run(options);
       EXPECT_EQ(result.exit_code, 0) << result.err;
-      // A save in the background may not have ended when the rank is killed.
+      // A background save may be unfinished when the rank is killed.
       const std::string steps = in_background == "true" ? "[48]" : "8";
       EXPECT_THAT(result.err, AllOf(ContainsRegex("resuming from step " + steps +
                                                   ": checkpoint 'checkpoints/step_0000000" + steps + "'"),
@@ -51,7 +51,7 @@ TEST(ResumedRun, EndsWithTheBitsOfOneThatWasNotKilled) {
   }
 }
 
-TEST(ResumedRun, HasTimeAndBytesOfAllItsAttemptsInItsMetrics) {
+TEST(ResumedRun, CountsTimeAndBytesOfAllAttemptsInItsMetrics) {
   const TemporaryFolder folder;
   ProcessOptions options =
       launch_in(folder.path(), with(kPowerSgd, {"training.max_steps=30", "training.checkpoint_every_steps=4",
@@ -71,7 +71,7 @@ TEST(ResumedRun, HasTimeAndBytesOfAllItsAttemptsInItsMetrics) {
   EXPECT_TRUE(went_back) << "both attempts have logged compression errors";
 }
 
-TEST(ResumedRun, IsTheNextLaunchIfAsked) {
+TEST(ResumedRun, NextLaunchResumesOnlyOnRequest) {
   const TemporaryFolder folder;
   const auto sets = with(kPowerSgd, {"training.checkpoint_every_steps=5"});
   EXPECT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=13"}))).exit_code, 0);
@@ -90,7 +90,7 @@ TEST(ResumedRun, IsTheNextLaunchIfAsked) {
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=30"})));
 }
 
-TEST(ResumedRun, BeginsAgainWhereItWasToldToIfItIsKilledBeforeItsFirstSave) {
+TEST(ResumedRun, RestartsFromItsResumePointIfKilledBeforeItsFirstSave) {
   const TemporaryFolder folder;
   ASSERT_EQ(
       run(launch_in(folder.path(), {"training.checkpoint_every_steps=5", "training.max_steps=11"})).exit_code,
@@ -112,12 +112,12 @@ TEST(ResumedRun, BeginsAgainWhereItWasToldToIfItIsKilledBeforeItsFirstSave) {
   EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
 }
 
-TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
+TEST(ResumedRun, ResumesAfterThePreemptionItSavedFor) {
   const TemporaryFolder folder;
   const auto sets = with(kPowerSgd, {"training.max_steps=1500", "training.checkpoint_every_steps=100000"});
   testing::Process launcher(HOOKLINE_BINARY, launch_in(folder.path(), sets));
   ASSERT_TRUE(launcher.wait_for("after step 3"));
-  // One rank alone is told: the other one hears of it.
+  // Only one rank gets the signal; the other learns of it.
   const auto ranks = testing::children_of(testing::agent_of(launcher.pid()));
   ASSERT_EQ(ranks.size(), 2U);
   kill(ranks[1], SIGUSR1);
@@ -134,9 +134,9 @@ TEST(ResumedRun, GoesOnAfterThePreemptionThatItSavedItselfFrom) {
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));
 }
 
-TEST(ResumedRun, GoesOnAfterAPreemptionThatCameBeforeItsRanksCouldTakeIt) {
+TEST(ResumedRun, ResumesAfterAPreemptionBeforeItsRanksWereReady) {
   const TemporaryFolder folder;
-  // The ranks' program is slow to begin.
+  // The ranks' program starts slowly.
   folder.write("slow",
                "#!/bin/sh\n: >here$RANK\nuntil [ -e go ]; do sleep 0.02; done\nexec " RESUMING_RANK_PROGRAM
                "\n",
@@ -177,7 +177,7 @@ TEST(ResumedRun, IsLeftForLaterByAPreemptionBetweenTwoAttempts) {
   EXPECT_EQ(ends_of(result), ends_without_a_stop(sets));
 }
 
-TEST(ResumedRun, IsRefusedBeforeAnythingStartsIfItsCheckpointIsNotThere) {
+TEST(ResumedRun, IsRefusedUpFrontIfItsCheckpointIsMissing) {
   const TemporaryFolder folder;
   const ProcessResult result = run(launch_in(folder.path(), {"training.resume=no/such"}));
   EXPECT_EQ(result.exit_code, 2);
@@ -202,7 +202,7 @@ TEST(ResumedRun, IsRefusedIfAllItsCheckpointsAreDamaged) {
                         "them away, or name another folder"));
 }
 
-TEST(ResumedRun, SaysThatItBeginsWhereThereIsNothingToGoOnFrom) {
+TEST(ResumedRun, SaysThatItStartsFreshWithoutACheckpoint) {
   const TemporaryFolder folder;
   const ProcessResult result =
       run(launch_in(folder.path(), {"training.max_steps=2", "training.resume=auto"}));
@@ -211,7 +211,7 @@ TEST(ResumedRun, SaysThatItBeginsWhereThereIsNothingToGoOnFrom) {
               HasSubstr("hookline: no checkpoint in checkpoint_dir 'checkpoints': starting at step 0\n"));
 }
 
-TEST(ResumedRun, HasItsFolderOfCheckpointsForItself) {
+TEST(ResumedRun, LocksItsCheckpointFolder) {
   const TemporaryFolder folder;
   const auto sets = with(kPowerSgd, {"training.checkpoint_every_steps=5"});
   testing::Process first(HOOKLINE_BINARY,
@@ -241,7 +241,7 @@ TEST(ResumedRun, IsRefusedIfItsFolderOfCheckpointsCanNotBeMade) {
             "  checkpoint_dir: from command line --set training.checkpoint_dir\n");
 }
 
-TEST(ResumedRun, TrainsNoFurtherStepOnceItHasEnded) {
+TEST(ResumedRun, TrainsNoFurtherOnceFinished) {
   const TemporaryFolder folder;
   const auto sets = with(kPowerSgd, {"training.checkpoint_every_steps=1000", "training.max_steps=13"});
   const ProcessResult first = run(launch_in(folder.path(), sets));
@@ -256,7 +256,7 @@ TEST(ResumedRun, TrainsNoFurtherStepOnceItHasEnded) {
   EXPECT_EQ(ends_of(again), ends_of(first));
 }
 
-TEST(ResumedRun, PassesOverACheckpointThatWasDamaged) {
+TEST(ResumedRun, SkipsADamagedCheckpoint) {
   const TemporaryFolder folder;
   const auto sets = std::vector<std::string>{"training.checkpoint_every_steps=5"};
   ASSERT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=15"}))).exit_code, 0);
@@ -289,7 +289,7 @@ TEST(FullDisk, FailsTheSaveAndNotTheRun) {
   if (::geteuid() != 0) GTEST_SKIP() << "a small file system can't be mounted here (run as root)";
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "checkpoints");
-  // Room for one checkpoint of some 0.3 MB, and a part of the next.
+  // Space for one checkpoint of about 0.3 MB and part of the next.
   ProcessOptions options =
       launch_in(folder.path(), {"training.max_steps=12", "training.checkpoint_every_steps=4"},
                 {RESUMING_RANK_PROGRAM, "2000"});

@@ -1,4 +1,4 @@
-// A run that is stopped and goes on from its checkpoint ends with the bits of one that was never stopped.
+// A run that is stopped and resumed from its checkpoint ends bit for bit like an uninterrupted one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -73,7 +73,7 @@ at::Tensor all_of(torch::nn::Module& module) {
   return torch::cat(parts);
 }
 
-/// Trains from batch `first` to before batch `last`; `from` is loaded before, and the state saved to `to` after it.
+/// Trains from batch `first` up to (excluding) `last`; loads `from` first and saves to `to` afterwards.
 std::vector<at::Tensor> train(const Job& job, std::int64_t first, std::int64_t last, const std::string& from,
                               const std::string& to) {
   std::vector<at::Tensor> results(static_cast<std::size_t>(job.ranks));
@@ -110,7 +110,7 @@ void expect_equal_bits(const std::vector<at::Tensor>& one, const std::vector<at:
   }
 }
 
-/// Stops the job behind each batch of `stops`, goes on in fresh objects, and compares.
+/// Stops the job after each batch of `stops`, resumes it with fresh objects, and compares.
 void expect_resumes(const Job& job, const std::vector<std::int64_t>& stops) {
   const auto whole = train(job, 0, job.batches, "", "");
   for (const std::int64_t stop : stops) {
@@ -145,9 +145,9 @@ struct Case {
 
 class EveryHook : public ::testing::TestWithParam<Case> {};
 
-TEST_P(EveryHook, GoesOnBitForBit) {
+TEST_P(EveryHook, ResumesBitForBit) {
   const Case& c = GetParam();
-  // Before buckets are rebuilt, before PowerSGD starts, while it runs, and in another epoch.
+  // Stops before buckets are rebuilt, before PowerSGD starts, while it runs, and in a later epoch.
   expect_resumes(job_with(c.hook, c.wrapper, c.ranks), {1, 2, 5, 9});
 }
 
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Resume, EveryHook, ::testing::ValuesIn(every_combinatio
   return of.param.hook + "_in_" + of.param.wrapper + "_on_" + std::to_string(of.param.ranks);
 });
 
-TEST(Resume, GoesOnInTheMiddleOfAGroupOfAccumulatedSteps) {
+TEST(Resume, WorksInTheMiddleOfAnAccumulation) {
   for (const std::string hook : {"no", "power_sgd"}) {
     Job job = job_with(hook, "no", 3);
     job.config.training.gradient_accumulation_steps = 3;
@@ -176,7 +176,7 @@ TEST(Resume, GoesOnInTheMiddleOfAGroupOfAccumulatedSteps) {
   }
 }
 
-TEST(Resume, GoesOnWithEveryOptionOfDdp) {
+TEST(Resume, WorksWithEveryDdpOption) {
   for (const std::string option :
        {"gradient_as_bucket_view", "find_unused_parameters", "static_graph", "own buffers"}) {
     Job job = job_with("power_sgd", "fp16", 3);
@@ -191,7 +191,7 @@ TEST(Resume, GoesOnWithEveryOptionOfDdp) {
   }
 }
 
-TEST(Resume, GoesOnWhenPowerSgdDrawsANewStartInEachStep) {
+TEST(Resume, WorksIfPowerSgdRedrawsItsStartEachStep) {
   Job job = job_with("power_sgd", "no", 2);
   job.config.ddp.comm_state_option["warm_start"] = false;
   expect_resumes(job, {5, 6});
@@ -199,7 +199,7 @@ TEST(Resume, GoesOnWhenPowerSgdDrawsANewStartInEachStep) {
   expect_resumes(job, {5});
 }
 
-/// An optimizer that hookline doesn't know: its steps become smaller, and it saves itself.
+/// An optimizer that hookline does not know: its steps shrink, and it saves its own state.
 struct SlowingDown : torch::optim::Optimizer {
   explicit SlowingDown(std::vector<at::Tensor> parameters)
       : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.1)) {}
@@ -221,7 +221,7 @@ struct SlowingDown : torch::optim::Optimizer {
   std::int64_t steps = 0;
 };
 
-TEST(Resume, GoesOnWithEveryOptimizer) {
+TEST(Resume, WorksWithEveryOptimizer) {
   const std::vector<std::pair<std::string, MakeOptimizer>> optimizers{
       {"Adam",
        [](auto p) {

@@ -1,4 +1,4 @@
-// Launches of resuming_rank, for tests that stop them and let them go on.
+// Launches resuming_rank, for tests that stop and resume it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline ProcessOptions launch_in(const std::filesystem::path& folder, const std::
 
 inline ProcessResult run(const ProcessOptions& options) { return run_process(HOOKLINE_BINARY, options); }
 
-/// "[0] ended at step …" of each rank, in the order of ranks.
+/// The line "[RANK] ended at step …" of each rank, in rank order.
 inline std::vector<std::string> ends_of(const ProcessResult& result) {
   std::vector<std::string> ends;
   std::istringstream lines(result.out);

@@ -1,8 +1,8 @@
-// A rank that trains with dropout, and tells with what bits it ended: for tests that stop it and let it go on.
+// A rank that trains with dropout and prints a checksum of its final bits, for tests that stop and resume it.
 //
-//     resuming_rank [WIDTH]: of the hidden layer, which says how long a save takes
+//     resuming_rank [WIDTH]     WIDTH of the hidden layer, which determines how long a save takes
 //
-// KILL_AT=STEP in the environment: in the first attempt, rank 1 is gone after that step.
+// KILL_AT=STEP in the environment: in the first attempt, rank 1 dies after that step.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -42,13 +42,12 @@ void end_here_if_asked(const hookline::Accelerator& accelerator) {
 
 int main(int argc, char** argv) {
   auto accelerator = hookline::Accelerator::from_env();
-  // Another stream on each rank, so that each has to get its own back.
+  // A different random stream on each rank, so that each must get its own back.
   accelerator.set_seed(7 + static_cast<std::uint64_t>(accelerator.rank()));
   const std::int64_t width = argc > 1 ? std::atoll(argv[1]) : 64;
   torch::nn::Sequential net(torch::nn::Linear(16, width), torch::nn::Dropout(0.5),
                             torch::nn::Linear(width, 4));
-  const double rate_at_first =
-      3.2 / static_cast<double>(width);  // the wider, the larger the gradients together
+  const double rate_at_first = 3.2 / static_cast<double>(width);  // wider layers have larger total gradients
   torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(rate_at_first).momentum(0.9));
   torch::optim::StepLR scheduler(sgd, 5, 0.9);
   double best = 1e9;

@@ -1,4 +1,5 @@
-// A sharded run goes on from a checkpoint of its own, of another number of ranks, and of a run that was not sharded.
+// A sharded run resumes from its own checkpoints, from those of another number of ranks, and from unsharded
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -67,7 +68,7 @@ std::unique_ptr<torch::optim::Optimizer> adamw(std::vector<at::Tensor> parameter
                                                torch::optim::AdamWOptions(0.01).amsgrad(true));
 }
 
-/// An optimizer that hookline knows nothing of; keeps the gradient before.
+/// An optimizer that hookline does not know; keeps the previous gradient.
 class Own : public torch::optim::Optimizer {
  public:
   explicit Own(std::vector<at::Tensor> parameters)
@@ -103,7 +104,8 @@ struct Job {
   bool optimizer_first = false;  // prepared before the model
 };
 
-/// Trains from batch `first` to before `last`; goes on from `from` if it is named, as [training] resume or by load_state.
+/// Trains from batch `first` up to (excluding) `last`; resumes from `from`, if given, by [training] resume or
+/// load_state.
 at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const std::string& from = "",
                  const std::string& to = "", bool by_config = false) {
   at::Tensor result;
@@ -150,7 +152,7 @@ at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const st
   return result;
 }
 
-TEST(ShardedResume, EndsWithTheBitsOfARunThatWasNotStopped) {
+TEST(ShardedResume, MatchesAnUninterruptedRunBitForBit) {
   const TemporaryFolder folder;
   int number = 0;
   for (const int ranks : {1, 2, 3, 4}) {
@@ -170,7 +172,7 @@ TEST(ShardedResume, EndsWithTheBitsOfARunThatWasNotStopped) {
   }
 }
 
-TEST(ShardedResume, KeepsGradientsThatWait) {
+TEST(ShardedResume, KeepsAccumulatedGradients) {
   const TemporaryFolder folder;
   const std::string saved = (folder.path() / "saved").string();
   const Job job{"full_shard", 2, adamw, 3};
@@ -182,7 +184,7 @@ TEST(ShardedResume, KeepsGradientsThatWait) {
   EXPECT_TRUE(train(by_ddp, 5, 12, saved).equal(whole)) << "by DDP";
 }
 
-TEST(ShardedResume, KeepsWholeTensorsOnceForWhoeverReadsThem) {
+TEST(ShardedResume, StoresWholeTensorsOnceForAnyReader) {
   const TemporaryFolder folder;
   const std::string sharded = (folder.path() / "sharded").string(),
                     whole = (folder.path() / "whole").string();
@@ -199,7 +201,7 @@ TEST(ShardedResume, KeepsWholeTensorsOnceForWhoeverReadsThem) {
   }
 }
 
-TEST(ShardedResume, GoesOnWithOtherRanksAndFromAndToDdp) {
+TEST(ShardedResume, ResumesOnOtherRankCountsAndFromAndToDdp) {
   const TemporaryFolder folder;
   const auto saved_by = [&](const Job& job, const std::string& name) {
     const std::string saved = (folder.path() / name).string();
@@ -208,20 +210,21 @@ TEST(ShardedResume, GoesOnWithOtherRanksAndFromAndToDdp) {
   };
   const std::string two = saved_by({"full_shard", 2, adamw}, "two"),
                     ddp = saved_by({"no_shard", 2, adamw}, "ddp");
-  // Two ranks: sharded or not, the same bits.
+  // On two ranks, sharded and unsharded runs give the same bits.
   const at::Tensor expected = train({"no_shard", 2, adamw}, 4, 8, ddp);
   EXPECT_TRUE(train({"full_shard", 2, adamw}, 4, 8, ddp).equal(expected)) << "of DDP's";
   EXPECT_TRUE(train({"no_shard", 2, adamw}, 4, 8, two).equal(expected)) << "by DDP";
   EXPECT_TRUE(train({"shard_grad_op", 2, adamw, 1, true}, 4, 8, ddp, "", true).equal(expected))
       << "optimizer first";
-  // Three ranks take other batches: both ways alike, up to the order of sums (which Adam would not forgive a gradient of 0).
+  // Three ranks get different batches; both variants agree up to summation order (Adam would amplify a zero
+  // gradient's rounding).
   const std::string sgd = saved_by({"full_shard", 2, momentum}, "sgd");
   const at::Tensor three = train({"no_shard", 3, momentum}, 4, 8, sgd);
   EXPECT_LT((train({"full_shard", 3, momentum}, 4, 8, sgd) - three).abs().max().item<double>(), 1e-5);
   EXPECT_EQ(train({"full_shard", 1, adamw}, 4, 8, two).sizes(), expected.sizes());
 }
 
-TEST(ShardedResume, SaysWhatItCannotTakeOver) {
+TEST(ShardedResume, SaysWhatItCannotRestore) {
   const TemporaryFolder folder;
   const std::string saved = (folder.path() / "saved").string(), other = (folder.path() / "other").string();
   train({"full_shard", 2, own}, 0, 3, "", saved);

@@ -1,4 +1,4 @@
-// Training loops of many shapes: each resumes with the same bits, or the run says that it can't be resumed exactly.
+// Training loops of many shapes: each resumes bit for bit, or the run warns that it cannot resume exactly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 // --- what a program registers ---------------------------------------------------------------------------------------
 
-TEST(TrainingLoopShapes, ResumesRightWithARegisteredModelAndALoopFromZero) {
+TEST(TrainingLoopShapes, ResumesExactlyWithARegisteredModelAndALoopFromZero) {
   const Loop loop = [](Program& program) {
     torch::nn::Linear average(4, 2);
     program.accelerator.register_for_checkpointing("average", *average);
@@ -34,7 +34,7 @@ TEST(TrainingLoopShapes, ResumesRightWithARegisteredModelAndALoopFromZero) {
 
 // --- backward and step ----------------------------------------------------------------------------------------------
 
-TEST(TrainingLoopShapes, IsQuietThoughACheckpointIsDueAfterTheFirstStep) {
+TEST(TrainingLoopShapes, IsQuietIfACheckpointIsDueAfterTheFirstStep) {
   const Loop accumulates_by_hand = [](Program& program) {
     Loader training = program.rows(32);
     int batches = 0;
@@ -56,7 +56,7 @@ const char* const kCountsFromZero =
     "takes the same steps again; begin the loop at accelerator.steps_done(), or register its count with "
     "register_for_checkpointing()\n";
 
-TEST(TrainingLoopShapes, WarnsAtTheFirstSaveAndAfterAResumeOfStepsThatAreCountedFromZero) {
+TEST(TrainingLoopShapes, WarnsOfStepsCountedFromZeroAtTheFirstSaveAndOnResume) {
   const Loop loop = [](Program& program) {
     for (int step = 0; step < 12; ++step) {
       program.step(step * 0.1);
@@ -78,7 +78,7 @@ TEST(TrainingLoopShapes, WarnsAtTheFirstSaveAndAfterAResumeOfStepsThatAreCounted
   }
 }
 
-TEST(TrainingLoopShapes, ResumesRightOnDataOfItsOwnThatItCounts) {
+TEST(TrainingLoopShapes, ResumesExactlyOnItsOwnDataCountedByStepsDone) {
   expect_it_resumes(
       [](Program& program) {
         for (auto step = program.accelerator.steps_done(); step < 8; ++step)
@@ -99,7 +99,7 @@ TEST(TrainingLoopShapes, ResumesRightOnDataOfItsOwnThatItCounts) {
 
 // --- the end --------------------------------------------------------------------------------------------------------
 
-TEST(TrainingLoopShapes, EndsWithTheSameRateWhenAFinishedRunWithALoopFromZeroIsLaunchedAgain) {
+TEST(TrainingLoopShapes, RelaunchingAFinishedLoopFromZeroChangesNothing) {
   const Loop loop = [](Program& program) {
     Loader training = program.rows(8);
     for (int epoch = 0; epoch < 3; ++epoch) {
@@ -113,7 +113,7 @@ TEST(TrainingLoopShapes, EndsWithTheSameRateWhenAFinishedRunWithALoopFromZeroIsL
   expect_same(run(saving(scratch, 1000), loop), whole);
 }
 
-TEST(TrainingLoopShapes, SaysThatARunWhichEndedByItselfTrainsOn) {
+TEST(TrainingLoopShapes, SaysThatAFinishedRunTrainsFurther) {
   const Loop loop = [](Program& program) {
     Loader training = program.rows(8);
     bool is_good = false;
@@ -146,7 +146,7 @@ TEST(TrainingLoopShapes, SaysThatARunWhichEndedByItselfTrainsOn) {
 
 // --- batches that the program keeps ---------------------------------------------------------------------------------
 
-TEST(TrainingLoopShapes, ResumesRightThoughItLoadsABatchBeforeItTrainsOnTheOneBefore) {
+TEST(TrainingLoopShapes, ResumesExactlyIfItPrefetchesABatch) {
   for (const bool moves : {false, true}) {
     expect_it_resumes(
         [moves](Program& program) {
@@ -165,7 +165,7 @@ TEST(TrainingLoopShapes, ResumesRightThoughItLoadsABatchBeforeItTrainsOnTheOneBe
   }
 }
 
-TEST(TrainingLoopShapes, ResumesRightThoughItLeavesOutBatchesOrSumsTheirLosses) {
+TEST(TrainingLoopShapes, ResumesExactlyIfItSkipsBatchesOrSumsTheirLosses) {
   expect_it_resumes(
       [](Program& program) {
         Loader training = program.rows(8);
@@ -200,7 +200,7 @@ TEST(TrainingLoopShapes, ResumesRightThoughItLeavesOutBatchesOrSumsTheirLosses) 
       8);
 }
 
-TEST(TrainingLoopShapes, WarnsOfTrainingOnACopyOfTheBatchBefore) {
+TEST(TrainingLoopShapes, WarnsOfTrainingOnACopyOfThePreviousBatch) {
   const Loop loop = [](Program& program) {
     Loader training = program.rows(8);
     for (auto it = training.begin(); it != training.end();) {
@@ -216,7 +216,7 @@ TEST(TrainingLoopShapes, WarnsOfTrainingOnACopyOfTheBatchBefore) {
           "one: a run that resumes leaves out one batch; load the next batch after the step\n"));
 }
 
-TEST(TrainingLoopShapes, WarnsOfABatchAheadThatIsLoadedAgainWithOtherRandomNumbers) {
+TEST(TrainingLoopShapes, WarnsOfAPrefetchedBatchReloadedWithOtherRandomNumbers) {
   const auto trains = [](bool ahead) {
     return [ahead](Program& program) {
       Loader training = program.rows(8, 0, /*draws=*/true);
@@ -239,9 +239,9 @@ TEST(TrainingLoopShapes, WarnsOfABatchAheadThatIsLoadedAgainWithOtherRandomNumbe
                 "draws by the index of the sample\n"));
 }
 
-// --- steps behind a loop, and several on a batch ----------------------------------------------------------------------
+// --- steps after a loop, and several on a batch ------------------------------------------------------------
 
-TEST(TrainingLoopShapes, ResumesRightThoughItStepsBehindEachLoop) {
+TEST(TrainingLoopShapes, ResumesExactlyIfItStepsAfterEachLoop) {
   expect_it_resumes(
       [](Program& program) {
         Loader training = program.rows(8);
@@ -270,7 +270,7 @@ TEST(TrainingLoopShapes, ResumesRightThoughItStepsBehindEachLoop) {
       6, {1, 2});
 }
 
-TEST(TrainingLoopShapes, WarnsOfACheckpointAmongStepsBehindALoop) {
+TEST(TrainingLoopShapes, WarnsOfACheckpointAmongStepsAfterALoop) {
   const Loop loop = [](Program& program) {
     Loader training = program.rows(8);
     for (auto epoch = training.epoch(); epoch < 2; ++epoch) {
@@ -289,7 +289,7 @@ TEST(TrainingLoopShapes, WarnsOfACheckpointAmongStepsBehindALoop) {
           "if it trains on several loaders\n"));
 }
 
-TEST(TrainingLoopShapes, IsQuietOfStepsOnOwnDataBehindTheLastLoop) {
+TEST(TrainingLoopShapes, IsQuietAboutStepsOnOwnDataAfterTheLastLoop) {
   const Loop loop = [](Program& program) {
     Loader training = program.rows(8);
     for (auto epoch = training.epoch(); epoch < 2; ++epoch)
@@ -302,7 +302,7 @@ TEST(TrainingLoopShapes, IsQuietOfStepsOnOwnDataBehindTheLastLoop) {
 
 // --- several loaders --------------------------------------------------------------------------------------------------
 
-TEST(TrainingLoopShapes, ResumesRightInALoopNestedInAnother) {
+TEST(TrainingLoopShapes, ResumesExactlyInANestedLoop) {
   for (const bool asks : {true, false})
     expect_it_resumes(
         [asks](Program& program) {
@@ -315,7 +315,7 @@ TEST(TrainingLoopShapes, ResumesRightInALoopNestedInAnother) {
         18, {3, 4});
 }
 
-TEST(TrainingLoopShapes, ResumesRightWithTwoLoadersFromEpochZero) {
+TEST(TrainingLoopShapes, ResumesExactlyWithTwoLoadersFromEpochZero) {
   expect_it_resumes(
       [](Program& program) {
         Loader training = program.rows(8), second = program.rows(8, 20);
@@ -331,7 +331,7 @@ TEST(TrainingLoopShapes, ResumesRightWithTwoLoadersFromEpochZero) {
       12);
 }
 
-TEST(TrainingLoopShapes, ResumesRightWithAShorterLoaderThatWasPreparedFirst) {
+TEST(TrainingLoopShapes, ResumesExactlyWithAShorterLoaderPreparedFirst) {
   expect_it_resumes(
       [](Program& program) {
         Loader shorter = program.rows(6, 20), training = program.rows(8);
@@ -347,7 +347,7 @@ TEST(TrainingLoopShapes, ResumesRightWithAShorterLoaderThatWasPreparedFirst) {
       12);
 }
 
-TEST(TrainingLoopShapes, ResumesRightFromEpochZeroWithAnotherLoaderThatItDrawsFrom) {
+TEST(TrainingLoopShapes, ResumesExactlyFromEpochZeroWithASecondLoader) {
   for (const std::size_t rows : {6, 14})
     expect_it_resumes(
         [rows](Program& program) {
@@ -364,7 +364,7 @@ TEST(TrainingLoopShapes, ResumesRightFromEpochZeroWithAnotherLoaderThatItDrawsFr
         12);
 }
 
-TEST(TrainingLoopShapes, ResumesRightThoughItRunsBackwardInAnEvaluation) {
+TEST(TrainingLoopShapes, ResumesExactlyIfAnEvaluationRunsBackward) {
   expect_it_resumes(
       [](Program& program) {
         Loader validation = program.rows(8, 50), training = program.rows(8);
@@ -385,7 +385,7 @@ TEST(TrainingLoopShapes, ResumesRightThoughItRunsBackwardInAnEvaluation) {
       12);
 }
 
-TEST(TrainingLoopShapes, SaysThatTheOrderOfPreparationDecidesBetweenTwoLoaders) {
+TEST(TrainingLoopShapes, SaysThatPreparationOrderDecidesBetweenTwoLoaders) {
   const Loop loop = [](Program& program) {
     Loader first = program.rows(8), second = program.rows(8, 20);
     auto other = second.begin();
@@ -403,7 +403,7 @@ TEST(TrainingLoopShapes, SaysThatTheOrderOfPreparationDecidesBetweenTwoLoaders) 
           "first, or call epoch() of it alone\n"));
 }
 
-TEST(TrainingLoopShapes, WarnsOfASecondTrainingLoaderWhoseEpochItDoesNotAsk) {
+TEST(TrainingLoopShapes, WarnsIfASecondTrainingLoadersEpochIsNotRead) {
   const Loop in_turn = [](Program& program) {
     Loader first = program.rows(8), second = program.rows(16, 20);
     for (auto epoch = first.epoch(); epoch < 2; ++epoch) {
@@ -435,7 +435,7 @@ TEST(TrainingLoopShapes, WarnsOfASecondTrainingLoaderWhoseEpochItDoesNotAsk) {
 
 // --- how a program draws batches, and leaves its loops ------------------------------------------------------------------
 
-TEST(TrainingLoopShapes, ResumesRightWithAHelperThatDrawsTheNextBatch) {
+TEST(TrainingLoopShapes, ResumesExactlyWithAHelperThatDrawsTheNextBatch) {
   const auto draws = [](const std::function<Batch(Loader&, std::optional<Loader::Iterator>&)>& next) {
     return [next](Program& program) {
       Loader training = program.rows(8);
@@ -468,7 +468,7 @@ TEST(TrainingLoopShapes, ResumesRightWithAHelperThatDrawsTheNextBatch) {
                     12);
 }
 
-TEST(TrainingLoopShapes, ResumesRightWithALookAtABatchBeforeALoopFromZero) {
+TEST(TrainingLoopShapes, ResumesExactlyAfterPeekingBeforeALoopFromZero) {
   expect_it_resumes(
       [](Program& program) {
         Loader training = program.rows(8);
@@ -480,7 +480,7 @@ TEST(TrainingLoopShapes, ResumesRightWithALookAtABatchBeforeALoopFromZero) {
       12);
 }
 
-TEST(TrainingLoopShapes, TrainsAsManyEpochsWhenTheLoopAsksForEach) {
+TEST(TrainingLoopShapes, TrainsTheSameNumberOfEpochsIfTheLoopReadsEach) {
   expect_it_resumes(
       [](Program& program) {
         Loader training = program.rows(8);
@@ -507,7 +507,7 @@ void leave_each_loop_after_three(Program& program, int& batches) {
   program.accelerator.end_training();
 }
 
-TEST(TrainingLoopShapes, WarnsOfItsOwnCountOfBatchesThatARunStartsAnew) {
+TEST(TrainingLoopShapes, WarnsOfABatchCountThatRestartsOnResume) {
   const Loop loop = [](Program& program) {
     int batches = 0;
     leave_each_loop_after_three(program, batches);
@@ -520,7 +520,7 @@ TEST(TrainingLoopShapes, WarnsOfItsOwnCountOfBatchesThatARunStartsAnew) {
                 "register_for_checkpointing(), and set it back behind the loop\n"));
 }
 
-TEST(TrainingLoopShapes, ResumesRightAfterMaxStepsInALoopThatItLeavesEachTime) {
+TEST(TrainingLoopShapes, ResumesExactlyAfterMaxStepsInALoopLeftEarly) {
   const Loop loop = [](Program& program) {
     int batches = 0;
     program.accelerator.register_for_checkpointing("batches", batches);
@@ -542,7 +542,7 @@ TEST(TrainingLoopShapes, ResumesRightAfterMaxStepsInALoopThatItLeavesEachTime) {
 
 // --- std::exit --------------------------------------------------------------------------------------------------------
 
-TEST(TrainingLoopShapesDeathTest, RemindsOfACheckpointWhenTheProgramExits) {
+TEST(TrainingLoopShapesDeathTest, WarnsOfAnUnsavedCheckpointWhenTheProgramExits) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const TemporaryFolder scratch;
   EXPECT_EXIT(

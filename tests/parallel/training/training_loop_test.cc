@@ -1,4 +1,4 @@
-// Where a program is in its training, as accumulation and checkpoints see it: which loop trains, and which only looks.
+// How accumulation and checkpoints track a program's training loops, and distinguish them from evaluations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -68,7 +68,8 @@ bool has_checkpoint(const fs::path& folder, const std::string& step) {
 
 // --- accumulation ---------------------------------------------------------------------------------------------------
 
-/// In which of eight batches gradients are communicated, four to a step; `look` runs before each.
+/// For each of eight batches, four per step, whether gradients are communicated; `look` runs before each
+/// batch.
 std::vector<bool> communicates(bool validation_first, const std::function<void(DataLoader<Rows>&)>& look) {
   std::vector<bool> result;
   run_ranks(1, [&](const WorldPtr& world) {
@@ -89,7 +90,7 @@ std::vector<bool> communicates(bool validation_first, const std::function<void(D
   return result;
 }
 
-TEST(TrainingLoop, AccumulatesPastAnEvaluationThatIsLeftAtItsLastBatch) {
+TEST(TrainingLoop, AccumulatesAcrossAnEvaluationLeftEarly) {
   for (const bool validation_first : {true, false}) {
     const auto once = [](DataLoader<Rows>& validation) { EXPECT_EQ((*validation.begin()).data.size(0), 2); };
     EXPECT_THAT(communicates(validation_first, once),
@@ -103,7 +104,7 @@ TEST(TrainingLoop, AccumulatesPastAnEvaluationThatIsLeftAtItsLastBatch) {
   }
 }
 
-TEST(TrainingLoop, AccumulatesPastAnIteratorThatIsKept) {
+TEST(TrainingLoop, AccumulatesDespiteAKeptIterator) {
   for (const bool validation_first : {true, false}) {
     std::vector<DataLoader<Rows>::Iterator> kept;
     const auto keep = [&](DataLoader<Rows>& validation) {
@@ -115,7 +116,7 @@ TEST(TrainingLoop, AccumulatesPastAnIteratorThatIsKept) {
   }
 }
 
-TEST(TrainingLoop, AccumulatesPastAShorterLoaderThatItDrawsFrom) {
+TEST(TrainingLoop, AccumulatesAcrossAShorterSecondLoader) {
   run_ranks(1, [](const WorldPtr& world) {
     Accelerator accelerator(accumulating(4), world);
     auto [model, training, second] = accelerator.prepare(linear(), rows(16), rows(6));
@@ -133,7 +134,7 @@ TEST(TrainingLoop, AccumulatesPastAShorterLoaderThatItDrawsFrom) {
   });
 }
 
-TEST(TrainingLoop, StepsAfterResumingInAGroupOfMoreSteps) {
+TEST(TrainingLoop, StepsAfterResumingWithAShorterAccumulation) {
   const TemporaryFolder scratch;
   const auto bodies = [&](const RunConfig& config, const std::string& from, int count,
                           const std::string& to) {
@@ -164,7 +165,7 @@ TEST(TrainingLoop, StepsAfterResumingInAGroupOfMoreSteps) {
 
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
-TEST(TrainingLoop, SavesWhatIsDueThoughAnIteratorOfAnotherLoaderIsKept) {
+TEST(TrainingLoop, SavesOnTimeDespiteAKeptIterator) {
   for (const bool keeps : {true, false}) {
     const TemporaryFolder scratch;
     run_ranks(2, [&](const WorldPtr& world) {
@@ -184,7 +185,7 @@ TEST(TrainingLoop, SavesWhatIsDueThoughAnIteratorOfAnotherLoaderIsKept) {
   }
 }
 
-TEST(TrainingLoop, SavesWhatIsDueThoughTheLastOptimizerDoesNotStep) {
+TEST(TrainingLoop, SavesOnTimeIfTheLastOptimizerNeverSteps) {
   const TemporaryFolder scratch;
   run_ranks(2, [&](const WorldPtr& world) {
     Accelerator accelerator(saving(scratch.path(), 2), world);
@@ -200,7 +201,7 @@ TEST(TrainingLoop, SavesWhatIsDueThoughTheLastOptimizerDoesNotStep) {
   EXPECT_TRUE(has_checkpoint(scratch.path(), "04")) << "the other might have stepped before";
 }
 
-TEST(TrainingLoop, EvaluatesOnNewSamplesAfterOneThatWasLeft) {
+TEST(TrainingLoop, ResumesTheEvaluationOrderAfterOneLeftEarly) {
   const TemporaryFolder scratch;
   run_ranks(1, [&](const WorldPtr& world) {
     const auto first_of = [](DataLoader<Rows>& loader) { return (*loader.begin()).target.clone(); };
@@ -227,8 +228,8 @@ struct EpochLoop {
   bool ends = true;          // with end_training()
   int ranks = 2;
   std::function<void(DataLoader<Rows>&, LinearImpl&)> before = {}, first = {}, at_batch = {}, inside = {},
-                                                      behind = {};  // its epochs
-  bool keeps_iterator = false;  // of the training loader, before its epochs
+                                                      behind = {};  // called after each epoch
+  bool keeps_iterator = false;  // keeps an iterator of the training loader
 };
 
 struct EpochEnd {
@@ -237,7 +238,7 @@ struct EpochEnd {
   at::Tensor weight;
 };
 
-/// A program of four batches an epoch, that evaluates and changes its rate behind each.
+/// A program with four batches per epoch that evaluates and changes its learning rate after each epoch.
 EpochEnd run_program(const RunConfig& config, const EpochLoop& loop) {
   EpochEnd end;
   torch::manual_seed(1);
@@ -262,7 +263,7 @@ EpochEnd run_program(const RunConfig& config, const EpochLoop& loop) {
         if (loop.first) loop.first(training, *net);
         for (auto& batch : training) {
           if (loop.at_batch) loop.at_batch(training, *net);
-          // Of one rank only: here the ranks are threads, and share one stream of random numbers.
+          // With one rank only: rank threads share one random stream.
           if (loop.ranks == 1) batch.data += 0.01 * torch::rand_like(batch.data);
           accelerator.backward((model->forward(batch.data) - batch.target).pow(2).mean());
           if (loop.inside) loop.inside(training, *net);
@@ -293,7 +294,7 @@ void expect_same(const EpochEnd& end, const EpochEnd& whole) {
   EXPECT_TRUE(end.weight.equal(whole.weight));
 }
 
-TEST(TrainingLoop, ResumesRightInTheSimplestLoop) {
+TEST(TrainingLoop, ResumesExactlyInTheSimplestLoop) {
   for (const EpochLoop& loop :
        {EpochLoop{}, EpochLoop{.asks = true}, EpochLoop{.names = true}, EpochLoop{.counts = true}}) {
     for (const std::int64_t stop_at : {3, 8, 9, 11}) {
@@ -369,25 +370,25 @@ void expect_same_after_resuming(EpochLoop loop) {
   }
 }
 
-TEST(TrainingLoop, ResumesRightThoughItSaysItsEpochBehindEach) {
+TEST(TrainingLoop, ResumesExactlyIfItReadsTheEpochAfterEach) {
   const auto say = [](DataLoader<Rows>& training, LinearImpl&) { EXPECT_GE(training.epoch(), 0); };
   expect_same_after_resuming({.behind = say});
   expect_same_after_resuming({.asks = true, .behind = say});
 }
 
-TEST(TrainingLoop, ResumesRightAfterALookAtABatch) {
+TEST(TrainingLoop, ResumesExactlyAfterPeekingAtABatch) {
   expect_same_after_resuming({.asks = true, .before = look_at_batch});
   expect_same_after_resuming({.asks = true, .before = keep_iterator});
   expect_same_after_resuming({.asks = true, .behind = look_at_batch});
   expect_same_after_resuming({.asks = true, .inside = look_at_batch});
 }
 
-TEST(TrainingLoop, ResumesRightThoughAnIteratorOfTheTrainingsLoaderIsKept) {
+TEST(TrainingLoop, ResumesExactlyDespiteAKeptTrainingIterator) {
   expect_same_after_resuming({.keeps_iterator = true});
   expect_same_after_resuming({.asks = true, .keeps_iterator = true});
 }
 
-TEST(TrainingLoop, ResumesRightThoughItMeasuresOnTheTrainingsSamples) {
+TEST(TrainingLoop, ResumesExactlyIfItMeasuresOnTheTrainingSamples) {
   for (const auto& measure : {measure_all, measure_all_with_guard_inside}) {
     expect_same_after_resuming({.behind = measure});
     expect_same_after_resuming({.counts = true, .behind = measure});
@@ -403,7 +404,7 @@ TEST(TrainingLoop, ResumesRightThoughItMeasuresOnTheTrainingsSamples) {
 
 using Step = std::function<void(const at::Tensor& data, const at::Tensor& target)>;
 
-/// The weight that one rank ends with after `loop`, over four batches an epoch.
+/// The final weight of one rank after `loop`, with four batches per epoch.
 at::Tensor trained_by(const RunConfig& config,
                       const std::function<void(Accelerator&, DataLoader<Rows>&, const Step&)>& loop) {
   at::Tensor weight;
@@ -426,7 +427,7 @@ at::Tensor trained_by(const RunConfig& config,
   return weight;
 }
 
-TEST(TrainingLoop, ResumesRightWithTwoLoadersInOneLoop) {
+TEST(TrainingLoop, ResumesExactlyWithTwoLoadersInOneLoop) {
   const TemporaryFolder scratch;
   const auto run = [](const RunConfig& config, std::int64_t stop_at) {
     return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& first, const Step& step) {
@@ -449,7 +450,7 @@ TEST(TrainingLoop, ResumesRightWithTwoLoadersInOneLoop) {
   EXPECT_TRUE(run(config, 0).equal(expected));
 }
 
-TEST(TrainingLoop, ResumesTwiceWithAnIteratorThatBeginsAnew) {
+TEST(TrainingLoop, ResumesTwiceWithARestartedIterator) {
   const TemporaryFolder scratch;
   const auto run = [](const RunConfig& config, std::int64_t stop_at) {
     return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
@@ -470,7 +471,7 @@ TEST(TrainingLoop, ResumesTwiceWithAnIteratorThatBeginsAnew) {
   EXPECT_TRUE(run(config, 20).equal(expected));
 }
 
-TEST(TrainingLoop, TrainsOnABatchThatWasInHandWhenItEnded) {
+TEST(TrainingLoop, ResumesWithTheBatchInHandWhenItEnded) {
   const TemporaryFolder scratch;
   const auto run = [](const RunConfig& config, std::int64_t steps) {
     return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
@@ -492,7 +493,7 @@ TEST(TrainingLoop, TrainsOnABatchThatWasInHandWhenItEnded) {
   EXPECT_TRUE(run(config, 12).equal(expected));
 }
 
-TEST(TrainingLoop, IsDoneWithALoopThatItLeavesBeforeItsEndEachTime) {
+TEST(TrainingLoop, TrainsNoFurtherAfterLoopsThatWereLeftEarly) {
   const TemporaryFolder scratch;
   const auto run = [](const RunConfig& config) {
     return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
@@ -513,7 +514,7 @@ TEST(TrainingLoop, IsDoneWithALoopThatItLeavesBeforeItsEndEachTime) {
   EXPECT_TRUE(run(config).equal(weight));
 }
 
-TEST(TrainingLoop, BeginsANewEpochInEachLoopThoughTheProgramTrainsByItself) {
+TEST(TrainingLoop, AdvancesTheEpochWithoutAPreparedModel) {
   run_ranks(1, [](const WorldPtr& world) {
     Accelerator accelerator({}, world);
     auto training = accelerator.prepare(rows(16));
@@ -528,7 +529,7 @@ TEST(TrainingLoop, BeginsANewEpochInEachLoopThoughTheProgramTrainsByItself) {
   });
 }
 
-TEST(TrainingLoop, ResumesRightWithAModelMadeAfterALookAtABatch) {
+TEST(TrainingLoop, ResumesExactlyWithAModelMadeAfterPeekingAtABatch) {
   const TemporaryFolder scratch;
   const auto run = [&](const RunConfig& config, std::int64_t steps) {
     at::Tensor weight;
@@ -558,7 +559,7 @@ TEST(TrainingLoop, ResumesRightWithAModelMadeAfterALookAtABatch) {
   EXPECT_TRUE(run(config, 12).equal(expected));
 }
 
-TEST(TrainingLoop, AccumulatesPastAMeasurementOnTheTrainingsSamples) {
+TEST(TrainingLoop, AccumulatesAcrossAMeasurementOnTheTrainingSamples) {
   run_ranks(1, [](const WorldPtr& world) {
     Accelerator accelerator(accumulating(4), world);
     auto [model, training] = accelerator.prepare(linear(), rows(12));
@@ -576,7 +577,7 @@ TEST(TrainingLoop, AccumulatesPastAMeasurementOnTheTrainingsSamples) {
   });
 }
 
-/// Six steps on each batch.
+/// Trains six steps on each batch.
 at::Tensor train_six_steps_a_batch(const RunConfig& config, std::int64_t stop_at) {
   return trained_by(config, [&](Accelerator& accelerator, DataLoader<Rows>& training, const Step& step) {
     for (auto& batch : training) {
@@ -590,7 +591,7 @@ at::Tensor train_six_steps_a_batch(const RunConfig& config, std::int64_t stop_at
   });
 }
 
-TEST(TrainingLoop, SavesBetweenBatchesThoughItTakesSeveralStepsOnEach) {
+TEST(TrainingLoop, SavesBetweenBatchesWithSeveralStepsOnEach) {
   const TemporaryFolder scratch;
   const Messages messages;
   const at::Tensor expected = train_six_steps_a_batch({}, 0);
@@ -618,7 +619,7 @@ TEST(TrainingLoop, SaysThatACheckpointIsSavedWithABatchInHand) {
   EXPECT_EQ(text.find("in hand"), text.rfind("in hand")) << text;
 }
 
-TEST(TrainingLoop, SaysThatLoopsGetNoBatch) {
+TEST(TrainingLoop, SaysThatLoopsGetNoBatches) {
   const TemporaryFolder scratch;
   RunConfig config = saving(scratch.path(), 2);
   run_program(config, {.stop_at = 7});
@@ -632,7 +633,7 @@ TEST(TrainingLoop, SaysThatLoopsGetNoBatch) {
                 "over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)\n"));
 }
 
-TEST(TrainingLoop, SavesItsEndAndTrainsNoFurtherStepWhenItIsLaunchedAgain) {
+TEST(TrainingLoop, SavesItsEndAndTrainsNoFurtherWhenRelaunched) {
   for (const bool asks : {true, false}) {
     const TemporaryFolder scratch;
     RunConfig config = saving(scratch.path(), 1000);
@@ -648,7 +649,7 @@ TEST(TrainingLoop, SavesItsEndAndTrainsNoFurtherStepWhenItIsLaunchedAgain) {
   }
 }
 
-TEST(TrainingLoop, RemindsOfACheckpointThatWasNotSaved) {
+TEST(TrainingLoop, WarnsOfACheckpointThatWasNotSaved) {
   const TemporaryFolder scratch;
   {
     const Messages messages;

@@ -1,4 +1,4 @@
-// A scheduler's warning in a training loop: the run that resumes is the one that would have gone on.
+// Preemption during a training loop: the resumed run must equal an uninterrupted one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -17,17 +17,18 @@ namespace {
 
 using namespace testing;
 
-/// Where a process that a death test starts, which runs the test anew, finds the folder of the one that started it.
+/// Names the variable through which a death test's child, which reruns the test, finds its parent's folder.
 constexpr const char* kFolder = "HOOKLINE_PREEMPTED_RUN";
 
-/// Trains two epochs of four steps, each with a measurement on the training samples behind it, and is warned before step `at`.
+/// Trains two epochs of four steps, measuring on the training samples after each, and gets SIGUSR1 before
+/// step `at`.
 Loop warned_before_step(std::int64_t at) {
   return [at](Program& program) {
     Loader training = program.rows(8);
     for (auto epoch = training.epoch(); epoch < 2; ++epoch) {
       for (auto& batch : training) {
         if (at > 0) {
-          // Ranks look for the signal every 0.3 s: with steps that slow, at each.
+          // Ranks check for the signal every 0.3 s, so with steps this slow they check in each one.
           std::this_thread::sleep_for(std::chrono::milliseconds(350));
           if (program.accelerator.steps_done() == at - 1) std::raise(SIGUSR1);
         }
@@ -47,7 +48,7 @@ Loop warned_before_step(std::int64_t at) {
 
 class TrainingPreemptionDeathTest : public ::testing::TestWithParam<std::int64_t> {};
 
-TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementBehindAnEpoch) {
+TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementAfterAnEpoch) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const TemporaryFolder scratch;
   ::setenv(kFolder, scratch.path().c_str(), /*overwrite=*/0);

@@ -1,4 +1,5 @@
-// A training program of which tests write the loop: killed after any step and resumed, it must come out as if it had run through.
+// A training program whose loop the tests supply: killed after any step and resumed, it must end as if
+// uninterrupted.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -34,13 +35,13 @@ struct Rows : torch::data::datasets::Dataset<Rows> {
   torch::optional<std::size_t> size() const override { return count; }
   std::size_t count;
   int first;
-  bool draws;  // random numbers for each sample
+  bool draws;  // draws random numbers for each sample
 };
 using Loader = DataLoader<Rows>;
 
 struct Interrupted {};
 
-/// One process of a program: a model, an optimizer, and whatever else its loop prepares.
+/// One process of the program: a model, an optimizer, and whatever its loop prepares.
 struct Program {
   explicit Program(Accelerator& accelerator_in, std::int64_t stop_at_in)
       : accelerator(accelerator_in), stop_at(stop_at_in) {}
@@ -56,7 +57,7 @@ struct Program {
     step_optimizer();
   }
   void step(const Batch& batch) { step(batch.data, batch.target); }
-  /// On data of the program's own.
+  /// A step on data that comes from no loader.
   void step(double value) { step(torch::full({2, 4}, value), torch::ones({2, 2})); }
   void step_optimizer() {
     optimizer.step();
@@ -66,7 +67,7 @@ struct Program {
   void may_stop() {
     if (accelerator.steps_done() >= stop_at) throw Interrupted();
   }
-  /// What a program does behind an epoch: another rate, which depends on the weights.
+  /// Done after each epoch: sets a learning rate that depends on the weights.
   void end_epoch() {
     const at::NoGradGuard no_grad;
     rate *= 0.9 - 0.01 * net->forward(torch::ones({1, 4})).abs().sum().item<double>();
@@ -98,7 +99,7 @@ struct End {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-/// Runs `loop` on one rank until its end, or until `stop_at` steps are done, as if the process were killed.
+/// Runs `loop` on one rank to its end, or until `stop_at` steps are done, as if the process were then killed.
 inline End run(const RunConfig& config, const Loop& loop, std::int64_t stop_at = kNever) {
   End end;
   run_ranks(1, [&](const WorldPtr& world) {
@@ -130,7 +131,7 @@ inline void expect_same(const End& end, const End& whole) {
   EXPECT_TRUE(end.weight.equal(whole.weight));
 }
 
-/// Without what a run that is killed here says when it is destroyed.
+/// The warnings, without those that a run killed by the test logs in its destructor.
 inline std::string warnings_of(const Messages& messages) {
   std::istringstream lines(messages.text());
   std::string warnings;
@@ -142,7 +143,8 @@ inline std::string warnings_of(const Messages& messages) {
   return warnings;
 }
 
-/// Kills `loop` after each of its steps, and again two steps on, and lets it end.
+/// Kills `loop` after each step, once more two steps later, then lets it finish; expects the uninterrupted
+/// result.
 inline void expect_it_resumes(const Loop& loop, std::int64_t steps,
                               const std::vector<std::int64_t>& intervals = {2, 3}) {
   const End whole = run({}, loop);
@@ -161,7 +163,7 @@ inline void expect_it_resumes(const Loop& loop, std::int64_t steps,
   }
 }
 
-/// What `loop` logs while it runs, with checkpoints every `every` steps, until `stop_at`.
+/// What `loop` logs until `stop_at`, with a checkpoint every `every` steps.
 inline std::string messages_of(const Loop& loop, std::int64_t every, std::int64_t stop_at = kNever) {
   const TemporaryFolder scratch;
   const Messages messages;
@@ -169,7 +171,7 @@ inline std::string messages_of(const Loop& loop, std::int64_t every, std::int64_
   return messages.text();
 }
 
-/// A second model, with an optimizer that was prepared before the program's or behind it.
+/// A second model, whose optimizer is prepared before or after the program's.
 struct Critic {
   explicit Critic(Program& program_in) : program(program_in) {
     torch::NoGradGuard no_grad;

@@ -1,4 +1,5 @@
-// Training loops with several optimizers: GANs, critics, architecture search. Each resumes with the same bits, or the run warns.
+// Training loops with several optimizers (GANs, critics, architecture search): each resumes bit for bit, or
+// the run warns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -15,7 +16,7 @@ using namespace testing;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(TrainingRounds, ResumesRightWithTwoOptimizersOnOwnDataInEitherOrder) {
+TEST(TrainingRounds, ResumeExactlyWithTwoOptimizersOnOwnDataInEitherOrder) {
   for (const int critics : {1, 3})
     expect_it_resumes(
         [critics](Program& program) {
@@ -30,7 +31,7 @@ TEST(TrainingRounds, ResumesRightWithTwoOptimizersOnOwnDataInEitherOrder) {
         4 * (critics + 1), {4, 5});
 }
 
-TEST(TrainingRounds, WarnsOfACheckpointBetweenTheStepsOfTwoOptimizers) {
+TEST(TrainingRounds, WarnOfACheckpointBetweenTheStepsOfTwoOptimizers) {
   const Loop loop = [](Program& program) {
     Critic critic(program);
     for (auto round = program.accelerator.steps_done() / 7; round < 4; ++round) {
@@ -46,7 +47,7 @@ TEST(TrainingRounds, WarnsOfACheckpointBetweenTheStepsOfTwoOptimizers) {
           "checkpoint_every_steps\n"));
 }
 
-TEST(TrainingRounds, KeepsGradientsThatTheProgramGathersForASecondModel) {
+TEST(TrainingRounds, KeepGradientsAccumulatedForASecondModel) {
   expect_it_resumes(
       [](Program& program) {
         Critic critic(program);
@@ -67,7 +68,7 @@ TEST(TrainingRounds, KeepsGradientsThatTheProgramGathersForASecondModel) {
       20);
 }
 
-/// `critics` steps with a batch each, then one of the generator.
+/// `critics` steps of the critic, each with its own batch, then one step of the generator.
 Loop draws_batches(int critics, std::int64_t rounds, bool registers) {
   return [=](Program& program) {
     Critic critic(program);
@@ -91,7 +92,7 @@ Loop draws_batches(int critics, std::int64_t rounds, bool registers) {
   };
 }
 
-TEST(TrainingRounds, ResumeRightThoughACriticDrawsSeveralBatchesForEachOfTheGenerator) {
+TEST(TrainingRounds, ResumeExactlyIfACriticDrawsSeveralBatchesPerStep) {
   expect_it_resumes(draws_batches(3, 3, /*registers=*/false), 12, {3, 5});
 }
 
@@ -105,7 +106,7 @@ TEST(TrainingRounds, WarnOfACheckpointBetweenTwoOptimizersBeforeTheNextBatch) {
   EXPECT_THAT(messages_of(draws_batches(6, 4, /*registers=*/true), 2), Not(HasSubstr("between the steps")));
 }
 
-TEST(TrainingRounds, ResumeRightThoughTheGeneratorStepsWithEachThirdBatchOnly) {
+TEST(TrainingRounds, ResumeExactlyIfTheGeneratorStepsOnEveryThirdBatch) {
   expect_it_resumes(
       [](Program& program) {
         Critic critic(program);
@@ -122,7 +123,8 @@ TEST(TrainingRounds, ResumeRightThoughTheGeneratorStepsWithEachThirdBatchOnly) {
       16, {3, 5});
 }
 
-/// A step of the critic with a batch of its own before each of the program's. `ahead`: whose next one it loads before the program's step.
+/// Before each step of the program, a step of the critic with its own batch. `ahead`: it loads the critic's
+/// next batch before the program's step.
 Loop searches_architectures(std::size_t samples, std::size_t own_samples, bool is_first, bool asks,
                             bool ahead) {
   return [=](Program& program) {
@@ -146,19 +148,19 @@ Loop searches_architectures(std::size_t samples, std::size_t own_samples, bool i
   };
 }
 
-TEST(TrainingRounds, ResumeRightWhenArchitectureAndWeightsHaveALoaderEach) {
+TEST(TrainingRounds, ResumeExactlyIfArchitectureAndWeightsHaveALoaderEach) {
   for (const bool is_first : {true, false})
     for (const bool asks : {true, false})
       for (const bool ahead : {true, false}) {
-        if (asks && !is_first) continue;  // then there is no doubt
+        if (asks && !is_first) continue;  // unambiguous
         SCOPED_TRACE(std::string(is_first ? "validation prepared first" : "training prepared first") +
                      (asks ? ", asks" : "") + (ahead ? ", loads ahead" : ""));
         expect_it_resumes(searches_architectures(8, 6, is_first, asks, ahead), 16, {3});
       }
 }
 
-// Before it is known what a round is, the one that was prepared first is taken for the training's.
-TEST(TrainingRounds, ResumeRightWhereTheFirstCheckpointComesBeforeTheRoundsAreKnown) {
+// Until a full round has been seen, the loader prepared first counts as the training loader.
+TEST(TrainingRounds, ResumeExactlyIfTheFirstCheckpointPrecedesTheFirstRound) {
   for (const bool ahead : {true, false}) {
     SCOPED_TRACE(ahead ? "loads ahead" : "loads behind the step");
     expect_it_resumes(searches_architectures(6, 4, /*is_first=*/true, /*asks=*/false, ahead), 12, {2, 3});

@@ -1,11 +1,13 @@
-// A rank that fails in the middle of its training, or whose peers do, for failure_processes_test.cc:
+// A rank that fails during training, or whose peers do, for failure_processes_test.cc:
 //
 //     failing_rank MODE RANK
 //
-// Each step averages a gradient of 40,000 elements. In step 3, rank RANK does as MODE says: "kill" and "stop" send it
-// that signal, "exit" ends it with code 0, "throw" throws between forward and backward. A rank whose step fails prints
-// what it failed with and how long that took, and ends with code 3; with MODE "throw" all ranks first join again, and
-// train a second model. "kill in step" and "stop in step" send the signal inside of the optimizer's step. "uncaught" throws what nothing catches, "segv" is a fault of the memory. Each step logs itself. With MODE "pace" all ranks say that they are in step 3, and take half a minute for the rest.
+// Each step averages a gradient of 40,000 elements. In step 3, rank RANK does what MODE says: "kill" and
+// "stop" send it that signal, "exit" exits with code 0, "throw" throws between forward and backward; "kill in
+// step" and "stop in step" send the signal inside the optimizer's step; "uncaught" throws an exception that
+// nothing catches, and "segv" causes a segmentation fault. A rank whose step fails prints the error and how
+// long it took, and exits with code 3; with "throw", all ranks first join again and train a second model.
+// Each step is logged. With "pace", all ranks report step 3 and take half a minute for the rest.
 #include <ATen/ops/full.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -35,7 +37,7 @@ void fail(const std::string& mode) {
   if (mode == "throw") throw std::runtime_error("no more memory");
   if (mode == "uncaught") throw 42;
   if (mode == "segv") {
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // what was logged a moment ago may be lost
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // recently logged lines may be lost
     std::raise(SIGSEGV);
   }
 }

@@ -1,4 +1,4 @@
-// Ranks as processes, one of which dies, stops or is cut off in the middle of a step.
+// Ranks are processes; one of them dies, is stopped or is cut off in the middle of a step.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-/// For one rank of failing_rank without a launcher, which would end it when another fails.
+/// Runs one rank of failing_rank without a launcher, which would stop it when another rank fails.
 ProcessOptions rank_options(const std::string& mode, int failing, const std::string& hook, int rank,
                             int size) {
   ProcessOptions options;
@@ -42,7 +42,7 @@ ProcessOptions rank_options(const std::string& mode, int failing, const std::str
   return options;
 }
 
-/// Three ranks of failing_rank.
+/// Three ranks running failing_rank.
 class Ranks {
  public:
   static constexpr int kSize = 3;
@@ -64,7 +64,7 @@ class Ranks {
   std::vector<std::unique_ptr<Process>> processes_;
 };
 
-/// What a rank says that it failed with, and checks that it took seconds and no more.
+/// The error that a rank printed; checks that it took only seconds.
 std::string failure_in(const ProcessResult& result) {
   std::smatch found;
   if (!std::regex_search(result.out, found, std::regex("failed after ([0-9.]+) s: (.*)"))) {
@@ -99,7 +99,7 @@ TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
     EXPECT_FALSE(result.timed_out);
     EXPECT_EQ(result.exit_code, 3) << "rank " << rank << ": " << result.err;
     const std::string failure = failure_in(result);
-    // Rank 0 takes the store with it.
+    // Rank 0 serves the store, so its exit looks different.
     if (c.mode == "exit" && c.failing != 0) {
       EXPECT_THAT(failure, MatchesRegex("rank " + gone +
                                         " exited while rank [01] was waiting for it in step 3 of " + hook));
@@ -150,7 +150,7 @@ TEST(ShardedOptimizer, FailsEveryOtherRankWithinSecondsWhereOneIsGoneBeforeTheGa
   }
 }
 
-TEST(Joining, NamesTheRankThatDoesNot) {
+TEST(Joining, NamesTheRankThatDoesNotJoin) {
   const std::string port = std::to_string(free_port());
   std::vector<std::unique_ptr<Process>> ranks;
   for (const int rank : {0, 2}) {
@@ -174,7 +174,7 @@ TEST(Joining, NamesTheRankThatDoesNot) {
                         "for it ("));
 }
 
-TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
+TEST(MidStepRanks, RejoinInTheSameProcessesAfterOneThrew) {
   for (const int failing : {0, 1}) {
     Ranks ranks("throw", failing, "power_sgd");
     for (int rank = 0; rank < Ranks::kSize; ++rank) {
@@ -189,7 +189,7 @@ TEST(MidStepRanks, JoinAgainInTheSameProcessesAfterOneThrew) {
   }
 }
 
-TEST(LoggedMetrics, AreThereAfterACrash) {
+TEST(LoggedMetrics, SurviveACrash) {
   for (const char* mode : {"uncaught", "segv"}) {
     SCOPED_TRACE(mode);
     const TemporaryFolder folder;
@@ -205,7 +205,7 @@ TEST(LoggedMetrics, AreThereAfterACrash) {
   }
 }
 
-/// failing_rank under the launcher.
+/// Runs failing_rank under the launcher.
 ProcessResult launch(const TemporaryFolder& folder, const std::string& mode, int failing) {
   ProcessOptions options;
   options.arguments = {"launch", "--processes-per-node", "2", FAILING_RANK_PROGRAM,
@@ -216,7 +216,7 @@ ProcessResult launch(const TemporaryFolder& folder, const std::string& mode, int
   return run_process(HOOKLINE_BINARY, options);
 }
 
-TEST(Launched, ARankThatExitsWithZeroIsWhatTheOthersWereWaitingFor) {
+TEST(Launched, NamesARankThatExitedWithZeroAsWhatOthersWaitedFor) {
   for (const int leaving : {1, 0}) {
     const TemporaryFolder folder;
     const std::string other = std::to_string(1 - leaving), gone = std::to_string(leaving);

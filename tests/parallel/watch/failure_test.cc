@@ -1,4 +1,4 @@
-// A step that fails on one rank, seen from all of them: ranks as threads.
+// A step that fails on one rank, observed from all ranks. Ranks are threads.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ testing::Tensors ones(double value = 1) {
 
 enum class Place { in_run, in_a_callback };
 
-// Averages; on one rank, one step fails.
+// Averages, but fails in one step on one rank.
 class FailingHook : public CommHook {
  public:
   FailingHook(HookContext context, bool fails, Place place)
@@ -68,7 +68,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-TEST(Failure, OfAHookOnOneRankEndsTheStepOnEveryRankWithOneText) {
+TEST(Failure, OfAHookOnOneRankFailsTheStepOnEveryRankWithOneMessage) {
   for (const Place place : {Place::in_run, Place::in_a_callback}) {
     run_ranks(3, [place](const std::shared_ptr<World>& world) {
       GivenGradientsModel model(world, bare_model(), {.bucket_limits = {4096, 4096}});
@@ -77,7 +77,7 @@ TEST(Failure, OfAHookOnOneRankEndsTheStepOnEveryRankWithOneText) {
       for (int step = 0; step < 2; ++step) testing::communicate(model, ones());
       const auto start = std::chrono::steady_clock::now();
       EXPECT_EQ(failure_of<RunFailed>([&] {
-                  // A callback that fails after its collective may let the others finish this step.
+                  // If a callback fails after its collective, the other ranks may still finish this step.
                   for (int step = 2; step < 100; ++step) testing::communicate(model, ones());
                 }),
                 "step 2 of failing failed on rank 1: on purpose");
@@ -91,7 +91,7 @@ TEST(Failure, OfAHookOnOneRankEndsTheStepOnEveryRankWithOneText) {
   }
 }
 
-TEST(Failure, OfANumberThatPowerSgdCannotCarryNamesTheRankThatHasIt) {
+TEST(Failure, OfPowerSgdOnAnUnrepresentableNumberNamesItsRank) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity(), 1e6}) {
     for (const std::string hook : {"power_sgd", "batched_power_sgd"}) {
       run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -120,14 +120,14 @@ TEST(Failure, OfOneRanksProgramEndsTheOthersWaits) {
     const int rank = world->rank();
     GivenGradientsModel model(world, bare_model(), {});
     for (int step = 0; step < 2; ++step) testing::communicate(model, ones());
-    if (rank == 1) return;  // the model and the World go, as when an exception passes
+    if (rank == 1) return;  // destroys the model and the World, as an exception would
     EXPECT_THAT(failure_of<RunFailed>([&] { testing::communicate(model, ones()); }),
                 ::testing::MatchesRegex(
                     "rank 1 left the run while rank [02] was waiting for it in step 2 of no hook"));
   });
 }
 
-TEST(Failure, EndsWhatTheReducerWaitsForByItself) {
+TEST(Failure, EndsTheReducersOwnWaits) {
   for (const bool rebuilds : {true, false}) {
     run_ranks(2, [rebuilds](std::shared_ptr<World> world) {
       const auto comm = std::make_shared<Comm>(
@@ -147,7 +147,7 @@ TEST(Failure, EndsWhatTheReducerWaitsForByItself) {
   }
 }
 
-TEST(Failure, LetsTheSameProcessFormANewWorldAndTrainOn) {
+TEST(Failure, AllowsANewWorldInTheSameProcess) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -170,13 +170,13 @@ TEST(Failure, LetsTheSameProcessFormANewWorldAndTrainOn) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST(Failure, IsNotARankThatEndsItsGroupWhileOthersConnectTheirs) {
+TEST(Failure, IsNotCausedByEndingAGroupWhileOthersConnect) {
   run_ranks(6, [](const std::shared_ptr<World>& world) {
     for (int group = 0; group < 60; ++group) world->make_gloo("a group that is ended at once");
   });
 }
 
-TEST(Failure, OfARunOfOneRankNamesStepAndHook) {
+TEST(Failure, OfASingleRankNamesStepAndHook) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     GivenGradientsModel model(world, bare_model(), {});
     model.register_comm_hook(std::make_unique<FailingHook>(model.ddp().hook_context(), true, Place::in_run));

@@ -1,4 +1,5 @@
-// How many reads of the store the watch of many ranks takes, and that it still finds each death: ranks as threads.
+// The number of store reads that watching many ranks takes, and that every death is still detected. Ranks are
+// threads.
 #include "parallel/watch/failure_watch.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Counts the keys that are read. A rank that is cut off writes nothing any more.
+/// Counts the keys that are read. A rank that is cut off no longer writes.
 class CountingStore : public c10d::HashStore {
  public:
   std::vector<std::uint8_t> get(const std::string& key) override {
@@ -38,7 +39,7 @@ class CountingStore : public c10d::HashStore {
   std::atomic<std::int64_t> keys_read = 0;
 };
 
-/// A rank's own connection to it, which can be cut.
+/// A rank's own connection to the store, which can be cut.
 class Connection : public c10d::Store {
  public:
   explicit Connection(c10::intrusive_ptr<CountingStore> store) : store_(std::move(store)) {}
@@ -98,12 +99,12 @@ TEST(FailureWatch, ReadsTheStoreInProportionToTheRanks) {
   constexpr int kSize = 256;
   Ranks ranks(kSize, std::chrono::minutes(10));
   for (std::size_t rank = 0; rank < kSize; ++rank) ranks.wait_on(rank);
-  std::this_thread::sleep_for(milliseconds(1500));  // nobody asks after the others before
+  std::this_thread::sleep_for(milliseconds(1500));  // a rank only checks the others after this long
   const std::int64_t before = ranks.store->keys_read;
   std::this_thread::sleep_for(milliseconds(2500));
   const std::int64_t read = ranks.store->keys_read - before;
   EXPECT_GT(read, kSize) << "rank 0 reads all signs of life, and each other rank what it has found";
-  // Two a rank in half a second, and not 255: whatever the machine's load, which makes it fewer.
+  // Two reads per rank every half second, not 255. Load on the machine only lowers the number.
   EXPECT_LT(read, 20 * kSize);
   for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
 }
@@ -123,7 +124,7 @@ TEST(FailureWatch, FindsTheDeathOfAnyRank) {
   }
 }
 
-TEST(FailureWatch, FindsThatARankHasLeft) {
+TEST(FailureWatch, DetectsThatARankHasLeft) {
   for (const std::size_t gone : {0u, 3u}) {
     Ranks ranks(4, std::chrono::minutes(10));
     const FuturePtr waiting = ranks.wait_on(2);
@@ -135,7 +136,7 @@ TEST(FailureWatch, FindsThatARankHasLeft) {
   }
 }
 
-// Rank 0, which sees it, is itself the one that the others wait for.
+// Rank 0, which detects the long wait, is itself the rank that the others wait for.
 TEST(FailureWatch, WarnsOnceOfALongWaitAndNamesTheRankThatIsElsewhere) {
   const testing::Messages messages;
   Ranks ranks(4, std::chrono::minutes(10), std::chrono::seconds(2));
@@ -163,7 +164,7 @@ TEST(FailureWatch, ReadsNoMoreOfTheStoreForALongWait) {
   for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
 }
 
-TEST(LongWaits, AreToldOfAgainOnlyOfOtherOnes) {
+TEST(LongWaits, AreLoggedAgainOnlyIfTheyDiffer) {
   using Time = LongWaits::Time;
   using std::chrono::seconds;
   LongWaits waits(seconds(30), milliseconds(500));

@@ -1,4 +1,4 @@
-// What heartbeats say, and which rank is lost by it.
+// The contents of heartbeats, and when a rank counts as lost.
 #include "parallel/watch/heartbeat.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(SilentRank, IsLostSoonerOnceACollectiveHasFailed) {
   EXPECT_TRUE(is_lost(silent(2000), seconds(2), /*suspicious=*/true)) << "a shorter timeout still holds";
 }
 
-TEST(SilentRank, ThatHasSaidThatItLeavesIsLostWithinASecondWhateverTheTimeout) {
+TEST(SilentRank, IsLostWithinASecondIfItAnnouncedLeaving) {
   EXPECT_FALSE(is_lost({1, milliseconds(999), Leaving::left}, seconds(10), /*suspicious=*/false));
   for (const int timeout : {0, 10})
     EXPECT_TRUE(is_lost({1, milliseconds(1000), Leaving::exited}, seconds(timeout), /*suspicious=*/false));

@@ -1,8 +1,8 @@
-// One rank of the stress test: trains a network of many buckets with the hook of the config, held up at random.
+// One rank of the stress test: trains a network with many buckets and the config's hook, with random delays.
 //
 //     stress_rank STEPS
 //
-// The first step in which the ranks' parameters differ in a bit ends it with code 4. They are compared every 50 steps.
+// Compares the ranks' parameters every 50 steps and exits with code 4 at the first difference.
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>

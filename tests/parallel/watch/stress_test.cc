@@ -1,5 +1,5 @@
-// PowerSGD with many buckets, in which collectives overtake each other: between hosts whose links differ in speed, and between ranks
-// that share memory.
+// PowerSGD with many buckets whose collectives overtake each other: between hosts with links of different
+// speeds, and between ranks that share memory.
 
 #include <gmock/gmock.h>
 

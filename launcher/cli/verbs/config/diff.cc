@@ -1,4 +1,4 @@
-// hookline config diff: in what two configs differ.
+// hookline config diff: shows where two configs differ.
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@
 namespace hookline {
 namespace {
 
-constexpr int kDiffer = 1;  // as diff has it
+constexpr int kDiffer = 1;  // as diff exits
 
 }  // namespace
 
@@ -53,7 +53,7 @@ int config_diff(const Arguments& arguments) {
     const auto left = values[0].find(key), right = values[1].find(key);
     const bool in_both = left != values[0].end() && right != values[1].end();
     if (in_both && left->second.value == right->second.value) continue;
-    // The options of a hook that one of them alone has chosen say nothing unless they were set.
+    // An option of a hook that only one of the two has chosen is shown only if it was set.
     const ShownValue& one = (left != values[0].end() ? left : right)->second;
     if (!in_both && one.origin.kind == OriginKind::default_value) continue;
     const auto shown = [&](std::size_t side) {

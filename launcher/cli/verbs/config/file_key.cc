@@ -35,7 +35,7 @@ FileKey file_key(const std::string& text, const Catalog& catalog) {
   if (std::count(keys.begin(), keys.end(), key.key)) return key;
   const std::string options = std::string(kHookOptionTable) + ".";
   if (key.key.starts_with(options) && key.path.size() == first + 3)
-    return key;  // perhaps of a program's hook
+    return key;  // may be an option of a program's own hook
   for (const KeyRow& row : schema())
     if (row.option.name == key.key)
       throw UsageError("unknown key '" + text + "'; did you mean '" + row.key() + "'?");

@@ -1,4 +1,4 @@
-// hookline config import: what other launchers are configured by, as TOML.
+// hookline config import: turns another launcher's configuration into TOML.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace hookline {
 namespace {
 
-/// The command that takes the place of the one that was imported, to be copied from a terminal.
+/// The command to run in place of the imported one; users copy it from the terminal.
 std::string run_line(const Imported& imported, const std::string& config_file) {
   std::string line;
   for (const auto& [name, value] : imported.environment) line += name + "=" + shown_shell_line({value}) + " ";
@@ -40,7 +40,7 @@ std::string python_script(const Imported& imported) {
   return words.size() > 1 && is_python(words[0]) ? words[1] : "";
 }
 
-/// Accelerate's own launcher hands such settings to a script by variables.
+/// Warns of settings that have no effect on a Python script. Accelerate passes them to a script in variables.
 void tell_what_a_script_ignores(const Imported& imported, const RunConfig& config) {
   const std::string script = python_script(imported);
   std::string keys;
@@ -51,7 +51,8 @@ void tell_what_a_script_ignores(const Imported& imported, const RunConfig& confi
                  ": set these in the script itself, unless it starts such a program");
 }
 
-/// Nobody reads a long list to its end, and the command at the end looks complete.
+/// Logs the count after the list: few people read a long list to its end, and the command below it looks
+/// complete.
 void tell_how_much_is_left_out(const Imported& imported) {
   const std::size_t count = imported.left_out.size();
   if (count == 0) return;

@@ -8,8 +8,9 @@
 
 namespace hookline {
 
-/// What `hookline advise` says of `program`, or without one of a model of so many parameters, on this machine; into `here`. Throws Error
-/// with what it said if it failed.
+/// Runs `hookline advise` on this machine for `program`, or, if that is empty, for a model with `parameters`
+/// parameters, and stores the results in `here`. Throws Error with the output of `hookline advise` if it
+/// fails.
 void measure_hooks(const std::string& program, std::int64_t parameters, Detected& here);
 
 }  // namespace hookline

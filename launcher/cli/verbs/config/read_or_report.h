@@ -8,7 +8,7 @@
 
 namespace hookline {
 
-/// Nothing, and said why, if it can't be a config.
+/// Reads `file`. If it can't be a config, reports why and returns nothing.
 std::optional<SourceText> read_or_report(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -1,4 +1,4 @@
-// hookline config schema: what editors check and complete config files with.
+// hookline config schema: prints a JSON Schema with which editors check and complete config files.
 #include <iostream>
 
 #include "config/json_schema.h"

@@ -1,4 +1,4 @@
-// hookline config set: one value of a file, comments and order kept.
+// hookline config set: sets values in a file, and keeps its comments and order.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -20,8 +20,8 @@
 namespace hookline {
 namespace {
 
-/// `typed` as TOML writes a value of the key's type; nothing, and said why, if it is none. The hook's options are those of
-/// the hook that the file chooses.
+/// `typed` as a TOML value of the key's type; nothing, with a logged reason, if it is not one. Options of a
+/// hook are those of the hook that the file chooses.
 std::optional<std::string> toml_value(const FileKey& key, const std::string& typed, Sources sources,
                                       const Catalog& catalog) {
   sources.overrides = {{key.key, typed, "config set " + key.key}};

@@ -1,4 +1,4 @@
-// hookline config update: a file of an older schema version becomes one of today's.
+// hookline config update: brings a file of an older schema version to the current one.
 #include <iostream>
 
 #include "base/log.h"

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Of the file as it is, then with each of its profiles; each problem once.
+/// What checking the file by itself, and then with each of its profiles, found. Lists each problem once.
 struct Checked {
   std::vector<Diagnostic> problems;
   std::vector<std::string> profiles;

@@ -36,7 +36,7 @@ bool can_move_cursor() {
          std::string(terminal) != "dumb";
 }
 
-/// Is it all right to write there? An existing file is somebody's.
+/// May the wizard write the file? Asks before it replaces an existing one.
 bool may_write(const Flags& flags, bool is_person) {
   if (const std::string problem = replace_problem(flags.output); !problem.empty()) {
     log::error(problem + "; choose another file with --output FILE");

@@ -12,7 +12,7 @@
 namespace hookline {
 namespace fs = std::filesystem;
 
-/// The trials that were asked for again. Throws UsageError.
+/// The ids of the trials to run again. Throws UsageError.
 std::vector<std::string> chosen_again(const SweepFlags& flags, const std::vector<Trial>& trials) {
   std::vector<std::string> chosen;
   for (const std::string& named : flags.rerun) {
@@ -33,7 +33,7 @@ std::vector<std::string> chosen_again(const SweepFlags& flags, const std::vector
   return chosen;
 }
 
-/// What was ended early by another rule than the file's has no result any more; all that it has left stays beside it.
+/// Resets trials that were ended early by another rule than the file's; their files are set aside.
 void reset_those_of_other_rules(const SweepRun& run, SweepState& state) {
   std::size_t count = 0;
   for (const Trial& trial : state.trials()) {
@@ -48,7 +48,7 @@ void reset_those_of_other_rules(const SweepRun& run, SweepState& state) {
               (count == 1 ? "runs" : "run") + " again");
 }
 
-/// They wait again; what they have left stays beside them. Throws UsageError.
+/// Resets the trials to run again; their files are set aside. Throws UsageError.
 void reset_some(const SweepFlags& flags, const fs::path& folder, const TrialsInJobs& busy,
                 SweepState& state) {
   const std::vector<std::string> chosen = chosen_again(flags, state.trials());
@@ -62,8 +62,8 @@ void reset_some(const SweepFlags& flags, const fs::path& folder, const TrialsInJ
   }
 }
 
-/// Those of the plan that a repair has found no sound row of wait again; what they have left stays beside them, but for what
-/// jobs still run, or have left a result of.
+/// Reports a repair. Trials of the plan without a sound row wait again. Their files are set aside, unless a
+/// job still has the trial or has left a result.
 void tell_of_repair(const SweepRun& run, const SweepPlan& plan, const Repair& repair) {
   if (repair.kept.empty())
     log::warning("the state of the sweep was missing, though trials have run; a new one was made");

@@ -1,4 +1,5 @@
-// Which trials of `hookline sweep` run again that had a result; what they have left stays beside them.
+// Selects trials of `hookline sweep` that run again although they have a result; their old files are kept
+// beside the new.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +14,18 @@
 
 namespace hookline {
 
-/// The trials that were asked for again. Throws UsageError.
+/// The ids of the trials that --rerun and --retry-failed select. Throws UsageError.
 std::vector<std::string> chosen_again(const SweepFlags& flags, const std::vector<Trial>& trials);
 
-/// Those that were ended early by another rule than the file's.
+/// Resets the trials that were stopped early by a rule that differs from the sweep file's.
 void reset_those_of_other_rules(const SweepRun& run, SweepState& state);
 
-/// Those that were asked for. Throws UsageError.
+/// Resets the trials that chosen_again() selects. Throws UsageError.
 void reset_some(const SweepFlags& flags, const std::filesystem::path& folder, const TrialsInJobs& busy,
                 SweepState& state);
 
-/// Those of the plan that a repair has found no sound row of; says what was repaired.
+/// Logs what a repair did. Sets aside the files of trials of the plan without a sound row, except those that
+/// jobs still run or that have a result.
 void tell_of_repair(const SweepRun& run, const SweepPlan& plan, const Repair& repair);
 
 }  // namespace hookline

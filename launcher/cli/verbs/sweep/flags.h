@@ -15,7 +15,7 @@ struct SweepFlags {
 
   bool on_slurm() const { return !scheduler.empty(); }
 
-  /// Those that run again what has a result.
+  /// The flags given that run finished trials again, for people: "--retry-failed and --rerun".
   std::string again() const {
     std::string names = retry_failed ? "--retry-failed" : "";
     if (!rerun.empty()) names += std::string(names.empty() ? "" : " and ") + "--rerun";

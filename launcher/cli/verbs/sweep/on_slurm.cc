@@ -41,7 +41,7 @@ int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& re
   std::vector<Trial> trials;
   try {
     trials = recorded_trials(run.folder, plan);
-  } catch (const Error& error) {  // of the state
+  } catch (const Error& error) {  // the state can't be read
     log::error(error.what());
     return kBadInput;
   }

@@ -28,7 +28,7 @@ std::string listed(const std::set<std::string>& keys) {
 
 }  // namespace
 
-/// `most` of them.
+/// Lists at most `most` combinations that can't run.
 void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, std::size_t most) {
   if (plan.invalid.empty()) return;
   log::warning(count_text(plan.invalid.size(), "combination") + " can't run" +
@@ -45,7 +45,7 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
   std::cerr << std::flush;
 }
 
-/// A hook that compresses at no step makes a row that looks like an uncompressed one.
+/// Lists hooks that would never start to compress: their rows would look like uncompressed ones.
 void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most) {
   const std::vector<InvalidPoint>& points = plan.never_starting;
   if (points.empty()) return;
@@ -58,7 +58,7 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
   std::cerr << std::flush;
 }
 
-/// Before anything runs: nobody may act on what is tried.
+/// Before any trial runs: warns if nothing may act on the keys that the sweep varies.
 void warn_of_script(const std::string& program, const std::set<std::string>& keys) {
   const std::string kind = keys.empty() ? "" : script_kind(find_program({program}, search_path()));
   if (kind.empty()) return;
@@ -67,7 +67,7 @@ void warn_of_script(const std::string& program, const std::set<std::string>& key
                ": unless it starts one, these settings have no effect, and rows differ by chance");
 }
 
-/// After trials have run: nobody has acted on what was tried.
+/// After trials have run: warns if nothing acted on the keys that the sweep varied.
 void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& folder,
                             const std::set<std::string>& keys) {
   if (keys.empty()) return;
@@ -139,7 +139,7 @@ void print_plan(const SweepPlan& plan, const Assignments& same, bool json) {
   std::cout << std::flush;
 }
 
-/// Where to look, and what to do about them.
+/// Logs which trials failed, where their output is, and how to run them again.
 void tell_of_failures(const std::vector<Trial>& trials, const SweepRun& run) {
   std::vector<std::string> ids;
   for (const Trial& trial : trials)
@@ -153,7 +153,7 @@ void tell_of_failures(const std::vector<Trial>& trials, const SweepRun& run) {
             (ids.size() == 1 ? "it" : "them") + " again");
 }
 
-/// Says if trials that run at once have to share cores or GPUs.
+/// Warns if trials that run at once must share cores or GPUs.
 void check_places(const SweepRun& run, std::size_t trials) {
   const std::int64_t places = std::min(places_of(run), static_cast<std::int64_t>(trials));
   const auto has = static_cast<std::int64_t>(run.uses_gpus ? static_cast<std::size_t>(run.machine.gpus)

@@ -19,23 +19,25 @@ inline constexpr std::size_t kMostShown = 20;
 /// The combinations that can't run, `most` of them.
 void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, std::size_t most);
 
-/// A hook that compresses at no step makes a row that looks like an uncompressed one.
+/// Lists combinations whose hook would compress at no step, so that their rows would look like uncompressed
+/// ones.
 void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most);
 
-/// Before anything runs: nobody may act on what is tried.
+/// Call it before trials run: warns if `program` is a script, which may ignore the swept `keys`.
 void warn_of_script(const std::string& program, const std::set<std::string>& keys);
 
-/// After trials have run: nobody has acted on what was tried.
+/// Call it after trials have run: warns if no rank read the config, so that the swept `keys` had no effect.
 void warn_of_unread_configs(const std::vector<Trial>& trials, const std::filesystem::path& folder,
                             const std::set<std::string>& keys);
 
-/// After trials have run: a hook that has compressed at no step of them, so that its row and an uncompressed one differ by chance.
+/// Call it after trials have run: lists trials whose hook compressed at no step, so that they differ from
+/// uncompressed ones only by chance.
 void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same);
 
 /// On standard output.
 void print_plan(const SweepPlan& plan, const Assignments& same, bool json);
 
-/// Where to look, and what to do about them.
+/// Logs where to look for the causes of failed trials, and how to run them again.
 void tell_of_failures(const std::vector<Trial>& trials, const SweepRun& run);
 
 /// Says if trials that run at once have to share cores or GPUs.

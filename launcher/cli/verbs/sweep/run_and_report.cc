@@ -43,7 +43,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   else if (flags.repair)
     log::info("the state of the sweep is sound: there was nothing to repair");
   PlanChange change = state.take(plan, facts);
-  if (state.repair()) change.added = 0;  // what has no row any more is no new trial
+  if (state.repair()) change.added = 0;  // trials whose rows were lost are not new
   const TrialsInJobs busy = trials_in_jobs(run, plan, state, signals);
   if (busy.signal) return 128 + *busy.signal;
   if (!request && !busy.jobs.empty()) {
@@ -54,7 +54,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
                job);
     return kBadInput;
   }
-  reset_some(flags, run.folder, busy, state);  // refuses before anything is changed
+  reset_some(flags, run.folder, busy, state);  // may refuse, so it comes before any change
   reset_those_of_other_rules(run, state);
   std::vector<Trial> trials = state.trials();
   const std::size_t ended = count_ended(trials);

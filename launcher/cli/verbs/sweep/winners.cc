@@ -12,7 +12,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-/// A row's best trial as a config file; the command to run it.
+/// Writes the config of a row's best trial to `file`; returns the command that runs it.
 std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path& file, const char* what) {
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
                                  [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
@@ -20,7 +20,7 @@ std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path
                          shown_shell_line(best->program) + "\n" + best->point.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   for (const auto& [key, name] :
-       best->point.own_folders)  // another run may have left something in the config's
+       best->point.own_folders)  // those in the config may hold files of another run
     command.insert(command.end(), {"--set", key + "=" + name + "-" + best->id});
   command.insert(command.end(), best->program.begin(), best->program.end());
   return shown_shell_line(command);
@@ -30,7 +30,7 @@ std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path
 
 void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json) {
   const fs::path best = run.folder / "best.toml", fastest = run.folder / "fastest.toml";
-  std::error_code none;  // of a sweep that knew less
+  std::error_code none;  // there may be no file to remove
   if (rows.empty() || rows.front().best_id.empty()) {
     fs::remove(best, none);
     fs::remove(fastest, none);

@@ -9,7 +9,8 @@
 
 namespace hookline {
 
-/// Writes the winner as a config, and the fastest of those that do as well, if that is another one; prints how to run them.
+/// Writes configs of the winner, and of the fastest row that is as good as the winner if that is a different
+/// row; prints how to run them.
 void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, const SweepRun& run, bool json);
 
 }  // namespace hookline

@@ -2,7 +2,6 @@
 
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -46,7 +45,7 @@ RunConfig config_from_environment() {
 }  // namespace
 
 void detail::check_first_step(const TrainingProgress& progress) {
-  if (progress.averages && !progress.averages()) {
+  if (const auto listener = progress.listener.lock(); listener && !listener->averages()) {
     log::warning(
         "optimizer.step() before the forward of any prepared model: nothing averages its gradients between "
         "ranks, which will drift apart; call the forward of what prepare() returned for the model");
@@ -78,27 +77,7 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   state_->shards = std::make_shared<ShardedParameters>(state_->world);
   state_->optimizer_shards = std::make_shared<OptimizerShards>(state_->world, state_->shards);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
-  state_->progress->averages = [state = std::weak_ptr<State>(state_)] {
-    const auto now = state.lock();
-    if (!now || now->world->size() == 1) return true;
-    return std::any_of(now->models.begin(), now->models.end(),
-                       [](const auto& model) { return model->communication_stats().steps > 0; });
-  };
-  state_->progress->after_step = [state = std::weak_ptr<State>(state_)](std::int64_t optimizer) {
-    if (const auto now = state.lock()) now->after_step(optimizer);
-  };
-  const auto for_each_model = [state = std::weak_ptr<State>(state_)](void (Engine::*act)()) {
-    if (const auto now = state.lock())
-      for (const auto& model : now->models) (*model.*act)();
-  };
-  state_->progress->before_step = [for_each_model, place = state_->place] {
-    place->steps();
-    for_each_model(&Engine::settle);
-  };
-  state_->progress->after_zero_grad = [for_each_model, place = state_->place] {
-    place->gradients_dropped();
-    for_each_model(&Engine::drop_gradients);
-  };
+  state_->progress->listener = state_;
   const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
   state_->checkpointer = std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted,
                                                         state_->progress, state_->place);

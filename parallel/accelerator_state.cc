@@ -63,6 +63,22 @@ void Accelerator::State::log(const std::map<std::string, double>& values) {
   if (trackers) trackers->log(progress->steps, bytes_sent(), values);
 }
 
+bool Accelerator::State::averages() const {
+  return world->size() == 1 || std::any_of(models.begin(), models.end(), [](const auto& model) {
+           return model->communication_stats().steps > 0;
+         });
+}
+
+void Accelerator::State::before_step() {
+  place->steps();
+  for (const auto& model : models) model->settle();
+}
+
+void Accelerator::State::after_zero_grad() {
+  place->gradients_dropped();
+  for (const auto& model : models) model->drop_gradients();
+}
+
 void Accelerator::State::after_step(std::int64_t optimizer) {
   has_stepped = true;
   const bool last = place->stepped(optimizer, progress->optimizers);

@@ -27,8 +27,8 @@
 namespace hookline {
 
 /// Everything that was prepared, and where the training is.
-struct Accelerator::State {
-  ~State();
+struct Accelerator::State : detail::TrainingListener {
+  ~State() override;
 
   std::vector<CommunicationStats> communication_stats() const;
   std::int64_t bytes_sent() const;
@@ -37,8 +37,10 @@ struct Accelerator::State {
   /// True if some of the `parameters` may hold gradients that no optimizer step has used yet.
   bool has_gradients(const std::vector<at::Tensor>& parameters) const;
   void log(const std::map<std::string, double>& values);
-  /// Call it after a step of the optimizer with this number, counted from 1.
-  void after_step(std::int64_t optimizer);
+  bool averages() const override;
+  void before_step() override;
+  void after_step(std::int64_t optimizer) override;
+  void after_zero_grad() override;
   /// Warns, once, if a sum or an average over `tensor` counts samples twice. `adds`: the ranks sum it,
   /// whatever its shape.
   void warn_of_repeated_samples(const std::string& call, const at::Tensor& tensor, bool adds);

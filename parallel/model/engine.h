@@ -72,7 +72,7 @@ class Engine : public AroundForward {
   virtual void summon_full_params(const std::function<void()>& body) { body(); }
 
   virtual CommunicationStats communication_stats() const = 0;
-  /// WireReport::bytes_sent, but cheap.
+  /// CommunicationStats::bytes_sent, but cheap.
   virtual std::int64_t bytes_sent() const = 0;
 
   /// The rank's step clock, which also records the time spent waiting for other ranks.

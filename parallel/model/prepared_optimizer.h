@@ -15,18 +15,28 @@
 namespace hookline {
 
 namespace detail {
+/// What an Accelerator does around the steps of its prepared optimizers.
+class TrainingListener {
+ public:
+  virtual ~TrainingListener() = default;
+  /// Has a prepared model run a step that averages? Always true on one rank.
+  virtual bool averages() const = 0;
+  virtual void before_step() = 0;
+  /// `optimizer`: from 1, in the order of preparation.
+  virtual void after_step(std::int64_t optimizer) = 0;
+  virtual void after_zero_grad() = 0;
+};
+
 /// State that an Accelerator shares with what it has prepared.
 struct TrainingProgress {
-  bool sync_gradients = true;      // false inside accumulate(), but for the last of its steps
-  std::int64_t steps = 0;          // optimizer steps taken
-  std::int64_t micro_steps = 0;    // bodies that accumulate() has run since gradients were last communicated
-  std::function<bool()> averages;  // has a prepared model run a step that averages? Always true on one rank
-  std::int64_t optimizers = 0;     // prepared so far
-  std::int64_t backwards = 0;      // that accelerator.backward() has run
+  bool sync_gradients = true;    // false inside accumulate(), but for the last of its steps
+  std::int64_t steps = 0;        // optimizer steps taken
+  std::int64_t micro_steps = 0;  // bodies that accumulate() has run since gradients were last communicated
+  std::int64_t optimizers = 0;   // prepared so far
+  std::int64_t backwards = 0;    // that accelerator.backward() has run
   std::vector<std::int64_t> backwards_at_step;  // of each optimizer, at its last step
   std::shared_ptr<StepClock> step_clock = std::make_shared<StepClock>(c10::kCPU);
-  std::function<void()> before_step, after_zero_grad;
-  std::function<void(std::int64_t optimizer)> after_step;  // from 1, in the order of their preparation
+  std::weak_ptr<TrainingListener> listener;  // none once the Accelerator is gone
 };
 
 /// How the user's optimizer is stepped; each may be empty.
@@ -60,7 +70,8 @@ class PreparedOptimizer {
   void step() {
     if (!progress_->sync_gradients) return;
     if (progress_->steps == 0) detail::check_first_step(*progress_);
-    if (progress_->before_step) progress_->before_step();
+    const std::shared_ptr<detail::TrainingListener> listener = progress_->listener.lock();
+    if (listener) listener->before_step();
     {
       const TimedPhase timed(*progress_->step_clock, &PhaseSeconds::optimizer);
       const auto own = [this] {
@@ -70,7 +81,7 @@ class PreparedOptimizer {
     }
     ++progress_->steps;
     progress_->backwards_at_step[static_cast<std::size_t>(number_ - 1)] = progress_->backwards;
-    if (progress_->after_step) progress_->after_step(number_);
+    if (listener) listener->after_step(number_);
   }
 
   /// Drops the gradients of its parameters; they are undefined afterwards. Also right with
@@ -80,7 +91,7 @@ class PreparedOptimizer {
     for (auto& group : optimizer_->param_groups()) {
       for (at::Tensor& parameter : group.params()) parameter.mutable_grad().reset();
     }
-    if (progress_->after_zero_grad) progress_->after_zero_grad();
+    if (const auto listener = progress_->listener.lock()) listener->after_zero_grad();
   }
 
   /// The user's optimizer's parameter groups, for example to change the learning rate.

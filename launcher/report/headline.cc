@@ -14,12 +14,6 @@ namespace {
 constexpr std::size_t kMostNamed = 3;
 constexpr double kCompressed = 1.005;  // a lower ratio is not called compression
 
-bool spreads_overlap(const ResultRow& best, const ResultRow& other) {
-  const double spread = best.metric->spread;
-  return std::abs(best.metric->mean - other.metric->mean) <=
-         spread + (other.done > 1 ? other.metric->spread : spread);
-}
-
 /// A value and its spread. A single trial has no spread: that is said once, beside the row's name.
 std::string told(const Measured& value, const ResultRow& row) {
   return row.done == 1 && value.spread == 0 ? rounded(value.mean, 4) : text_with_spread(value, row.done);

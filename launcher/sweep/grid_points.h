@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostGridPoints = 100'000;
 /// one holds the fixed values too. The same file gives the same grid points. Throws Error if there are more than kMostGridPoints.
 std::vector<Assignments> grid_points_of(const SweepFile& sweep);
 
-/// What a grid point comes to: a config that is checked, or why it is none.
+/// The result of resolving a grid point: a checked config, or the problems with it.
 struct ResolvedPoint {
   std::string identity;     // the values that tell runs apart, as "key = value" lines
   std::string problems;     // rendered; empty if it can run
@@ -56,11 +56,11 @@ struct SweepPlan {
       remarks;  // for people: exclusions that met no grid point, searches that found too few
 };
 
-/// Each grid point with each seed, as often as it is repeated: all grid points once, then all again, so that what changes on the machine
-/// meets all alike. The baseline leads each round, and runs again after every `baseline_every` trials. Its second trial is brought
-/// forward to right after the first other one, since a cold machine slows the first trial down; if there is no second one, it
-/// is added there. `resolve` says what a grid point is; grid points that
-/// come to the same are one. Throws Error as grid_points_of does, and for more than kMostGridPoints trials.
+/// Plans all trials: for each seed, all grid points once, then all grid points again for each repeat, so that changes on
+/// the machine affect all grid points alike. The baseline starts each round, and runs again after every
+/// `baseline_every` trials. Since a cold machine slows the first trial down, the baseline's second trial is
+/// moved, or else added, right after the first trial of another grid point. `resolve` resolves a grid point; grid points with
+/// the same result count once. Throws Error as grid_points_of does, and for more than kMostGridPoints trials.
 SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(const Assignments&)>& resolve);
 
 /// "comm_hook=fp16 lr=0.1": what tells grid points of one sweep apart, without those of `same`. Keys by their last names, where

@@ -8,6 +8,7 @@
 
 #include "base/bounded_json.h"
 #include "base/bytes_text.h"
+#include "base/count_text.h"
 #include "base/duration_text.h"
 #include "base/number_text.h"
 #include "base/printable.h"
@@ -101,6 +102,27 @@ void mark_fastest(std::vector<ResultRow>& rows) {
 }
 
 }  // namespace
+
+bool spreads_overlap(const ResultRow& best, const ResultRow& other) {
+  const double spread = best.metric->spread;
+  return std::abs(best.metric->mean - other.metric->mean) <=
+         spread + (other.done > 1 ? other.metric->spread : spread);
+}
+
+std::string doubt_of_best(const std::vector<ResultRow>& rows) {
+  const ResultRow& first = rows.front();
+  if (!first.is_whole()) return "no row has all its trials done";
+  std::size_t others = 0, close = 0;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    if (!rows[i].metric || !rows[i].is_whole()) continue;
+    ++others;
+    if (spreads_overlap(first, rows[i])) ++close;
+  }
+  if (others == 0) return "";
+  if (first.done == 1) return "the first row has one trial, so its spread is not known";
+  if (close == 0) return "";
+  return count_text(close, "other row") + (close == 1 ? " is" : " are") + " within the first row's spread";
+}
 
 std::string short_name(const Trial& trial, const Assignments& same) {
   const std::string text = label_of(trial.planned.values, same);

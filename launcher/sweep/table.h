@@ -68,6 +68,14 @@ void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better);
 /// their means include only finished trials. Rows without a metric come last, in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
 
+/// Do the intervals mean ± standard deviation of two metrics overlap? A row with a single trial is taken to
+/// have the best row's spread.
+bool spreads_overlap(const ResultRow& best, const ResultRow& other);
+
+/// Why the first of `rows`, which has a metric, is not clearly the best: "2 other rows are within its spread".
+/// Empty if it is, or if no other row can be compared with it.
+std::string doubt_of_best(const std::vector<ResultRow>& rows);
+
 /// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty otherwise.
 std::string speedup_remark(const std::vector<ResultRow>& rows);
 

@@ -180,7 +180,7 @@ TEST(ForeignText, IsEscapedInPlansAndSweepTables) {
   EXPECT_EQ(sweep.exit_code, 0) << sweep.err;
   expect_clean(sweep.out + sweep.err, "sweep");
   EXPECT_THAT(sweep.out, AllOf(HasSubstr("a\\x1b]0;title\\x07  "),
-                               HasSubstr("The best, with a\\x1b]0;title\\x07 1 (one trial), is ")));
+                               HasSubstr("The first row, with a\\x1b]0;title\\x07 1 (one trial), is ")));
 }
 
 }  // namespace

@@ -777,6 +777,25 @@ TEST(SweepTable, IgnoresSpeedDifferencesWithinTheSpread) {
   EXPECT_FALSE(rows[1].is_fastest);
 }
 
+TEST(SweepTable, SaysWhyTheFirstRowIsNotClearlyTheBest) {
+  const auto row = [](double mean, double spread, std::size_t done, std::size_t waiting = 0) {
+    ResultRow result;
+    result.metric = Measured{mean, spread};
+    result.done = done;
+    result.waiting = waiting;
+    return result;
+  };
+  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(2, 0.1, 2), row(1.1, 0, 1, 1)}), "") << "the last is not done";
+  EXPECT_EQ(doubt_of_best({row(1, 0.1, 1)}), "") << "there is nothing to compare with";
+  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2, 1), row(2, 0.1, 2)}), "no row has all its trials done");
+  EXPECT_EQ(doubt_of_best({row(1, 0, 1), row(2, 0.1, 2)}),
+            "the first row has one trial, so its spread is not known");
+  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(1.2, 0.3, 2), row(5, 0.1, 2)}),
+            "1 other row is within the first row's spread");
+  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(1.2, 0, 1), row(1.1, 0.1, 2)}),
+            "2 other rows are within the first row's spread");
+}
+
 TEST(SweepTable, ShowsNoSpeedupOverAFirstTrialAlone) {
   const Assignments own = {{"args.a", "0"}}, other = {{"args.a", "1"}};
   const auto rows_with = [&](TrialStatus first, TrialStatus second) {

@@ -40,8 +40,10 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     return row.metric ? printable(run.settings.metric) + " " + text_with_spread(*row.metric, row.done)
                       : "no metric";
   };
-  std::string text = "\nThe best, with " + result_of(rows.front()) + ", is " + printable(best.string()) +
-                     ":\n  " + printable(keep_row(rows.front(), plan, best, "The best")) + "\n";
+  const std::string doubt = rows.front().metric ? doubt_of_best(rows) : "";
+  std::string text = "\n" + (doubt.empty() ? "The best" : "No clear best: " + doubt + ". The first row") +
+                     ", with " + result_of(rows.front()) + ", is " + printable(best.string()) + ":\n  " +
+                     printable(keep_row(rows.front(), plan, best, "The best")) + "\n";
   const auto row =
       std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
   if (row == rows.end()) {

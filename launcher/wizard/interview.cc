@@ -251,8 +251,8 @@ std::string Interview::traffic(const RunConfig& config) const {
   if (config.ddp.shard_optimizer)
     sent = bytes_with_sharded_optimizer(*hook, *sent, static_cast<double>(parameters_));
   const auto whole = bytes_per_step(*catalog_.find_hook("no"), {}, *catalog_.find_wrapper("no"), shapes);
-  return "in a step, a rank hands " + bytes_text(*sent) + " to the network" +
-         (*sent == *whole ? "" : ", where " + bytes_text(*whole) + " go without a hook") + " (of " +
+  return "in a step, each rank sends " + bytes_text(*sent) +
+         (*sent == *whole ? "" : " instead of " + bytes_text(*whole) + " without a hook") + " (for " +
          count_of(parameters_) + " parameters)";
 }
 

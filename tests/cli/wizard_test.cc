@@ -81,7 +81,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
 --- hookline.toml
 )" + kFp16File +
                 R"(---
-in a step, a rank hands 20 MB to the network, where 40 MB go without a hook (of 10 million parameters)
+in a step, each rank sends 20 MB instead of 40 MB without a hook (for 10 million parameters)
 run it: hookline launch ./train
 )");
 }

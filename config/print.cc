@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
-#include "config/origin_text.h"
+#include "config/schema/origin_text.h"
 #include "config/schema/schema.h"
 #include "config/toml/edit.h"
 
@@ -33,32 +33,6 @@ std::vector<ShownValue> shown_values(const RunConfig& config) {
                           }).base();
   lines.insert(behind_ddp, options.begin(), options.end());
   return lines;
-}
-
-bool is_given(const RunConfig& config, const std::string& key) {
-  return config.origins.at(key).kind != OriginKind::default_value;
-}
-
-std::string origin_name(OriginKind kind) {
-  switch (kind) {
-    case OriginKind::default_value:
-      return "default";
-    case OriginKind::file:
-      return "file";
-    case OriginKind::environment:
-      return "environment";
-    case OriginKind::command_line:
-      return "command line";
-  }
-  return "default";
-}
-
-std::string origin_text(const Origin& origin) {
-  if (origin.kind == OriginKind::default_value) return origin_name(origin.kind);
-  std::string where = origin.where;
-  // It stands in comments of TOML too, which take neither control characters nor bytes that are no UTF-8.
-  if (printable(where) != where || where.starts_with('"')) where = printable(to_text(where));
-  return "from " + origin_name(origin.kind) + " " + where;
 }
 
 std::string tables_of(const std::vector<ShownValue>& values,

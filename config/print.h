@@ -1,4 +1,4 @@
-// Writing a config out again: for people (`config show`) and for the ranks (the resolved file).
+// Writing a config out again: as TOML for people, as JSON for ranks.
 #pragma once
 
 #include <functional>
@@ -26,15 +26,14 @@ std::vector<ShownValue> shown_values(const RunConfig& config);
 std::string tables_of(const std::vector<ShownValue>& values,
                       const std::function<std::string(const ShownValue&, std::string assignment)>& shown);
 
-/// The resolved config as TOML: every key with its value and, as a comment, its origin in a form that
-/// read_resolved understands.
+/// The resolved config as TOML, for people: every key with its value and, as a comment, its origin.
 std::string to_toml(const RunConfig& config);
 
 /// The values that were given explicitly, as a config file of their own.
 std::string chosen_to_toml(const RunConfig& config);
 
-/// The same as to_toml as one JSON object: {"ddp": {"comm_hook": {"value": …, "origin": "file", "where":
-/// "run.toml:2:1"}}, …}.
+/// The same as one JSON object, which read_resolved() reads: {"ddp": {"comm_hook": {"value": …, "origin": "file",
+/// "where": "run.toml:2:1"}}, …}. Bytes that are no UTF-8 become U+FFFD.
 std::string to_json(const RunConfig& config);
 
 }  // namespace hookline

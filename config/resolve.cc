@@ -1,7 +1,5 @@
 #include "config/resolve.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "config/checks/auto_hook_checks.h"
@@ -127,6 +125,10 @@ void sort_as_read(std::vector<Diagnostic>& diagnostics, const std::string& file)
 
 Collected collect(const Sources& sources, const Catalog& catalog) {
   Collected collected;
+  if (sources.resolved) {
+    collect_resolved(*sources.resolved, collected);
+    return collected;
+  }
   collect_files(sources, catalog, collected);
   collect_environment(sources.environment, catalog, collected);
   collect_overrides(sources.overrides, catalog, collected);
@@ -176,18 +178,6 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   warn_of_no_effect(collected, config, resolution.diagnostics);
   sort_as_read(resolution.diagnostics, sources.file ? sources.file->string() : "");
   return resolution;
-}
-
-std::vector<std::pair<std::string, std::string>> hookline_environment() {
-  std::vector<std::pair<std::string, std::string>> variables;
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != text.npos && text.compare(0, 9, "HOOKLINE_") == 0)
-      variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  std::sort(variables.begin(), variables.end());
-  return variables;
 }
 
 }  // namespace hookline

@@ -3,6 +3,10 @@
 
 namespace hookline {
 
+// The config that the launcher resolved: TOML with origins as comments, and JSON, which HOOKLINE_CONFIG names.
+inline constexpr const char* kResolvedForPeople = "resolved.toml";
+inline constexpr const char* kResolvedForRanks = "resolved.json";
+
 inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON for each Accelerator::log
 // In every attempt's folder except the first: the number of bytes of metrics that earlier attempts logged.
 inline constexpr const char* kMetricsStartFile = "metrics_start_bytes";

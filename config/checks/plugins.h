@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config/resolve.h"
 #include "config/sources/collect.h"
+#include "config/sources/sources.h"
 #include "config/toml/diagnostic.h"
 #include "hooks/catalog/catalog.h"
 

@@ -1,17 +1,19 @@
 // What a file, the environment and the command line say, before any of it is checked against a key's type.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "config/resolve.h"
 #include "config/schema/run_config.h"
+#include "config/sources/sources.h"
 #include "config/toml/diagnostic.h"
 #include "config/toml/source_text.h"
 #include "config/toml/toml_tree.h"
+#include "hooks/catalog/catalog.h"
 #include "hooks/catalog/option.h"
 
 namespace hookline {
@@ -28,7 +30,7 @@ struct Given {
   Place key;
   Place place;  // of the value
 
-  Origin origin() const { return {layer, key.text()}; }
+  Origin origin() const { return layer == OriginKind::default_value ? Origin{} : Origin{layer, key.text()}; }
 };
 
 /// The last of a key's values is the one that counts.
@@ -44,6 +46,9 @@ struct Collected {
 /// What the tables of a file, or of one of its profiles, say; `root` holds the tables.
 void collect_tables(const TomlNode& root, const SourceText& source, const Catalog& catalog,
                     Collected& collected);
+/// `sources.resolved`: values and origins of a launch, as to_json writes them.
+void collect_resolved(const std::filesystem::path& file, Collected& collected);
+
 /// Collects the config file, the files that it includes, and the requested profile.
 void collect_files(const Sources& sources, const Catalog& catalog, Collected& collected);
 void collect_environment(const std::vector<std::pair<std::string, std::string>>& variables,

@@ -16,6 +16,9 @@ namespace hookline {
 namespace {
 
 constexpr std::string_view kPrefix = "HOOKLINE_";
+constexpr const char* kNotUtf8 = "must be UTF-8, as config files are";
+
+bool is_utf8(const Given& given) { return !given.typed_text || !first_invalid_byte(*given.typed_text); }
 constexpr std::string_view kReserved[] = {"CONFIG", "PROFILE", "RUN_DIR", "TORCH", "STORE_FD", "ADVICE_FILE"};
 
 template <typename Number>
@@ -374,10 +377,10 @@ void collect_overrides(const std::vector<Override>& overrides, const Catalog& ca
 
 std::optional<OptionValue> checked_value(const Given& given, const OptionRow& row, const std::string& table,
                                          std::vector<Diagnostic>& problems) {
-  std::string problem = "must be " + allowed_text(row);
+  std::string problem = is_utf8(given) ? "must be " + allowed_text(row) : kNotUtf8;
   std::optional<OptionValue> value;
   if (given.value) value = check_value(row, *given.value, problem);
-  if (given.typed_text && !is_broken_list(given, row))
+  if (given.typed_text && is_utf8(given) && !is_broken_list(given, row))
     value = check_value(row, read_as(row, *given.typed_text), problem);
   if (!value)
     problems.push_back(diagnostic_at(given.place, Severity::error, bad_value(given, row.name, table),
@@ -394,6 +397,11 @@ std::optional<OptionValue> untyped_value(const Given& given, std::vector<Diagnos
     return std::nullopt;
   }
   const std::string& text = *given.typed_text;
+  if (!is_utf8(given)) {
+    problems.push_back(diagnostic_at(given.place, Severity::error,
+                                     bad_value(given, given.name, kHookOptionTable), kNotUtf8));
+    return std::nullopt;
+  }
   if (const auto value = read_boolean(text)) return *value;
   if (const auto value = read_number<std::int64_t>(text)) return *value;
   if (const auto value = read_number<double>(text)) return *value;

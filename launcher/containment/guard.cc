@@ -29,7 +29,7 @@ constexpr const char* kAgentName = "hl-agent";
 constexpr std::chrono::seconds kPatienceWithSentinel{
     2};  // added to kPatienceAfterKill, which the sentinel itself waits
 constexpr std::chrono::seconds kPatienceWithAgent{10};  // once asked to end; it waits for the ranks
-constexpr int kStillRunning = 1;                        // the exit code then, of ranks that succeeded
+constexpr int kStillRunning = 1;                        // exit code if processes are left after a success
 
 using Clock = std::chrono::steady_clock;
 
@@ -57,7 +57,7 @@ void suspend(int requests) {
 
 struct RunEnd {
   std::optional<int> agent_status;  // as of waitpid(); none: it runs, or its status is unknown
-  int told = 0;                     // by the agent before: its exit code
+  int told = 0;                     // the exit code that the agent reported; 0: none
   std::chrono::seconds patience = kPatienceAfterKill;  // left for processes that do not end
   bool sentinel_was_killed = false;                    // while the agent ran
 };

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "base/log.h"
-#include "config/origin_text.h"
 #include "config/schema/node_count.h"
+#include "config/schema/origin_text.h"
 #include "config/schema/schema.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/log.h"
-#include "config/origin_text.h"
 #include "config/schema/node_count.h"
+#include "config/schema/origin_text.h"
 #include "launcher/process/machine.h"
 #include "launcher/schedulers/slurm_job.h"
 #include "launcher/schedulers/surroundings.h"

@@ -12,10 +12,10 @@
 #include "base/folder_access.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "config/origin_text.h"
 #include "config/print.h"
 #include "config/schema/log_display.h"
 #include "config/visible_gpus.h"
+#include "config/schema/origin_text.h"
 #include "launcher/containment/guard.h"
 #include "launcher/containment/pid_namespace.h"
 #include "launcher/containment/run_bounds.h"
@@ -81,7 +81,7 @@ bool can_start(const RunConfig& config, std::optional<NodeSetup>& nodes) {
 std::optional<RunFolder> make_run_folder(const RunConfig& config) {
   std::string reason;
   try {
-    return RunFolder(config.logging.dir, to_toml(config));
+    return RunFolder(config.logging.dir, {to_toml(config), to_json(config)});
   } catch (const std::system_error& error) {
     reason = access_problem(config.logging.dir);
     if (reason.empty()) reason = error.code().message();

@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
-#include "config/origin_text.h"
 #include "config/print.h"
 #include "config/run_files.h"
+#include "config/schema/origin_text.h"
 #include "hooks/catalog/hook_rows.h"
 #include "launcher/process/exit_code.h"
 

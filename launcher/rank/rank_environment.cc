@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/run_files.h"
 #include "launcher/rank/error_file.h"
 
 namespace hookline {
@@ -46,7 +47,7 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
       {"TORCHELASTIC_RUN_ID", node.run_id.empty() ? folder.filename().string() : node.run_id},
       {"TORCHELASTIC_ERROR_FILE", std::filesystem::path(place.log_folder) / index / kErrorFile},
       {"OMP_NUM_THREADS", place.omp_num_threads},
-      {"HOOKLINE_CONFIG", folder / "resolved.toml"},
+      {"HOOKLINE_CONFIG", folder / kResolvedForRanks},
       {"HOOKLINE_RUN_DIR", folder},
   };
   const bool malloc_is_set_up = std::any_of(base.begin(), base.end(), [](const std::string& entry) {

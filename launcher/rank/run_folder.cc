@@ -29,6 +29,13 @@ void point_latest_to(const fs::path& folder) {
   }
 }
 
+void write_text(const fs::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), "can't write '" + file.string() + "'");
+}
+
 /// An attempt repeats the steps since the last checkpoint: readers of the metrics must know where it begins.
 void note_start_of_metrics(const fs::path& run, const fs::path& attempt) {
   std::error_code none;
@@ -45,7 +52,7 @@ void note_start_of_metrics(const fs::path& run, const fs::path& attempt) {
 
 std::string attempt_name(std::int64_t number) { return "attempt_" + std::to_string(number); }
 
-RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config) {
+RunFolder::RunFolder(const fs::path& parent, const ResolvedTexts& config) {
   const fs::path absolute_parent = fs::absolute(parent).lexically_normal();
   fs::create_directories(absolute_parent);
   const std::string name = time_name(std::time(nullptr)) + "-" + std::to_string(getpid());
@@ -54,11 +61,8 @@ RunFolder::RunFolder(const fs::path& parent, const std::string& resolved_config)
     path_ = absolute_parent / (attempt == 1 ? name : name + "-" + std::to_string(attempt));
     if (fs::create_directory(path_)) break;
   }
-  const fs::path file = path_ / "resolved.toml";
-  std::ofstream out(file, std::ios::binary);
-  out << resolved_config;
-  out.close();
-  if (!out) throw std::system_error(errno, std::generic_category(), "can't write '" + file.string() + "'");
+  write_text(path_ / kResolvedForPeople, config.toml);
+  write_text(path_ / kResolvedForRanks, config.json);
   point_latest_to(path_);
 }
 

@@ -10,13 +10,18 @@ namespace hookline {
 /// The folder of an attempt, counted from 0, in that of its run.
 std::string attempt_name(std::int64_t number);
 
-/// DIR/20260102-030405-4711/, with resolved.toml and, for each attempt to run, attempt_N with a folder for each rank
+/// A resolved config in both forms.
+struct ResolvedTexts {
+  std::string toml, json;
+};
+
+/// DIR/20260102-030405-4711/, with the config as TOML for people and as JSON for ranks and, for each attempt to run, attempt_N with a folder for each rank
 /// (stdout.log, stderr.log and, from a rank that failed and told why, error.json). Stays when the run ends.
 class RunFolder {
  public:
   /// Makes it below `parent` (made if need be), and points `parent`/latest to it if nothing but a link of that name is in
   /// the way. Throws std::filesystem::filesystem_error or std::system_error.
-  RunFolder(const std::filesystem::path& parent, const std::string& resolved_config);
+  RunFolder(const std::filesystem::path& parent, const ResolvedTexts& config);
 
   /// Makes the folders of attempt `number`, counted from 0, for `ranks` ranks from `first_rank` on, and returns the one that
   /// holds theirs. In those after the first it notes where their metrics begin. Throws as above.

@@ -53,7 +53,7 @@ Loaded load() {
 std::string wanted_device() {
   Sources sources;
   if (const char* file = std::getenv("HOOKLINE_CONFIG"); file && *file) {
-    sources.file = file;
+    sources.resolved = file;
   } else {
     sources.environment = hookline_environment();
   }

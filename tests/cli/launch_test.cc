@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
-
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "cli/run_hookline.h"
 #include "support/sanitized.h"
@@ -163,7 +163,9 @@ TEST(Launch, PassesTheProgramsArgumentsOnUntouched) {
 TEST(Launch, WritesTheResolvedConfigForTheRanks) {
   const Sandbox sandbox;
   sandbox.folder.write("run.toml", "[ddp]\ncomm_hook = \"power_sgd\"\n");
-  sandbox.script("train", "cat $HOOKLINE_CONFIG; echo folder $HOOKLINE_RUN_DIR\n");
+  sandbox.script(
+      "train",
+      "cat $HOOKLINE_RUN_DIR/resolved.toml; echo config $HOOKLINE_CONFIG; echo folder $HOOKLINE_RUN_DIR\n");
   const ProcessResult result =
       sandbox.run({"launch", "--config", "run.toml", "--comm-wrapper", "fp16", "--max-steps", "2000",
                    "--state-option", "matrix_approximation_rank=4", "./train"});
@@ -173,6 +175,10 @@ TEST(Launch, WritesTheResolvedConfigForTheRanks) {
   EXPECT_THAT(result.out, HasSubstr("matrix_approximation_rank = 4"));
   EXPECT_THAT(result.out, HasSubstr("max_steps = 2000"));
   EXPECT_THAT(result.out, HasSubstr("[0] folder " + sandbox.run_folder() + "\n"));
+  EXPECT_THAT(result.out, HasSubstr("[0] config " + sandbox.run_folder() + "/resolved.json\n"));
+  const auto json = nlohmann::json::parse(testing::read_file(sandbox.run_folder() + "/resolved.json"));
+  EXPECT_EQ(json["training"]["max_steps"]["value"], 2000);
+  EXPECT_EQ(json["training"]["max_steps"]["where"], "--max-steps");
 }
 
 TEST(Launch, RunsAPythonScriptWrittenForTorchrun) {
@@ -266,7 +272,7 @@ TEST(Launch, ShowsItsPlanWithoutStartingAnything) {
   EXPECT_THAT(result.out, HasSubstr("\nrank 1\n  RANK=1\n  LOCAL_RANK=1\n  WORLD_SIZE=2\n"));
   EXPECT_THAT(result.out, HasSubstr("  MASTER_PORT=a port that is free at the start\n"));
   EXPECT_THAT(result.out, HasSubstr("  TORCHELASTIC_MAX_RESTARTS=3\n"));
-  EXPECT_THAT(result.out, HasSubstr("  OMP_NUM_THREADS=5\n  HOOKLINE_CONFIG=" + run + "/resolved.toml\n"));
+  EXPECT_THAT(result.out, HasSubstr("  OMP_NUM_THREADS=5\n  HOOKLINE_CONFIG=" + run + "/resolved.json\n"));
   EXPECT_FALSE(sandbox.has("started"));
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 }

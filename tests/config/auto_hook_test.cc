@@ -35,8 +35,8 @@ TEST_F(AutoHook, TakesItsTableFromFileEnvironmentAndCommandLine) {
 
 TEST_F(AutoHook, ReachesTheRanks) {
   const Resolution written = resolve_text(kChosen + "auto = {allow = \"low_rank\", max_error = 0.25}\n");
-  std::ofstream("resolved.toml") << to_toml(written.config);
-  const RunConfig read = read_resolved("resolved.toml", Catalog::built_in());
+  std::ofstream("resolved.json") << to_json(written.config);
+  const RunConfig read = read_resolved("resolved.json", Catalog::built_in());
   EXPECT_EQ(read.ddp.comm_hook, "auto");
   EXPECT_EQ(read.auto_hook.allow, "low_rank");
   EXPECT_EQ(read.auto_hook.max_error, 0.25);

@@ -258,6 +258,12 @@ TEST_F(Messages, LocateKeysInEveryTomlForm) {
             "    |             ^~~ did you mean 'dir'?\n");
 }
 
+TEST_F(Messages, RefuseTextThatIsNotUtf8) {
+  EXPECT_EQ(report_of("[ddp]\n", {{"HOOKLINE_LOGGING__DIR", "x\xff"}}),
+            "HOOKLINE_LOGGING__DIR: error: bad value \"x\\xff\" for 'dir' in [logging]\n"
+            "  must be UTF-8, as config files are\n");
+}
+
 TEST_F(Messages, NameTheVariableOrTheFlag) {
   EXPECT_EQ(report_of("[ddp]\n",
                       {{"HOOKLINE_LAUNCH__OMP_NUM_THREADS", "two"},

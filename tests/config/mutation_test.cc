@@ -83,8 +83,8 @@ TEST_P(Mutation, OfAConfigNeverCrashes) {
     }
     if (!resolution.ok()) continue;
     ++accepted;
-    TempFolder::write("resolved.toml", to_toml(resolution.config));
-    const RunConfig copy = read_resolved("resolved.toml", catalog);
+    TempFolder::write("resolved.json", to_json(resolution.config));
+    const RunConfig copy = read_resolved("resolved.json", catalog);
     ASSERT_EQ(to_toml(copy), to_toml(resolution.config)) << text;
   }
   EXPECT_GT(accepted, kMutations / 66);

@@ -74,8 +74,8 @@ TEST(Plugins, ReachTheRanks) {
   const TempFolder folder;
   const Resolution resolution =
       resolve_text("[ddp]\n" + plugins("sample_plugin") + "comm_hook = \"plugged\"\n");
-  TempFolder::write("resolved.toml", to_toml(resolution.config));
-  const RunConfig read = read_resolved("resolved.toml", Catalog::built_in());
+  TempFolder::write("resolved.json", to_json(resolution.config));
+  const RunConfig read = read_resolved("resolved.json", Catalog::built_in());
   EXPECT_EQ(read.ddp.comm_hook, "plugged");
   EXPECT_THAT(read.ddp.plugins, ElementsAre(file("sample_plugin")));
   EXPECT_EQ(read.origins.at("ddp.plugins").where, "run.toml:2:1");
@@ -83,7 +83,7 @@ TEST(Plugins, ReachTheRanks) {
   // A rank that has already loaded the plug-in knows its hooks.
   Catalog catalog = Catalog::built_in();
   add_plugin(file("sample_plugin"), "", catalog);
-  EXPECT_EQ(read_resolved("resolved.toml", catalog).ddp.comm_hook, "plugged");
+  EXPECT_EQ(read_resolved("resolved.json", catalog).ddp.comm_hook, "plugged");
 }
 
 TEST(Plugins, ThatAreMissingAreNamed) {

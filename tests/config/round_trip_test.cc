@@ -18,8 +18,8 @@ using ::testing::HasSubstr;
 class RoundTrip : public ::testing::Test {
  protected:
   static RunConfig again(const RunConfig& config, const Catalog& catalog = Catalog::built_in()) {
-    TempFolder::write("resolved.toml", to_toml(config));
-    return read_resolved("resolved.toml", catalog);
+    TempFolder::write("resolved.json", to_json(config));
+    return read_resolved("resolved.json", catalog);
   }
 
   static void expect_same(const RunConfig& a, const RunConfig& b) {
@@ -243,78 +243,81 @@ TEST_F(RoundTrip, ResolvesAScriptsHookInTheProgram) {
   EXPECT_EQ(copy.ddp.comm_state_option, expected);
 }
 
-TEST_F(RoundTrip, RecognizesALauncherOfAnotherVersion) {
-  TempFolder::write("resolved.toml", "[launch]\nwarp_drive = true\n");
+/// The error of read_resolved for a file with these values, all with the origin run.toml:4:1.
+std::string refusal_of(const nlohmann::json& tables, const Catalog& catalog = Catalog::built_in()) {
+  const auto with_origins = [](const auto& self, const nlohmann::json& json) -> nlohmann::json {
+    if (!json.is_object()) return {{"value", json}, {"origin", "file"}, {"where", "run.toml:4:1"}};
+    nlohmann::json out = nlohmann::json::object();
+    for (const auto& [name, child] : json.items()) out[name] = self(self, child);
+    return out;
+  };
+  TempFolder::write("resolved.json", with_origins(with_origins, tables).dump());
   try {
-    read_resolved("resolved.toml", Catalog::built_in());
-    FAIL() << "no error";
+    read_resolved("resolved.json", catalog);
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("resolved.toml:2:1: error: unknown key 'warp_drive' in [launch]\n"));
-    EXPECT_THAT(error.what(),
-                ::testing::EndsWith("\nthe launcher that wrote this file is of another version than the "
-                                    "library in this program: build both from one\n"));
+    return error.what();
   }
+  return "";
+}
+
+TEST_F(RoundTrip, RecognizesALauncherOfAnotherVersion) {
+  EXPECT_EQ(
+      refusal_of({{"launch", {{"warp_drive", true}}}}),
+      "resolved.json: error: unknown key 'warp_drive' in [launch]\n"
+      "the launcher that wrote this file is of another version than the library in this program: build both "
+      "from one\n");
 }
 
 TEST_F(RoundTrip, BlamesAnotherVersionForUnknownKeysButNotUnknownHooks) {
-  for (const std::string text :
-       {"[ddp]\ncomm_hook_delay = 1\n", "[hook]\nname = 1\n", "[ddp]\ncomm_wrapper = \"fp9\"\n"}) {
-    TempFolder::write("resolved.toml", text);
-    EXPECT_THAT([] { read_resolved("resolved.toml", Catalog::built_in()); },
-                ::testing::ThrowsMessage<ConfigError>(HasSubstr("is of another version than the library")))
-        << text;
-  }
-  for (const std::string text : {"[ddp]\ncomm_hook = \"fp9\"\n",
-                                 "[ddp]\ncomm_hook = \"power_sgd\"\n[ddp.comm_state_option]\nrank = 2\n"}) {
-    TempFolder::write("resolved.toml", text);
-    EXPECT_THAT([] { read_resolved("resolved.toml", Catalog::built_in()); },
-                ::testing::ThrowsMessage<ConfigError>(
-                    ::testing::AllOf(HasSubstr("unknown "), ::testing::Not(HasSubstr("of another version")))))
-        << text;
-  }
+  const std::vector<nlohmann::json> of_another = {
+      {{"ddp", {{"comm_hook_delay", 1}}}}, {{"hook", {{"name", 1}}}}, {{"ddp", {{"comm_wrapper", "fp9"}}}}};
+  for (const nlohmann::json& json : of_another)
+    EXPECT_THAT(refusal_of(json), HasSubstr("is of another version than the library")) << json;
+  const std::vector<nlohmann::json> mistakes = {
+      {{"ddp", {{"comm_hook", "fp9"}}}},
+      {{"ddp", {{"comm_hook", "power_sgd"}, {"comm_state_option", {{"rank", 2}}}}}}};
+  for (const nlohmann::json& json : mistakes)
+    EXPECT_THAT(refusal_of(json),
+                ::testing::AllOf(HasSubstr("unknown "), ::testing::Not(HasSubstr("of another version"))))
+        << json;
 }
 
-TEST_F(RoundTrip, RefusesAPlaceInQuotesThatHooklineDoesNotWrite) {
-  for (const std::string place : {R"("a\u+1 2")", R"("a\u 12")", R"("a\u00")", R"("a\u00zz")", R"("a\u0080")",
-                                  R"("a\x")", R"("a\)", R"("a\")", R"("a"b")", R"("a)", R"(")"}) {
-    TempFolder::write("resolved.toml", "[logging]\ndir = \"x\"  # from file " + place + "\n");
+TEST_F(RoundTrip, RefusesWhatTheLauncherDoesNotWrite) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    TempFolder::write("resolved.json", text);
     try {
-      read_resolved("resolved.toml", Catalog::built_in());
-      FAIL() << "no error: " << place;
+      read_resolved("resolved.json", Catalog::built_in());
     } catch (const ConfigError& error) {
-      const std::string shown = "dir = \"x\"  # from file " + place + "\n";
-      EXPECT_EQ(
-          error.what(),
-          "resolved.toml:2:7: error: the comment behind logging.dir can't be read\n  2 | " + shown +
-              "    |       ^~~ the place " + place +
-              " is not written as hookline writes one: in quotes, with \\n, \\t, \\\", \\\\ and \\u0000 to "
-              "\\u007F for what else would end it\n");
+      return error.what();
     }
-  }
-  TempFolder::write("resolved.toml", "[logging]\ndir = \"x\"  # from file \"a\\u0001\\n\\\\\\\"b\"\n");
-  EXPECT_EQ(read_resolved("resolved.toml", Catalog::built_in()).origins.at("logging.dir").where,
-            "a\x01\n\\\"b");
+    return "";
+  };
+  const std::string start =
+      "resolved.json: error: HOOKLINE_CONFIG names no config that `hookline launch` has resolved\n  ";
+  const std::string end =
+      "; the launcher sets this variable: start the program with `hookline launch`, or unset it\n";
+  EXPECT_EQ(refusal("[]"), start + "the whole is no object" + end);
+  EXPECT_EQ(refusal(R"({"launch": 1})"), start + "launch is no object" + end);
+  EXPECT_EQ(refusal(R"({"ddp": {"comm_state_option": []}})"),
+            start + "ddp.comm_state_option is no object" + end);
+  EXPECT_EQ(refusal(R"({"ddp": {"plugins": ["x.so"]}})"),
+            start + "ddp.plugins has not the members value, origin and where" + end);
+  EXPECT_EQ(refusal(R"({"ddp": {"comm_hook": "fp16"}})"),
+            start + "ddp.comm_hook has not the members value, origin and where" + end);
+  EXPECT_EQ(refusal(R"({"ddp": {"comm_hook": {"value": "fp16", "origin": "elsewhere", "where": ""}}})"),
+            start + "ddp.comm_hook has an unknown origin: 'elsewhere'" + end);
+  EXPECT_THAT(refusal("[launch]\nnnodes = 1\n"), ::testing::StartsWith(start));  // a user's TOML file
+  EXPECT_THAT(refusal_of({{"logging", {{"dir", nullptr}}}}),
+              HasSubstr("run.toml:4:1: error: bad value for 'dir' in [logging]: null\n  must be a string\n"));
 }
 
 TEST_F(RoundTrip, LetsTheRankRefuseWhatTheLauncherCouldNotCheck) {
-  TempFolder::write("resolved.toml",
-                    "[ddp]\ncomm_hook = \"program:clip\"  # default\n[ddp.comm_state_option]\nmax_nrm = 2\n");
-  try {
-    read_resolved("resolved.toml", catalog_with_program_hook());
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "resolved.toml:4:1: error: unknown key 'max_nrm' in [ddp.comm_state_option]\n"
-                 "  4 | max_nrm = 2\n"
-                 "    | ^~~~~~~ not an option of clip; did you mean 'max_norm'?\n");
-  }
-  try {
-    read_resolved("resolved.toml", Catalog::built_in());
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("error: the program has no hook 'clip'\n"));
-  }
-  EXPECT_THROW(read_resolved("nowhere.toml", Catalog::built_in()), ConfigError);
+  const nlohmann::json ddp = {{"comm_hook", "program:clip"}, {"comm_state_option", {{"max_nrm", 2}}}};
+  EXPECT_EQ(refusal_of({{"ddp", ddp}}, catalog_with_program_hook()),
+            "run.toml:4:1: error: unknown key 'max_nrm' in [ddp.comm_state_option]\n"
+            "  not an option of clip; did you mean 'max_norm'?\n");
+  EXPECT_THAT(refusal_of({{"ddp", ddp}}), HasSubstr("error: the program has no hook 'clip'"));
+  EXPECT_THROW(read_resolved("nowhere.json", Catalog::built_in()), ConfigError);
 }
 
 TEST_F(RoundTrip, PrintsTomlWithOrigins) {

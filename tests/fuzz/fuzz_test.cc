@@ -196,11 +196,11 @@ Reader resolved() {
   config.origins["ddp.comm_hook"] = {OriginKind::file, "run\n.toml:3:1"};
   config.origins["logging.dir"] = {OriginKind::command_line, "--set \"logging.dir\""};
   return {"ResolvedConfig",
-          {to_toml(config)},
-          kTomlPieces,
+          {to_json(config)},
+          kJsonPieces,
           [](const TemporaryFolder& folder, const std::string& text) {
             try {
-              read_resolved(folder.write("resolved.toml", text), Catalog::built_in());
+              read_resolved(folder.write("resolved.json", text), Catalog::built_in());
               return true;
             } catch (const ConfigError&) {
               return false;

@@ -58,7 +58,7 @@ TEST(RankEnvironment, HoldsWhatTorchrunSetsAndWhereTheRunIs) {
                            "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4321", "TORCHELASTIC_RESTART_COUNT=1",
                            "TORCHELASTIC_MAX_RESTARTS=4", "TORCHELASTIC_RUN_ID=today",
                            "TORCHELASTIC_ERROR_FILE=/runs/today/attempt_1/0/error.json", "OMP_NUM_THREADS=2",
-                           "HOOKLINE_CONFIG=/runs/today/resolved.toml", "HOOKLINE_RUN_DIR=/runs/today",
+                           "HOOKLINE_CONFIG=/runs/today/resolved.json", "HOOKLINE_RUN_DIR=/runs/today",
                            "MALLOC_MMAP_THRESHOLD_=1000000000000", "MALLOC_TRIM_THRESHOLD_=1000000000000",
                            "HOOKLINE_STORE_FD=9"));
 }
@@ -175,9 +175,10 @@ TEST(FindProgram, RunsAPythonScriptWithoutAShebangWithPython) {
 TEST(RunFolder, IsNewForEveryRunAndTheLatestIsLinked) {
   TemporaryFolder folder;
   const fs::path parent = folder.path() / "deep" / "runs";
-  const RunFolder first(parent, "# one\n"), second(parent, "# two\n");
+  const RunFolder first(parent, {"# one\n", "{}\n"}), second(parent, {"# two\n", "{}\n"});
   EXPECT_NE(first.path(), second.path());
   EXPECT_EQ(testing::read_file(first.path() / "resolved.toml"), "# one\n");
+  EXPECT_EQ(testing::read_file(first.path() / "resolved.json"), "{}\n");
   EXPECT_EQ(first.make_attempt(3, 2), first.path() / "attempt_3");
   EXPECT_TRUE(fs::is_directory(first.path() / "attempt_3" / "1"));
   EXPECT_EQ(fs::read_symlink(parent / "latest"), second.path().filename());
@@ -186,7 +187,7 @@ TEST(RunFolder, IsNewForEveryRunAndTheLatestIsLinked) {
 TEST(RunFolder, LeavesAFolderCalledLatestAlone) {
   TemporaryFolder folder;
   folder.write("latest/precious", "data");
-  const RunFolder run(folder.path(), "");
+  const RunFolder run(folder.path(), {"", ""});
   EXPECT_EQ(testing::read_file(folder.path() / "latest" / "precious"), "data");
 }
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
+#include "config/schema/origin_text.h"
 #include "hooks/catalog/hook_rows.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/verb_parser.h"

@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "base/regular_file.h"
-#include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
 #include "config/schema/node_count.h"
+#include "config/schema/origin_text.h"
 #include "config/toml/source_text.h"
 #include "config/visible_gpus.h"
 #include "launcher/cli/config_choice.h"

@@ -271,8 +271,9 @@ TEST_F(SweepOnSlurm, QueuedTrialsKeepTheirSettingsAndAreSubmittedOnce) {
 
 TEST_F(SweepOnSlurm, RunsThePlanEvenIfTheFilesChange) {
   // Both the sweep and its config change between submission and start.
-  sandbox_.script("train",
-                  kTrain + "grep max_steps $HOOKLINE_CONFIG | cut -d'#' -f1 | tr -d ' ' >> steps.log\n");
+  sandbox_.script(
+      "train",
+      kTrain + "grep max_steps $HOOKLINE_RUN_DIR/resolved.toml | cut -d'#' -f1 | tr -d ' ' >> steps.log\n");
   sandbox_.folder.write("base.toml", "[training]\nmax_steps = 10\n");
   sandbox_.folder.write("s.toml", kHead + "config = \"base.toml\"\n[grid]\nargs.a = [1]\n");
   const ProcessResult queued = sweep({"--no-follow", "--scheduler-arg", "--hold"});

@@ -258,9 +258,10 @@ TEST(Sweep, RunsOnlyTheNewGridPointsOfAChangedFile) {
 TEST(Sweep, RunsThePlanEvenIfTheFilesChange) {
   const Sandbox sandbox;
   sandbox.folder.write("base.toml", "[training]\nmax_steps = 10\n");
-  sandbox.script("train", kTrain +
-                              "grep max_steps $HOOKLINE_CONFIG | cut -d'#' -f1 | tr -d ' ' >> steps.log\n"
-                              "echo '[training]\nmax_steps = 77' > base.toml\n");
+  sandbox.script(
+      "train", kTrain +
+                   "grep max_steps $HOOKLINE_RUN_DIR/resolved.toml | cut -d'#' -f1 | tr -d ' ' >> steps.log\n"
+                   "echo '[training]\nmax_steps = 77' > base.toml\n");
   const std::string sweep =
       "[sweep]\nprogram = [\"./train\"]\nconfig = \"base.toml\"\nmetric = \"score\"\nbudget_trials = ";
   const std::string grid = "\n[grid]\nargs.a = [1, 2, 3]\n";
@@ -313,10 +314,10 @@ TEST(Sweep, WritesAValidBestConfigForAnyArguments) {
 
 TEST(Sweep, GivesEachTrialFoldersOfItsOwn) {
   const Sandbox sandbox;
-  sandbox.script(
-      "train",
-      "mkdir -p $(sed -n 's/^checkpoint_dir = \"\\([^\"]*\\)\".*/\\1/p' $HOOKLINE_CONFIG)/step_00000001\n" +
-          kTrain);
+  sandbox.script("train",
+                 "mkdir -p $(sed -n 's/^checkpoint_dir = \"\\([^\"]*\\)\".*/\\1/p' "
+                 "$HOOKLINE_RUN_DIR/resolved.toml)/step_00000001\n" +
+                     kTrain);
   sandbox.folder.write(
       "s.toml",
       "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n[fixed]\ntraining.checkpoint_every_steps = 5\n"

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "config/origin_text.h"
 #include "config/print.h"
 #include "config/resolve.h"
+#include "config/schema/origin_text.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/launch/catalog_of.h"

@@ -1,4 +1,4 @@
-// The comment behind each value of a resolved config: where the value came from.
+// Where a value came from, in words.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ std::string origin_text(const Origin& origin);
 /// Was the key given explicitly, even if with its default value?
 bool is_given(const RunConfig& config, const std::string& key);
 
-/// The inverse; nothing for any other text. Throws ConfigError for a place in quotes that origin_text does not write.
-std::optional<Origin> read_origin_text(std::string_view text);
+/// The inverse of origin_name(); nothing for any other text.
+std::optional<OriginKind> origin_kind(std::string_view name);
 
 }  // namespace hookline

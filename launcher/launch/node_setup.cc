@@ -50,6 +50,13 @@ std::string new_id() {
   return id;
 }
 
+RestartPolicy restart_policy(const RunConfig& config) {
+  const LaunchConfig& launch = config.launch;
+  return {launch.max_restarts, launch.restart == "always",
+          std::chrono::duration<double>(launch.restart_delay_seconds),
+          config.training.checkpoint_every_steps.has_value()};
+}
+
 }  // namespace
 
 bool has_many_nodes(const LaunchConfig& config) { return nodes_of(config).most > 1; }
@@ -61,13 +68,6 @@ bool node_rank_fits(const RunConfig& config) {
              origin_text(config.origins.at("launch.node_rank")) + "), and nnodes is " + launch.nnodes +
              ": nodes are counted from 0");
   return false;
-}
-
-RestartPolicy restart_policy(const RunConfig& config) {
-  const LaunchConfig& launch = config.launch;
-  return {launch.max_restarts, launch.restart == "always",
-          std::chrono::duration<double>(launch.restart_delay_seconds),
-          config.training.checkpoint_every_steps.has_value()};
 }
 
 std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
@@ -108,6 +108,14 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
   if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
   setup.hello.config = common_config(config, ranks);
   setup.limits = {nodes.least, nodes.most, setup.store.join_timeout, Seconds(meeting.last_call_seconds)};
+  setup.policy = restart_policy(config);
+  return setup;
+}
+
+NodeSetup own_setup(const RunConfig& config, int ranks) {
+  NodeSetup setup;
+  setup.hello.host = host_name();
+  setup.hello.ranks = ranks;
   setup.policy = restart_policy(config);
   return setup;
 }

@@ -15,10 +15,11 @@ bool has_many_nodes(const LaunchConfig& config);
 /// Logs an error and returns false if [launch] node_rank is too large for nnodes.
 bool node_rank_fits(const RunConfig& config);
 
-RestartPolicy restart_policy(const RunConfig& config);
-
 /// How this node meets the others. Logs an error and returns nothing if the config can't be right: it has no
 /// address, one that does not resolve, or another host's address on the node of rank 0.
 std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks);
+
+/// The setup of a run with only this node.
+NodeSetup own_setup(const RunConfig& config, int ranks);
 
 }  // namespace hookline

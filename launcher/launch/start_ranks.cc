@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -14,8 +15,8 @@
 #include "base/printable.h"
 #include "config/print.h"
 #include "config/schema/log_display.h"
-#include "config/visible_gpus.h"
 #include "config/schema/origin_text.h"
+#include "config/visible_gpus.h"
 #include "launcher/containment/guard.h"
 #include "launcher/containment/pid_namespace.h"
 #include "launcher/containment/run_bounds.h"
@@ -31,7 +32,8 @@
 #include "launcher/rank/rank_environment.h"
 #include "launcher/rank/rank_sockets.h"
 #include "launcher/rank/run_folder.h"
-#include "launcher/supervise/attempts.h"
+#include "launcher/rendezvous/own_link.h"
+#include "launcher/rendezvous/store_link.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {
@@ -157,9 +159,9 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   return job;
 }
 
-/// What the agent does; `link` to the other nodes, if there are any.
+/// The agent's work: runs all attempts, and returns the exit code of the run.
 int keep(const RunConfig& config, const Program& program, const RunFolder& folder, const RunBounds& bounds,
-         Signals& signals, const std::optional<NodeSetup>& nodes, NodeLink* link) {
+         Signals& signals, const NodeSetup& setup, NodeLink& link) {
   const int ranks = ranks_of(config.launch);
   log::info(count_text(ranks, "rank") + " of '" + printable(program.file.string()) + "'; logs in " +
             printable(folder.path().string()));
@@ -171,10 +173,7 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
     return job_of(config, program, folder, bounds, place, attempt, std::move(store));
   };
   try {
-    const int code = link ? run_nodes(*nodes, *link, signals, job)
-                          : run_attempts(restart_policy(config), signals, [&](std::int64_t attempt) {
-                              return job({}, attempt, bind_store_socket());
-                            });
+    const int code = run_nodes(setup, link, signals, job);
     if (speaks) warn_of_unread_config(config, program, folder.path(), code);
     return code;
   } catch (const SpawnError& error) {
@@ -200,17 +199,19 @@ int start_ranks(const RunConfig& config, const Program& program) {
   // Must live until the last message is written: without it, SIGPIPE from a closed reader would end this
   // process.
   Signals signals;
-  std::optional<NodeLink> link;
+  std::unique_ptr<NodeLink> link;
   try {
     // Outside of the agent, so that the link survives the agent, which ends with everything below it.
-    if (nodes) link.emplace(libexec_program("store_node"), nodes->store, signals);
+    if (nodes) link = std::make_unique<StoreLink>(libexec_program("store_node"), nodes->store, signals);
   } catch (const SpawnError& error) {
     log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());
     return kFailure;
   }
+  if (!link) link = std::make_unique<OwnLink>();
+  const NodeSetup setup = nodes ? *nodes : own_setup(config, ranks_of(config.launch));
   RunBounds bounds(config.launch.isolation == "pid");
   const int run_code = run_guarded(signals, bounds, [&] {
-    const int code = keep(config, program, *folder, bounds, signals, nodes, link ? &*link : nullptr);
+    const int code = keep(config, program, *folder, bounds, signals, setup, *link);
     if (signals.is_guard_gone()) end_tracked_run(config, folder->path(), code, signals);
     return code;
   });

@@ -33,9 +33,10 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  /// From now on all but SIGCHLD come from `requests`, a byte each, and not from the system: this process is a guard's
-  /// agent. Once the other end is closed, next() says SIGKILL, a single time. Blocks SIGTTOU, by which a terminal set to
-  /// `tostop` would stop a process that is not of its foreground group, as an agent never is.
+  /// Makes this process a guard's agent: from now on, all signals except SIGCHLD are read from `requests`,
+  /// one byte each; those sent to this process are ignored. When the other end closes, next() returns SIGKILL
+  /// once. Blocks SIGTTOU, with which a terminal set to `tostop` would stop an agent that writes to it from
+  /// the background.
   void take_from(FileDescriptor requests);
 
   /// To be polled for input; -1 among them means nothing.

@@ -140,7 +140,8 @@ Coordinator::Words Coordinator::start() {
 }
 
 std::string Coordinator::failed_rank_text(const std::string& node, int rank, const std::string& how) const {
-  return "rank " + std::to_string(rank) + " on " + nodes_.at(node).hello.host + " " + how;
+  const std::string where = is_alone() ? "" : " on " + nodes_.at(node).hello.host;
+  return "rank " + std::to_string(rank) + where + " " + how;
 }
 
 Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed& failed, Time now) {
@@ -161,8 +162,9 @@ Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed
 Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& end, Time now) {
   if (end.round != round_.number || running_.erase(node) == 0) return {};
   if (end.signal)
-    return finish(128 + *end.signal,
-                  "the node " + nodes_.at(node).hello.host + " was stopped by " + signal_name(*end.signal));
+    return finish(128 + *end.signal, is_alone() ? ""  // the node has logged it itself
+                                                : "the node " + nodes_.at(node).hello.host +
+                                                      " was stopped by " + signal_name(*end.signal));
   warned_ |= end.warned;
   if (failure_ && node == failed_node_ && end.failed_rank == failure_->rank)
     failure_text_ = failed_rank_text(node, failure_->rank, end.report);
@@ -216,19 +218,23 @@ Coordinator::Words Coordinator::stopped(Time now) {
     phase_ = Phase::waiting_to_restart;
     restart_at_ = later(now, restart->delay);
     Words words;
-    words.push_back(Say{failure_text_});
+    words.push_back(Say{failure_text_, /*is_warning=*/true});
     words.push_back(Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
                         std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) +
                         ")"});
     return words;
   }
-  if (std::holds_alternative<EndForLater>(next)) return finish_for_later();
-  if (saved_for_later(policy_, failure_->outcome))
-    return finish(exit_code(failure_->outcome), kSavedForLaterText);
-  std::string why = failure_text_;
+  Words words;
+  if (std::holds_alternative<EndForLater>(next)) {
+    words.push_back(Say{failure_text_, /*is_warning=*/true});
+    append(words, finish_for_later());
+    return words;
+  }
   if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
-    why += "\n  no restart: " + end->reason;
-  return finish(exit_code(failure_->outcome), why);
+    words.push_back(Say{"no restart: " + end->reason});
+  append(words, finish(exit_code(failure_->outcome),
+                       saved_for_later(policy_, failure_->outcome) ? kSavedForLaterText : failure_text_));
+  return words;
 }
 
 Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {

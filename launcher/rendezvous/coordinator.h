@@ -62,6 +62,7 @@ class Coordinator {
   std::string missing() const;
   std::string so_many() const;
   bool is_static() const { return limits_.least == limits_.most; }
+  bool is_alone() const { return limits_.most == 1; }
 
   NodeLimits limits_;
   RestartPolicy policy_;

@@ -96,7 +96,7 @@ Json json_of(const EndRun& end) {
   return {{"is", "end_run"}, {"exit_code", end.exit_code}, {"why", end.why}};
 }
 Json json_of(const Refuse& refuse) { return {{"is", "refuse"}, {"node", refuse.node}, {"why", refuse.why}}; }
-Json json_of(const Say& say) { return {{"is", "say"}, {"text", say.text}}; }
+Json json_of(const Say& say) { return {{"is", "say"}, {"text", say.text}, {"warning", say.is_warning}}; }
 
 int round_in(const Json& json) { return int_in(json.at("round"), 0, kMost); }
 
@@ -178,7 +178,7 @@ std::optional<Down> down_of(const std::string& line) {
     if (is == "stop") return StopRound{round_in(json), json.at("why")};
     if (is == "end_run") return EndRun{int_in(json.at("exit_code"), 0, kMostExitCode), json.at("why")};
     if (is == "refuse") return Refuse{json.at("node"), json.at("why")};
-    if (is == "say") return Say{json.at("text")};
+    if (is == "say") return Say{json.at("text"), json.at("warning")};
   } catch (const JsonError&) {
   } catch (const Json::exception&) {
   }

@@ -90,6 +90,7 @@ struct Refuse {
 /// For people.
 struct Say {
   std::string text;
+  bool is_warning = false;
 };
 
 /// From the coordinator to all nodes.

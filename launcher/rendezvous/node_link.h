@@ -1,28 +1,11 @@
-// The launcher's connection to the helper process that accesses the nodes' store; only that process uses
-// libtorch.
+// How this node and the coordinator reach each other.
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <string>
 
-#include "base/file_descriptor.h"
-#include "launcher/process/signals.h"
-
 namespace hookline {
-
-/// Where the store is, and who this node is to it.
-struct StorePlace {
-  bool serves = false;    // this node is to serve the store
-  bool may_join = false;  // it may join instead if another launcher on this host serves the store already
-  std::string address;
-  int port = 0;
-  std::string run_id;
-  std::string node;  // this one's id
-  std::chrono::duration<double> join_timeout{300};
-  std::chrono::duration<double> node_timeout{5};  // without a heartbeat
-};
 
 /// One line that came.
 struct LinkWord {
@@ -39,28 +22,21 @@ struct LinkWord {
   std::string text;
 };
 
-/// Lines both ways, over a socket.
+/// Lines both ways: up to the coordinator, and down from it to all nodes.
 class NodeLink {
  public:
-  /// Starts the program `store_node` with this end's other half. Throws SpawnError or std::system_error.
-  NodeLink(const std::filesystem::path& program, const StorePlace& place, const Signals& signals);
+  virtual ~NodeLink() = default;
 
-  int descriptor() const { return socket_.get(); }
-  void send_up(const std::string& line) { send("up " + line); }
-  void send_down(const std::string& line) { send("down " + line); }
+  /// Readable when a line has come from outside; -1 if none can.
+  virtual int descriptor() const = 0;
+  virtual void send_up(const std::string& line) = 0;
+  virtual void send_down(const std::string& line) = 0;
 
-  /// What has come; does not wait. After the program's end, `gone` once.
-  std::optional<LinkWord> next();
+  /// The next line that has come, if there is one; does not wait.
+  virtual std::optional<LinkWord> next() = 0;
 
-  /// Waits until everything sent has been delivered, for at most `patience`.
-  void finish(std::chrono::milliseconds patience);
-
- private:
-  void send(const std::string& line);
-
-  FileDescriptor socket_;
-  std::string received_;
-  bool ended_ = false, told_of_end_ = false;
+  /// Waits until all that was sent has been delivered, for at most `patience`.
+  virtual void finish(std::chrono::milliseconds patience) = 0;
 };
 
 }  // namespace hookline

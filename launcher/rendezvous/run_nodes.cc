@@ -49,6 +49,8 @@ class NodeRun {
            setup_.store.run_id + "')";
   }
 
+  bool is_alone() const { return setup_.limits.most == 1; }
+
   void say(decltype(Up::what) what) { link_.send_up(to_line(Up{setup_.store.node, std::move(what)})); }
 
   void tell(const Coordinator::Words& words) {
@@ -57,9 +59,12 @@ class NodeRun {
 
   void wait() {
     int patience_ms = 1000;
+    take_words();
     if (coordinator_) {
       const auto now = Clock::now();
       tell(coordinator_->tick(now));
+      take_words();
+      if (due_ || exit_code_) return;
       const auto left = coordinator_->next() - now;
       if (left < std::chrono::milliseconds(patience_ms))
         patience_ms = static_cast<int>(
@@ -85,17 +90,19 @@ class NodeRun {
     const Round round = round_;
     const Member& mine = round.members[static_cast<std::size_t>(*own_)];
     NodePlace place;
-    place.node = *own_;
-    place.nodes = static_cast<int>(round.members.size());
-    place.first_rank = mine.first_rank;
-    place.world_size = round.world_size;
-    place.main_address = setup_.store.address;
-    place.run_id = setup_.store.run_id;
+    if (!is_alone()) {
+      place.node = *own_;
+      place.nodes = static_cast<int>(round.members.size());
+      place.first_rank = mine.first_rank;
+      place.world_size = round.world_size;
+      place.main_address = setup_.store.address;
+      place.run_id = setup_.store.run_id;
+    }
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;
     stop_wanted_ = false;
-    if (place.node == 0) {
+    if (place.node == 0 && !is_alone()) {
       std::string nodes;
       for (const Member& member : round.members)
         nodes += (nodes.empty() ? "" : ", ") + member.host + " (" + std::to_string(member.ranks) + ")";
@@ -104,11 +111,13 @@ class NodeRun {
     }
     JobSpec job = make_job_(place, round.restarts, std::move(store));
     job.first_rank = mine.first_rank;
-    job.stop_source.descriptor = [this] { return link_.descriptor(); };
-    job.stop_source.read = [this] {
-      take_words();
-      return std::exchange(stop_wanted_, false);
-    };
+    if (!is_alone()) {  // else nothing but its own ranks can end the round
+      job.stop_source.descriptor = [this] { return link_.descriptor(); };
+      job.stop_source.read = [this] {
+        take_words();
+        return std::exchange(stop_wanted_, false);
+      };
+    }
     job.stop_source.failed = [this, &round](int rank, const Outcome& outcome,
                                             std::optional<std::int64_t> step) {
       say(NodeFailed{round.number, rank, outcome, step});
@@ -188,7 +197,7 @@ class NodeRun {
     constexpr std::size_t kShownBytes = 80;
     if (std::exchange(is_stranger_told_, true)) return;
     log::warning("a message at the nodes' store at " + place() +
-                 " is none that a node of this hookline sends; it is ignored, as all such messages are: '" +
+                 " was not sent by a node of this hookline; ignoring this and all further such messages: '" +
                  printable(message.substr(0, kShownBytes)) + (message.size() > kShownBytes ? " …'" : "'"));
   }
 
@@ -220,7 +229,7 @@ class NodeRun {
     is_member_ = own_.has_value();
     if (was_member && !is_member_) say(setup_.hello);  // it was considered lost
     if (own_ != 0) return;                             // the port of rank 0's store comes later
-    store_ = bind_store_socket(/*for_other_hosts=*/true);
+    store_ = bind_store_socket(/*for_other_hosts=*/!is_alone());
     store_port_ = store_.port;
     say(StorePort{round.number, store_port_});
     due_ = true;
@@ -255,7 +264,7 @@ class NodeRun {
     if (coordinator_) log::warning("a node was refused: " + refusal.why);
   }
 
-  void hear(const Say& said) { log::info(said.text); }
+  void hear(const Say& said) { said.is_warning ? log::warning(said.text) : log::info(said.text); }
 
   const NodeSetup& setup_;
   NodeLink& link_;

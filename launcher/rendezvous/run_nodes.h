@@ -1,4 +1,4 @@
-// One node's part in a run of several.
+// One node's part in a run: of several nodes, or alone.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "launcher/rank/rank_sockets.h"
 #include "launcher/rendezvous/coordinator.h"
 #include "launcher/rendezvous/node_link.h"
+#include "launcher/rendezvous/store_link.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {

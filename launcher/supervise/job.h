@@ -24,11 +24,12 @@ struct RankSpec {
   std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
 };
 
-/// Somebody beside the ranks and the user who may want the ranks to end: the other nodes.
+/// A further source of stop requests, besides the ranks and the user: the other nodes.
 struct StopSource {
-  std::function<int()> descriptor;  // none, or -1 once there is nothing more to come
-  std::function<bool()> read;       // called when it is readable; true, once, if the ranks are to be stopped
-  /// Called at the first failure of a rank, a number of the whole run; `step`: that it told last.
+  std::function<int()> descriptor;  // empty: no such source; returns -1 once nothing more will arrive
+  std::function<bool()> read;       // called after each wait; true, once: stop the ranks
+  /// Called at the first failure of a rank, with its number in the whole run and the step that it reported
+  /// last.
   std::function<void(int rank, const Outcome& outcome, std::optional<std::int64_t> step)> failed;
 };
 

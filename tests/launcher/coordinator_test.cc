@@ -40,7 +40,8 @@ std::vector<std::string> said(const Coordinator::Words& words) {
       texts.push_back("end " + std::to_string(end->exit_code) + ": " + end->why);
     if (const auto* refusal = std::get_if<Refuse>(&word))
       texts.push_back("refuse " + refusal->node + ": " + refusal->why);
-    if (const auto* say = std::get_if<Say>(&word)) texts.push_back("say: " + say->text);
+    if (const auto* say = std::get_if<Say>(&word))
+      texts.push_back((say->is_warning ? "warn: " : "say: ") + say->text);
   }
   return texts;
 }
@@ -172,13 +173,13 @@ TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
     run.take("b", NodeEnd{round, {}, false, ""});
     return run.take("a", NodeEnd{round, {}, false, ""});
   };
-  EXPECT_THAT(fail(1), ElementsAre("say: rank 1 on two exited with code 7",
+  EXPECT_THAT(fail(1), ElementsAre("warn: rank 1 on two exited with code 7",
                                    "say: restarting all ranks in 2 s (restart 1 of 1)"));
   EXPECT_THAT(run.tick(seconds(1)), IsEmpty());
   EXPECT_THAT(run.tick(seconds(1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
   EXPECT_THAT(fail(2),
-              ElementsAre("end 7: rank 1 on two exited with code 7\n  no restart: the ranks were restarted "
-                          "once, as often as max_restarts allows"));
+              ElementsAre("say: no restart: the ranks were restarted once, as often as max_restarts allows",
+                          "end 7: rank 1 on two exited with code 7"));
 }
 
 TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {
@@ -256,6 +257,17 @@ TEST(Coordinator, ContinuesWithoutAWaitingNodeThatIsStopped) {
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("end 0: "));
 }
 
+TEST(Coordinator, NamesNoHostInARunOfOneNode) {
+  Nodes run(limits(1, 1), {1, false, seconds(2)}, node("one", 2));
+  EXPECT_THAT(run.tick(seconds(0)), ElementsAre("round 1 after 0: one@0 of 2"));
+  run.take("a", NodeFailed{1, 1, Exited{7}, {}});
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, "exited with code 7\n  its logs", 1}),
+              ElementsAre("warn: rank 1 exited with code 7\n  its logs",
+                          "say: restarting all ranks in 2 s (restart 1 of 1)"));
+  EXPECT_THAT(run.tick(seconds(2)), ElementsAre("round 2 after 1: one@0 of 2"));
+  EXPECT_THAT(run.take("a", NodeEnd{2, 15, false, ""}), ElementsAre("end 143: "));
+}
+
 TEST(Coordinator, EndsForLaterIfANodeIsPreemptedWhileNoRanksTrain) {
   const std::string for_later = "end 75: " + std::string(kEndedForLaterText);
   const RestartPolicy keeps{1, false, seconds(2), true};
@@ -267,7 +279,8 @@ TEST(Coordinator, EndsForLaterIfANodeIsPreemptedWhileNoRanksTrain) {
   failing.take("b", node("two", 1, 1));
   failing.take("b", NodeFailed{1, 1, Exited{7}, 5});
   failing.take("b", NodeEnd{1, {}, true, ""});
-  EXPECT_THAT(failing.take("a", NodeEnd{1, {}, false, ""}), ElementsAre(for_later));
+  EXPECT_THAT(failing.take("a", NodeEnd{1, {}, false, ""}),
+              ElementsAre("warn: rank 1 on two exited with code 7", for_later));
 
   Nodes losing(limits(1, 2), keeps, node("one", 1));
   losing.take("b", node("two", 1));
@@ -328,10 +341,10 @@ TEST(NodeMessages, AreRefusedWithOutOfRangeNumbers) {
 }
 
 TEST(NodeMessages, AreRefusedIfTooLongOrTooDeep) {
-  const std::string say = R"({"is":"say","text":")";
+  const std::string say = R"({"is":"say","warning":false,"text":")";
   ASSERT_TRUE(down_of(say + std::string(kLongestMessageBytes / 2, 'x') + "\"}"));
   EXPECT_FALSE(down_of(say + std::string(kLongestMessageBytes, 'x') + "\"}"));
-  const std::string deep = R"({"is":"say","text":"x","more":)" + std::string(3'000'000, '[');
+  const std::string deep = R"({"is":"say","warning":false,"text":"x","more":)" + std::string(3'000'000, '[');
   EXPECT_FALSE(down_of(deep + std::string(3'000'000, ']') + "}"));
   EXPECT_FALSE(up_of(deep));
 }

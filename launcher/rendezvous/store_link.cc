@@ -1,4 +1,4 @@
-#include "launcher/rendezvous/node_link.h"
+#include "launcher/rendezvous/store_link.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -41,7 +41,7 @@ std::string text_of(const StorePlace& place, int descriptor) {
 
 }  // namespace
 
-NodeLink::NodeLink(const std::filesystem::path& program, const StorePlace& place, const Signals& signals) {
+StoreLink::StoreLink(const std::filesystem::path& program, const StorePlace& place, const Signals& signals) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::system_error(errno, std::generic_category(), "socketpair");
@@ -56,18 +56,18 @@ NodeLink::NodeLink(const std::filesystem::path& program, const StorePlace& place
   spawn(child);
 }
 
-void NodeLink::send(const std::string& line) {
+void StoreLink::send(const std::string& line) {
   if (ended_) return;
   const std::string whole = line + "\n";
   for (std::size_t sent = 0; sent < whole.size();) {
     const ssize_t count = ::send(socket_.get(), whole.data() + sent, whole.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return;  // its end is the next thing to be read
+    if (count < 0) return;  // the next read reports that it ended
     sent += static_cast<std::size_t>(count);
   }
 }
 
-std::optional<LinkWord> NodeLink::next() {
+std::optional<LinkWord> StoreLink::next() {
   while (true) {
     const std::size_t end = received_.find('\n');
     if (end != std::string::npos) {
@@ -95,7 +95,7 @@ std::optional<LinkWord> NodeLink::next() {
   }
 }
 
-void NodeLink::finish(std::chrono::milliseconds patience) {
+void StoreLink::finish(std::chrono::milliseconds patience) {
   if (!ended_) ::shutdown(socket_.get(), SHUT_WR);
   const auto give_up = std::chrono::steady_clock::now() + patience;
   while (!ended_) {

@@ -84,7 +84,7 @@ void wait_for(const Board& board, const std::function<bool()>& condition) {
   }
 }
 
-/// As parallel/world/shared_memory_group opens it, with the board for a store.
+/// As parallel/groups/shared_memory_group opens it, with the board for a store.
 std::shared_ptr<SharedSegment> open_segment(Board& board, int rank, int ranks) {
   const std::size_t bytes = SharedCollectives::bytes_for(ranks);
   if (rank == 0) {

@@ -172,13 +172,13 @@ bool HookChooser::is_far_behind() const {
   const int part = std::max(counted_ / kFirstPart, kLeastOfFirstPart);
   if (counted_ < 2 * part || left_ != counted_ - part) return false;
   const std::vector<double> first(periods_.end() - part, periods_.end());
-  return means_over_ranks(*world_, {step_seconds_of(first)})[0] > kFarBehind * fastest_measured_;
+  return means_over_ranks(*world_, {lower_quartile(first)})[0] > kFarBehind * fastest_measured_;
 }
 
 /// The time of a step, averaged over ranks. On a GPU only the ends of a window are known, so it is the
 /// window's mean.
 double HookChooser::agreed_step() const {
-  const double own = world_->device().is_cpu() ? step_seconds_of(periods_)
+  const double own = world_->device().is_cpu() ? lower_quartile(periods_)
                                                : sum(periods_) / static_cast<double>(periods_.size());
   return means_over_ranks(*world_, {own})[0];
 }

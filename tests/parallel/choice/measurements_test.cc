@@ -18,7 +18,6 @@
 #include "parallel/choice/hook_costs.h"
 #include "parallel/choice/hook_timing.h"
 #include "parallel/choice/link_cost.h"
-#include "parallel/choice/measures.h"
 #include "parallel/distributed_module.h"
 #include "tests/parallel/choice/choosing_trainer.h"
 #include "tests/support/failure.h"
@@ -62,15 +61,6 @@ DdpOptions small_buckets() {
   DdpOptions options;
   options.bucket_limits = {16'000, 16'000};  // a layer has 16,640 bytes
   return options;
-}
-
-TEST(StepSeconds, PassOverDelaysOfFewSteps) {
-  EXPECT_EQ(step_seconds_of({3, 1, 1.1, 1.2, 9, 1, 1, 1}), 1);
-  EXPECT_EQ(step_seconds_of({5}), 5);
-}
-
-TEST(StepSeconds, CountDelaysOfMostSteps) {
-  EXPECT_EQ(step_seconds_of({1, 1, 1, 5, 5, 5, 5, 5}), 4) << "the median divided by 1.25";
 }
 
 TEST(DeferredAverage, MatchesNoHookBitForBitAndRecordsReadyTimes) {

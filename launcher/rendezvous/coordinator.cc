@@ -140,7 +140,7 @@ Coordinator::Words Coordinator::start() {
 }
 
 std::string Coordinator::failed_rank_text(const std::string& node, int rank, const std::string& how) const {
-  const std::string where = is_alone() ? "" : " on " + nodes_.at(node).hello.host;
+  const std::string where = limits_.is_alone() ? "" : " on " + nodes_.at(node).hello.host;
   return "rank " + std::to_string(rank) + where + " " + how;
 }
 
@@ -162,12 +162,14 @@ Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed
 Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& end, Time now) {
   if (end.round != round_.number || running_.erase(node) == 0) return {};
   if (end.signal)
-    return finish(128 + *end.signal, is_alone() ? ""  // the node has logged it itself
-                                                : "the node " + nodes_.at(node).hello.host +
-                                                      " was stopped by " + signal_name(*end.signal));
+    return finish(128 + *end.signal, limits_.is_alone() ? ""  // the node has logged it itself
+                                                        : "the node " + nodes_.at(node).hello.host +
+                                                              " was stopped by " + signal_name(*end.signal));
   warned_ |= end.warned;
-  if (failure_ && node == failed_node_ && end.failed_rank == failure_->rank)
+  if (failure_ && node == failed_node_ && end.failed_rank == failure_->rank) {
+    if (end.step) failure_->step = end.step;
     failure_text_ = failed_rank_text(node, failure_->rank, end.report);
+  }
   return running_.empty() ? stopped(now) : Words();
 }
 

@@ -16,6 +16,8 @@ namespace hookline {
 
 struct NodeLimits {
   int least = 1, most = 1;
+  bool is_alone() const { return most == 1; }
+
   std::chrono::duration<double> join_timeout{300};  // for at least `least` nodes to join
   std::chrono::duration<double> last_call{5};       // to wait for extra nodes after the last one joined
 };
@@ -62,7 +64,6 @@ class Coordinator {
   std::string missing() const;
   std::string so_many() const;
   bool is_static() const { return limits_.least == limits_.most; }
-  bool is_alone() const { return limits_.most == 1; }
 
   NodeLimits limits_;
   RestartPolicy policy_;

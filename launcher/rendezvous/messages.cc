@@ -74,6 +74,7 @@ Json json_of(const NodeEnd& end) {
   Json json = {{"is", "end"}, {"round", end.round}, {"warned", end.warned}, {"report", end.report}};
   put(json, "signal", end.signal);
   put(json, "rank", end.failed_rank);
+  put(json, "step", end.step);
   return json;
 }
 Json json_of(const Leave& leave) {
@@ -108,16 +109,20 @@ NodeHello hello_of(const Json& json) {
   return hello;
 }
 
+std::optional<std::int64_t> step_in(const Json& json) {
+  const auto step = json.find("step");
+  if (step == json.end()) return std::nullopt;
+  return number_in(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
+}
+
 NodeFailed failed_of(const Json& json) {
-  NodeFailed failed{round_in(json), int_in(json.at("rank"), 0, kMost), outcome_of(json), {}};
-  if (const auto step = json.find("step"); step != json.end())
-    failed.step = number_in(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
-  return failed;
+  return {round_in(json), int_in(json.at("rank"), 0, kMost), outcome_of(json), step_in(json)};
 }
 
 NodeEnd end_of(const Json& json) {
   NodeEnd end{round_in(json), signal_in(json), json.at("warned").get<bool>(), json.at("report"), {}};
   if (const auto rank = json.find("rank"); rank != json.end()) end.failed_rank = int_in(*rank, 0, kMost);
+  end.step = step_in(json);
   return end;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 #include <utility>
 
 #include "base/count_text.h"
@@ -49,7 +50,7 @@ class NodeRun {
            setup_.store.run_id + "')";
   }
 
-  bool is_alone() const { return setup_.limits.most == 1; }
+  bool is_alone() const { return setup_.limits.is_alone(); }
 
   void say(decltype(Up::what) what) { link_.send_up(to_line(Up{setup_.store.node, std::move(what)})); }
 
@@ -60,6 +61,7 @@ class NodeRun {
   void wait() {
     int patience_ms = 1000;
     take_words();
+    if (due_ || exit_code_) return;
     if (coordinator_) {
       const auto now = Clock::now();
       tell(coordinator_->tick(now));
@@ -136,6 +138,8 @@ class NodeRun {
       } else {
         end.report = failure_details(*result.failure);
         end.failed_rank = result.failure->cause.rank;
+        const auto& error = result.failure->error;
+        end.step = error && error->step ? error->step : result.step;
       }
     }
     if (result.state.stopped_by && !was_told_to_stop_) {
@@ -194,6 +198,7 @@ class NodeRun {
 
   /// Logs only the first such message: anyone who can reach the store can write there any number of times.
   void ignore(const std::string& message) {
+    if (is_alone()) throw std::logic_error("a message of this node to itself can't be read");
     constexpr std::size_t kShownBytes = 80;
     if (std::exchange(is_stranger_told_, true)) return;
     log::warning("a message at the nodes' store at " + place() +

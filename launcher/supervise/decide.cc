@@ -67,10 +67,4 @@ Decision decide(RunState state, const Event& event) {
   return std::visit([&state](const auto& happened) { return on(std::move(state), happened); }, event);
 }
 
-int exit_code(const RunState& state) {
-  if (state.root_cause) return exit_code(state.root_cause->outcome);
-  if (state.stopped_by) return 128 + *state.stopped_by;
-  return 0;
-}
-
 }  // namespace hookline

@@ -73,7 +73,4 @@ struct Decision {
 /// Call it with events in the order in which they happened, since the first failure becomes the root cause.
 Decision decide(RunState state, const Event& event);
 
-/// The exit code of a run that ended: the root cause's, 128 + the signal that stopped the run, or 0.
-int exit_code(const RunState& state);
-
 }  // namespace hookline

@@ -80,6 +80,21 @@ TEST(Restarts, AreNotSpentOnBadInput) {
                         "hookline: error: rank 0 exited with code 2\n"));
 }
 
+TEST(Restarts, StopIfTheErrorFileNamesTheSameStepTwice) {
+  const Sandbox sandbox;
+  sandbox.script(
+      "train",
+      R"(echo '{"message": {"message": "fell", "extraInfo": {"step": 7}}}' > $TORCHELASTIC_ERROR_FILE
+exit 1
+)");
+  const ProcessResult result = sandbox.run(launch({"--set", "launch.max_restarts=9", "./train"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("(restart 1 of 9)"), Not(HasSubstr("(restart 2 of 9)")),
+            HasSubstr("hookline: no restart: the previous attempt failed in the same way at step 7 ")));
+}
+
 TEST(Restarts, AreNotMadeAfterAStopRequest) {
   const Sandbox sandbox;
   sandbox.script("train", "exit 7\n");

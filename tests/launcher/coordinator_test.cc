@@ -306,8 +306,8 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
     EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
   }
-  EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "fell\n  over", 1}}),
-            to_line(Up{"a", NodeEnd{2, 15, true, "fell\n  over", 1}}));
+  EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "fell\n  over", 1, 7}}),
+            to_line(Up{"a", NodeEnd{2, 15, true, "fell\n  over", 1, 7}}));
   EXPECT_EQ(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, false, "fell", 1}}))->what).failed_rank,
             1);
   EXPECT_FALSE(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, false, ""}}))->what).failed_rank);

@@ -33,7 +33,7 @@ TEST(Decide, ExitsWithZeroWhenEveryRankSucceeds) {
   const Told told = tell(state_of(2), {RankEnded{1, Exited{0}}, RankEnded{0, Exited{0}}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Nothing{}, Nothing{}}));
   EXPECT_TRUE(told.state.ended());
-  EXPECT_EQ(exit_code(told.state), 0);
+  EXPECT_FALSE(told.state.root_cause || told.state.stopped_by);
 }
 
 TEST(Decide, StopsTheOthersWhenARankFails) {
@@ -47,21 +47,21 @@ TEST(Decide, BlamesTheRankThatFailedFirst) {
       tell(state_of(3), {RankEnded{1, Signalled{SIGSEGV}}, RankEnded{0, Exited{1}}, RankEnded{2, Exited{0}}});
   ASSERT_TRUE(told.state.root_cause);
   EXPECT_EQ(told.state.root_cause->rank, 1);
-  EXPECT_EQ(exit_code(told.state), 128 + SIGSEGV);
+  EXPECT_EQ(exit_code(told.state.root_cause->outcome), 128 + SIGSEGV);
 }
 
 TEST(Decide, DoesNotBlameARankThatSucceededEarly) {
   const Told told = tell(state_of(2), {RankEnded{0, Exited{0}}, RankEnded{1, Exited{3}}});
   ASSERT_TRUE(told.state.root_cause);
   EXPECT_EQ(told.state.root_cause->rank, 1);
-  EXPECT_EQ(exit_code(told.state), 3);
+  EXPECT_EQ(exit_code(told.state.root_cause->outcome), 3);
 }
 
 TEST(Decide, KillsWhatIsLeftWhenTheGracePeriodIsOver) {
   const Told told =
       tell(state_of(2), {RankEnded{0, Exited{1}}, GraceOver{}, RankEnded{1, Signalled{SIGKILL}}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Kill{}, Nothing{}}));
-  EXPECT_EQ(exit_code(told.state), 1);
+  EXPECT_EQ(exit_code(told.state.root_cause->outcome), 1);
 }
 
 TEST(Decide, ForwardsASignalAndTakesItsCode) {
@@ -70,7 +70,7 @@ TEST(Decide, ForwardsASignalAndTakesItsCode) {
         tell(state_of(2), {SignalReceived{signal}, RankEnded{0, Signalled{signal}}, RankEnded{1, Exited{0}}});
     EXPECT_EQ(told.actions, (std::vector<Action>{Stop{signal}, Nothing{}, Nothing{}}));
     EXPECT_FALSE(told.state.root_cause);
-    EXPECT_EQ(exit_code(told.state), 128 + signal);
+    EXPECT_EQ(told.state.stopped_by, signal);
   }
 }
 
@@ -78,7 +78,7 @@ TEST(Decide, ForwardsSchedulerSignalsToTheRanks) {
   for (int signal : {SIGUSR1, SIGUSR2}) {
     const Told told = tell(state_of(1), {SignalReceived{signal}, RankEnded{0, Exited{0}}});
     EXPECT_EQ(told.actions, (std::vector<Action>{Forward{signal}, Nothing{}}));
-    EXPECT_EQ(exit_code(told.state), 0);
+    EXPECT_FALSE(told.state.root_cause || told.state.stopped_by);
     EXPECT_EQ(told.state.warned, signal == SIGUSR1);
   }
 }
@@ -106,21 +106,21 @@ TEST(Decide, KeepsTheFailureWhenAnInterruptFollows) {
   const Told told =
       tell(state_of(2), {RankEnded{0, Exited{9}}, SignalReceived{SIGINT}, RankEnded{1, Signalled{SIGKILL}}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Kill{}, Nothing{}}));
-  EXPECT_EQ(exit_code(told.state), 9);
+  EXPECT_EQ(exit_code(told.state.root_cause->outcome), 9);
 }
 
 TEST(Decide, StopsWhatTheRanksLeftBehind) {
   const Told told =
       tell(state_of(1), {RankEnded{0, Exited{0}}, ProcessesLeft{}, ProcessesLeft{}, GraceOver{}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Nothing{}, Stop{SIGTERM}, Nothing{}, Kill{}}));
-  EXPECT_EQ(exit_code(told.state), 0);
+  EXPECT_FALSE(told.state.root_cause || told.state.stopped_by);
 }
 
 TEST(Decide, SendsSigtermToLeftoversThatIgnoreAnInterrupt) {
   const Told told = tell(state_of(1), {SignalReceived{SIGINT}, RankEnded{0, Signalled{SIGINT}},
                                        ProcessesLeft{}, ProcessesLeft{}, GraceOver{}});
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGINT}, Nothing{}, Stop{SIGTERM}, Nothing{}, Kill{}}));
-  EXPECT_EQ(exit_code(told.state), 128 + SIGINT);
+  EXPECT_EQ(told.state.stopped_by, SIGINT);
 }
 
 TEST(Decide, StopsTheRunForAStuckRank) {
@@ -129,7 +129,7 @@ TEST(Decide, StopsTheRunForAStuckRank) {
   EXPECT_EQ(told.actions, (std::vector<Action>{Stop{SIGTERM}, Nothing{}, Nothing{}}));
   ASSERT_TRUE(told.state.root_cause);
   EXPECT_EQ(told.state.root_cause->outcome, Outcome(Stuck{60}));
-  EXPECT_EQ(exit_code(told.state), 124);
+  EXPECT_EQ(exit_code(told.state.root_cause->outcome), 124);
 }
 
 TEST(Outcome, MapsToExitCodesAsAShellDoes) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "config/schema/schema.h"
+#include "config/toml/source_text.h"
 #include "hooks/catalog/hook_rows.h"
 
 namespace hookline {
@@ -44,6 +45,11 @@ Plugins read_plugins(const Collected& collected, const Sources& sources, const C
     const std::string file = path_of(name, given);
     if (std::count(plugins.files.begin(), plugins.files.end(), file)) {
       report("plug-in '" + file + "' is named twice", "keep one of them");
+      continue;
+    }
+    if (first_invalid_byte(file)) {
+      report("the path of plug-in '" + file + "' is not UTF-8",
+             "rename the file or its folder: ranks can't be given it");
       continue;
     }
     plugins.files.push_back(file);

@@ -98,17 +98,22 @@ class ResolvedCollector {
 }  // namespace
 
 void collect_resolved(const std::filesystem::path& file, Collected& collected) {
-  const auto refuse = [&](const std::string& why) {
-    collected.problems.push_back(diagnostic_at(
-        as_a_whole(file.string()), Severity::error,
-        "HOOKLINE_CONFIG names no config that `hookline launch` has resolved",
-        why + "; the launcher sets this variable: start the program with `hookline launch`, or unset it"));
+  const auto report = [&](const std::string& message, const std::string& note) {
+    collected.problems.push_back(diagnostic_at(as_a_whole(file.string()), Severity::error, message, note));
   };
+  std::string text;
   try {
-    const std::string text = read_regular_file(file, kMostResolvedBytes);
+    text = read_regular_file(file, kMostResolvedBytes);
+  } catch (const Error& error) {
+    return report("the config of this launch, which HOOKLINE_CONFIG names, can't be read", error.what());
+  }
+  try {
     ResolvedCollector(file.string(), collected).table("", read_json<Json>(text));
   } catch (const Error& error) {
-    refuse(error.what());
+    report("HOOKLINE_CONFIG names no config that this version's `hookline launch` has resolved",
+           std::string(error.what()) +
+               "; start the program with the launcher of the hookline that it is built with, or unset the "
+               "variable");
   }
 }
 

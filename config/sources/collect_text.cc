@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -17,9 +18,9 @@ namespace {
 
 constexpr std::string_view kPrefix = "HOOKLINE_";
 constexpr const char* kNotUtf8 = "must be UTF-8, as config files are";
+constexpr std::string_view kReserved[] = {"CONFIG", "PROFILE", "RUN_DIR", "TORCH", "STORE_FD", "ADVICE_FILE"};
 
 bool is_utf8(const Given& given) { return !given.typed_text || !first_invalid_byte(*given.typed_text); }
-constexpr std::string_view kReserved[] = {"CONFIG", "PROFILE", "RUN_DIR", "TORCH", "STORE_FD", "ADVICE_FILE"};
 
 template <typename Number>
 std::optional<Number> read_number(const std::string& text) {
@@ -317,6 +318,14 @@ void report_second(const std::string& variable, const std::vector<std::string>& 
   }
 }
 
+/// Text for a key of unknown type, as the value that it looks like.
+OptionValue read_untyped(const std::string& text) {
+  if (const auto value = read_boolean(text)) return *value;
+  if (const auto value = read_number<std::int64_t>(text)) return *value;
+  if (const auto value = read_number<double>(text)) return *value;
+  return text;
+}
+
 }  // namespace
 
 Diagnostic without_effect(const Given& given, const std::string& why) {
@@ -389,23 +398,17 @@ std::optional<OptionValue> checked_value(const Given& given, const OptionRow& ro
 }
 
 std::optional<OptionValue> untyped_value(const Given& given, std::vector<Diagnostic>& problems) {
-  if (given.value) return given.value;
-  if (!given.typed_text) {
-    problems.push_back(diagnostic_at(given.place, Severity::error,
-                                     bad_value(given, given.name, kHookOptionTable),
-                                     "must be true or false, a number or text"));
+  const auto refuse = [&](const char* why) {
+    problems.push_back(
+        diagnostic_at(given.place, Severity::error, bad_value(given, given.name, kHookOptionTable), why));
     return std::nullopt;
-  }
-  const std::string& text = *given.typed_text;
-  if (!is_utf8(given)) {
-    problems.push_back(diagnostic_at(given.place, Severity::error,
-                                     bad_value(given, given.name, kHookOptionTable), kNotUtf8));
-    return std::nullopt;
-  }
-  if (const auto value = read_boolean(text)) return *value;
-  if (const auto value = read_number<std::int64_t>(text)) return *value;
-  if (const auto value = read_number<double>(text)) return *value;
-  return text;
+  };
+  if (!given.value && !given.typed_text) return refuse("must be true or false, a number or text");
+  if (!is_utf8(given)) return refuse(kNotUtf8);
+  const OptionValue value = given.value ? *given.value : read_untyped(*given.typed_text);
+  if (const auto* number = std::get_if<double>(&value); number && !std::isfinite(*number))
+    return refuse("must be finite");
+  return value;
 }
 
 }  // namespace hookline

@@ -15,8 +15,8 @@ struct ResolvedTexts {
   std::string toml, json;
 };
 
-/// DIR/20260102-030405-4711/, with the config as TOML for people and as JSON for ranks and, for each attempt to run, attempt_N with a folder for each rank
-/// (stdout.log, stderr.log and, from a rank that failed and told why, error.json). Stays when the run ends.
+/// DIR/20260102-030405-4711/: the resolved config, and for each attempt attempt_N with a folder for each rank
+/// (stdout.log, stderr.log and, if the rank reported why it failed, error.json). It stays when the run ends.
 class RunFolder {
  public:
   /// Makes it below `parent` (made if need be), and points `parent`/latest to it if nothing but a link of that name is in

@@ -86,6 +86,7 @@ TEST_P(Mutation, OfAConfigNeverCrashes) {
     TempFolder::write("resolved.json", to_json(resolution.config));
     const RunConfig copy = read_resolved("resolved.json", catalog);
     ASSERT_EQ(to_toml(copy), to_toml(resolution.config)) << text;
+    ASSERT_TRUE(resolve_text(to_toml(copy)).ok()) << text;
   }
   EXPECT_GT(accepted, kMutations / 66);
   EXPECT_LT(accepted, kMutations * 3 / 4);

@@ -228,6 +228,9 @@ TEST_F(RoundTrip, KeepsStringsAndFileNamesWithSpecialCharacters) {
   ASSERT_EQ(resolution.report(), "");
   EXPECT_EQ(resolution.config.logging.dir, "\"# \\ é \n\t\a'''");
   expect_same(resolution.config, again(resolution.config));
+  const Resolution from_toml = resolve_text(to_toml(resolution.config));  // which people read
+  EXPECT_TRUE(from_toml.ok()) << from_toml.report();
+  EXPECT_EQ(from_toml.config.logging.dir, resolution.config.logging.dir);
 }
 
 TEST_F(RoundTrip, ResolvesAScriptsHookInTheProgram) {
@@ -293,9 +296,10 @@ TEST_F(RoundTrip, RefusesWhatTheLauncherDoesNotWrite) {
     return "";
   };
   const std::string start =
-      "resolved.json: error: HOOKLINE_CONFIG names no config that `hookline launch` has resolved\n  ";
+      "resolved.json: error: HOOKLINE_CONFIG names no config that this version's `hookline launch` has "
+      "resolved\n  ";
   const std::string end =
-      "; the launcher sets this variable: start the program with `hookline launch`, or unset it\n";
+      "; start the program with the launcher of the hookline that it is built with, or unset the variable\n";
   EXPECT_EQ(refusal("[]"), start + "the whole is no object" + end);
   EXPECT_EQ(refusal(R"({"launch": 1})"), start + "launch is no object" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"comm_state_option": []}})"),
@@ -317,7 +321,11 @@ TEST_F(RoundTrip, LetsTheRankRefuseWhatTheLauncherCouldNotCheck) {
             "run.toml:4:1: error: unknown key 'max_nrm' in [ddp.comm_state_option]\n"
             "  not an option of clip; did you mean 'max_norm'?\n");
   EXPECT_THAT(refusal_of({{"ddp", ddp}}), HasSubstr("error: the program has no hook 'clip'"));
-  EXPECT_THROW(read_resolved("nowhere.json", Catalog::built_in()), ConfigError);
+  EXPECT_THAT(
+      [] { read_resolved("nowhere.json", Catalog::built_in()); },
+      ::testing::ThrowsMessage<ConfigError>(
+          "nowhere.json: error: the config of this launch, which HOOKLINE_CONFIG names, can't be read\n"
+          "  'nowhere.json' can't be read: No such file or directory\n"));
 }
 
 TEST_F(RoundTrip, PrintsTomlWithOrigins) {

@@ -93,8 +93,6 @@ const std::vector<std::string> kTomlPieces = {"[",
                                               ".",
                                               "\n",
                                               "\\u",
-                                              "\\u+1 2",
-                                              "# from file \"",
                                               "#",
                                               ",",
                                               "\xff",
@@ -206,7 +204,7 @@ Reader resolved() {
               return false;
             }
           },
-          kSanitized ? 10 : 40};
+          kSanitized ? 100 : 400};
 }
 
 Reader metrics() {

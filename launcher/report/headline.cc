@@ -1,8 +1,6 @@
 #include "launcher/report/headline.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -35,20 +33,21 @@ class SweepHeadline {
     const std::string superlative = results_.facts.goal == "max" ? "highest" : "lowest";
     const std::string first_of_all = "the " + superlative + " " + results_.facts.metric;
     const std::string place = superlative == "highest" ? "Highest" : "Lowest";
-    if (!of(first).is_whole())
+    std::vector<const ResultRow*> all;
+    for (const std::size_t row : rows_) all.push_back(&of(row));
+    const BestRow best = best_row(all);
+    if (best.standing == Standing::unfinished)
       return {{{"No best yet: no row has all its trials done."}}, merits(place + " so far: ", first)};
-    std::vector<std::size_t> others, as_good;
-    for (const std::size_t row : rows_)
-      if (row != first && of(row).metric && of(row).is_whole()) others.push_back(row);
-    if (others.empty()) return {merits("", first)};
+    if (best.standing == Standing::only) return {merits("", first)};
     const std::string of_these =
         has_unfinished() ? place + " of the rows with all trials done: " : place + ": ";
-    if (of(first).done == 1)
+    if (best.standing == Standing::one_trial)
       return {{{"No best: " + first_of_all + " is of one trial, so its spread is not known."}},
               merits(of_these, first)};
-    std::copy_if(others.begin(), others.end(), std::back_inserter(as_good),
-                 [&](std::size_t row) { return spreads_overlap(of(first), of(row)); });
-    if (as_good.empty()) return {merits(has_more_to_come() ? "Best so far: " : "Best: ", first)};
+    if (best.standing == Standing::clear)
+      return {merits(has_more_to_come() ? "Best so far: " : "Best: ", first)};
+    std::vector<std::size_t> as_good;
+    for (const std::size_t row : best.close) as_good.push_back(rows_[row]);
     std::vector<HeadlineLine> lines = {overlap_line(first_of_all, as_good), merits(of_these, first)};
     for (const std::size_t row : as_good)
       if (of(row).is_fastest) lines.push_back(merits("As good within the spread, and faster: ", row));

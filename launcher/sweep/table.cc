@@ -103,25 +103,40 @@ void mark_fastest(std::vector<ResultRow>& rows) {
 
 }  // namespace
 
-bool spreads_overlap(const ResultRow& best, const ResultRow& other) {
-  const double spread = best.metric->spread;
-  return std::abs(best.metric->mean - other.metric->mean) <=
-         spread + (other.done > 1 ? other.metric->spread : spread);
+BestRow best_row(const std::vector<const ResultRow*>& rows) {
+  const ResultRow& first = *rows.front();
+  if (!first.is_whole()) return {Standing::unfinished, {}};
+  BestRow best{Standing::only, {}};
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const ResultRow& other = *rows[i];
+    if (!other.metric || !other.is_whole()) continue;
+    best.standing = Standing::clear;
+    const double spread = first.metric->spread + (other.done > 1 ? other.metric : first.metric)->spread;
+    if (std::abs(first.metric->mean - other.metric->mean) <= spread) best.close.push_back(i);
+  }
+  if (best.standing == Standing::only) return best;
+  if (first.done == 1) return {Standing::one_trial, {}};
+  if (!best.close.empty()) best.standing = Standing::overlapped;
+  return best;
 }
 
 std::string doubt_of_best(const std::vector<ResultRow>& rows) {
-  const ResultRow& first = rows.front();
-  if (!first.is_whole()) return "no row has all its trials done";
-  std::size_t others = 0, close = 0;
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    if (!rows[i].metric || !rows[i].is_whole()) continue;
-    ++others;
-    if (spreads_overlap(first, rows[i])) ++close;
+  std::vector<const ResultRow*> all;
+  for (const ResultRow& row : rows) all.push_back(&row);
+  const BestRow best = best_row(all);
+  switch (best.standing) {
+    case Standing::unfinished:
+      return "not all trials of the first row are done";
+    case Standing::one_trial:
+      return "the first row has one trial, so its spread is not known";
+    case Standing::overlapped:
+      return "the spread of the first row's metric overlaps with that of " +
+             count_text(best.close.size(), "other row");
+    case Standing::only:
+    case Standing::clear:
+      break;
   }
-  if (others == 0) return "";
-  if (first.done == 1) return "the first row has one trial, so its spread is not known";
-  if (close == 0) return "";
-  return count_text(close, "other row") + (close == 1 ? " is" : " are") + " within the first row's spread";
+  return "";
 }
 
 std::string short_name(const Trial& trial, const Assignments& same) {

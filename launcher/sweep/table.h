@@ -68,12 +68,24 @@ void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better);
 /// their means include only finished trials. Rows without a metric come last, in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
 
-/// Do the intervals mean ± standard deviation of two metrics overlap? A row with a single trial is taken to
-/// have the best row's spread.
-bool spreads_overlap(const ResultRow& best, const ResultRow& other);
+/// How clearly the first of a sweep's rows is the best.
+enum class Standing {
+  clear,
+  only,        // no other row that is done has the metric
+  unfinished,  // not all of its trials are done
+  one_trial,   // so its spread is not known
+  overlapped   // its interval, mean ± standard deviation, overlaps with those of other rows
+};
 
-/// Why the first of `rows`, which has a metric, is not clearly the best: "2 other rows are within its spread".
-/// Empty if it is, or if no other row can be compared with it.
+struct BestRow {
+  Standing standing = Standing::clear;
+  std::vector<std::size_t> close;  // the rows that overlap with it
+};
+
+/// `rows`: sorted; the first has a metric. A row with a single trial is taken to have the first row's spread.
+BestRow best_row(const std::vector<const ResultRow*>& rows);
+
+/// Why the first of `rows` is not clearly the best, in words; empty if it is, or if it is the only one.
 std::string doubt_of_best(const std::vector<ResultRow>& rows);
 
 /// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty otherwise.

@@ -787,13 +787,13 @@ TEST(SweepTable, SaysWhyTheFirstRowIsNotClearlyTheBest) {
   };
   EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(2, 0.1, 2), row(1.1, 0, 1, 1)}), "") << "the last is not done";
   EXPECT_EQ(doubt_of_best({row(1, 0.1, 1)}), "") << "there is nothing to compare with";
-  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2, 1), row(2, 0.1, 2)}), "no row has all its trials done");
+  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2, 1), row(2, 0.1, 2)}), "not all trials of the first row are done");
   EXPECT_EQ(doubt_of_best({row(1, 0, 1), row(2, 0.1, 2)}),
             "the first row has one trial, so its spread is not known");
   EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(1.2, 0.3, 2), row(5, 0.1, 2)}),
-            "1 other row is within the first row's spread");
+            "the spread of the first row's metric overlaps with that of 1 other row");
   EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(1.2, 0, 1), row(1.1, 0.1, 2)}),
-            "2 other rows are within the first row's spread");
+            "the spread of the first row's metric overlaps with that of 2 other rows");
 }
 
 TEST(SweepTable, ShowsNoSpeedupOverAFirstTrialAlone) {

@@ -41,9 +41,12 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
                       : "no metric";
   };
   const std::string doubt = rows.front().metric ? doubt_of_best(rows) : "";
-  std::string text = "\n" + (doubt.empty() ? "The best" : "No clear best: " + doubt + ". The first row") +
-                     ", with " + result_of(rows.front()) + ", is " + printable(best.string()) + ":\n  " +
-                     printable(keep_row(rows.front(), plan, best, "The best")) + "\n";
+  std::string text =
+      "\n" + (doubt.empty() ? "The best" : "No clear best: " + doubt + ". The first row") + ", with " +
+      result_of(rows.front()) + ", is " + printable(best.string()) + ":\n  " +
+      printable(keep_row(rows.front(), plan, best,
+                         doubt.empty() ? "The best" : "The first row, not clearly the best,")) +
+      "\n";
   const auto row =
       std::find_if(rows.begin() + 1, rows.end(), [](const ResultRow& each) { return each.is_fastest; });
   if (row == rows.end()) {
@@ -53,7 +56,7 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     std::string speed = row->is_baseline ? ", the baseline" : "";
     if (row->speedup)
       speed = ", " + text_with_spread(*row->speedup, row->done) + " times the baseline's speed";
-    text += "As good, within the best's spread, and the fastest (" +
+    text += "As good, with a mean within the first row's spread, and the fastest (" +
             printable(label_of(row->values, run.same)) + ": " + result_of(*row) + speed + ") is " +
             printable(fastest.string()) + ":\n  " + printable(command) + "\n";
   }

@@ -57,7 +57,7 @@ class Files {
     const std::size_t bytes = std::get<SourceText>(source).text().size();
     if (bytes > kMostBytes - bytes_) {
       collected_.problems.push_back(diagnostic_at(
-          Place{file.string(), 0, 0, 1, ""}, Severity::error,
+          Place{file.string()}, Severity::error,
           "makes the config too large: its files have more than " + binary_bytes_text(kMostBytes) +
               " together",
           (included_at.empty() ? "" : included_at + " includes it; ") + "remove what no run needs"));
@@ -107,8 +107,8 @@ class Files {
     }
     if (files_.empty()) note = "there is no config file: name one with --config";
     if (!collected_.incomplete || files_.empty())
-      collected_.problems.push_back(diagnostic_at(Place{asked_by, 0, 0, 1, ""}, Severity::error,
-                                                  "there is no profile '" + *name + "'", note));
+      collected_.problems.push_back(
+          diagnostic_at(Place{asked_by}, Severity::error, "there is no profile '" + *name + "'", note));
   }
 
  private:

@@ -14,12 +14,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostResolvedBytes = 4 << 20;
 
-Place as_a_whole(std::string source) {
-  Place place;
-  place.source = std::move(source);
-  return place;
-}
-
 /// Returns nothing if `json` can't be the value of a key, such as null.
 std::optional<OptionValue> value_of(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();
@@ -67,7 +61,7 @@ class ResolvedCollector {
 
   void unknown(const std::string& table, const std::string& name) {
     collected_.problems.push_back(diagnostic_at(
-        as_a_whole(file_), Severity::error,
+        Place{file_}, Severity::error,
         table.empty() ? "unknown table [" + name + "]" : "unknown key '" + name + "' in [" + table + "]", "",
         ProblemKind::unknown_key));
   }
@@ -87,7 +81,7 @@ class ResolvedCollector {
     result.name = name;
     result.value = value_of(entry["value"]);
     result.shown = result.value ? shown_value(*result.value) : entry["value"].type_name();
-    result.key = result.place = as_a_whole(where.empty() ? file_ : where);
+    result.key = result.place = Place{where.empty() ? file_ : where};
     return result;
   }
 
@@ -99,7 +93,7 @@ class ResolvedCollector {
 
 void collect_resolved(const std::filesystem::path& file, Collected& collected) {
   const auto report = [&](const std::string& message, const std::string& note) {
-    collected.problems.push_back(diagnostic_at(as_a_whole(file.string()), Severity::error, message, note));
+    collected.problems.push_back(diagnostic_at(Place{file.string()}, Severity::error, message, note));
   };
   std::string text;
   try {

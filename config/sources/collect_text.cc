@@ -141,7 +141,7 @@ Given text_given(OriginKind layer, int order, std::string name, const std::strin
   given.name = std::move(name);
   given.typed_text = value;
   given.shown = shown_value(value);
-  given.key = given.place = Place{where, 0, 0, 1, ""};
+  given.key = given.place = Place{where};
   return given;
 }
 
@@ -166,8 +166,8 @@ void report_unknown_key(const std::string& key, const std::string& where, const 
     for (const KeyRow& row : schema())
       if (row.option.name == key) note = "did you mean '" + row.key() + "'?";
   }
-  collected.problems.push_back(diagnostic_at(Place{where, 0, 0, 1, ""}, Severity::error,
-                                             "unknown key '" + key + "'", note, ProblemKind::unknown_key));
+  collected.problems.push_back(diagnostic_at(Place{where}, Severity::error, "unknown key '" + key + "'", note,
+                                             ProblemKind::unknown_key));
 }
 
 std::string name_in_table(const std::string& key) {
@@ -235,7 +235,7 @@ struct TextSource {
     Given given = given_by(name_in_table(key), node, text);
     given.layer = layer;
     given.order = collected.sources;
-    given.key = given.place = Place{where, 0, 0, 1, ""};
+    given.key = given.place = Place{where};
     return add(key, std::move(given), collected);
   }
 
@@ -245,8 +245,7 @@ struct TextSource {
     if (const auto toml = read_toml(value, where)) {
       if (const TomlNode* node = toml->node()) return add_node(key, *node, *toml->text, where);
       const auto report = [&](const std::string& message, const std::string& note) {
-        collected.problems.push_back(
-            diagnostic_at(Place{where, 0, 0, 1, ""}, Severity::error, message, note));
+        collected.problems.push_back(diagnostic_at(Place{where}, Severity::error, message, note));
         return true;
       };
       if (is_table(key))
@@ -279,7 +278,7 @@ std::string key_of_variable(const std::string& variable) {
 }
 
 void report_unknown_variable(const std::string& name, const Catalog& catalog, Collected& collected) {
-  const Place place{name, 0, 0, 1, ""};
+  const Place place{name};
   const std::string rest = name.substr(kPrefix.size());
   if (rest.find("__") == rest.npos) {
     // Without "__" the name is not in the form of a key, and may belong to another program. Warn only if it
@@ -311,7 +310,7 @@ void report_second(const std::string& variable, const std::vector<std::string>& 
     if (!is_key(key)) continue;
     const auto [first, is_first] = first_of.emplace(lower_case(key), variable);
     if (!is_first)
-      collected.problems.push_back(diagnostic_at(Place{variable, 0, 0, 1, ""}, Severity::error,
+      collected.problems.push_back(diagnostic_at(Place{variable}, Severity::error,
                                                  key + " is given twice: by " + first->second +
                                                      (first->second == variable ? "" : " and by " + variable),
                                                  "unset one of them"));

@@ -45,7 +45,7 @@ std::string replace_invalid_bytes(std::string text) {
 }
 
 Diagnostic file_error(const std::string& name, std::string message, std::string note) {
-  return diagnostic_at(Place{name, 0, 0, 1, ""}, Severity::error, std::move(message), std::move(note));
+  return diagnostic_at(Place{name}, Severity::error, std::move(message), std::move(note));
 }
 
 std::variant<std::string, Diagnostic> read_bytes(const std::string& name) {

@@ -25,7 +25,7 @@ struct Place {
   int line = 0;
   int column = 0;
   int length = 1;
-  std::string line_text;
+  std::string line_text = {};
 
   /// "run.toml:3:1", or the source alone.
   std::string text() const;

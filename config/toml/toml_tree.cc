@@ -145,7 +145,7 @@ Diagnostic given_twice(const SourceText& source, Span line, Span key, std::size_
 Diagnostic to_diagnostic(const toml::error_info& error, const SourceText& source) {
   const std::string title = without_function_name(error.title());
   if (error.locations().empty())
-    return diagnostic_at({source.name(), 0, 0, 1, ""}, Severity::error, "not valid TOML: " + title);
+    return diagnostic_at(Place{source.name()}, Severity::error, "not valid TOML: " + title);
   const auto& [location, explanation] = error.locations().front();
   const Span line = source.line_span(location.first_line_number());
   const Span span = span_of(location, source);
@@ -231,7 +231,7 @@ TomlDocument parsed_toml(const SourceText& source) {
       blank(text, statement);
       if (reported.insert(line).second) document.problems.push_back(std::move(problem));
       if (document.problems.size() >= kMostProblems) {
-        document.problems.push_back(diagnostic_at({source.name(), 0, 0, 1, ""}, Severity::error,
+        document.problems.push_back(diagnostic_at(Place{source.name()}, Severity::error,
                                                   "has too many errors: not all of it was read",
                                                   "is it a TOML file?"));
         return document;

@@ -114,6 +114,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
 
 NodeSetup own_setup(const RunConfig& config, int ranks) {
   NodeSetup setup;
+  setup.store.address = NodePlace().main_address;
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   setup.policy = restart_policy(config);

@@ -92,14 +92,12 @@ class NodeRun {
     const Round round = round_;
     const Member& mine = round.members[static_cast<std::size_t>(*own_)];
     NodePlace place;
-    if (!is_alone()) {
-      place.node = *own_;
-      place.nodes = static_cast<int>(round.members.size());
-      place.first_rank = mine.first_rank;
-      place.world_size = round.world_size;
-      place.main_address = setup_.store.address;
-      place.run_id = setup_.store.run_id;
-    }
+    place.node = *own_;
+    place.nodes = static_cast<int>(round.members.size());
+    place.first_rank = mine.first_rank;
+    place.world_size = round.world_size;
+    place.main_address = setup_.store.address;
+    place.run_id = setup_.store.run_id;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;

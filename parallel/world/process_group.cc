@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,6 +50,14 @@ namespace {
 const char* const kOwnCalls = "world";  // FailureWatch's name for the World's own calls
 
 constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
+
+/// Gloo writes to its sockets without MSG_NOSIGNAL, so a peer that is gone would kill this rank by SIGPIPE before
+/// the rank can report which one failed. Python ignores the signal too. A handler of the program's is kept.
+void ignore_closed_connections() {
+  struct sigaction former = {};
+  ::sigaction(SIGPIPE, nullptr, &former);
+  if ((former.sa_flags & SA_SIGINFO) == 0 && former.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
+}
 
 /// This machine's address on the route to `host`, at which the others can reach it. Connecting a datagram
 /// socket chooses a route but sends nothing.
@@ -195,6 +204,7 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       backends_(std::make_shared<GlooGroups>()),
       nccl_backends_(std::make_shared<NcclBackends>([this] { return !watch_->failure().empty(); })),
       step_clock_(std::make_shared<StepClock>(placement.device)) {
+  if (size_ > 1) ignore_closed_connections();
   // The watch has its own connection, since a call that waits for the store on this one must not block it.
   watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
                                           rank_, size_, peer_timeout);

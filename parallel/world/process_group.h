@@ -40,6 +40,7 @@ class World {
 
   /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the others
   /// reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may send no heartbeat.
+  /// Of several ranks, each ignores SIGPIPE from now on, unless the program handles it.
   World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
         std::chrono::milliseconds timeout = kDefaultTimeout,
         std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {});

@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <limits>
 #include <string>
@@ -174,6 +178,36 @@ TEST(Failure, IsNotCausedByEndingAGroupWhileOthersConnect) {
   run_ranks(6, [](const std::shared_ptr<World>& world) {
     for (int group = 0; group < 60; ++group) world->make_gloo("a group that is ended at once");
   });
+}
+
+// Writes, as Gloo does, to a connection whose other end is gone, and returns errno.
+int error_of_write_to_a_closed_connection() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 0;
+  ::close(ends[1]);
+  const int error = ::write(ends[0], "x", 1) < 0 ? errno : 0;
+  ::close(ends[0]);
+  return error;
+}
+
+void ignore_in_a_handler(int) {}
+
+TEST(Failure, OfAPeerDoesNotKillARankThatWritesToIt) {
+  ::signal(SIGPIPE, SIG_DFL);
+  run_ranks(2,
+            [](const std::shared_ptr<World>&) { EXPECT_EQ(error_of_write_to_a_closed_connection(), EPIPE); });
+}
+
+TEST(Failure, OfAPeerReachesTheProgramsOwnSignalHandler) {
+  ::signal(SIGPIPE, ignore_in_a_handler);
+  run_ranks(2, [](const std::shared_ptr<World>&) {});
+  EXPECT_EQ(::signal(SIGPIPE, SIG_DFL), ignore_in_a_handler);
+}
+
+TEST(Failure, LeavesTheSignalOfAClosedPipeToAProgramAlone) {
+  ::signal(SIGPIPE, SIG_DFL);
+  run_ranks(1, [](const std::shared_ptr<World>&) {});
+  EXPECT_EQ(::signal(SIGPIPE, SIG_DFL), SIG_DFL);
 }
 
 TEST(Failure, OfASingleRankNamesStepAndHook) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -66,14 +67,14 @@ def row_of(place, model, found):
     cost, cost_beside_none = (found["measuring_seconds"] / (STEPS * seconds) for seconds in (took, none))
     print(
         f"| {place} | {MODELS[model]} | {milliseconds(none)} | {best}, {milliseconds(measured[best])} | {chosen}, {milliseconds(took)} "
-        f"| {100 * (took / measured[best] - 1):+.1f} | {100 * (took / none - 1):+.0f} | {100 * sorted(errors)[len(errors) // 2]:.0f} "
+        f"| {100 * (took / measured[best] - 1):+.1f} | {100 * (took / none - 1):+.0f} | {100 * statistics.median(errors):.0f} "
         f"| {100 * max(errors):.0f} | {100 * cost:.2f} | {100 * cost_beside_none:.2f} |",
         flush=True,
     )
     return {
         "near": took <= (1 + WITHIN) * measured[best],
         "not_slower": took <= (1 + NEVER_SLOWER) * none,
-        "predicted": sorted(errors)[len(errors) // 2] <= PREDICTED_WITHIN,
+        "predicted": statistics.median(errors) <= PREDICTED_WITHIN,
         "cheap": cost <= 0.01,
         "cheap_beside_none": cost_beside_none <= 0.01,
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/duration_text.h"
 #include "parallel/watch/watch_times.h"
 
 namespace hookline {
@@ -61,13 +62,8 @@ std::string loss_text(const SilentRank& lost, int waiting_rank, const std::strin
   if (lost.leaving != Leaving::no)
     return who + (lost.leaving == Leaving::exited ? " exited" : " left the run") + " while " + waiting +
            " was waiting for it in " + what;
-  return who + " has sent no heartbeat for " + silence_text(lost.silence) +
+  return who + " has sent no heartbeat for " + seconds_text(lost.silence) +
          ", so it is dead, stopped or cut off; " + waiting + " waits for it: " + what;
-}
-
-std::string silence_text(milliseconds time) {
-  const auto tenths = time.count() / 100;
-  return std::to_string(tenths / 10) + (tenths % 10 ? "." + std::to_string(tenths % 10) : "") + " s";
 }
 
 }  // namespace hookline

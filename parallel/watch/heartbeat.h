@@ -43,7 +43,4 @@ bool is_lost(const SilentRank& silent, std::chrono::milliseconds peer_timeout, b
 /// What the run fails with because of it: `waiting_rank` waits for it in `what`.
 std::string loss_text(const SilentRank& lost, int waiting_rank, const std::string& what);
 
-/// "1.5 s": tenths of a second, unless there are none.
-std::string silence_text(std::chrono::milliseconds time);
-
 }  // namespace hookline

@@ -4,6 +4,7 @@
 
 #include <exception>
 
+#include "base/duration_text.h"
 #include "base/error.h"
 #include "parallel/rank/rank_status.h"
 #include "parallel/watch/heartbeat.h"
@@ -54,7 +55,7 @@ void FailureWatch::State::mind(int rank, milliseconds peer_timeout) {
     const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - store_answered);
     if (peer_timeout.count() == 0 || silence < peer_timeout + watch_times::kPatience) continue;
     lock.unlock();
-    lose_rank_zero(rank, "has not answered for " + silence_text(silence) + ", so it is stopped or cut off");
+    lose_rank_zero(rank, "has not answered for " + seconds_text(silence) + ", so it is stopped or cut off");
     lock.lock();
   }
 }

@@ -78,7 +78,6 @@ TEST(SilentRank, IsNamedInTheErrorWithWhoWaitsForIt) {
             "rank 0 left the run while rank 2 was waiting for it in a gather");
   EXPECT_EQ(loss_text({0, milliseconds(1000), Leaving::exited}, 2, "a gather"),
             "rank 0 exited while rank 2 was waiting for it in a gather");
-  EXPECT_EQ(silence_text(milliseconds(3000)), "3 s");
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "launcher/output/status_line.h"
 
-#include <sys/ioctl.h>
-
 #include <algorithm>
 
 #include "base/log.h"
@@ -11,31 +9,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedraw{250};
 
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
 }  // namespace
 
-int columns_of(int terminal) {
-  winsize size = {};
-  return ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
-}
-
-std::string cut_to_columns(const std::string& text, int columns, const std::string& separator) {
-  int seen = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!begins_character(text[i]) || ++seen <= columns) continue;
-    const std::size_t part = i < separator.size() ? text.npos : text.rfind(separator, i);
-    return text.substr(0, part == text.npos ? i : part);
-  }
-  return text;
-}
-
 StatusLine::StatusLine(OutputQueue& error, Form form, std::chrono::duration<double> interval)
-    : error_(error), form_(form) {
+    : error_(error),
+      form_(form),
+      line_(error.descriptor(), " · ", [&error](std::string_view text) { error.write_as_it_is(text); }) {
   constexpr std::chrono::duration<double> kLongest = std::chrono::hours(24 * 365);
   interval_ = form == Form::live ? kRedraw
                                  : std::chrono::duration_cast<Clock::duration>(std::min(interval, kLongest));
@@ -49,17 +28,11 @@ void StatusLine::show(const std::string& text, bool has_news, Clock::time_point 
     return;
   }
   if (!error_.is_empty()) return;  // the terminal does not keep up
-  // One column stays free: some terminals start a new line as soon as the last column is written.
-  const std::string line = cut_to_columns(text, columns_of(error_.descriptor()) - 1, " · ");
-  error_.write_as_it_is("\r\x1b[2K" + line);
-  shown_ = true;
+  line_.show(text);
 }
 
 void StatusLine::erase() {
-  if (!shown_) return;
-  shown_ = false;
-  due_ = Clock::now();  // show it again once the other output is written
-  error_.write_as_it_is("\r\x1b[2K");
+  if (line_.erase()) due_ = Clock::now();  // show it again once the other output is written
 }
 
 }  // namespace hookline

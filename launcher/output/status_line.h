@@ -2,21 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <string>
 
 #include "launcher/output/output_queue.h"
+#include "launcher/output/terminal_line.h"
 
 namespace hookline {
-
-/// The columns of a terminal; 80 if it does not say.
-int columns_of(int terminal);
-
-/// The columns that UTF-8 text takes, one a character.
-std::size_t width_of(const std::string& text);
-
-/// Cuts UTF-8 text to at most `columns` characters. If `separator` separates parts, cuts between parts.
-std::string cut_to_columns(const std::string& text, int columns, const std::string& separator);
 
 class StatusLine {
  public:
@@ -39,7 +30,7 @@ class StatusLine {
   Form form_;
   Clock::duration interval_;
   Clock::time_point due_;
-  bool shown_ = false;
+  TerminalLine line_;
 };
 
 }  // namespace hookline

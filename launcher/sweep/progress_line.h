@@ -1,30 +1,32 @@
-// The line at the foot of a terminal that says how a sweep goes, and what is said above it.
+// The line at the foot of a terminal that shows how a sweep is going, and the log lines above it.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
+#include "launcher/output/terminal_line.h"
+
 namespace hookline {
 
-/// On standard error; without a terminal there is no such line. Goes when this goes.
+/// On standard error; without a terminal there is no such line. The destructor erases it.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool on_terminal) : on_terminal_(on_terminal) {}
+  explicit ProgressLine(bool on_terminal);
   ~ProgressLine() { erase(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool is_wanted() const { return on_terminal_; }
-  std::size_t columns() const;
-  /// In place of the former, cut to the terminal's columns.
+  std::size_t columns() const { return line_.columns(); }
+  /// Replaces the line.
   void show(const std::string& text);
-  void erase();
-  /// Logs what stays.
+  void erase() { line_.erase(); }
+  /// Logs a line that stays.
   void tell(const std::string& line);
 
  private:
   bool on_terminal_;
-  bool shown_ = false;
+  TerminalLine line_;
 };
 
 }  // namespace hookline

@@ -6,7 +6,7 @@
 
 #include "base/duration_text.h"
 #include "base/number_text.h"
-#include "launcher/output/status_line.h"
+#include "launcher/output/columns.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/table.h"
 
@@ -30,9 +30,7 @@ std::string line_within(std::size_t columns, const std::string& head,
     const std::size_t room = used < columns ? columns - used : 0;
     const bool is_cut = width_of(each.name) > room;
     if (is_cut && room < kShortestName) break;
-    line += separator +
-            (is_cut ? cut_to_columns(each.name, static_cast<int>(room) - 1, "") + "…" : each.name) +
-            each.state;
+    line += separator + (is_cut ? cut_to_columns(each.name, room - 1, "") + "…" : each.name) + each.state;
     if (is_cut) break;
   }
   return line;

@@ -12,7 +12,7 @@
 #include "base/duration_text.h"
 #include "base/number_text.h"
 #include "base/printable.h"
-#include "launcher/output/status_line.h"
+#include "launcher/output/columns.h"
 
 namespace hookline {
 namespace {

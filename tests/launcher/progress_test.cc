@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/output/status_line.h"
+#include "launcher/output/columns.h"
 
 namespace hookline {
 namespace {

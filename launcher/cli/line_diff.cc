@@ -3,20 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/lines.h"
+
 namespace hookline {
 namespace {
 
 constexpr std::size_t kAround = 3;
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 struct Step {
   char sign;  // ' ', '-' or '+'

@@ -1,5 +1,5 @@
-#include <sstream>
 
+#include "base/lines.h"
 #include "launcher/import/imported.h"
 #include "launcher/import/launchers.h"
 
@@ -25,8 +25,7 @@ bool looks_like_accelerates_yaml(const std::string& text) {
 /// Does a line start with a key, or does the text begin like a list, a mapping or a complex key of YAML?
 bool may_be_yaml(const std::string& text) {
   if (text.find_first_of("[{?") == 0) return true;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_of(text)) {
     const std::size_t end =
         line.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     if (end != line.npos && end > 0 && line[end] == ':' && (end + 1 == line.size() || line[end + 1] == ' '))

@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/lines.h"
 #include "launcher/import/launchers.h"
 
 namespace hookline {
@@ -38,10 +39,9 @@ Imported import_hostfile(const std::string& text) {
   result.kind = "a hostfile";
   std::vector<Host> hosts;
   std::set<std::string> names;
-  std::istringstream lines(text);
   int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const auto host = host_of(line, ++number);
+  for (const std::string_view line : lines_of(text)) {
+    const auto host = host_of(std::string(line), ++number);
     if (!host) continue;
     if (!names.insert(host->name).second)
       throw ImportError("line " + std::to_string(number) + ": host '" + host->name + "' is given twice");

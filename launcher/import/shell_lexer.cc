@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <sstream>
 #include <utility>
 
+#include "base/lines.h"
 #include "launcher/import/imported.h"
 #include "launcher/import/shell_names.h"
 
@@ -249,8 +249,7 @@ class Lexer {
   /// Does a command substitution hold only comments? It expands to nothing.
   static bool has_only_comments(const std::string& command) {
     bool has_comment = false;
-    std::istringstream lines(command);
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view line : lines_of(command)) {
       const std::size_t begin = line.find_first_not_of(" \t");
       if (begin == line.npos) continue;
       if (line[begin] != '#') return false;

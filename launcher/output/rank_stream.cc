@@ -28,8 +28,7 @@ RankStream::RankStream(std::filesystem::path log, const std::optional<std::strin
                        OnLogFailure on_log_failure)
     : log_file_(std::move(log)),
       log_(open_log(log_file_)),
-      is_shown_(prefix.has_value()),
-      prefixer_(prefix.value_or("")),
+      prefix_(prefix),
       out_(&out),
       on_log_failure_(std::move(on_log_failure)) {}
 
@@ -57,22 +56,39 @@ bool RankStream::take(std::size_t most_bytes) {
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
     taken += bytes.size();
     write_log(bytes);
-    tail_.feed(bytes);
-    if (is_shown_) out_->write(prefixer_.feed(bytes));
+    std::string shown;
+    lines_.feed(bytes, [&](std::string_view line) {
+      tail_.add(line);
+      if (prefix_) shown.append(*prefix_).append(line).push_back('\n');
+    });
+    out_->write(shown);
   }
   // A progress bar does not end its line for a long time, so its current state is shown from time to time.
   const auto now = std::chrono::steady_clock::now();
-  if (prefixer_.has_overwritten() && now - shown_overwritten_ >= kOverwrittenEvery) {
+  if (lines_.has_overwritten() && now - shown_overwritten_ >= kOverwrittenEvery) {
     shown_overwritten_ = now;
-    out_->write(prefixer_.take_overwritten());
+    show(lines_.take_overwritten());
   }
   return taken > 0;
 }
 
 void RankStream::finish() {
-  out_->write(prefixer_.flush());
+  lines_.finish([this](std::string_view line) {
+    tail_.add(line);
+    show(line);
+  });
   pipe_.reset();
   log_.reset();
+}
+
+Tail RankStream::tail() const {
+  Tail tail = tail_;
+  tail.add(lines_.unfinished());
+  return tail;
+}
+
+void RankStream::show(std::string_view line) {
+  if (prefix_) out_->write(std::string(*prefix_).append(line).append("\n"));
 }
 
 void RankStream::write_log(std::string_view bytes) {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
-#include "launcher/output/line_prefixer.h"
+#include "launcher/output/line_splitter.h"
 #include "launcher/output/output_queue.h"
 #include "launcher/output/tail.h"
 
@@ -40,17 +40,19 @@ class RankStream {
   int descriptor() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
   /// Does the launcher's output have more to write than its reader takes?
-  bool is_held_up() const { return is_shown_ && out_->is_congested(); }
-  const Tail& tail() const { return tail_; }
+  bool is_held_up() const { return prefix_ && out_->is_congested(); }
+  /// Its last lines, including an unfinished one.
+  Tail tail() const;
 
  private:
   void write_log(std::string_view bytes);
+  void show(std::string_view line);
 
   std::filesystem::path log_file_;
   FileDescriptor log_;
   FileDescriptor pipe_;
-  bool is_shown_;
-  LinePrefixer prefixer_;
+  std::optional<std::string> prefix_;  // none: no line is shown
+  LineSplitter lines_;
   std::chrono::steady_clock::time_point shown_overwritten_ = std::chrono::steady_clock::now();
   Tail tail_;
   OutputQueue* out_;

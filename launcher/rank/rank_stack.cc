@@ -11,10 +11,10 @@
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "base/file_descriptor.h"
+#include "base/lines.h"
 #include "launcher/process/child.h"
 #include "launcher/process/own_environment.h"
 #include "launcher/rank/program.h"
@@ -109,12 +109,11 @@ Output output_of_addr2line(const std::vector<std::string>& arguments, Clock::tim
 /// function there, the innermost first.
 std::map<std::string, std::string> places_in(const std::string& text) {
   std::map<std::string, std::string> places;
-  std::istringstream lines(text);
-  std::string line, function, address;
-  while (std::getline(lines, line)) {
+  std::string function, address;
+  for (const std::string_view line : lines_of(text)) {
     if (line.starts_with("0x")) {
       const std::size_t digits = line.find_first_not_of('0', 2);
-      address = "0x" + (digits == std::string::npos ? "0" : line.substr(digits));
+      address = "0x" + std::string(digits == line.npos ? "0" : line.substr(digits));
     } else if (function.empty()) {
       function = line;
     } else {
@@ -122,9 +121,9 @@ std::map<std::string, std::string> places_in(const std::string& text) {
       if (function != "??") {
         if (!place.empty()) place += ", inlined in ";
         place += function;
-        const std::string where = line.substr(0, line.find(" (discriminator"));
+        const std::string_view where = line.substr(0, line.find(" (discriminator"));
         if (!where.starts_with("??") && !where.ends_with(":?") && !where.ends_with(":0"))
-          place += " at " + where;
+          place.append(" at ").append(where);
       }
       function.clear();
     }

@@ -67,16 +67,17 @@ void StoreLink::send(const std::string& line) {
   }
 }
 
+void StoreLink::take(const std::string& line) {
+  for (const auto& [prefix, kind] : kKinds)
+    if (line.starts_with(prefix)) received_.push_back({kind, line.substr(std::string(prefix).size())});
+}
+
 std::optional<LinkWord> StoreLink::next() {
   while (true) {
-    const std::size_t end = received_.find('\n');
-    if (end != std::string::npos) {
-      const std::string line = received_.substr(0, end);
-      received_.erase(0, end + 1);
-      for (const auto& [prefix, kind] : kKinds) {
-        if (line.starts_with(prefix)) return LinkWord{kind, line.substr(std::string(prefix).size())};
-      }
-      continue;
+    if (!received_.empty()) {
+      const LinkWord word = std::move(received_.front());
+      received_.pop_front();
+      return word;
     }
     if (ended_) {
       if (std::exchange(told_of_end_, true)) return std::nullopt;
@@ -90,7 +91,8 @@ std::optional<LinkWord> StoreLink::next() {
       ended_ = true;
       socket_.reset();
     } else {
-      received_.append(block, static_cast<std::size_t>(count));
+      lines_.feed({block, static_cast<std::size_t>(count)},
+                  [this](const std::string& line, std::uint64_t) { take(line); });
     }
   }
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "base/file_descriptor.h"
+#include "base/lines.h"
 #include "launcher/process/signals.h"
 #include "launcher/rendezvous/node_link.h"
 
@@ -43,9 +45,11 @@ class StoreLink : public NodeLink {
 
  private:
   void send(const std::string& line);
+  void take(const std::string& line);
 
   FileDescriptor socket_;
-  std::string received_;
+  BoundedLines lines_{1 << 20};
+  std::deque<LinkWord> received_;
   bool ended_ = false, told_of_end_ = false;
 };
 

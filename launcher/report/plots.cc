@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/lines.h"
 #include "base/regular_file.h"
 #include "launcher/process/file_url.h"
 #include "launcher/process/shell.h"
@@ -94,8 +95,6 @@ std::string from_data_url(std::string_view url) {
   const bool is_base64 = url.substr(0, comma).ends_with(";base64");
   return is_base64 ? from_base64(url.substr(comma + 1)) : from_percent(url.substr(comma + 1));
 }
-
-std::string last_line(const std::string& text) { return text.substr(text.rfind('\n') + 1); }
 
 }  // namespace
 

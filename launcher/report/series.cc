@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/bounded_lines.h"
+#include "base/lines.h"
 #include "base/regular_file.h"
 #include "config/run_files.h"
 #include "launcher/sweep/metrics_file.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/lines.h"
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "checkpoint/folder_lock.h"
@@ -60,7 +61,8 @@ std::string end_of(const fs::path& file, std::uint64_t most) {
 
 std::string tail_of(const fs::path& file) {
   Tail tail(kTailLines, kTailLineBytes);
-  tail.feed(end_of(file, kTailBytes));
+  const std::string end = end_of(file, kTailBytes);
+  for (const std::string_view line : lines_of(end)) tail.add(line);
   std::string text;
   for (const std::string& line : tail.lines()) text += line + "\n";
   return text;
@@ -165,13 +167,8 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
 
 /// Adds the line `other`, unless `all` has it already.
 std::string together(std::string all, const std::string& other) {
-  std::set<std::string> lines;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; end != all.npos; begin = end + 1) {
-    end = all.find('\n', begin);
-    lines.insert(all.substr(begin, end - begin));
-  }
-  return lines.count(other) ? all : all + "\n" + other;
+  const std::vector<std::string_view> lines = lines_of(all);
+  return std::find(lines.begin(), lines.end(), other) == lines.end() ? all + "\n" + other : all;
 }
 
 void mark(SweepResults& results, const std::string& sweep) {

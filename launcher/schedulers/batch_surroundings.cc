@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/count_text.h"
+#include "base/lines.h"
 #include "config/schema/node_count.h"
 #include "launcher/schedulers/surroundings_parts.h"
 
@@ -18,9 +19,8 @@ void add_once(const std::string& name, std::vector<std::string>& names) {
 /// The first word of each line. PBS and LSF write nothing else there; Grid Engine writes the slots after it.
 std::vector<std::string> first_words(const std::string& text) {
   std::vector<std::string> names;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
+  for (const std::string_view line : lines_of(text)) {
+    std::istringstream words{std::string(line)};
     std::string name;
     words >> name;
     add_once(name, names);

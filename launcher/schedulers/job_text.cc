@@ -1,5 +1,6 @@
 #include "launcher/schedulers/job_text.h"
 
+#include "base/lines.h"
 #include "launcher/schedulers/templates.h"
 
 namespace hookline {
@@ -13,10 +14,9 @@ std::string_view built_in_template(const std::string& name) {
 
 std::string fill(std::string_view text, const std::map<std::string, std::string>& values) {
   std::string result;
-  for (int number = 1; !text.empty(); ++number) {
-    const auto end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  int number = 0;
+  for (const std::string_view line : lines_of(text)) {
+    ++number;
     std::string filled;
     for (std::size_t next = 0; next < line.size();) {
       const auto begin = line.find("${", next), close = line.find('}', begin == line.npos ? next : begin);

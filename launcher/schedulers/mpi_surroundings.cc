@@ -2,6 +2,7 @@
 // batch system's job, unless all processes are on this host.
 #include <algorithm>
 
+#include "base/lines.h"
 #include "launcher/schedulers/surroundings_parts.h"
 
 namespace hookline {
@@ -23,13 +24,10 @@ std::string address_in_uri(const std::string& uri) {
 
 /// The first host in a file of Hydra's: one "node1:8" a line, comments after #.
 std::string first_of_host_file(const std::string& text) {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
+  for (const std::string_view line : lines_of(text)) {
     const std::size_t from = line.find_first_not_of(" \t");
     if (from != line.npos && line[from] != '#')
-      return line.substr(from, line.find_first_of(" \t:#", from) - from);
-    begin = end + 1;
+      return std::string(line.substr(from, line.find_first_of(" \t:#", from) - from));
   }
   return "";
 }

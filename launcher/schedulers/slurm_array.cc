@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lines.h"
+
 namespace hookline {
 
 ArrayQueue array_queue(const std::filesystem::path& script, const std::string& job, Signals& signals) {
@@ -31,10 +33,9 @@ ArrayQueue array_queue(const std::filesystem::path& script, const std::string& j
                   "' may still run: run this where Slurm's commands are");
   if (text.find("Invalid job id") != text.npos) return queue;
   if (code != 0) throw SlurmError("Slurm's queue can't be asked: " + text);
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_of(text)) {
     std::vector<std::string> fields;
-    std::istringstream in(line);
+    std::istringstream in{std::string(line)};
     for (std::string field; fields.size() < 4 && std::getline(in, field, '|');) fields.push_back(field);
     std::string of;
     std::getline(in, of);

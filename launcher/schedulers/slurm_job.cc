@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/lines.h"
 #include "base/regular_file.h"
 
 namespace hookline {
@@ -73,7 +74,7 @@ std::string submit_job(const std::filesystem::path& script, Signals& signals) {
     throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + text);
   if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);
   // Warnings may come before the number, and a cluster's name after it.
-  const std::string line = text.substr(text.rfind('\n') + 1);
+  const std::string line = last_line(text);
   const std::string number = line.substr(0, line.find(';'));
   if (number.empty() || number.find_first_not_of("0123456789") != number.npos)
     throw SlurmError("sbatch gave '" + script.string() + "' no number: " + text);

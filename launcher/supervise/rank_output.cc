@@ -80,9 +80,7 @@ void RankOutput::warn_if_closed() {
                std::strerror(output_.error_number()) + "); the run continues, and its logs are complete");
 }
 
-const Tail& RankOutput::error_tail(int rank) const {
-  return ranks_.at(static_cast<std::size_t>(rank)).error.tail();
-}
+Tail RankOutput::error_tail(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)).error.tail(); }
 
 void RankOutput::warn_of_log(const std::filesystem::path& file, int error_number) {
   if (!std::exchange(has_warned_of_log_, true))

@@ -57,7 +57,7 @@ class RankOutput {
   /// The launcher's standard error, for its own messages.
   OutputQueue& error() { return error_; }
   /// The last lines of a rank's standard error.
-  const Tail& error_tail(int rank) const;
+  Tail error_tail(int rank) const;
 
  private:
   struct Streams {

@@ -8,11 +8,11 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "base/duration_text.h"
+#include "base/lines.h"
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "launcher/containment/process_tree.h"
@@ -51,12 +51,12 @@ int threads_of(pid_t process) {
   return error ? 0 : static_cast<int>(std::distance(begin(tasks), end(tasks)));
 }
 
-bool starts_thread(const std::string& line) {
-  return line.starts_with("Thread ") && line.find(" (") != std::string::npos && line.ends_with(':');
+bool starts_thread(std::string_view line) {
+  return line.starts_with("Thread ") && line.find(" (") != line.npos && line.ends_with(':');
 }
 
 /// The number of a frame such as "#12  0x…"; -1 if the line is none.
-int frame_number(const std::string& line) {
+int frame_number(std::string_view line) {
   int number = -1;
   if (line.starts_with('#')) std::from_chars(line.data() + 1, line.data() + line.size(), number);
   return number;
@@ -81,8 +81,7 @@ std::string stacks_problem(const std::string& text, int threads) {
   int shown = 0;
   bool is_in_thread = false;
   std::string refusal, last;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_of(text)) {
     if (starts_thread(line)) {
       is_in_thread = true;
     } else if (is_in_thread && frame_number(line) == 0) {
@@ -110,8 +109,7 @@ std::string notes_on_cut_stacks(const std::string& text) {
                " innermost calls are shown\n";
     deepest = -1;
   };
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_of(text)) {
     if (starts_thread(line)) {
       finish();
       thread = line.substr(0, line.find(" ("));

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/bounded_lines.h"
+#include "base/lines.h"
 #include "base/regular_file.h"
 
 namespace hookline {

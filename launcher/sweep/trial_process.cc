@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/bounded_json.h"
-#include "base/bounded_lines.h"
 #include "base/duration_text.h"
 #include "base/error.h"
+#include "base/lines.h"
 #include "base/regular_file.h"
 #include "config/run_files.h"
 #include "launcher/output/rank_stream.h"

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace hookline {
 
@@ -27,9 +28,8 @@ bool LauncherSocket::read(std::vector<std::string>& lines, std::chrono::millisec
   char block[4096];
   const ssize_t count = ::recv(descriptor_, block, sizeof block, 0);
   if (count <= 0) return false;
-  received_.append(block, static_cast<std::size_t>(count));
-  for (std::size_t end; (end = received_.find('\n')) != std::string::npos; received_.erase(0, end + 1))
-    lines.push_back(received_.substr(0, end));
+  received_.feed({block, static_cast<std::size_t>(count)},
+                 [&lines](const std::string& line, std::uint64_t) { lines.push_back(line); });
   return true;
 }
 

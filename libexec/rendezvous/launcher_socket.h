@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/lines.h"
+
 namespace hookline {
 
 /// tell() may be called from several threads, read() from one.
@@ -23,7 +25,7 @@ class LauncherSocket {
  private:
   int descriptor_;
   std::mutex mutex_;
-  std::string received_;  // an unfinished line
+  BoundedLines received_{1 << 20};
 };
 
 }  // namespace hookline

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/lines.h"
 
 namespace hookline {
 namespace {
@@ -21,10 +22,9 @@ std::string pack(const Signature& signature) {
 
 Signature unpack(const std::string& text) {
   Signature signature;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_of(text)) {
     const auto tab = line.find('\t');
-    signature.push_back({line.substr(0, tab), line.substr(tab + 1)});
+    signature.push_back({std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
   }
   return signature;
 }

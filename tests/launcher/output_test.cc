@@ -9,8 +9,10 @@
 #include <csignal>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "launcher/output/line_prefixer.h"
+#include "launcher/output/line_splitter.h"
 #include "launcher/output/output_queue.h"
 #include "launcher/output/rank_stream.h"
 #include "launcher/output/tail.h"
@@ -21,67 +23,82 @@ namespace hookline {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::TemporaryFolder;
 
-TEST(LinePrefixer, PrefixesEachLine) {
-  LinePrefixer lines("[1] ");
-  EXPECT_EQ(lines.feed("a\n\nb\n"), "[1] a\n[1] \n[1] b\n");
+using Lines = std::vector<std::string>;
+
+Lines fed(LineSplitter& lines, std::string_view bytes) {
+  Lines taken;
+  lines.feed(bytes, [&](std::string_view line) { taken.emplace_back(line); });
+  return taken;
 }
 
-TEST(LinePrefixer, HoldsAnUnfinishedLineUntilItIsComplete) {
-  LinePrefixer lines("[0] ");
-  EXPECT_EQ(lines.feed("al"), "");
-  EXPECT_EQ(lines.feed("pha\nbe"), "[0] alpha\n");
-  EXPECT_EQ(lines.flush(), "[0] be\n");
-  EXPECT_EQ(lines.flush(), "");
+Lines finished(LineSplitter& lines) {
+  Lines taken;
+  lines.finish([&](std::string_view line) { taken.emplace_back(line); });
+  return taken;
 }
 
-TEST(LinePrefixer, SplitsAnOverlongLine) {
-  LinePrefixer lines("> ", 4);
-  EXPECT_EQ(lines.feed("abcdefghij"), "> abcd\n> efgh\n");
-  EXPECT_EQ(lines.feed("\n"), "> ij\n");
+TEST(LineSplitter, PassesOnEachLine) {
+  LineSplitter lines;
+  EXPECT_THAT(fed(lines, "a\n\nb\n"), ElementsAre("a", "", "b"));
 }
 
-TEST(LinePrefixer, AddsNoEmptyLineAfterALineOfMaximumLength) {
-  LinePrefixer lines("> ", 4);
-  EXPECT_EQ(lines.feed("abcd\nef\n"), "> abcd\n> ef\n");
+TEST(LineSplitter, HoldsAnUnfinishedLineUntilItIsComplete) {
+  LineSplitter lines;
+  EXPECT_THAT(fed(lines, "al"), IsEmpty());
+  EXPECT_THAT(fed(lines, "pha\nbe"), ElementsAre("alpha"));
+  EXPECT_EQ(lines.unfinished(), "be");
+  EXPECT_THAT(finished(lines), ElementsAre("be"));
+  EXPECT_THAT(finished(lines), IsEmpty());
 }
 
-TEST(LinePrefixer, ShowsOnlyTheLastStateOfALineThatIsOverwritten) {
-  LinePrefixer lines("[0] ");
-  EXPECT_EQ(lines.feed("10%\r20%\r3"), "");
+TEST(LineSplitter, SplitsAnOverlongLine) {
+  LineSplitter lines(4);
+  EXPECT_THAT(fed(lines, "abcdefghij"), ElementsAre("abcd", "efgh"));
+  EXPECT_THAT(fed(lines, "\n"), ElementsAre("ij"));
+}
+
+TEST(LineSplitter, AddsNoEmptyLineAfterALineOfMaximumLength) {
+  LineSplitter lines(4);
+  EXPECT_THAT(fed(lines, "abcd\nef\n"), ElementsAre("abcd", "ef"));
+}
+
+TEST(LineSplitter, KeepsOnlyTheLastStateOfALineThatIsOverwritten) {
+  LineSplitter lines;
+  EXPECT_THAT(fed(lines, "10%\r20%\r3"), IsEmpty());
   EXPECT_TRUE(lines.has_overwritten());
-  EXPECT_EQ(lines.take_overwritten(), "[0] 20%\n");
+  EXPECT_EQ(lines.take_overwritten(), "20%");
   EXPECT_FALSE(lines.has_overwritten());
-  EXPECT_EQ(lines.feed("0%\r"), "");
+  EXPECT_THAT(fed(lines, "0%\r"), IsEmpty());
   EXPECT_FALSE(lines.has_overwritten()) << "it may be the end of the line";
-  EXPECT_EQ(lines.feed("100%\r\nnext\r\n"), "[0] 100%\n[0] next\n");
+  EXPECT_THAT(fed(lines, "100%\r\nnext\r\n"), ElementsAre("100%", "next"));
   EXPECT_FALSE(lines.has_overwritten());
-  EXPECT_EQ(lines.feed("\r\r\rdone\n"), "[0] done\n");
-  EXPECT_EQ(lines.feed("half\r"), "");
-  EXPECT_EQ(lines.flush(), "[0] half\n");
+  EXPECT_THAT(fed(lines, "\r\r\rdone\n"), ElementsAre("done"));
+  EXPECT_THAT(fed(lines, "half\r"), IsEmpty());
+  EXPECT_THAT(finished(lines), ElementsAre("half"));
 }
 
-TEST(Tail, KeepsTheLastLinesAndTheUnfinishedOne) {
+TEST(Tail, KeepsTheLastLines) {
   Tail tail(3, 100);
-  tail.feed("one\ntwo\nthree\nfo");
-  tail.feed("ur");
+  for (const char* line : {"one", "two", "three", "four"}) tail.add(line);
   EXPECT_THAT(tail.lines(), ElementsAre("two", "three", "four"));
 }
 
 TEST(Tail, LeavesOutLibtorchsFramesAndEmptyLines) {
   Tail tail(3, 100);
-  tail.feed(
-      "  what():  shapes cannot be multiplied\nException raised from here:\nframe #0: a (0x1)\n\nframe");
-  tail.feed(" #1: b (0x2)\n\n");
+  for (const char* line : {"  what():  shapes cannot be multiplied",
+                           "Exception raised from here:", "frame #0: a (0x1)", "", "frame #1: b (0x2)", ""})
+    tail.add(line);
   EXPECT_THAT(tail.lines(),
               ElementsAre("  what():  shapes cannot be multiplied", "Exception raised from here:"));
 }
 
 TEST(Tail, CutsLongLines) {
   Tail tail(2, 3);
-  tail.feed("abcdef");
-  tail.feed("ghi\nxyz\n");
+  tail.add("abcdefghi");
+  tail.add("xyz");
   EXPECT_THAT(tail.lines(), ElementsAre("abc", "xyz"));
 }
 

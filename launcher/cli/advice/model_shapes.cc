@@ -11,6 +11,7 @@
 #include "base/bounded_json.h"
 #include "base/error.h"
 #include "base/folder_access.h"
+#include "base/lines.h"
 #include "base/regular_file.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
@@ -67,7 +68,7 @@ std::vector<Shape> shapes_in_archive(const fs::path& file) {
                      ": it is damaged, or made to crash what reads it");
   if (output.exit_code != 0) throw UsageError(what + output.text + "\n  " + kAdvice);
   // libtorch may have printed warnings first: the list is the last line.
-  const std::string list = output.text.substr(output.text.rfind('\n') + 1);
+  const std::string list = last_line(output.text);
   try {
     return read_json<nlohmann::json>(list, {.depth = 2, .values = kMostSizes}).get<std::vector<Shape>>();
   } catch (const std::exception& error) {

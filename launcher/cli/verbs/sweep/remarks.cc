@@ -5,9 +5,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "base/count_text.h"
+#include "base/lines.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "launcher/launch/unread_config.h"
@@ -37,8 +37,8 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
                                            : ", and are left out"));
   for (std::size_t i = 0; i < plan.invalid.size() && i < most; ++i) {
     std::cerr << "  " << printable(label_of(plan.invalid[i].values, same)) << "\n";
-    std::istringstream lines(plan.invalid[i].problems);
-    for (std::string line; std::getline(lines, line);) std::cerr << "    " << printable(line) << "\n";
+    for (const std::string_view line : lines_of(plan.invalid[i].problems))
+      std::cerr << "    " << printable(line) << "\n";
   }
   if (plan.invalid.size() > most)
     std::cerr << "  and " << plan.invalid.size() - most << " more, which --dry-run lists\n";

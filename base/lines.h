@@ -1,4 +1,4 @@
-// Splits a program's output file into lines of limited length: a line without an end would use up all memory.
+// Splits text into lines: a text that is at hand, or a stream with lines of limited length.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,15 @@
 #include <istream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hookline {
+
+/// The lines of `text`, without their newlines. The views last as long as the text.
+std::vector<std::string_view> lines_of(std::string_view text);
+
+/// What follows the last newline: all of a text that has none.
+std::string last_line(const std::string& text);
 
 /// Lines that were too long to be kept.
 struct SkippedLines {
@@ -17,7 +24,8 @@ struct SkippedLines {
   std::uint64_t first = 0;  // its number, from 1
 };
 
-/// Splits a stream of bytes into lines.
+/// Splits a stream of bytes into lines, for what other programs write: a line without an end would use up all
+/// memory.
 class BoundedLines {
  public:
   /// Receives a line, without its newline, and the offset of its first byte.

@@ -1,15 +1,11 @@
-#include "launcher/output/line_prefixer.h"
+#include "launcher/output/line_splitter.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace hookline {
 
-LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_bytes)
-    : prefix_(std::move(prefix)), longest_bytes_(longest_bytes) {}
-
-std::string LinePrefixer::feed(std::string_view bytes) {
-  std::string lines;
+void LineSplitter::feed(std::string_view bytes, const Take& take) {
   while (!bytes.empty()) {
     if (returned_ && bytes.front() != '\n') {
       if (!held_.empty()) {
@@ -28,24 +24,21 @@ std::string LinePrefixer::feed(std::string_view bytes) {
     returned_ = mark == '\r';
     if (returned_ || mark == '\n') bytes.remove_prefix(1);
     if (mark == '\n' || (!returned_ && held_.size() == longest_bytes_)) {
-      lines.append(prefix_).append(held_).push_back('\n');
+      take(held_);
       held_.clear();
       has_overwritten_ = false;
     }
   }
-  return lines;
 }
 
-std::string LinePrefixer::take_overwritten() {
+std::string LineSplitter::take_overwritten() {
   has_overwritten_ = false;
-  return prefix_ + overwritten_ + '\n';
+  return std::exchange(overwritten_, {});
 }
 
-std::string LinePrefixer::flush() {
-  if (held_.empty()) return {};
-  std::string line = prefix_ + held_ + '\n';
+void LineSplitter::finish(const Take& take) {
+  if (!held_.empty()) take(held_);
   held_.clear();
-  return line;
 }
 
 }  // namespace hookline

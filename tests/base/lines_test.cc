@@ -1,4 +1,4 @@
-#include "base/bounded_lines.h"
+#include "base/lines.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/bounded_lines.h"
+#include "base/lines.h"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,18 @@
 #include "base/regular_file.h"
 
 namespace hookline {
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string last_line(const std::string& text) { return text.substr(text.rfind('\n') + 1); }
 
 void BoundedLines::feed(std::string_view bytes, const Take& take) {
   while (!bytes.empty()) {

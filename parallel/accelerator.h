@@ -212,9 +212,9 @@ class Accelerator {
   template <class Module>
   DistributedModule<Module> prepare_model(std::shared_ptr<Module> module);
 
-  std::shared_ptr<Engine> make_engine(std::shared_ptr<torch::nn::Module> module);
-  std::shared_ptr<Engine> make_ddp(std::shared_ptr<torch::nn::Module> module);
-  std::shared_ptr<Engine> make_sharded(std::shared_ptr<torch::nn::Module> module);
+  std::shared_ptr<ParallelStrategy> make_strategy(std::shared_ptr<torch::nn::Module> module);
+  std::shared_ptr<ParallelStrategy> make_ddp(std::shared_ptr<torch::nn::Module> module);
+  std::shared_ptr<ParallelStrategy> make_fsdp(std::shared_ptr<torch::nn::Module> module);
   void follow(std::shared_ptr<detail::EpochPlan> plan);
   void follow(torch::optim::Optimizer& optimizer);
   detail::OptimizerStep step_of(torch::optim::Optimizer& optimizer) const;
@@ -252,8 +252,8 @@ inline constexpr bool always_false_v = false;
 template <class Module>
 DistributedModule<Module> Accelerator::prepare_model(std::shared_ptr<Module> module) {
   module->to(device());  // its parameters stay the same variables, which an optimizer may hold already
-  std::shared_ptr<Engine> engine = make_engine(module);
-  return DistributedModule<Module>(std::move(module), std::move(engine));
+  std::shared_ptr<ParallelStrategy> strategy = make_strategy(module);
+  return DistributedModule<Module>(std::move(module), std::move(strategy));
 }
 
 template <class Thing>

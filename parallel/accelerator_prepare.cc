@@ -8,28 +8,29 @@
 #include "parallel/choice/choices.h"
 #include "parallel/data/training_place.h"
 #include "parallel/ddp/ddp.h"
-#include "parallel/fsdp/sharded.h"
+#include "parallel/fsdp/fsdp.h"
 #include "parallel/model/fused_step.h"
 #include "parallel/model_options.h"
 #include "parallel/optimizer_shards.h"
 #include "parallel/rank/rank_status.h"
 #include "parallel/resume/checkpointer.h"
+#include "parallel/resume/fsdp_state.h"
 #include "parallel/resume/model_state.h"
 #include "parallel/resume/optimizer_state.h"
-#include "parallel/resume/sharded_state.h"
 #include "parallel/shards/sharded_parameters.h"
 
 namespace hookline {
 
-std::shared_ptr<Engine> Accelerator::make_engine(std::shared_ptr<torch::nn::Module> module) {
+std::shared_ptr<ParallelStrategy> Accelerator::make_strategy(std::shared_ptr<torch::nn::Module> module) {
   const bool is_sharded = config().fsdp.sharding_strategy != "no_shard";
-  std::shared_ptr<Engine> engine = is_sharded ? make_sharded(std::move(module)) : make_ddp(std::move(module));
-  if (state_->models.empty()) remember_hook(engine->communication_stats().pipeline);
-  state_->models.push_back(engine);
-  return engine;
+  std::shared_ptr<ParallelStrategy> strategy =
+      is_sharded ? make_fsdp(std::move(module)) : make_ddp(std::move(module));
+  if (state_->models.empty()) remember_hook(strategy->communication_stats().pipeline);
+  state_->models.push_back(strategy);
+  return strategy;
 }
 
-std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module> module) {
+std::shared_ptr<ParallelStrategy> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module> module) {
   const auto ddp =
       std::make_shared<Ddp>(world_ptr(), std::move(module), ddp_options_of(config(), state_->models.size()));
   const DdpConfig& wanted = config().ddp;
@@ -66,12 +67,12 @@ std::shared_ptr<Engine> Accelerator::make_ddp(std::shared_ptr<torch::nn::Module>
   return ddp;
 }
 
-std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Module> module) {
+std::shared_ptr<ParallelStrategy> Accelerator::make_fsdp(std::shared_ptr<torch::nn::Module> module) {
   for (torch::optim::Optimizer* optimizer : state_->optimizers)
     expect_it_takes_pieces(*optimizer, module->parameters(), Sharding::model, is_main_process());
-  const auto sharded = Sharded::make(world_ptr(), std::move(module), sharded_options_of(config().fsdp));
+  const auto fsdp = Fsdp::make(world_ptr(), std::move(module), fsdp_options_of(config().fsdp));
   const std::shared_ptr<ShardedParameters> shards = state_->shards;
-  for (const auto& flat : sharded->flat_parameters()) {
+  for (const auto& flat : fsdp->flat_parameters()) {
     shards->add(flat);
     // After a resume, optimizers that were prepared before the model hold state for whole parameters: cut it.
     for (torch::optim::Optimizer* optimizer : state_->optimizers)
@@ -80,21 +81,21 @@ std::shared_ptr<Engine> Accelerator::make_sharded(std::shared_ptr<torch::nn::Mod
 
   Checkpointer& checkpointer = *state_->checkpointer;
   checkpointer.add({checkpointer.next_name("model"),
-                    [sharded, shards, progress = progress()] {
-                      sharded->settle();  // a forward since the last step may have gathered parameters
-                      return save_sharded(*sharded, *shards, progress->micro_steps != 0);
+                    [fsdp, shards, progress = progress()] {
+                      fsdp->settle();  // a forward since the last step may have gathered parameters
+                      return save_fsdp(*fsdp, *shards, progress->micro_steps != 0);
                     },
-                    [sharded, shards](const SavedPart& saved, Resumption& resumption) {
-                      load_sharded(*sharded, *shards, saved, resumption);
+                    [fsdp, shards](const SavedPart& saved, Resumption& resumption) {
+                      load_fsdp(*fsdp, *shards, saved, resumption);
                     }});
   checkpointer.add({checkpointer.next_name("hook"),
-                    [sharded] {
+                    [fsdp] {
                       SavedPart saved;
-                      saved.notes = {{"hook", sharded->communication_stats().pipeline}};
+                      saved.notes = {{"hook", fsdp->communication_stats().pipeline}};
                       return saved;
                     },
                     [](const SavedPart&, Resumption&) {}});
-  return sharded;
+  return fsdp;
 }
 
 void Accelerator::follow(std::shared_ptr<detail::EpochPlan> plan) {

@@ -16,7 +16,7 @@
 #include "parallel/accelerator.h"
 #include "parallel/choice/choices.h"
 #include "parallel/data/training_place.h"
-#include "parallel/model/engine.h"
+#include "parallel/model/parallel_strategy.h"
 #include "parallel/model/prepared_optimizer.h"
 #include "parallel/optimizer_shards.h"
 #include "parallel/resume/checkpointer.h"
@@ -48,7 +48,7 @@ struct Accelerator::State : detail::TrainingListener {
   RunConfig config;
   std::shared_ptr<World> world;
   std::shared_ptr<detail::TrainingProgress> progress = std::make_shared<detail::TrainingProgress>();
-  std::vector<std::shared_ptr<Engine>> models;
+  std::vector<std::shared_ptr<ParallelStrategy>> models;
   std::shared_ptr<ShardedParameters> shards;
   std::shared_ptr<OptimizerShards> optimizer_shards;
   std::unique_ptr<Choices> choices;

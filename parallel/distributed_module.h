@@ -12,13 +12,13 @@
 #include "hooks/function_hook.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/model/around_forward.h"
-#include "parallel/model/engine.h"
+#include "parallel/model/parallel_strategy.h"
 
 namespace hookline {
 
 namespace detail {
-/// Throws Error if `engine` is another.
-Ddp& ddp_of(Engine& engine, const torch::nn::Module& module);
+/// Throws Error if `strategy` is another.
+Ddp& ddp_of(ParallelStrategy& strategy, const torch::nn::Module& module);
 }  // namespace detail
 
 /// A model as prepare() returns it: `Module`, a torch::nn::Module with a forward of any signature, kept equal
@@ -32,10 +32,10 @@ class DistributedModule {
  public:
   /// Wraps `module` in DDP without an Accelerator. Collective; throws as the constructor of Ddp does.
   DistributedModule(std::shared_ptr<World> world, std::shared_ptr<Module> module, const DdpOptions& options)
-      : module_(module), engine_(std::make_shared<Ddp>(std::move(world), std::move(module), options)) {}
+      : module_(module), strategy_(std::make_shared<Ddp>(std::move(world), std::move(module), options)) {}
   /// Made by Accelerator::prepare().
-  DistributedModule(std::shared_ptr<Module> module, std::shared_ptr<Engine> engine)
-      : module_(std::move(module)), engine_(std::move(engine)) {}
+  DistributedModule(std::shared_ptr<Module> module, std::shared_ptr<ParallelStrategy> strategy)
+      : module_(std::move(module)), strategy_(std::move(strategy)) {}
 
   /// Calls the module's forward with `args` and returns its result. With gradients enabled, a backward
   /// through the result averages gradients over the ranks, except inside no_sync(). Collective, in an
@@ -43,9 +43,9 @@ class DistributedModule {
   /// prepare(), and RunFailed if the run has failed.
   template <class... Args>
   auto forward(Args&&... args) {
-    const TimedPhase timed(engine_->step_clock(),
+    const TimedPhase timed(strategy_->step_clock(),
                            at::GradMode::is_enabled() ? &PhaseSeconds::forward : nullptr);
-    return detail::forward_within(*engine_, *module_,
+    return detail::forward_within(*strategy_, *module_,
                                   [&] { return module_->forward(std::forward<Args>(args)...); });
   }
   /// Calls forward(): model(x).
@@ -80,7 +80,7 @@ class DistributedModule {
   /// sharded model, unlike the bare module's.
   void zero_grad() {
     for (at::Tensor& parameter : module_->parameters()) parameter.mutable_grad().reset();
-    engine_->drop_gradients();
+    strategy_->drop_gradients();
   }
 
   /// Runs `body` without averaging gradients: this rank adds up those of its backward passes, and the next
@@ -88,11 +88,11 @@ class DistributedModule {
   template <class Body>
   void no_sync(Body&& body) {
     struct Restore {
-      Engine& engine;
+      ParallelStrategy& strategy;
       bool before;
-      ~Restore() { engine.set_sync(before); }
-    } restore{*engine_, engine_->sync()};
-    engine_->set_sync(false);
+      ~Restore() { strategy.set_sync(before); }
+    } restore{*strategy_, strategy_->sync()};
+    strategy_->set_sync(false);
     std::forward<Body>(body)();
   }
 
@@ -100,7 +100,7 @@ class DistributedModule {
   /// makes to parameters inside it persist. Collective; of a model that is not sharded it just runs `body`.
   template <class Body>
   void summon_full_params(Body&& body) {
-    engine_->summon_full_params(std::forward<Body>(body));
+    strategy_->summon_full_params(std::forward<Body>(body));
   }
 
   /// Registers a function as communication hook, as in Python: `hook(state, bucket)` is called for each
@@ -116,18 +116,18 @@ class DistributedModule {
   /// is sharded.
   void register_comm_hook(std::unique_ptr<CommHook> hook) { ddp().register_comm_hook(std::move(hook)); }
 
-  /// The DDP engine of the model, for its hook context and hook. Throws Error if the model is sharded.
-  Ddp& ddp() { return detail::ddp_of(*engine_, *module_); }
+  /// The model's DDP, for its hook context and hook. Throws Error if the model is sharded.
+  Ddp& ddp() { return detail::ddp_of(*strategy_, *module_); }
   /// The same for a const model.
-  const Ddp& ddp() const { return detail::ddp_of(*engine_, *module_); }
+  const Ddp& ddp() const { return detail::ddp_of(*strategy_, *module_); }
   /// For hookline itself: what communicates for the model.
-  Engine& engine() { return *engine_; }
+  ParallelStrategy& strategy() { return *strategy_; }
   /// For hookline itself: the same as a shared pointer.
-  const std::shared_ptr<Engine>& engine_ptr() const { return engine_; }
+  const std::shared_ptr<ParallelStrategy>& strategy_ptr() const { return strategy_; }
 
  private:
   std::shared_ptr<Module> module_;
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<ParallelStrategy> strategy_;
 };
 
 }  // namespace hookline

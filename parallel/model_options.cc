@@ -21,8 +21,8 @@ DdpOptions ddp_options_of(const RunConfig& config, std::size_t model) {
   return options;
 }
 
-ShardedOptions sharded_options_of(const FsdpConfig& config) {
-  ShardedOptions options;
+FsdpOptions fsdp_options_of(const FsdpConfig& config) {
+  FsdpOptions options;
   options.reshard_after_forward = config.sharding_strategy == "full_shard";
   if (config.comm_hook != "no") options.wire = config.comm_hook == "fp16" ? at::kHalf : at::kBFloat16;
   return options;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/model/engine.h"
+#include "parallel/model/parallel_strategy.h"
 #include "parallel/rank/step_clock.h"
 
 namespace hookline {

@@ -67,9 +67,9 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
   return chooser;
 }
 
-std::shared_ptr<const ChoiceReport> Choices::report_of(const Engine& model) const {
-  for (const auto& [engine, chooser] : choosers_)
-    if (engine == &model) return std::make_shared<ChoiceReport>(chooser->report());
+std::shared_ptr<const ChoiceReport> Choices::report_of(const ParallelStrategy& model) const {
+  for (const auto& [strategy, chooser] : choosers_)
+    if (strategy == &model) return std::make_shared<ChoiceReport>(chooser->report());
   return nullptr;
 }
 
@@ -94,7 +94,7 @@ void Choices::end_if_all_have_chosen() const {
 void Choices::write_what_is_known() {
   if (world_->rank() != 0) return;
   int exchanges = 0;
-  for (const auto& [engine, chooser] : choosers_) {
+  for (const auto& [strategy, chooser] : choosers_) {
     if (!chooser->chosen()) return;
     exchanges += chooser->exchanges();
   }
@@ -104,13 +104,13 @@ void Choices::write_what_is_known() {
 /// Unless `is_whole`, the file names no chosen setting.
 void Choices::write_advice(bool is_whole) const {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
-  for (const auto& [engine, chooser] : choosers_) {
+  for (const auto& [strategy, chooser] : choosers_) {
     const ChoiceReport report = chooser->report();
     models.push_back(to_json(report));
     if (!is_whole) models.back()["chosen"] = nullptr;
     if (report.measured)
       models.back()["measured_step"] = nlohmann::ordered_json::parse(to_json(*report.measured));
-    const CommunicationStats wire = engine->communication_stats();
+    const CommunicationStats wire = strategy->communication_stats();
     models.back()["parameters"] = wire.parameters;
     models.back()["gradient_bytes"] = wire.gradient_bytes;
     models.back()["ranks"] = world_->size();

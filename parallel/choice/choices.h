@@ -24,7 +24,7 @@ class Choices {
   /// From now on `ddp` chooses, which keeps the chooser.
   std::shared_ptr<HookChooser> add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted);
   /// Nothing for a model that does not choose.
-  std::shared_ptr<const ChoiceReport> report_of(const Engine& model) const;
+  std::shared_ptr<const ChoiceReport> report_of(const ParallelStrategy& model) const;
 
  private:
   void end_if_all_have_chosen() const;
@@ -33,7 +33,7 @@ class Choices {
 
   std::shared_ptr<World> world_;
   std::optional<std::filesystem::path> advice_;
-  std::vector<std::pair<const Engine*, std::shared_ptr<HookChooser>>> choosers_;
+  std::vector<std::pair<const ParallelStrategy*, std::shared_ptr<HookChooser>>> choosers_;
   int written_exchanges_ = -1;  // of hooks, when the advice was last written
 };
 

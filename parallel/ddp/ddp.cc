@@ -75,7 +75,7 @@ std::int64_t elements_of(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
-    : Engine(world->step_clock()),
+    : ParallelStrategy(world->step_clock()),
       world_(std::move(world)),
       module_(std::move(module)),
       prepared_(module_),

@@ -1,4 +1,4 @@
-// Distributed data parallel: the engine behind a wrapped module, over c10d::Reducer.
+// Distributed data parallel training of a module, over c10d::Reducer.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -17,7 +17,7 @@
 
 #include "hooks/comm_hook.h"
 #include "parallel/ddp/bucketing.h"
-#include "parallel/model/engine.h"
+#include "parallel/model/parallel_strategy.h"
 #include "parallel/model/prepared_parameters.h"
 #include "parallel/world/process_group.h"
 
@@ -70,7 +70,7 @@ struct DdpState {
 /// The calls around each forward are made by DistributedModule. Every rank makes the same calls in the same order.
 /// Keeps the module and the World alive. Not synchronised.
 /// Source: torch.nn.parallel.DistributedDataParallel of torch 2.11.
-class Ddp : public Engine {
+class Ddp : public ParallelStrategy {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
   /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and the rank,
@@ -205,8 +205,8 @@ class Ddp : public Engine {
   bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
   std::shared_ptr<BackwardSinks> sinks_;
   bool outputs_are_known_ = true;  // of the latest forward
-  std::mutex begin_mutex_;         // the engine has a thread for each device; guards the next two
-  std::set<int> begun_passes_;     // by the engine's number; passes may be nested, and one that throws stays
+  std::mutex begin_mutex_;         // autograd has a thread for each device; guards the next two
+  std::set<int> begun_passes_;     // by autograd's number; passes may be nested, and one that throws stays
   struct {
     int pass = -1;
     std::shared_ptr<Communication> communication;

@@ -23,7 +23,7 @@ class AroundUnit : public AroundForward {
   virtual void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) = 0;
 };
 
-/// A module that may be a unit. Sharded sets `around` when it shards the model that contains the module.
+/// A module that may be a unit. Fsdp sets `around` when it shards the model that contains the module.
 struct UnitModule {
   virtual ~UnitModule() = default;
   std::shared_ptr<AroundUnit> around;

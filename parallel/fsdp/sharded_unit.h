@@ -20,7 +20,7 @@ namespace hookline {
 /// gradients from before it, those of the shards and those that no_sync() accumulated, are set aside until
 /// the backward is over.
 ///
-/// Sharded decides when and in which order units are gathered. Not synchronised.
+/// Fsdp decides when and in which order units are gathered. Not synchronised.
 class ShardedUnit {
  public:
   /// `name`: of the module, for errors. `position`: among the model's units. `channel`: for gathers, which every rank starts in

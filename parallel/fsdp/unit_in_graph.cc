@@ -33,14 +33,14 @@ class BeforeNode : public torch::autograd::FunctionPreHook {
 
 }  // namespace
 
-Sharded::Unit::Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit)
-    : parameters(std::move(unit)), position(engine->units_.size()), is_root(position == 0), engine_(engine) {}
+Fsdp::Unit::Unit(const std::shared_ptr<Fsdp>& fsdp, ShardedUnit unit)
+    : parameters(std::move(unit)), position(fsdp->units_.size()), is_root(position == 0), fsdp_(fsdp) {}
 
-void Sharded::Unit::take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) {
+void Fsdp::Unit::take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) {
   if (!at::GradMode::is_enabled()) return;
   // A forward that a backward recomputes needs no hooks on its inputs: it is over when the nested backward
   // is.
-  if (const auto engine = engine_.lock(); engine && engine->is_in_backward()) return;
+  if (const auto fsdp = fsdp_.lock(); fsdp && fsdp->is_in_backward()) return;
   inputs_are_known_ = inputs_are_known_ && are_all;
   for (const at::Tensor& input : inputs) {
     if (!input.defined() || !input.requires_grad()) continue;
@@ -56,16 +56,16 @@ void Sharded::Unit::take_inputs(const std::vector<at::Tensor>& inputs, bool are_
   }
 }
 
-void Sharded::Unit::before_forward() {
-  const auto engine = live_engine();
+void Fsdp::Unit::before_forward() {
+  const auto fsdp = live_fsdp();
   parameters.expect_own_memory();
-  was_whole_before_ = engine->is_in_backward() && parameters.is_allocated();
-  engine->begin_forward(*this);
+  was_whole_before_ = fsdp->is_in_backward() && parameters.is_allocated();
+  fsdp->begin_forward(*this);
 }
 
-bool Sharded::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
-  const auto engine = live_engine();
-  expect_no_parameter_among(outputs, *engine);
+bool Fsdp::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
+  const auto fsdp = live_fsdp();
+  expect_no_parameter_among(outputs, *fsdp);
   bool expects_backward = false;
   if (at::GradMode::is_enabled()) {
     for (const at::Tensor* output : outputs) {
@@ -79,24 +79,24 @@ bool Sharded::Unit::end_forward(const std::vector<at::Tensor*>& outputs) {
     }
   }
   takes_part = takes_part || expects_backward;
-  if (expects_backward) engine->end_forward(*this);
-  const bool stays = expects_backward && (is_root || !engine->options_.reshard_after_forward);
+  if (expects_backward) fsdp->end_forward(*this);
+  const bool stays = expects_backward && (is_root || !fsdp->options_.reshard_after_forward);
   if (!stays && !was_whole_before_ && !parameters.is_in_backward()) {
-    parameters.release(*engine->world_);
-    if (!engine->phase_.has_wholes()) parameters.use_pieces();  // called outside the model's forward
+    parameters.release(*fsdp->world_);
+    if (!fsdp->phase_.has_wholes()) parameters.use_pieces();  // called outside the model's forward
   }
   return expects_backward;
 }
 
-void Sharded::Unit::after_failed_forward() noexcept {
-  if (const auto engine = engine_.lock()) engine->settle_after_failure();
+void Fsdp::Unit::after_failed_forward() noexcept {
+  if (const auto fsdp = fsdp_.lock()) fsdp->settle_after_failure();
 }
 
-void Sharded::Unit::explain_failure() const {
-  if (const auto engine = engine_.lock()) engine->explain_failure();
+void Fsdp::Unit::explain_failure() const {
+  if (const auto fsdp = fsdp_.lock()) fsdp->explain_failure();
 }
 
-void Sharded::Unit::watch_gradients(const Accumulators& accumulators) {
+void Fsdp::Unit::watch_gradients(const Accumulators& accumulators) {
   const auto& flats = parameters.trained_flats();
   for (std::size_t flat = 0; flat < flats.size(); ++flat) {
     for (std::size_t index = 0; index < flats[flat]->parameters().size(); ++index) {
@@ -118,10 +118,10 @@ void Sharded::Unit::watch_gradients(const Accumulators& accumulators) {
   }
 }
 
-void Sharded::Unit::before_backward() {
-  const auto engine = live_engine();
-  engine->begin_backward();
-  if (const int task = engine->inner_backward(); task >= 0) {
+void Fsdp::Unit::before_backward() {
+  const auto fsdp = live_fsdp();
+  fsdp->begin_backward();
+  if (const int task = fsdp->inner_backward(); task >= 0) {
     if (std::find(inner_.begin(), inner_.end(), task) == inner_.end()) {
       inner_.push_back(task);
       torch::autograd::Engine::get_default_engine().queue_callback([unit = weak_from_this(), task] {
@@ -134,17 +134,17 @@ void Sharded::Unit::before_backward() {
     missing_gradients_ = parameters.trained();
   }
   if (!parameters.is_in_backward()) {
-    engine->gather_for_backward(*this);
+    fsdp->gather_for_backward(*this);
     parameters.begin_backward();
   }
   if (outer_ == Outer::open && missing_gradients_ == 0) {
     outer_ = Outer::over;
-    finish_round_if_over(*engine);
+    finish_round_if_over(*fsdp);
   }
 }
 
-void Sharded::Unit::finish_gradients(Sharded& engine) {
-  if (!engine.sync()) {
+void Fsdp::Unit::finish_gradients(Fsdp& fsdp) {
+  if (!fsdp.sync()) {
     parameters.keep_gradients();
   } else if (!is_done) {
     gradients = parameters.take_gradients();
@@ -158,10 +158,10 @@ void Sharded::Unit::finish_gradients(Sharded& engine) {
     }
   }
   is_done = true;
-  release_if_over(engine);
+  release_if_over(fsdp);
 }
 
-void Sharded::Unit::end_backward(World& world) {
+void Fsdp::Unit::end_backward(World& world) {
   is_done = false;
   outer_ = Outer::not_begun;
   inner_.clear();
@@ -171,14 +171,14 @@ void Sharded::Unit::end_backward(World& world) {
   parameters.use_pieces();
 }
 
-void Sharded::Unit::forget_forward() {
+void Fsdp::Unit::forget_forward() {
   takes_part = false;
   inputs_ = missing_inputs_ = 0;
   inputs_are_known_ = true;
 }
 
-std::shared_ptr<Sharded> Sharded::Unit::live_engine() const {
-  if (auto engine = engine_.lock()) return engine;
+std::shared_ptr<Fsdp> Fsdp::Unit::live_fsdp() const {
+  if (auto fsdp = fsdp_.lock()) return fsdp;
   throw Error("the unit '" + parameters.name() +
               "' is of a sharded model that is gone: keep what prepare() returned for as long as its "
               "module is used");
@@ -186,54 +186,53 @@ std::shared_ptr<Sharded> Sharded::Unit::live_engine() const {
 
 /// Throws Error if an output is a view of a parameter, whose memory is released. A unit may return views of
 /// the root's parameters, which stay as long as such outputs are used; the model itself may not.
-void Sharded::Unit::expect_no_parameter_among(const std::vector<at::Tensor*>& outputs,
-                                              const Sharded& engine) const {
+void Fsdp::Unit::expect_no_parameter_among(const std::vector<at::Tensor*>& outputs, const Fsdp& fsdp) const {
   for (const at::Tensor* output : outputs) {
     if (!output->defined() || !output->has_storage()) continue;
-    const auto found = engine.owners_.find(output->storage().unsafeGetStorageImpl());
-    if (found == engine.owners_.end() || (!is_root && found->second.unit->is_root)) continue;
+    const auto found = fsdp.owners_.find(output->storage().unsafeGetStorageImpl());
+    if (found == fsdp.owners_.end() || (!is_root && found->second.unit->is_root)) continue;
     throw Error("the forward of " + (is_root ? "the sharded model" : "the unit '" + parameters.name() + "'") +
                 " returns a view of the parameter '" + found->second.parameter +
                 "', whose memory it gives back: return a copy, such as weight.clone()");
   }
 }
 
-void Sharded::Unit::watch(const at::Tensor& output) {
+void Fsdp::Unit::watch(const at::Tensor& output) {
   output.register_hook([unit = weak_from_this()](const at::Tensor&) {
     if (const auto here = unit.lock()) here->before_backward();
   });
 }
 
-void Sharded::Unit::gradient_came(std::size_t flat, std::size_t index) {
+void Fsdp::Unit::gradient_came(std::size_t flat, std::size_t index) {
   if (!parameters.is_in_backward()) return;
-  const auto engine = live_engine();
-  if (engine->sync()) parameters.collect_gradient(flat, index);
-  if (engine->inner_backward() >= 0 || --missing_gradients_ > 0) return;
+  const auto fsdp = live_fsdp();
+  if (fsdp->sync()) parameters.collect_gradient(flat, index);
+  if (fsdp->inner_backward() >= 0 || --missing_gradients_ > 0) return;
   outer_ = Outer::over;
-  finish_round_if_over(*engine);
+  finish_round_if_over(*fsdp);
 }
 
-void Sharded::Unit::end_inner_backward(int task) {
+void Fsdp::Unit::end_inner_backward(int task) {
   if (std::erase(inner_, task) == 0) return;  // the backward has ended, or was given up
-  finish_round_if_over(*live_engine());
+  finish_round_if_over(*live_fsdp());
 }
 
-void Sharded::Unit::finish_round_if_over(Sharded& engine) {
+void Fsdp::Unit::finish_round_if_over(Fsdp& fsdp) {
   if (outer_ == Outer::open || !inner_.empty() || !parameters.is_in_backward()) return;
-  finish_gradients(engine);
-  engine.start_reductions();
+  finish_gradients(fsdp);
+  fsdp.start_reductions();
 }
 
-void Sharded::Unit::input_has_gradient() {
+void Fsdp::Unit::input_has_gradient() {
   --missing_inputs_;
-  if (const auto engine = engine_.lock()) release_if_over(*engine);
+  if (const auto fsdp = fsdp_.lock()) release_if_over(*fsdp);
 }
 
 /// Releases the unit if it is done and its inputs have their gradients, which may need parameters that get
 /// none, and come last.
-void Sharded::Unit::release_if_over(Sharded& engine) {
+void Fsdp::Unit::release_if_over(Fsdp& fsdp) {
   if (is_done && !is_root && inputs_are_known_ && missing_inputs_ <= 0 && !parameters.is_in_backward())
-    parameters.release(*engine.world_);
+    parameters.release(*fsdp.world_);
 }
 
 }  // namespace hookline

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "parallel/fsdp/find_units.h"
+#include "parallel/fsdp/fsdp.h"
 #include "parallel/fsdp/fsdp_unit.h"
-#include "parallel/fsdp/sharded.h"
 #include "parallel/fsdp/sharded_unit.h"
 
 namespace hookline {
@@ -18,9 +18,9 @@ namespace hookline {
 /// A backward may run nested backward passes, as reentrant activation checkpointing does, which recomputes
 /// parts of the forward. A recomputed unit may get gradients several times in one backward, in rounds: the
 /// first round is sent as soon as it is complete, all further rounds together at the end.
-class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_this<Unit> {
+class Fsdp::Unit : public detail::AroundUnit, public std::enable_shared_from_this<Unit> {
  public:
-  Unit(const std::shared_ptr<Sharded>& engine, ShardedUnit unit);
+  Unit(const std::shared_ptr<Fsdp>& fsdp, ShardedUnit unit);
 
   void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) override;
   void before_forward() override;
@@ -36,7 +36,7 @@ class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_
 
   void before_backward();
   /// No more gradients come of this round.
-  void finish_gradients(Sharded& engine);
+  void finish_gradients(Fsdp& fsdp);
   /// Ready for the next backward of the same forward.
   void end_backward(World& world);
   /// For a forward after that backward.
@@ -53,16 +53,16 @@ class Sharded::Unit : public detail::AroundUnit, public std::enable_shared_from_
  private:
   enum class Outer { not_begun, open, over };
 
-  std::shared_ptr<Sharded> live_engine() const;
-  void expect_no_parameter_among(const std::vector<at::Tensor*>& outputs, const Sharded& engine) const;
+  std::shared_ptr<Fsdp> live_fsdp() const;
+  void expect_no_parameter_among(const std::vector<at::Tensor*>& outputs, const Fsdp& fsdp) const;
   void watch(const at::Tensor& output);
   void gradient_came(std::size_t flat, std::size_t index);
   void end_inner_backward(int task);
-  void finish_round_if_over(Sharded& engine);
+  void finish_round_if_over(Fsdp& fsdp);
   void input_has_gradient();
-  void release_if_over(Sharded& engine);
+  void release_if_over(Fsdp& fsdp);
 
-  std::weak_ptr<Sharded> engine_;
+  std::weak_ptr<Fsdp> fsdp_;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   Outer outer_ = Outer::not_begun;     // its part in the backward under way itself
   std::size_t missing_gradients_ = 0;  // of that part

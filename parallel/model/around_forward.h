@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/model/engine.h"
 #include "parallel/model/module_outputs.h"
+#include "parallel/model/parallel_strategy.h"
 
 namespace hookline::detail {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/model/engine.h"
+#include "parallel/model/parallel_strategy.h"
 
 namespace hookline {
 

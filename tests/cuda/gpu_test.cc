@@ -252,7 +252,7 @@ TEST_F(Gpu, MeasuresHowFarAHookIsFromTheAverage) {
               const auto seed = static_cast<std::uint64_t>(10 * step + world->rank());
               testing::communicate(model, {random({64, 64}, at::kFloat, seed).to(world->device()),
                                            random({64}, at::kFloat, seed).to(world->device())});
-              if (const auto error = model.engine().take_compression_error()) errors[step] = *error;
+              if (const auto error = model.strategy().take_compression_error()) errors[step] = *error;
             }
             return errors;
           };

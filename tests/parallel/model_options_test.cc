@@ -1,4 +1,4 @@
-// The engine options that follow from a run's config.
+// The options of DDP and FSDP that follow from a run's config.
 #include "parallel/model_options.h"
 
 #include <gtest/gtest.h>
@@ -37,14 +37,14 @@ TEST(ModelOptions, RecordGradientsOfFurtherModelsInFoldersOfTheirOwn) {
 TEST(ModelOptions, OfAShardedModelFollowStrategyAndHook) {
   FsdpConfig config;
   config.sharding_strategy = "full_shard";
-  EXPECT_TRUE(sharded_options_of(config).reshard_after_forward);
-  EXPECT_FALSE(sharded_options_of(config).wire);
+  EXPECT_TRUE(fsdp_options_of(config).reshard_after_forward);
+  EXPECT_FALSE(fsdp_options_of(config).wire);
   config.sharding_strategy = "shard_grad_op";
-  EXPECT_FALSE(sharded_options_of(config).reshard_after_forward);
+  EXPECT_FALSE(fsdp_options_of(config).reshard_after_forward);
   config.comm_hook = "fp16";
-  EXPECT_EQ(sharded_options_of(config).wire, at::kHalf);
+  EXPECT_EQ(fsdp_options_of(config).wire, at::kHalf);
   config.comm_hook = "bf16";
-  EXPECT_EQ(sharded_options_of(config).wire, at::kBFloat16);
+  EXPECT_EQ(fsdp_options_of(config).wire, at::kBFloat16);
 }
 
 }  // namespace

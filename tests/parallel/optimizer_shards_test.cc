@@ -398,7 +398,7 @@ TEST(OptimizerShards, SendAsManyBytesAsAnAllReduce) {
         optimizer.step();
         optimizer.zero_grad();
       }
-      if (world->rank() == 0) report = model.engine().communication_stats();
+      if (world->rank() == 0) report = model.strategy().communication_stats();
     });
     return report;
   };

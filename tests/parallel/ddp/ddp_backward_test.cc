@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/distributed_module.h"
-#include "parallel/fsdp/sharded.h"
+#include "parallel/fsdp/fsdp.h"
 #include "tests/support/checkpointed.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
@@ -430,7 +430,7 @@ TEST(DdpBackward, RefusesAnEmbeddingWithSparseGradients) {
         "embedding with sparse(false)";
     EXPECT_EQ(failure_of([&] { DistributedModule<WordsImpl>(world, std::make_shared<WordsImpl>(), {}); }),
               refused);
-    EXPECT_EQ(failure_of([&] { Sharded::make(world, std::make_shared<WordsImpl>(), {}); }), refused);
+    EXPECT_EQ(failure_of([&] { Fsdp::make(world, std::make_shared<WordsImpl>(), {}); }), refused);
   });
 }
 
@@ -456,7 +456,7 @@ TEST(DdpBackward, RefusesAGradientThatTurnsOutToBeSparse) {
   });
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     const auto net = std::make_shared<LookUpImpl>();
-    DistributedModule<LookUpImpl> model(net, Sharded::make(world, net, {}));
+    DistributedModule<LookUpImpl> model(net, Fsdp::make(world, net, {}));
     EXPECT_EQ(failure_of([&] { backward(model); }), refused);
   });
 }

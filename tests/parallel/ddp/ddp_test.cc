@@ -204,8 +204,8 @@ TEST(Ddp, SamplesTheErrorOfAHookInAFewSteps) {
       model.forward(of_rank(*world)).sum().backward();
       EXPECT_TRUE(net->second->bias.grad().eq(0.75 * 3).all().item<bool>())
           << "what is measured stays as it is";
-      const auto error = model.engine().take_compression_error();
-      EXPECT_FALSE(model.engine().take_compression_error()) << "each once";
+      const auto error = model.strategy().take_compression_error();
+      EXPECT_FALSE(model.strategy().take_compression_error()) << "each once";
       if (!error) continue;
       measured.push_back(step);
       EXPECT_NEAR(*error, 0.25, 1e-5);
@@ -222,7 +222,7 @@ TEST(Ddp, ComparesNothingForAHookThatDoesNotCompress) {
     model.register_comm_hook(Registry::instance().build("allreduce", "no", {}, model.ddp().hook_context()));
     for (int step = 0; step < 3; ++step) {
       model.forward(of_rank(*world)).sum().backward();
-      EXPECT_FALSE(model.engine().take_compression_error());
+      EXPECT_FALSE(model.strategy().take_compression_error());
     }
   });
 }
@@ -239,7 +239,7 @@ TEST(Ddp, SeparatesWaitingFromComputing) {
     {
       const TimedPhase timed(clock, &PhaseSeconds::backward);
       loss.backward();
-      const auto since = model.engine().only_waited_since(timed.start());
+      const auto since = model.strategy().only_waited_since(timed.start());
       ASSERT_TRUE(since);
       clock.add_exposed(*since, clock.now());
     }

@@ -1,4 +1,4 @@
-// Parameters that a program replaces after prepare(): the error names them, whichever engine trains the
+// Parameters that a program replaces after prepare(): the error names them, whichever strategy trains the
 // model.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -94,7 +94,7 @@ class ExchangedParameters : public ::testing::TestWithParam<Kind> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Engines, ExchangedParameters,
+INSTANTIATE_TEST_SUITE_P(Strategies, ExchangedParameters,
                          ::testing::Values(Kind::ddp, Kind::sharded, Kind::sharded_optimizer),
                          [](const auto& each) {
                            return each.param == Kind::ddp       ? "ddp"

@@ -152,7 +152,7 @@ at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const st
   return result;
 }
 
-TEST(ShardedResume, MatchesAnUninterruptedRunBitForBit) {
+TEST(FsdpResume, MatchesAnUninterruptedRunBitForBit) {
   const TemporaryFolder folder;
   int number = 0;
   for (const int ranks : {1, 2, 3, 4}) {
@@ -172,7 +172,7 @@ TEST(ShardedResume, MatchesAnUninterruptedRunBitForBit) {
   }
 }
 
-TEST(ShardedResume, KeepsAccumulatedGradients) {
+TEST(FsdpResume, KeepsAccumulatedGradients) {
   const TemporaryFolder folder;
   const std::string saved = (folder.path() / "saved").string();
   const Job job{"full_shard", 2, adamw, 3};
@@ -184,7 +184,7 @@ TEST(ShardedResume, KeepsAccumulatedGradients) {
   EXPECT_TRUE(train(by_ddp, 5, 12, saved).equal(whole)) << "by DDP";
 }
 
-TEST(ShardedResume, StoresWholeTensorsOnceForAnyReader) {
+TEST(FsdpResume, StoresWholeTensorsOnceForAnyReader) {
   const TemporaryFolder folder;
   const std::string sharded = (folder.path() / "sharded").string(),
                     whole = (folder.path() / "whole").string();
@@ -201,7 +201,7 @@ TEST(ShardedResume, StoresWholeTensorsOnceForAnyReader) {
   }
 }
 
-TEST(ShardedResume, ResumesOnOtherRankCountsAndFromAndToDdp) {
+TEST(FsdpResume, ResumesOnOtherRankCountsAndFromAndToDdp) {
   const TemporaryFolder folder;
   const auto saved_by = [&](const Job& job, const std::string& name) {
     const std::string saved = (folder.path() / name).string();
@@ -224,7 +224,7 @@ TEST(ShardedResume, ResumesOnOtherRankCountsAndFromAndToDdp) {
   EXPECT_EQ(train({"full_shard", 1, adamw}, 4, 8, two).sizes(), expected.sizes());
 }
 
-TEST(ShardedResume, SaysWhatItCannotRestore) {
+TEST(FsdpResume, SaysWhatItCannotRestore) {
   const TemporaryFolder folder;
   const std::string saved = (folder.path() / "saved").string(), other = (folder.path() / "other").string();
   train({"full_shard", 2, own}, 0, 3, "", saved);

@@ -14,7 +14,7 @@ namespace {
 // 64 MiB. Gathering all 21 million parameters took 150 MB and more.
 constexpr long long kLargestLayerKb = 4096 * 4096 * 4 / 1024;
 
-TEST(ShardedMemory, GrowsInPrepareByLittleMoreThanTheLargestLayer) {
+TEST(FsdpMemory, GrowsInPrepareByLittleMoreThanTheLargestLayer) {
   const TemporaryFolder folder;
   ProcessOptions options;
   options.folder = folder.path();

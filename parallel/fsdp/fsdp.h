@@ -1,4 +1,4 @@
-// Fully sharded data parallel: the engine behind a model of which each rank holds a part.
+// Fully sharded data parallel training: each rank holds a part of the model.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,7 +16,7 @@
 #include "parallel/fsdp/reduction_queue.h"
 #include "parallel/fsdp/step_phase.h"
 #include "parallel/fsdp/unit_order.h"
-#include "parallel/model/engine.h"
+#include "parallel/model/parallel_strategy.h"
 #include "parallel/model/prepared_parameters.h"
 #include "parallel/shards/flat_parameter.h"
 #include "parallel/world/process_group.h"
@@ -25,7 +25,7 @@ namespace hookline {
 
 struct FoundUnit;
 
-struct ShardedOptions {
+struct FsdpOptions {
   /// FSDP's FULL_SHARD: a unit's parameters are given back after its forward and gathered again for its backward.
   /// If not, SHARD_GRAD_OP: they stay whole in between; gradients and the optimizer's state are sharded all the same.
   bool reshard_after_forward = true;
@@ -47,15 +47,14 @@ struct ShardedOptions {
 ///
 /// Keeps the World alive. Not synchronised.
 /// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.
-class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
+class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; takes rank 0's, and keeps this rank's part.
   /// Throws Error, on every rank, if the models or their units differ, if no parameter requires a gradient, or if the model is of a
   /// sharded one already.
-  static std::shared_ptr<Sharded> make(std::shared_ptr<World> world,
-                                       std::shared_ptr<torch::nn::Module> module,
-                                       const ShardedOptions& options);
-  ~Sharded() override;
+  static std::shared_ptr<Fsdp> make(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
+                                    const FsdpOptions& options);
+  ~Fsdp() override;
 
   void before_forward() override;
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
@@ -85,8 +84,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
     std::string parameter;
   };
 
-  Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
-          const ShardedOptions& options);
+  Fsdp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const FsdpOptions& options);
   void make_units();
   void make_channels(const std::vector<FoundUnit>& units);
   void expect_no_failure() const;
@@ -116,7 +114,7 @@ class Sharded : public Engine, public std::enable_shared_from_this<Sharded> {
   std::shared_ptr<World> world_;
   std::shared_ptr<torch::nn::Module> module_;
   PreparedParameters prepared_;
-  ShardedOptions options_;
+  FsdpOptions options_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   std::shared_ptr<ShardChannel> gathers_;     // over Gloo apart from scatters, which start in another order
   std::vector<std::shared_ptr<Unit>> units_;  // the first is the root

@@ -1,5 +1,5 @@
 // A sharded model gives the same results as one that every rank holds in full.
-#include "parallel/fsdp/sharded.h"
+#include "parallel/fsdp/fsdp.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -156,7 +156,7 @@ Job whole(Job job) {
   return job;
 }
 
-TEST(Sharded, MatchesDdpBitForBitOnTwoRanks) {
+TEST(Fsdp, MatchesDdpBitForBitOnTwoRanks) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     for (const MakeOptimizer& optimizer : {MakeOptimizer(sgd), MakeOptimizer(adamw)}) {
       Job job{sharded_config(strategy), 2, optimizer};
@@ -166,7 +166,7 @@ TEST(Sharded, MatchesDdpBitForBitOnTwoRanks) {
   }
 }
 
-TEST(Sharded, MatchesDdpOnAnyNumberOfRanks) {
+TEST(Fsdp, MatchesDdpOnAnyNumberOfRanks) {
   for (const int ranks : {1, 3, 4, 5}) {
     Job job{sharded_config(), ranks, sgd};
     Job plain = whole(job);
@@ -175,14 +175,14 @@ TEST(Sharded, MatchesDdpOnAnyNumberOfRanks) {
   }
 }
 
-TEST(Sharded, AccumulatesGradientsAsDdpDoes) {
+TEST(Fsdp, AccumulatesGradientsAsDdpDoes) {
   Job job;
   job.config.training.gradient_accumulation_steps = 3;
   Job plain = whole(job);
   EXPECT_TRUE(train(job).equal(train(plain)));
 }
 
-TEST(Sharded, ClipsByTheNormOfAllRanksTogether) {
+TEST(Fsdp, ClipsByTheNormOfAllRanksTogether) {
   for (const double norm_type : {2.0, 1.0, std::numeric_limits<double>::infinity()}) {
     Job job{sharded_config(), 3, sgd, 0.05, norm_type};
     Job plain = whole(job);
@@ -195,7 +195,7 @@ TEST(Sharded, ClipsByTheNormOfAllRanksTogether) {
   }
 }
 
-TEST(Sharded, PropagatesOneRanksNaNToTheGlobalNorm) {
+TEST(Fsdp, PropagatesOneRanksNaNToTheGlobalNorm) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net;
@@ -214,7 +214,7 @@ TEST(Sharded, PropagatesOneRanksNaNToTheGlobalNorm) {
   });
 }
 
-TEST(Sharded, SendsHalfPrecisionAndStaysClose) {
+TEST(Fsdp, SendsHalfPrecisionAndStaysClose) {
   Job plain = whole({});
   const at::Tensor exact = train(plain);
   for (const int ranks : {2, 3}) {
@@ -229,7 +229,7 @@ TEST(Sharded, SendsHalfPrecisionAndStaysClose) {
   }
 }
 
-TEST(Sharded, HoldsOnlyItsShareBetweenSteps) {
+TEST(Fsdp, HoldsOnlyItsShareBetweenSteps) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net;
@@ -262,7 +262,7 @@ TEST(Sharded, HoldsOnlyItsShareBetweenSteps) {
   });
 }
 
-TEST(Sharded, GathersOneUnitAtATimeAndTheNextOneAhead) {
+TEST(Fsdp, GathersOneUnitAtATimeAndTheNextOneAhead) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     run_ranks(2, [strategy](const std::shared_ptr<World>& world) {
       const bool reshards = strategy == std::string("full_shard");
@@ -290,14 +290,14 @@ TEST(Sharded, GathersOneUnitAtATimeAndTheNextOneAhead) {
   }
 }
 
-TEST(Sharded, FreesMemoryAfterAForwardWithoutBackward) {
+TEST(Fsdp, FreesMemoryAfterAForwardWithoutBackward) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net;
     auto model = accelerator.prepare(net);
     const auto whole_bytes = [&] {
       std::size_t bytes = 0;
-      for (const auto& flat : dynamic_cast<Sharded&>(model.engine()).flat_parameters())
+      for (const auto& flat : dynamic_cast<Fsdp&>(model.strategy()).flat_parameters())
         bytes += flat->is_allocated() ? 1 : 0;
       return bytes;
     };
@@ -330,7 +330,7 @@ struct ForkImpl : torch::nn::Module {
 };
 TORCH_MODULE(Fork);
 
-TEST(Sharded, AveragesWhatOnlySomeRanksUse) {
+TEST(Fsdp, AveragesWhatOnlySomeRanksUse) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Fork net(world->rank() == 0);
@@ -347,7 +347,7 @@ TEST(Sharded, AveragesWhatOnlySomeRanksUse) {
   });
 }
 
-TEST(Sharded, AccumulatesOverTwoBackwardsOrTwoForwards) {
+TEST(Fsdp, AccumulatesOverTwoBackwardsOrTwoForwards) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Net net, other;
     Accelerator accelerator(sharded_config(), world), plain(RunConfig{}, world);
@@ -387,7 +387,7 @@ TEST(Sharded, AccumulatesOverTwoBackwardsOrTwoForwards) {
   });
 }
 
-TEST(Sharded, ContinuesAfterAForwardAndABackwardThatThrew) {
+TEST(Fsdp, ContinuesAfterAForwardAndABackwardThatThrew) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     bool throws = false;
     Net net([&](const std::string& place) {
@@ -412,7 +412,7 @@ TEST(Sharded, ContinuesAfterAForwardAndABackwardThatThrew) {
   });
 }
 
-TEST(Sharded, SummonsTheWholeModelAndKeepsChangesToIt) {
+TEST(Fsdp, SummonsTheWholeModelAndKeepsChangesToIt) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Net net, copy;
@@ -433,7 +433,7 @@ TEST(Sharded, SummonsTheWholeModelAndKeepsChangesToIt) {
   });
 }
 
-TEST(Sharded, BehavesAsThePlainModuleWithoutSharding) {
+TEST(Fsdp, BehavesAsThePlainModuleWithoutSharding) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(RunConfig{}, world);
     Net net;
@@ -447,7 +447,7 @@ TEST(Sharded, BehavesAsThePlainModuleWithoutSharding) {
   });
 }
 
-TEST(Sharded, CountsWhatItSends) {
+TEST(Fsdp, CountsWhatItSends) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     for (const bool is_half : {false, true}) {
       Accelerator accelerator(sharded_config("full_shard", is_half ? "fp16" : "no"), world);
@@ -455,7 +455,7 @@ TEST(Sharded, CountsWhatItSends) {
                                 torch::nn::Linear(torch::nn::LinearOptions(64, 64).bias(false)));
       auto model = accelerator.prepare(net);
       for (int step = 0; step < 3; ++step) model->forward(torch::ones({2, 64})).sum().backward();
-      const CommunicationStats report = model.engine().communication_stats();
+      const CommunicationStats report = model.strategy().communication_stats();
       EXPECT_EQ(report.pipeline, is_half ? "full_shard in fp16" : "full_shard");
       EXPECT_EQ(report.gradient_bytes, 2 * 4 * 64 * 64);
       EXPECT_EQ(report.steps, 3);
@@ -525,7 +525,7 @@ void expect_ddps_steps(
   EXPECT_TRUE(results[2].equal(results[0])) << (results[2] - results[0]).abs().max().item<double>();
 }
 
-TEST(Sharded, TracksOutputsThatAreViewsOrChangedInPlace) {
+TEST(Fsdp, TracksOutputsThatAreViewsOrChangedInPlace) {
   expect_ddps_steps(3, [](LayersImpl& net, const at::Tensor& x) {
     at::Tensor y = net.layers[0]->forward(x);
     y.relu_();
@@ -535,7 +535,7 @@ TEST(Sharded, TracksOutputsThatAreViewsOrChangedInPlace) {
   });
 }
 
-TEST(Sharded, KeepsFrozenParametersForTheGradientsOfInputs) {
+TEST(Fsdp, KeepsFrozenParametersForTheGradientsOfInputs) {
   expect_ddps_steps(3, chain, [](LayersImpl& net) {
     for (auto& layer : net.layers) layer->weight.requires_grad_(false);  // train only biases, as adapters do
   });
@@ -545,7 +545,7 @@ TEST(Sharded, KeepsFrozenParametersForTheGradientsOfInputs) {
   });
 }
 
-TEST(Sharded, HandlesUnitsCalledTwiceOrRegisteredTwice) {
+TEST(Fsdp, HandlesUnitsCalledTwiceOrRegisteredTwice) {
   expect_ddps_steps(2, [](LayersImpl& net, const at::Tensor& x) {
     return net.layers[0]->forward(
         torch::tanh(net.layers[1]->forward(torch::tanh(net.layers[0]->forward(x)))));
@@ -555,7 +555,7 @@ TEST(Sharded, HandlesUnitsCalledTwiceOrRegisteredTwice) {
       [](LayersImpl& net) { net.register_module("again", net.layers[0].ptr()); });
 }
 
-TEST(Sharded, HoldsTwoUnitsAtATimeInABackward) {
+TEST(Fsdp, HoldsTwoUnitsAtATimeInABackward) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     std::function<std::int64_t()> whole;
     std::int64_t most = 0;
@@ -568,7 +568,7 @@ TEST(Sharded, HoldsTwoUnitsAtATimeInABackward) {
     });
     Accelerator accelerator(sharded_config(), world);
     auto model = accelerator.prepare(net);
-    const auto flats = dynamic_cast<Sharded&>(model.engine()).flat_parameters();
+    const auto flats = dynamic_cast<Fsdp&>(model.strategy()).flat_parameters();
     whole = [&] {
       return std::count_if(flats.begin(), flats.end(), [](const auto& flat) { return flat->is_allocated(); });
     };
@@ -579,7 +579,7 @@ TEST(Sharded, HoldsTwoUnitsAtATimeInABackward) {
 }
 
 // Rank 1's backward skips the last of many units; rank 0 must not wait for its gradients.
-TEST(Sharded, DoesNotWaitForAUnitThatAnotherRankSkips) {
+TEST(Fsdp, DoesNotWaitForAUnitThatAnotherRankSkips) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const bool passes_over = world->rank() == 1;
     Layers net(9, [passes_over](LayersImpl& layers, at::Tensor x) {
@@ -602,7 +602,7 @@ TEST(Sharded, DoesNotWaitForAUnitThatAnotherRankSkips) {
   });
 }
 
-TEST(Sharded, StepsAndSavesAfterAnEvaluationWithGradients) {
+TEST(Fsdp, StepsAndSavesAfterAnEvaluationWithGradients) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     run_ranks(2, [strategy](const std::shared_ptr<World>& world) {
       Accelerator accelerator(sharded_config(strategy), world);
@@ -615,17 +615,17 @@ TEST(Sharded, StepsAndSavesAfterAnEvaluationWithGradients) {
       optimizer.step();
       const at::Tensor after = loss_of(model->forward(x)).detach();
       EXPECT_LT(after.item<float>(), before.item<float>()) << strategy;
-      EXPECT_EQ(model.engine().communication_stats().steps, 3) << "forwards that a backward may come of";
+      EXPECT_EQ(model.strategy().communication_stats().steps, 3) << "forwards that a backward may come of";
       {
         const torch::NoGradGuard no_grad;
         model->forward(x);
       }
-      EXPECT_EQ(model.engine().communication_stats().steps, 3);
+      EXPECT_EQ(model.strategy().communication_stats().steps, 3);
     });
   }
 }
 
-TEST(Sharded, ComputesWithNewParametersAfterAForwardThatThrew) {
+TEST(Fsdp, ComputesWithNewParametersAfterAForwardThatThrew) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     bool throws = false;
     Layers net(4, [&](LayersImpl& layers, at::Tensor x) {
@@ -650,7 +650,7 @@ TEST(Sharded, ComputesWithNewParametersAfterAForwardThatThrew) {
   });
 }
 
-TEST(Sharded, AllowsFreezingAndRefusesLateUnfreezing) {
+TEST(Fsdp, AllowsFreezingAndRefusesLateUnfreezing) {
   const auto freeze_first = [](LayersImpl& net, bool on) { net.layers[0]->weight.requires_grad_(!on); };
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -680,7 +680,7 @@ TEST(Sharded, AllowsFreezingAndRefusesLateUnfreezing) {
   }
 }
 
-TEST(Sharded, SupportsOptimizersWithInitialState) {
+TEST(Fsdp, SupportsOptimizersWithInitialState) {
   std::vector<at::Tensor> results;
   for (const char* strategy : {"no_shard", "full_shard"}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -700,7 +700,7 @@ TEST(Sharded, SupportsOptimizersWithInitialState) {
   EXPECT_TRUE(results[0].equal(results[1]));
 }
 
-TEST(Sharded, ZeroGradDropsGradientsKeptByNoSync) {
+TEST(Fsdp, ZeroGradDropsGradientsKeptByNoSync) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(2, chain);
@@ -721,7 +721,7 @@ TEST(Sharded, ZeroGradDropsGradientsKeptByNoSync) {
   });
 }
 
-TEST(Sharded, RunsAnotherBackwardRightAfterOneThatThrew) {
+TEST(Fsdp, RunsAnotherBackwardRightAfterOneThatThrew) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(3, chain);
@@ -738,7 +738,7 @@ TEST(Sharded, RunsAnotherBackwardRightAfterOneThatThrew) {
   });
 }
 
-TEST(Sharded, ReportsRanksThatRunUnitsInDifferentOrders) {
+TEST(Fsdp, ReportsRanksThatRunUnitsInDifferentOrders) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(3, [&](LayersImpl& layers, const at::Tensor& x) {
@@ -756,7 +756,7 @@ TEST(Sharded, ReportsRanksThatRunUnitsInDifferentOrders) {
   });
 }
 
-TEST(Sharded, SupportsActivationCheckpointing) {
+TEST(Fsdp, SupportsActivationCheckpointing) {
   const auto of = [](LayersImpl& net, std::size_t i) {
     return [layer = net.layers[i]](const at::Tensor& x) mutable { return torch::tanh(layer->forward(x)); };
   };
@@ -842,7 +842,7 @@ TEST(Sharded, SupportsActivationCheckpointing) {
   }
 }
 
-TEST(Sharded, WaitsOnlyOnceForAUnitThatAnotherRankAlwaysSkips) {
+TEST(Fsdp, WaitsOnlyOnceForAUnitThatAnotherRankAlwaysSkips) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     const bool passes_over = world->rank() == 1;
     // Enough layers that ranks come to wait for each other.
@@ -868,7 +868,7 @@ std::size_t threads_of_process() {
   return count;
 }
 
-TEST(Sharded, StopsItsThreadsWithTheModel) {
+TEST(Fsdp, StopsItsThreadsWithTheModel) {
   for (const char* strategy : {"full_shard", "no_shard"}) {
     std::vector<std::size_t> counts;
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -915,7 +915,7 @@ struct ConvolutionsImpl : torch::nn::Module {
 };
 TORCH_MODULE(Convolutions);
 
-TEST(Sharded, KeepsTheStridesOfParameters) {
+TEST(Fsdp, KeepsTheStridesOfParameters) {
   std::vector<at::Tensor> results;
   for (const char* strategy : {"no_shard", "full_shard"}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
@@ -942,7 +942,7 @@ TEST(Sharded, KeepsTheStridesOfParameters) {
   EXPECT_TRUE(results[1].equal(results[0])) << (results[1] - results[0]).abs().max().item<double>();
 }
 
-TEST(Sharded, SaysWhatItDoesNotSupport) {
+TEST(Fsdp, SaysWhatItDoesNotSupport) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     Layers net(2, chain);
@@ -973,7 +973,7 @@ struct SilentImpl : torch::nn::Module {
 };
 TORCH_MODULE(Silent);
 
-TEST(Sharded, SaysWhatAModelLacks) {
+TEST(Fsdp, SaysWhatAModelLacks) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     EXPECT_THAT(
@@ -997,7 +997,7 @@ TEST(Sharded, SaysWhatAModelLacks) {
   });
 }
 
-TEST(Sharded, SaysThatAUnitOutlivedItsModel) {
+TEST(Fsdp, SaysThatAUnitOutlivedItsModel) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Net net;
     {
@@ -1013,7 +1013,7 @@ TEST(Sharded, SaysThatAUnitOutlivedItsModel) {
   });
 }
 
-TEST(Sharded, RefusesDifferingModelsOnAllRanks) {
+TEST(Fsdp, RefusesDifferingModelsOnAllRanks) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(sharded_config(), world);
     torch::nn::Linear net(4, world->rank() == 0 ? 2 : 3);
@@ -1021,7 +1021,7 @@ TEST(Sharded, RefusesDifferingModelsOnAllRanks) {
   });
 }
 
-TEST(Sharded, EndsOnAllRanksWhenOneFails) {
+TEST(Fsdp, EndsOnAllRanksWhenOneFails) {
   std::vector<std::string> failures(3);
   run_ranks(3, [&](const std::shared_ptr<World>& world) {
     failures[static_cast<std::size_t>(world->rank())] = failure_of<RunFailed>([&] {

@@ -1,7 +1,7 @@
 // A sharded model's state by name, as if it were whole.
 #pragma once
 
-#include "parallel/fsdp/sharded.h"
+#include "parallel/fsdp/fsdp.h"
 #include "parallel/shards/sharded_parameters.h"
 #include "parallel/tensors/saved_part.h"
 
@@ -9,10 +9,9 @@ namespace hookline {
 
 /// Parameters whole, by rank 0, and buffers, under their own names, as save_model has them of a model that is not sharded;
 /// own: with `accumulating`, gradients that wait, whole, as "gradient.NAME". A collective call.
-SavedPart save_sharded(const Sharded& sharded, const ShardedParameters& shards, bool accumulating);
+SavedPart save_fsdp(const Fsdp& fsdp, const ShardedParameters& shards, bool accumulating);
 
 /// Of any number of ranks, sharded or not. Throws Error if the checkpoint is of another model.
-void load_sharded(Sharded& sharded, const ShardedParameters& shards, const SavedPart& saved,
-                  Resumption& resumption);
+void load_fsdp(Fsdp& fsdp, const ShardedParameters& shards, const SavedPart& saved, Resumption& resumption);
 
 }  // namespace hookline

@@ -1,4 +1,4 @@
-#include "parallel/resume/sharded_state.h"
+#include "parallel/resume/fsdp_state.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -9,25 +9,23 @@
 
 namespace hookline {
 
-SavedPart save_sharded(const Sharded& sharded, const ShardedParameters& shards, bool accumulating) {
+SavedPart save_fsdp(const Fsdp& fsdp, const ShardedParameters& shards, bool accumulating) {
   SavedPart saved;
-  for (const auto& [name, tensor] : tensors_of_model(sharded.module())) {
+  for (const auto& [name, tensor] : tensors_of_model(fsdp.module())) {
     if (const at::Tensor whole = shards.whole(tensor, tensor); whole.defined())
       saved.shared[name] = whole.detach();
   }
   if (!accumulating) return saved;
-  for (const auto& [name, gradient] : sharded.waiting_gradients())
-    saved.own[kGradientPrefix + name] = gradient;
+  for (const auto& [name, gradient] : fsdp.waiting_gradients()) saved.own[kGradientPrefix + name] = gradient;
   return saved;
 }
 
-void load_sharded(Sharded& sharded, const ShardedParameters& shards, const SavedPart& saved,
-                  Resumption& resumption) {
-  const NamedTensors here = tensors_of_model(sharded.module());
+void load_fsdp(Fsdp& fsdp, const ShardedParameters& shards, const SavedPart& saved, Resumption& resumption) {
+  const NamedTensors here = tensors_of_model(fsdp.module());
   expect_same_model(
       here, [&](const at::Tensor& tensor) { return shards.sizes_of(tensor); }, saved.shared,
       resumption.checkpoint);
-  sharded.settle();
+  fsdp.settle();
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : here) {
     const at::Tensor& whole = saved.shared.at(name);
@@ -37,10 +35,9 @@ void load_sharded(Sharded& sharded, const ShardedParameters& shards, const Saved
   NamedTensors gradients;
   const std::string prefix = kGradientPrefix;
   for (const auto& [name, gradient] : saved.own) {
-    if (name.starts_with(prefix))
-      gradients[name.substr(prefix.size())] = gradient.to(sharded.world().device());
+    if (name.starts_with(prefix)) gradients[name.substr(prefix.size())] = gradient.to(fsdp.world().device());
   }
-  sharded.set_waiting_gradients(gradients);
+  fsdp.set_waiting_gradients(gradients);
 }
 
 }  // namespace hookline

@@ -1,4 +1,4 @@
-#include "parallel/fsdp/sharded.h"
+#include "parallel/fsdp/fsdp.h"
 
 #include <ATen/core/grad_mode.h>
 #include <malloc.h>
@@ -29,7 +29,7 @@ namespace {
 
 /// The signature of the model and of how it is cut into units: ranks that cut it differently would wait for
 /// each other.
-Signature sharded_signature(torch::nn::Module& module, const ShardedOptions& options) {
+Signature sharded_signature(torch::nn::Module& module, const FsdpOptions& options) {
   std::map<std::string, std::string> unit_of;
   for (const FoundUnit& unit : find_units(module))
     for (const auto& [name, parameter] : unit.parameters)
@@ -45,17 +45,16 @@ Signature sharded_signature(torch::nn::Module& module, const ShardedOptions& opt
 
 }  // namespace
 
-std::shared_ptr<Sharded> Sharded::make(std::shared_ptr<World> world,
-                                       std::shared_ptr<torch::nn::Module> module,
-                                       const ShardedOptions& options) {
-  const std::shared_ptr<Sharded> sharded(new Sharded(std::move(world), std::move(module), options));
-  sharded->make_units();
-  return sharded;
+std::shared_ptr<Fsdp> Fsdp::make(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
+                                 const FsdpOptions& options) {
+  const std::shared_ptr<Fsdp> fsdp(new Fsdp(std::move(world), std::move(module), options));
+  fsdp->make_units();
+  return fsdp;
 }
 
-Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
-                 const ShardedOptions& options)
-    : Engine(world->step_clock()),
+Fsdp::Fsdp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
+           const FsdpOptions& options)
+    : ParallelStrategy(world->step_clock()),
       world_(std::move(world)),
       module_(std::move(module)),
       prepared_(module_),
@@ -74,11 +73,11 @@ Sharded::Sharded(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module
 }
 
 /// The module keeps its units alive, perhaps for long. The channel's threads and connections end here.
-Sharded::~Sharded() {
+Fsdp::~Fsdp() {
   for (const auto& unit : units_) unit->parameters.leave_channel();
 }
 
-void Sharded::make_units() {
+void Fsdp::make_units() {
   const std::vector<FoundUnit> found = find_units(*module_);
   make_channels(found);
   if (found.size() == 1 && options_.reshard_after_forward && world_->rank() == 0)
@@ -103,7 +102,7 @@ void Sharded::make_units() {
   }
 }
 
-void Sharded::make_channels(const std::vector<FoundUnit>& units) {
+void Fsdp::make_channels(const std::vector<FoundUnit>& units) {
   std::vector<std::string> names;
   for (const FoundUnit& unit : units) names.push_back(unit.name);
   const NameOperation name = [names](const ShardOperation& operation) {
@@ -118,24 +117,24 @@ void Sharded::make_channels(const std::vector<FoundUnit>& units) {
       [this](const ShardedUnit& unit) { return what("averaging the gradients", unit); });
 }
 
-std::string Sharded::what(const std::string& doing, const ShardedUnit& unit) const {
+std::string Fsdp::what(const std::string& doing, const ShardedUnit& unit) const {
   return "step " + std::to_string(steps_) + " of " +
          (number_ == 0 ? "a sharded model" : "sharded model " + std::to_string(number_ + 1)) + ": " + doing +
          " of " + quoted_unit(unit.name());
 }
 
-void Sharded::start_gather(Unit& unit, Gather kind) {
+void Fsdp::start_gather(Unit& unit, Gather kind) {
   if (unit.parameters.start_gather(kind)) gathered_bytes_ += unit.parameters.whole_bytes() / 2;
 }
 
-void Sharded::gather(Unit& unit, Gather kind) {
+void Fsdp::gather(Unit& unit, Gather kind) {
   start_gather(unit, kind);
   std::optional<TimedWait> waiting;
   if (unit.parameters.is_gathering()) waiting.emplace(step_clock());
   unit.parameters.finish_gather(*world_, what("gathering the parameters", unit.parameters));
 }
 
-void Sharded::begin_forward(Unit& unit) {
+void Fsdp::begin_forward(Unit& unit) {
   order_.begin_forward(unit.position);
   const Gather kind = at::GradMode::is_enabled() ? Gather::gather_for_forward : Gather::gather_for_evaluation;
   gather(unit, kind);
@@ -143,9 +142,9 @@ void Sharded::begin_forward(Unit& unit) {
   if (const auto next = order_.next_in_forward(unit.position)) start_gather(*units_[*next], kind);
 }
 
-void Sharded::end_forward(Unit& unit) { order_.end_forward(unit.position); }
+void Fsdp::end_forward(Unit& unit) { order_.end_forward(unit.position); }
 
-void Sharded::before_forward() {
+void Fsdp::before_forward() {
   expect_no_failure();
   if (phase_.backward_has_thrown()) forget_backward();
   prepared_.expect_unchanged();
@@ -158,16 +157,16 @@ void Sharded::before_forward() {
   units_[0]->before_forward();
 }
 
-void Sharded::after_forward(const std::vector<at::Tensor*>& outputs) {
+void Fsdp::after_forward(const std::vector<at::Tensor*>& outputs) {
   if (!units_[0]->end_forward(outputs))
     settle();
   else if (sync())
     ++steps_;
 }
 
-void Sharded::after_failed_forward() noexcept { settle_after_failure(); }
+void Fsdp::after_failed_forward() noexcept { settle_after_failure(); }
 
-void Sharded::settle_after_failure() noexcept {
+void Fsdp::settle_after_failure() noexcept {
   try {
     settle();
   } catch (const std::exception&) {
@@ -175,7 +174,7 @@ void Sharded::settle_after_failure() noexcept {
   }
 }
 
-void Sharded::settle() {
+void Fsdp::settle() {
   if (!phase_.settle()) return;
   for (const auto& unit : units_) {
     unit->parameters.release(*world_);
@@ -184,7 +183,7 @@ void Sharded::settle() {
   for (const auto& unit : units_) unit->parameters.expect_own_memory();
 }
 
-void Sharded::explain_failure() const {
+void Fsdp::explain_failure() const {
   try {
     throw;
   } catch (const c10::Error& error) {
@@ -196,16 +195,16 @@ void Sharded::explain_failure() const {
   }
 }
 
-void Sharded::drop_gradients() {
+void Fsdp::drop_gradients() {
   for (const auto& unit : units_) unit->parameters.set_waiting_gradients({});
 }
 
-int Sharded::inner_backward() const {
+int Fsdp::inner_backward() const {
   const int task = torch::autograd::get_current_graph_task_id();
   return phase_.is_inner_backward(task) ? task : -1;
 }
 
-void Sharded::begin_backward() {
+void Fsdp::begin_backward() {
   if (at::GradMode::is_enabled())
     throw Error("a sharded model has no second derivatives: its backward can't run with create_graph");
   if (phase_.backward_has_thrown()) forget_backward();
@@ -214,12 +213,12 @@ void Sharded::begin_backward() {
   reductions_->begin_backward();
   // The callback owns `backward`, which thus also ends if autograd drops the callback without calling it.
   const auto backward = phase_.begin_backward(torch::autograd::get_current_graph_task_id());
-  torch::autograd::Engine::get_default_engine().queue_callback([engine = weak_from_this(), backward] {
-    if (const auto here = engine.lock()) here->end_backward();
+  torch::autograd::Engine::get_default_engine().queue_callback([fsdp = weak_from_this(), backward] {
+    if (const auto here = fsdp.lock()) here->end_backward();
   });
 }
 
-bool Sharded::start_next_gather() {
+bool Fsdp::start_next_gather() {
   const auto next = order_.next_in_backward([this](std::size_t position) {
     const Unit& unit = *units_[position];
     return unit.takes_part && !unit.is_done && !unit.parameters.is_in_backward();
@@ -228,14 +227,14 @@ bool Sharded::start_next_gather() {
   return next.has_value();
 }
 
-void Sharded::gather_for_backward(Unit& unit) {
+void Fsdp::gather_for_backward(Unit& unit) {
   while (unit.takes_part && order_.is_ahead_in_backward(unit.position) && start_next_gather()) {
   }
   gather(unit, Gather::gather_for_backward);
   start_next_gather();
 }
 
-void Sharded::start_reductions() {
+void Fsdp::start_reductions() {
   for (const std::size_t position : std::views::reverse(order_.begun())) {
     Unit& unit = *units_[position];
     const bool is_to_come = (unit.takes_part || unit.parameters.is_in_backward()) && unit.parameters.trains();
@@ -244,7 +243,7 @@ void Sharded::start_reductions() {
   }
 }
 
-void Sharded::end_backward() {
+void Fsdp::end_backward() {
   while (start_next_gather()) {
   }
   for (const std::size_t position : std::views::reverse(order_.begun())) {
@@ -264,7 +263,7 @@ void Sharded::end_backward() {
 }
 
 /// Cleans up after a backward that threw.
-void Sharded::forget_backward() {
+void Fsdp::forget_backward() {
   reductions_->forget_all();
   for (const auto& unit : units_) {
     unit->parameters.forget_backward();
@@ -274,11 +273,11 @@ void Sharded::forget_backward() {
   phase_.end_backward();
 }
 
-void Sharded::expect_no_failure() const {
+void Fsdp::expect_no_failure() const {
   if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
 }
 
-void Sharded::summon_full_params(const std::function<void()>& body) {
+void Fsdp::summon_full_params(const std::function<void()>& body) {
   expect_no_failure();
   if (is_in_backward()) forget_backward();
   settle();
@@ -295,21 +294,21 @@ void Sharded::summon_full_params(const std::function<void()>& body) {
   settle();
 }
 
-std::vector<std::shared_ptr<const FlatParameter>> Sharded::flat_parameters() const {
+std::vector<std::shared_ptr<const FlatParameter>> Fsdp::flat_parameters() const {
   std::vector<std::shared_ptr<const FlatParameter>> all;
   for (const auto& unit : units_)
     all.insert(all.end(), unit->parameters.flats().begin(), unit->parameters.flats().end());
   return all;
 }
 
-std::map<std::string, at::Tensor> Sharded::waiting_gradients() const {
+std::map<std::string, at::Tensor> Fsdp::waiting_gradients() const {
   std::map<std::string, at::Tensor> all;
   for (const auto& unit : units_)
     all.insert(unit->parameters.waiting_gradients().begin(), unit->parameters.waiting_gradients().end());
   return all;
 }
 
-void Sharded::set_waiting_gradients(const std::map<std::string, at::Tensor>& gradients) {
+void Fsdp::set_waiting_gradients(const std::map<std::string, at::Tensor>& gradients) {
   for (const auto& unit : units_) {
     std::map<std::string, at::Tensor> of_unit;
     for (const auto& flat : unit->parameters.trained_flats()) {
@@ -321,7 +320,7 @@ void Sharded::set_waiting_gradients(const std::map<std::string, at::Tensor>& gra
   }
 }
 
-CommunicationStats Sharded::communication_stats() const {
+CommunicationStats Fsdp::communication_stats() const {
   CommunicationStats report;
   report.pipeline = options_.reshard_after_forward ? "full_shard" : "shard_grad_op";
   if (options_.wire) report.pipeline += *options_.wire == at::kHalf ? " in fp16" : " in bf16";

@@ -1,4 +1,4 @@
-// The interface of the engines that make a model distributed (DDP, FSDP).
+// The interface of what trains one model on all ranks: DDP and FSDP.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -50,9 +50,9 @@ class AroundForward {
 };
 
 /// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same order.
-class Engine : public AroundForward {
+class ParallelStrategy : public AroundForward {
  public:
-  explicit Engine(std::shared_ptr<StepClock> clock) : step_clock_(std::move(clock)) {}
+  explicit ParallelStrategy(std::shared_ptr<StepClock> clock) : step_clock_(std::move(clock)) {}
 
   /// While false, backward adds up local gradients and communicates none.
   void set_sync(bool sync) { sync_ = sync; }
@@ -78,7 +78,7 @@ class Engine : public AroundForward {
   /// The rank's step clock, which also records the time spent waiting for other ranks.
   StepClock& step_clock() const { return *step_clock_; }
   /// For a finished backward that began at `start`: the moment from which this rank only waited for
-  /// communication. None if it did not wait, or if the engine records its waiting itself.
+  /// communication. None if it did not wait, or if the strategy records its waiting itself.
   virtual std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& /*start*/) const {
     return std::nullopt;
   }

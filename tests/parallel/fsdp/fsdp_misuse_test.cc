@@ -96,7 +96,7 @@ void evaluate(DistributedModule<ChainImpl>& model) {
   model->forward(inputs());
 }
 
-TEST(ShardedMisuse, NamesTheUnitsOfAnEvaluationOnOneRankOnly) {
+TEST(FsdpMisuse, NamesTheUnitsOfAnEvaluationOnOneRankOnly) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     const auto failures =
         failures_of(2, strategy, all_units, [](Accelerator&, DistributedModule<ChainImpl>& model, int rank) {
@@ -112,7 +112,7 @@ TEST(ShardedMisuse, NamesTheUnitsOfAnEvaluationOnOneRankOnly) {
   }
 }
 
-TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
+TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
   const auto failures =
       failures_of(3, "full_shard", all_units, [](Accelerator& accelerator, auto& model, int rank) {
         if (rank == 0) evaluate(model);
@@ -127,7 +127,7 @@ TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
 }
 
 // The first save also creates a process group.
-TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
+TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
   const testing::TemporaryFolder folder;
   const auto failures =
       failures_of(2, "full_shard", all_units, [&](Accelerator& accelerator, auto& model, int rank) {
@@ -141,7 +141,7 @@ TEST(ShardedMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
                        "own; rank 1 in "));
 }
 
-TEST(ShardedMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
+TEST(FsdpMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
   std::vector<std::string> failures(2);
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config_of("full_shard"), world);
@@ -158,7 +158,7 @@ TEST(ShardedMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
                 "step 0 of sharded model 2: gathering the parameters of the model's own. "));
 }
 
-TEST(ShardedMisuse, NamesAUnitThatOneRankSkips) {
+TEST(FsdpMisuse, NamesAUnitThatOneRankSkips) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       Accelerator accelerator(config_of(strategy), world);
@@ -186,7 +186,7 @@ TEST(ShardedMisuse, NamesAUnitThatOneRankSkips) {
   }
 }
 
-TEST(ShardedMisuse, NamesUnitsOfOtherSizesInAnotherOrder) {
+TEST(FsdpMisuse, NamesUnitsOfOtherSizesInAnotherOrder) {
   run_ranks(3, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config_of("full_shard"), world);
     Chain net(std::vector<std::int64_t>{4, 400, 4, 9, 4}, [&](ChainImpl& chain, const at::Tensor& x) {
@@ -202,7 +202,7 @@ TEST(ShardedMisuse, NamesUnitsOfOtherSizesInAnotherOrder) {
   });
 }
 
-TEST(ShardedMisuse, EndsTheWaitsThatOneRanksNoSyncOrSummonCauses) {
+TEST(FsdpMisuse, EndsTheWaitsThatOneRanksNoSyncOrSummonCauses) {
   for (const char* strategy : {"full_shard", "shard_grad_op"}) {
     auto failures = failures_of(2, strategy, all_units, [](Accelerator&, auto& model, int rank) {
       if (rank == 0)
@@ -222,7 +222,7 @@ TEST(ShardedMisuse, EndsTheWaitsThatOneRanksNoSyncOrSummonCauses) {
   }
 }
 
-TEST(ShardedMisuse, PrepareFindsAUnitThatIsNotOneOnAnotherRank) {
+TEST(FsdpMisuse, PrepareFindsAUnitThatIsNotOneOnAnotherRank) {
   struct SometimesImpl : torch::nn::Module {
     explicit SometimesImpl(bool is_unit) {
       if (is_unit)
@@ -249,7 +249,7 @@ TEST(ShardedMisuse, PrepareFindsAUnitThatIsNotOneOnAnotherRank) {
   });
 }
 
-TEST(ShardedMisuse, NamesAParameterThatWasLoadedAfterPrepare) {
+TEST(FsdpMisuse, NamesAParameterThatWasLoadedAfterPrepare) {
   const auto load = [](const Chain& net) {
     Chain other(kWidths, all_units);
     std::stringstream file;
@@ -337,7 +337,7 @@ TEST(ShardedMisuse, NamesAParameterThatWasLoadedAfterPrepare) {
   }
 }
 
-TEST(ShardedMisuse, LoadsInsideSummonFullParametersAndNamesWhatDoesNotFit) {
+TEST(FsdpMisuse, LoadsInsideSummonFullParametersAndNamesWhatDoesNotFit) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config_of("full_shard"), world);
     Chain net(kWidths, all_units), other(kWidths, all_units);
@@ -368,7 +368,7 @@ TEST(ShardedMisuse, LoadsInsideSummonFullParametersAndNamesWhatDoesNotFit) {
   });
 }
 
-TEST(ShardedMisuse, RefusesOptimizersThatNeedWholeTensors) {
+TEST(FsdpMisuse, RefusesOptimizersThatNeedWholeTensors) {
   const std::string message =
       "LBFGS can't train a sharded model: it computes with all gradients at once, and each rank holds a "
       "piece of "
@@ -409,7 +409,7 @@ struct LeakyNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(LeakyNet);
 
-TEST(ShardedMisuse, NamesAParameterThatAForwardReturns) {
+TEST(FsdpMisuse, NamesAParameterThatAForwardReturns) {
   for (const bool with_gradients : {true, false}) {
     run_ranks(2, [&](const std::shared_ptr<World>& world) {
       Accelerator accelerator(config_of("full_shard"), world);

@@ -13,10 +13,12 @@ std::string bytes_text(double bytes);
 /// What is sent in a second: "120 MB/s".
 std::string rate_text(double bytes_per_second);
 
-/// Limits, memory and buckets, which config keys, PyTorch and Linux count in powers of 1024: "256 KiB", "1.5 MiB", "512 B".
+/// Limits, memory and buckets, which config keys, PyTorch and Linux count in powers of 1024: "256 KiB", "1.5
+/// MiB", "512 B".
 std::string binary_bytes_text(double bytes);
 
-/// binary_bytes_text() of what is more than a limit: "3 KiB", or "more than 2 KiB" where the two would read alike.
+/// binary_bytes_text() of what is more than a limit: "3 KiB", or "more than 2 KiB" where the two would read
+/// alike.
 std::string bytes_beyond_text(double bytes, double limit);
 
 /// The unit in which bytes_text() writes `bytes`, for texts that have several numbers in one unit.

@@ -28,7 +28,8 @@ struct RegularFile {
 /// file. It never blocks on a named pipe, and never acquires a controlling terminal.
 RegularFile open_regular(const std::filesystem::path& file, int flags, mode_t mode = 0);
 
-/// A regular file of at most `most_bytes`, as a stream. It is good() if the file was opened; else problem() and why() tell.
+/// A regular file of at most `most_bytes`, as a stream. It is good() if the file was opened; else problem()
+/// and why() tell.
 class InputFile : public std::istream {
  public:
   static constexpr std::uint64_t kAnySize = std::numeric_limits<std::uint64_t>::max();
@@ -40,7 +41,8 @@ class InputFile : public std::istream {
   std::uint64_t bytes() const { return file_.bytes; }  // when it was opened
   int descriptor() const { return file_.descriptor; }  // its own, -1 if it is not open
 
-  /// The rest of it. Sets problem() and why() if it can't be read to its end, or has grown beyond `most_bytes`.
+  /// The rest of it. Sets problem() and why() if it can't be read to its end, or has grown beyond
+  /// `most_bytes`.
   std::string read_all();
 
  private:

@@ -35,7 +35,8 @@ struct FoundCheckpoint {
   std::int64_t step = 0;
 };
 
-/// The checkpoints in `folder` by their names, newest first, good or not; none if there is no such folder. Throws Error.
+/// The checkpoints in `folder` by their names, newest first, good or not; none if there is no such folder.
+/// Throws Error.
 std::vector<FoundCheckpoint> list_checkpoints(const std::filesystem::path& folder);
 
 /// Throws Error if `folder` holds any checkpoints, which would mix with those of the new run.

@@ -18,8 +18,8 @@ struct FileRecord {
   std::string checksum;
 };
 
-/// A file that is written from its start to its end. Every error is an Error that names the file and the reason, "No
-/// space left on device" among them; what was written until then stays where it is.
+/// A file that is written from its start to its end. Every error is an Error that names the file and the
+/// reason, "No space left on device" among them; what was written until then stays where it is.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path file);

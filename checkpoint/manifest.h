@@ -24,8 +24,8 @@ inline constexpr const char* kManifestName = "manifest.json";
 /// With a checksum of itself.
 std::string manifest_text(const Manifest& manifest);
 
-/// Of the checkpoint in `folder`. Throws Error, which names the file, if it is missing, damaged, or of a format that this
-/// version does not know.
+/// Of the checkpoint in `folder`. Throws Error, which names the file, if it is missing, damaged, or of a
+/// format that this version does not know.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 }  // namespace hookline

@@ -16,15 +16,16 @@ struct TensorRow {
   std::uint64_t begin = 0, end = 0;  // in bytes, from TensorFileHeader::data_begin
 };
 
-/// The header of a safetensors file. Source: huggingface.co/docs/safetensors: a length in 8 bytes, JSON, the tensors' bytes.
+/// The header of a safetensors file. Source: huggingface.co/docs/safetensors: a length in 8 bytes, JSON, the
+/// tensors' bytes.
 struct TensorFileHeader {
   std::map<std::string, std::string> metadata;
   std::vector<TensorRow> tensors;
   std::uint64_t data_begin = 0;
 };
 
-/// Reads and checks a header: every tensor lies inside the file and has the bytes that its shape and dtype take. Throws
-/// Error, which names the file.
+/// Reads and checks a header: every tensor lies inside the file and has the bytes that its shape and dtype
+/// take. Throws Error, which names the file.
 TensorFileHeader read_tensor_header(const std::filesystem::path& file);
 
 /// The bytes that come before those of the tensors.

@@ -28,9 +28,9 @@ struct Resolution {
   std::string report() const;
 };
 
-/// Reads, merges and validates; reports every problem at once. Never throws for bad input. The hooks of the plug-ins
-/// that the config names are added to `catalog`'s; a plug-in's path is relative to the file that names it, elsewhere to
-/// the current folder.
+/// Reads, merges and validates; reports every problem at once. Never throws for bad input. The hooks of the
+/// plug-ins that the config names are added to `catalog`'s; a plug-in's path is relative to the file that
+/// names it, elsewhere to the current folder.
 Resolution resolve(const Sources& sources, const Catalog& catalog);
 
 /// A config that can't be used; what() is the whole report.

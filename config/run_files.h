@@ -3,7 +3,8 @@
 
 namespace hookline {
 
-// The config that the launcher resolved: TOML with origins as comments, and JSON, which HOOKLINE_CONFIG names.
+// The config that the launcher resolved: TOML with origins as comments, and JSON, which HOOKLINE_CONFIG
+// names.
 inline constexpr const char* kResolvedForPeople = "resolved.toml";
 inline constexpr const char* kResolvedForRanks = "resolved.json";
 

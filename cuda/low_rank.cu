@@ -140,8 +140,8 @@ static_assert(sizeof(Table<FactorEntry>) < 4000 && sizeof(Table<CompressedMatrix
 /// divide the elements differently.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    orthogonalize_kernel(const __grid_constant__ Table<FactorEntry> table, T* buffer, double* bases, double precision,
-                         bool redraw) {
+    orthogonalize_kernel(const __grid_constant__ Table<FactorEntry> table, T* buffer, double* bases,
+                         double precision, bool redraw) {
   const FactorEntry& entry = table.entries[blockIdx.x];
   const std::int64_t rank = entry.rank, n = entry.n;
   T* const factor = buffer + entry.offset;
@@ -169,7 +169,8 @@ __global__ void __launch_bounds__(kThreads)
       // With more vectors than dimensions, drawing again does not help.
       const bool again = redraw && attempt < kMostRedraws && k < n;
       for (std::int64_t i = threadIdx.x; i < n; i += kThreads)
-        vector[i] = again ? drawn(entry.redraw_seed, static_cast<std::uint64_t>((attempt * rank + k) * n + i)) : 0;
+        vector[i] =
+            again ? drawn(entry.redraw_seed, static_cast<std::uint64_t>((attempt * rank + k) * n + i)) : 0;
       if (!again) break;
     }
   }
@@ -188,7 +189,8 @@ struct alignas(kColumns * sizeof(T)) Together {
 
 template <typename T>
 __host__ __device__ bool is_aligned(const T* values, std::int64_t offset, std::int64_t stride) {
-  return reinterpret_cast<std::uintptr_t>(values + offset) % sizeof(Together<T>) == 0 && stride % kColumns == 0;
+  return reinterpret_cast<std::uintptr_t>(values + offset) % sizeof(Together<T>) == 0 &&
+         stride % kColumns == 0;
 }
 
 template <typename T>
@@ -239,7 +241,8 @@ __device__ Patch own_patch(const Table<CompressedMatrix>& table) {
   Patch patch{table.entries[which], 0, 0, 0, 0};
   const unsigned tile = blockIdx.x - table.first_block[which];
   const auto across = static_cast<unsigned>(quotient_up(patch.matrix.m, kTileColumns));
-  patch.column = static_cast<std::int64_t>(tile % across) * kTileColumns + threadIdx.x % kThreadsAcross * kColumns;
+  patch.column =
+      static_cast<std::int64_t>(tile % across) * kTileColumns + threadIdx.x % kThreadsAcross * kColumns;
   patch.row = static_cast<std::int64_t>(tile / across) * kTileRows + threadIdx.x / kThreadsAcross * kRows;
   patch.columns = at_most(kColumns, patch.matrix.m - patch.column);
   patch.rows = at_most(kRows, patch.matrix.n - patch.row);
@@ -274,8 +277,9 @@ __device__ void multiply(const Patch& patch, const T* __restrict__ p, const T* _
 
 template <typename T>
 __global__ void __launch_bounds__(kThreadsAcross* kThreadsDown)
-    accumulate_kernel(const __grid_constant__ Table<CompressedMatrix> table, T* __restrict__ sum, const T* __restrict__ p,
-                      const T* __restrict__ q, const T* __restrict__ bucket, std::int64_t bucket_numel) {
+    accumulate_kernel(const __grid_constant__ Table<CompressedMatrix> table, T* __restrict__ sum,
+                      const T* __restrict__ p, const T* __restrict__ q, const T* __restrict__ bucket,
+                      std::int64_t bucket_numel) {
   using Sum = typename Number<T>::Sum;
   const Patch patch = own_patch(table);
   if (patch.rows == 0 || patch.columns == 0) return;
@@ -383,7 +387,8 @@ cudaError_t with_type(Real type, Run run) {
 }  // namespace
 
 cudaError_t orthogonalize(Real type, void* buffer, const Factors& factors, double epsilon,
-                          const std::vector<std::uint64_t>& redraw_seeds, double* basis, cudaStream_t stream) {
+                          const std::vector<std::uint64_t>& redraw_seeds, double* basis,
+                          cudaStream_t stream) {
   return with_type(type, [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     std::vector<FactorEntry> entries;
@@ -393,14 +398,14 @@ cudaError_t orthogonalize(Real type, void* buffer, const Factors& factors, doubl
       const auto& [offset, rank, n] = factors[i];
       const Orthogonalization rule = orthogonalization_of(rank, sizeof(T), Number<T>::epsilon, epsilon);
       precision = rule.precision;  // depends only on the type
-      entries.push_back({offset, basis_offset, rank, n, rule.epsilon, redraw_seeds.empty() ? 0 : redraw_seeds[i],
-                         rule.passes});
+      entries.push_back({offset, basis_offset, rank, n, rule.epsilon,
+                         redraw_seeds.empty() ? 0 : redraw_seeds[i], rule.passes});
       basis_offset += rank * n;
     }
     const auto blocks = [](const FactorEntry& entry) -> std::int64_t { return entry.rank * entry.n > 0; };
     return in_tables(entries, blocks, [&](const Table<FactorEntry>& table) {
-      return launch(orthogonalize_kernel<T>, table.blocks, kThreads, stream, table, static_cast<T*>(buffer), basis,
-                    precision, !redraw_seeds.empty());
+      return launch(orthogonalize_kernel<T>, table.blocks, kThreads, stream, table, static_cast<T*>(buffer),
+                    basis, precision, !redraw_seeds.empty());
     });
   });
 }
@@ -410,8 +415,9 @@ cudaError_t accumulate(Real type, const Matrices& matrices, void* sum, const voi
   return with_type(type, [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     return in_tables(matrices, tiles_of, [&](const Table<CompressedMatrix>& table) {
-      return launch(accumulate_kernel<T>, table.blocks, kThreadsAcross * kThreadsDown, stream, table, static_cast<T*>(sum),
-                    static_cast<const T*>(p), static_cast<const T*>(q), static_cast<const T*>(bucket), bucket_numel);
+      return launch(accumulate_kernel<T>, table.blocks, kThreadsAcross * kThreadsDown, stream, table,
+                    static_cast<T*>(sum), static_cast<const T*>(p), static_cast<const T*>(q),
+                    static_cast<const T*>(bucket), bucket_numel);
     });
   });
 }
@@ -421,8 +427,9 @@ cudaError_t reconstruct(Real type, const Matrices& matrices, const void* p, cons
   return with_type(type, [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     return in_tables(matrices, tiles_of, [&](const Table<CompressedMatrix>& table) {
-      return launch(reconstruct_kernel<T>, table.blocks, kThreadsAcross * kThreadsDown, stream, table, static_cast<const T*>(p),
-                    static_cast<const T*>(q), static_cast<T*>(bucket), bucket_numel);
+      return launch(reconstruct_kernel<T>, table.blocks, kThreadsAcross * kThreadsDown, stream, table,
+                    static_cast<const T*>(p), static_cast<const T*>(q), static_cast<T*>(bucket),
+                    bucket_numel);
     });
   });
 }

@@ -52,8 +52,8 @@ class OrderedChannel {
   /// Returns the next ticket, from 0; draw tickets in the same order on every rank.
   std::uint64_t draw_ticket() { return in_order_.draw_ticket(); }
 
-  /// Sums `tensor` over all ranks, in place, once the collectives of all earlier tickets have started. Does not wait: the future
-  /// holds `tensor`, or the error of the collective.
+  /// Sums `tensor` over all ranks, in place, once the collectives of all earlier tickets have started. Does
+  /// not wait: the future holds `tensor`, or the error of the collective.
   FuturePtr all_reduce(std::uint64_t ticket, at::Tensor tensor);
 
   /// Gives up `ticket`, for a bucket that sends nothing through this channel.
@@ -114,8 +114,8 @@ class Comm {
   /// Opens a channel for collectives that start in callbacks. Collective: call it from a hook's constructor.
   std::shared_ptr<OrderedChannel> open_channel(const std::string& name);
 
-  /// For Ddp: the hook that opened the channels is gone, and the next one's open_channel() reuses them by name.
-  /// Called on every rank, between two steps.
+  /// For Ddp: the hook that opened the channels is gone, and the next one's open_channel() reuses them by
+  /// name. Called on every rank, between two steps.
   void release_channels();
 
   /// Bytes that this rank has handed to collectives so far.

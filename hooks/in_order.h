@@ -9,8 +9,8 @@
 
 namespace hookline {
 
-/// Runs actions one after another, in the order of their tickets. An action that is ready early waits, without
-/// blocking a thread. Thread-safe. Every ticket that is drawn must be used exactly once.
+/// Runs actions one after another, in the order of their tickets. An action that is ready early waits,
+/// without blocking a thread. Thread-safe. Every ticket that is drawn must be used exactly once.
 class InOrder {
  public:
   /// Returns the next ticket, from 0.

@@ -8,8 +8,8 @@
 
 namespace hookline {
 
-/// A `State` for each bucket, made when it is first asked for. Buckets are known by their parameters: DDP rebuilds and
-/// numbers them anew after the first step. Not synchronised: for use in CommHook::run.
+/// A `State` for each bucket, made when it is first asked for. Buckets are known by their parameters: DDP
+/// rebuilds and numbers them anew after the first step. Not synchronised: for use in CommHook::run.
 template <typename State>
 class PerBucket {
  public:
@@ -34,8 +34,8 @@ class PerBucket {
   std::map<Key, State> states_;
 };
 
-/// A tensor for each bucket, as large as its buffer, to be written in every step: memory that is allocated once. The
-/// step that used it must be over, as it is when the Reducer starts the next.
+/// A tensor for each bucket, as large as its buffer, to be written in every step: memory that is allocated
+/// once. The step that used it must be over, as it is when the Reducer starts the next.
 class BucketBuffers {
  public:
   at::Tensor of(const GradBucket& bucket, at::ScalarType dtype) {

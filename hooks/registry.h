@@ -16,7 +16,8 @@ using HookFactory = std::function<std::unique_ptr<CommHook>(HookContext context,
 /// Wraps a hook so that it works in another precision.
 using WrapperFactory = std::function<std::unique_ptr<CommHook>(std::unique_ptr<CommHook> inner)>;
 
-/// Factories by canonical name, and the catalog that describes them. Not synchronised: filled before training.
+/// Factories by canonical name, and the catalog that describes them. Not synchronised: filled before
+/// training.
 class Registry {
  public:
   /// hookline's own hooks and wrappers.
@@ -32,10 +33,10 @@ class Registry {
   bool has_factory(const std::string& hook) const { return hooks_.count(hook) != 0; }
   bool has_wrapper_factory(const std::string& wrapper) const { return wrappers_.count(wrapper) != 0; }
 
-  /// Builds `hook` (name or alias) with `options` (missing ones get their defaults; checked) inside `wrapper`.
-  /// `no` inside `no` is DDP's own all-reduce, which takes no hook: nullptr.
-  /// Throws HookError for an unknown name, an option that the hook doesn't have or that is out of range, and a
-  /// combination that makes no sense.
+  /// Builds `hook` (name or alias) with `options` (missing ones get their defaults; checked) inside
+  /// `wrapper`. `no` inside `no` is DDP's own all-reduce, which takes no hook: nullptr. Throws HookError for
+  /// an unknown name, an option that the hook doesn't have or that is out of range, and a combination that
+  /// makes no sense.
   std::unique_ptr<CommHook> build(const std::string& hook, const std::string& wrapper,
                                   const OptionMap& options, const HookContext& context) const;
 

@@ -22,8 +22,8 @@ namespace hookline {
 /// gather the updated parameters.
 ///
 /// Not synchronised; every rank makes the same calls in the same order.
-/// Source: Rajbhandari et al. 2020, arXiv:1910.02054, section 5.1; torch.distributed.optim.ZeroRedundancyOptimizer, which gives
-/// each rank whole parameters instead.
+/// Source: Rajbhandari et al. 2020, arXiv:1910.02054, section 5.1;
+/// torch.distributed.optim.ZeroRedundancyOptimizer, which gives each rank whole parameters instead.
 class OptimizerShards {
  public:
   OptimizerShards(std::shared_ptr<World> world, std::shared_ptr<ShardedParameters> shards);
@@ -32,7 +32,8 @@ class OptimizerShards {
   /// Throws Error for an optimizer that can't be sharded, and for a parameter with gaps in memory.
   void add(Ddp& ddp, const DdpConfig& config, const std::vector<torch::optim::Optimizer*>& optimizers);
 
-  /// Runs `own`, a step of `optimizer`, on this rank's shares, and gathers the parameters. `number`: of the optimizer, from 1.
+  /// Runs `own`, a step of `optimizer`, on this rank's shares, and gathers the parameters. `number`: of the
+  /// optimizer, from 1.
   void step(torch::optim::Optimizer& optimizer, std::int64_t number, const std::function<void()>& own);
 
  private:

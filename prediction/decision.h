@@ -60,7 +60,8 @@ class Decision {
   void settle_on(std::size_t contender) { final_ = contender; }
   void restore(std::size_t contender, double seconds, bool is_measured);
 
-  /// The contender to train with: to measure its steps, or to stay with it if those were the last ones that were measured.
+  /// The contender to train with: to measure its steps, or to stay with it if those were the last ones that
+  /// were measured.
   std::size_t next();
 
   /// Is the choice made?

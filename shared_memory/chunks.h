@@ -31,8 +31,8 @@ struct Chunk {
   Tag tag() const;
 };
 
-/// Cuts collectives into chunks, and moves a chunk's bytes between this rank's arrays and slots. Nothing here waits: the caller knows
-/// when the slots may be read and written.
+/// Cuts collectives into chunks, and moves a chunk's bytes between this rank's arrays and slots. Nothing here
+/// waits: the caller knows when the slots may be read and written.
 class Chunks {
  public:
   Chunks(const Seats& seats, int rank)

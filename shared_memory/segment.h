@@ -5,15 +5,18 @@
 
 namespace hookline {
 
-/// Memory shared by the processes that hold its descriptor. It has no name in any file system, so nothing has to be removed:
-/// the kernel frees it with the last process that maps it, however that process ends. The memory counts against the limits
-/// that hold for the process (cgroup, ulimit), but not against the size of /dev/shm. Neither copyable nor movable.
+/// Memory shared by the processes that hold its descriptor. It has no name in any file system, so nothing has
+/// to be removed: the kernel frees it with the last process that maps it, however that process ends. The
+/// memory counts against the limits that hold for the process (cgroup, ulimit), but not against the size of
+/// /dev/shm. Neither copyable nor movable.
 class SharedSegment {
  public:
-  /// A new one of `bytes` zeros. Pages take memory once they are written. Throws Error with the system's reason.
+  /// A new one of `bytes` zeros. Pages take memory once they are written. Throws Error with the system's
+  /// reason.
   explicit SharedSegment(std::size_t bytes);
 
-  /// Maps the segment behind `descriptor`, which it takes over and closes. Throws Error if that is no segment of `bytes`.
+  /// Maps the segment behind `descriptor`, which it takes over and closes. Throws Error if that is no segment
+  /// of `bytes`.
   SharedSegment(int descriptor, std::size_t bytes);
 
   ~SharedSegment();

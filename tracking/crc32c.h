@@ -1,4 +1,5 @@
-// The checksum of TensorFlow's record files: CRC-32C, reflected, of the polynomial 0x1EDC6F41 (RFC 3720, section 12.1).
+// The checksum of TensorFlow's record files: CRC-32C, reflected, of the polynomial 0x1EDC6F41 (RFC 3720,
+// section 12.1).
 #pragma once
 
 #include <cstdint>

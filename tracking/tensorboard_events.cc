@@ -16,8 +16,8 @@ namespace {
 
 using Time = std::chrono::system_clock::time_point;
 
-// Protocol Buffers by hand: five messages of few fields. Their library in a process with libtorch's own copy of it is asking
-// for trouble, and what TensorFlow generates from event.proto is megabytes.
+// Protocol Buffers by hand: five messages of few fields. Their library in a process with libtorch's own copy
+// of it is asking for trouble, and what TensorFlow generates from event.proto is megabytes.
 constexpr int kVarint = 0, kDouble = 1, kBytes = 2, kFloat = 5;  // wire types
 
 std::string varint(std::uint64_t value) {

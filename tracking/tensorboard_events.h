@@ -9,7 +9,8 @@
 
 namespace hookline {
 
-/// One record of an event file: length, bytes, and checksums of both (tensorflow/core/lib/io/record_writer.h).
+/// One record of an event file: length, bytes, and checksums of both
+/// (tensorflow/core/lib/io/record_writer.h).
 std::string event_record(std::string_view event);
 
 /// Appends scalars to events.out.tfevents.TIME.HOST.PID in the run's folder, which TensorBoard finds by its

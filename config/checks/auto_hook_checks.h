@@ -9,8 +9,8 @@
 
 namespace hookline {
 
-/// Reports hooks in [ddp.auto] that can't be chosen, what does not go with comm_hook = "auto", and a table that has no effect.
-/// `all_hooks_known`: every plug-in was read.
+/// Reports hooks in [ddp.auto] that can't be chosen, what does not go with comm_hook = "auto", and a table
+/// that has no effect. `all_hooks_known`: every plug-in was read.
 void check_auto_hook(const Collected& collected, const Catalog& catalog, bool all_hooks_known,
                      const RunConfig& config, std::vector<Diagnostic>& diagnostics);
 

@@ -1,4 +1,5 @@
-// The plug-ins that a config names, read before anything else of it is checked: they bring hooks and their options.
+// The plug-ins that a config names, read before anything else of it is checked: they bring hooks and their
+// options.
 #pragma once
 
 #include <string>

@@ -6,7 +6,8 @@
 
 namespace hookline {
 
-/// The question for a key, "How many machines? …" for "launch.nnodes"; empty for a key that is never asked for.
+/// The question for a key, "How many machines? …" for "launch.nnodes"; empty for a key that is never asked
+/// for.
 std::string question_for(std::string_view key);
 
 }  // namespace hookline

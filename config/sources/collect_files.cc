@@ -82,7 +82,8 @@ class Files {
     files_.push_back(std::move(read));
   }
 
-  /// The values of profile `name`, which `asked_by` asks for. The names in all other profiles are checked as well.
+  /// The values of profile `name`, which `asked_by` asks for. The names in all other profiles are checked as
+  /// well.
   void profiles(const std::optional<std::string>& name, const std::string& asked_by) {
     std::vector<std::string>& names = collected_.profiles;
     for (const auto& file : files_) {

@@ -16,7 +16,8 @@ struct Override {
   std::string where;  // how the user gave it, for messages: "--comm-hook", "--set ddp.comm_hook"
 };
 
-/// The keys that `override` gives: its own, or those of the table that it spells out, as in `--set 'ddp={comm_hook="fp16"}'`.
+/// The keys that `override` gives: its own, or those of the table that it spells out, as in `--set
+/// 'ddp={comm_hook="fp16"}'`.
 std::vector<std::string> keys_of(const Override& override);
 
 struct Sources {
@@ -30,7 +31,8 @@ struct Sources {
   /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
   /// options are then left to the rank.
   bool allow_program_hooks = true;
-  /// What the program was built with, as read_build says it; empty: not known, and not compared with plug-ins.
+  /// What the program was built with, as read_build says it; empty: not known, and not compared with
+  /// plug-ins.
   std::string program_build = {};
 };
 

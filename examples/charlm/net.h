@@ -1,5 +1,5 @@
-// A small transformer that predicts the next character. Source: Vaswani et al. 2017, arXiv:1706.03762; with the norm before each
-// part, as GPT-2 has it.
+// A small transformer that predicts the next character. Source: Vaswani et al. 2017, arXiv:1706.03762; with
+// the norm before each part, as GPT-2 has it.
 #pragma once
 
 #include <ATen/ATen.h>

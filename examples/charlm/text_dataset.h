@@ -20,7 +20,8 @@ class TextError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The characters (bytes) of a text as numbers from 0 on, in the order of their codes. The last tenth is for validation.
+/// The characters (bytes) of a text as numbers from 0 on, in the order of their codes. The last tenth is for
+/// validation.
 class Text {
  public:
   /// Throws TextError if `file` can't be read, or is too short for windows of `context` characters.

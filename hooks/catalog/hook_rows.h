@@ -9,17 +9,17 @@
 
 namespace hookline {
 
-/// Names of the ELF sections into which HOOKLINE_REGISTER_HOOK puts NUL-terminated texts: one JSON row a hook, and what
-/// the code was built with.
+/// Names of the ELF sections into which HOOKLINE_REGISTER_HOOK puts NUL-terminated texts: one JSON row a
+/// hook, and what the code was built with.
 inline constexpr const char* kHookRowsSection = "hookline_hooks";
 inline constexpr const char* kBuildSection = "hookline_build";
 
-/// The rows in `file`, in the order of the section; none if `file` is not a 64-bit ELF file (a script, say) or registers
-/// no hook. Throws CatalogError, naming the file, when it can't be read or holds a broken row.
+/// The rows in `file`, in the order of the section; none if `file` is not a 64-bit ELF file (a script, say)
+/// or registers no hook. Throws CatalogError, naming the file, when it can't be read or holds a broken row.
 std::vector<HookRow> read_hook_rows(const std::filesystem::path& file);
 
-/// "torch 2.11.0, hookline 0.1.0": what the hookline code in `file` was built with; two builds in one file are joined by
-/// " and ". Empty if there is none. Throws CatalogError as above.
+/// "torch 2.11.0, hookline 0.1.0": what the hookline code in `file` was built with; two builds in one file
+/// are joined by " and ". Empty if there is none. Throws CatalogError as above.
 std::string read_build(const std::filesystem::path& file);
 
 /// A plug-in can't be used. what() is "PROBLEM: WHY".
@@ -35,10 +35,11 @@ class PluginError : public CatalogError {
   std::string problem_, why_;
 };
 
-/// Adds the hooks of the plug-in `file` to `catalog`, with HookRow::plugin set to it; nothing if `catalog` has them from
-/// this file already. `program_build` is what the program that is to load it was built with, as
+/// Adds the hooks of the plug-in `file` to `catalog`, with HookRow::plugin set to it; nothing if `catalog`
+/// has them from this file already. `program_build` is what the program that is to load it was built with, as
 /// read_build says it; empty: not known, and not compared.
-/// Throws PluginError if the file is missing, registers no hook, takes a name twice or was built with something else.
+/// Throws PluginError if the file is missing, registers no hook, takes a name twice or was built with
+/// something else.
 void add_plugin(const std::filesystem::path& file, const std::string& program_build, Catalog& catalog);
 
 }  // namespace hookline

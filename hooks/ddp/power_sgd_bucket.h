@@ -1,4 +1,5 @@
-// What PowerSGD keeps of one bucket from step to step, and what it computes before, between and after its collectives.
+// What PowerSGD keeps of one bucket from step to step, and what it computes before, between and after its
+// collectives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +13,8 @@
 
 namespace hookline {
 
-/// One step calls: put_factors_aside(), then whatever starts `q`; pack(); the ranks sum `p`; multiply_transposed(); the ranks sum
-/// `q`; unpack(). Communicates nothing itself.
+/// One step calls: put_factors_aside(), then whatever starts `q`; pack(); the ranks sum `p`;
+/// multiply_transposed(); the ranks sum `q`; unpack(). Communicates nothing itself.
 ///
 /// Used by one step at a time: the Reducer waits for a bucket's future before the next step begins.
 struct PowerSgdBucket {
@@ -21,12 +22,13 @@ struct PowerSgdBucket {
 
   /// Copies the last step's P and Q to `before`, if their product must still be subtracted from `sum`.
   void put_factors_aside();
-  /// Adds the error, if it is fed back, to `gradients`, and writes P = M·Q of the sum into `p`, with what is not compressed behind
-  /// it. Returns the bucket with the matrices M, for multiply_transposed().
+  /// Adds the error, if it is fed back, to `gradients`, and writes P = M·Q of the sum into `p`, with what is
+  /// not compressed behind it. Returns the bucket with the matrices M, for multiply_transposed().
   at::Tensor pack(const at::Tensor& gradients);
   /// Orthogonalizes the ranks' sum of P in `p`, and writes Q = Mᵀ·P of the matrices in `work` into `q`.
   void multiply_transposed(const at::Tensor& work, double epsilon);
-  /// Writes the average into `gradients`: P·Qᵀ, and what was not compressed, with the ranks' sums in `p` and `q`.
+  /// Writes the average into `gradients`: P·Qᵀ, and what was not compressed, with the ranks' sums in `p` and
+  /// `q`.
   void unpack(const at::Tensor& gradients, int world_size);
   /// Subtracts the product P·Qᵀ from `sum`, if that is still to be done, so that `sum` holds the error.
   void form_error();

@@ -28,8 +28,8 @@ struct PowerSgdOptions {
   static PowerSgdOptions from(const OptionMap& map);
 };
 
-/// The seeds that numpy.random.RandomState(seed).randint(1_000_000_000) draws, from which PyTorch seeds the random
-/// start of Q: the 32-bit Mersenne Twister, masked to 30 bits, values above 999,999,999 rejected.
+/// The seeds that numpy.random.RandomState(seed).randint(1_000_000_000) draws, from which PyTorch seeds the
+/// random start of Q: the 32-bit Mersenne Twister, masked to 30 bits, values above 999,999,999 rejected.
 class SeedStream {
  public:
   explicit SeedStream(std::int64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}

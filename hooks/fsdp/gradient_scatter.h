@@ -12,16 +12,17 @@
 
 namespace hookline {
 
-/// What gradients are divided by before and after they are summed, so that neither a sum overflows nor a part of it
-/// vanishes: before · after is the world size. Source: torch.distributed.algorithms._comm_hooks.default_hooks.DefaultState.
+/// What gradients are divided by before and after they are summed, so that neither a sum overflows nor a part
+/// of it vanishes: before · after is the world size. Source:
+/// torch.distributed.algorithms._comm_hooks.default_hooks.DefaultState.
 struct GradientDivisors {
   double before = 1, after = 1;
 
   static GradientDivisors of(int world_size);
 };
 
-/// FSDP's communication hooks: reduce_scatter_hook, and with a wire dtype fp16_compress_hook and bf16_compress_hook, of
-/// torch.distributed.algorithms._comm_hooks.default_hooks.
+/// FSDP's communication hooks: reduce_scatter_hook, and with a wire dtype fp16_compress_hook and
+/// bf16_compress_hook, of torch.distributed.algorithms._comm_hooks.default_hooks.
 ///
 /// Over Gloo, each rank receives the other ranks' parts and sums them itself, in float32 and in rank order:
 /// Gloo's own reduce-scatter does not support float16, and sends as much as an all-reduce. Cast gradients are

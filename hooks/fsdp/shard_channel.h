@@ -33,8 +33,8 @@ struct ShardWork {
   std::int64_t number = 0;              // of this one in it
 };
 
-/// Collectives that start in the same order on every rank. Where two ranks start different ones, the work fails on every rank
-/// with RanksDiffer, which names what each rank started.
+/// Collectives that start in the same order on every rank. Where two ranks start different ones, the work
+/// fails on every rank with RanksDiffer, which names what each rank started.
 ///
 /// Not synchronised. Keeps tensors alive as long as it uses their memory.
 class ShardChannel {

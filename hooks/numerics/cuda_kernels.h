@@ -1,4 +1,5 @@
-// The kernels of low_rank.h on NVIDIA GPUs, which a module brings that is loaded only when a run asks for a GPU.
+// The kernels of low_rank.h on NVIDIA GPUs, which a module brings that is loaded only when a run asks for a
+// GPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,19 +11,20 @@
 
 namespace hookline {
 
-/// What the module brings. All of it is put on the current stream, without waiting, and gives the same bits on every GPU
-/// of one model.
+/// What the module brings. All of it is put on the current stream, without waiting, and gives the same bits
+/// on every GPU of one model.
 ///
-/// Each call is for all matrices of a bucket. Tensors are flat, contiguous, of one floating dtype and on one device. `bucket`
-/// may end before the last matrix does, which then counts as zero there: no element is read or written that it lacks.
+/// Each call is for all matrices of a bucket. Tensors are flat, contiguous, of one floating dtype and on one
+/// device. `bucket` may end before the last matrix does, which then counts as zero there: no element is read
+/// or written that it lacks.
 struct CudaKernels {
-  /// orthogonalize of low_rank.h, for each factor in `buffer`. With `redraw_seeds`, one for each factor, a vector that
-  /// depends on earlier ones is drawn anew instead of becoming zero; without, they are empty.
+  /// orthogonalize of low_rank.h, for each factor in `buffer`. With `redraw_seeds`, one for each factor, a
+  /// vector that depends on earlier ones is drawn anew instead of becoming zero; without, they are empty.
   void (*orthogonalize)(const at::Tensor& buffer, const Factors& factors, double epsilon,
                         const std::vector<std::uint64_t>& redraw_seeds);
 
-  /// sum = (sum − P·Qᵀ) + bucket, each difference and sum rounded to the dtype, as is the product. `p` and `q` may be
-  /// undefined (nothing is subtracted), and so may `bucket` (nothing is added).
+  /// sum = (sum − P·Qᵀ) + bucket, each difference and sum rounded to the dtype, as is the product. `p` and
+  /// `q` may be undefined (nothing is subtracted), and so may `bucket` (nothing is added).
   void (*accumulate)(const Matrices& matrices, const at::Tensor& sum, const at::Tensor& p,
                      const at::Tensor& q, const at::Tensor& bucket);
 

@@ -1,7 +1,7 @@
 // Which of a kernel's compiled forms runs.
 //
-// Kernels lie in a .inc file, which both_forms.inc includes twice: for any CPU, in a namespace `plain`, and for AVX2 with
-// F16C in a namespace `wide`. The bits are the same; float16 takes a tenth of the time.
+// Kernels lie in a .inc file, which both_forms.inc includes twice: for any CPU, in a namespace `plain`, and
+// for AVX2 with F16C in a namespace `wide`. The bits are the same; float16 takes a tenth of the time.
 #pragma once
 
 #include <type_traits>

@@ -21,8 +21,9 @@
 namespace hookline {
 namespace {
 
-/// One matrix in the first pass of a step: sum [n, m] = (sum − p_before·q_beforeᵀ) + added, each difference and sum rounded
-/// to T, and p = sum·q. Without p_before nothing is subtracted, without `added` nothing added, without p nothing multiplied.
+/// One matrix in the first pass of a step: sum [n, m] = (sum − p_before·q_beforeᵀ) + added, each difference
+/// and sum rounded to T, and p = sum·q. Without p_before nothing is subtracted, without `added` nothing
+/// added, without p nothing multiplied.
 template <typename T>
 struct Accumulation {
   std::int64_t n, m, rank;

@@ -12,12 +12,14 @@ struct Orthogonalization {
   double precision;  // a vector whose length falls to this part of what it was depends on the earlier ones
 };
 
-/// For `rank` vectors of a type of `type_bytes` whose epsilon is `type_epsilon`. Source: see low_rank.h, orthogonalize.
+/// For `rank` vectors of a type of `type_bytes` whose epsilon is `type_epsilon`. Source: see low_rank.h,
+/// orthogonalize.
 inline Orthogonalization orthogonalization_of(std::int64_t rank, std::size_t type_bytes, double type_epsilon,
                                               double epsilon) {
   // PyTorch takes a QR decomposition here, which knows no epsilon.
   if (rank > 2 && type_bytes >= sizeof(float)) epsilon = 0;
-  // With an epsilon a direction is shorter than 1 and what is projected out is less than all; twice would be too much.
+  // With an epsilon a direction is shorter than 1 and what is projected out is less than all; twice would be
+  // too much.
   return {epsilon, epsilon == 0 ? 2 : 1, 4 * type_epsilon};
 }
 

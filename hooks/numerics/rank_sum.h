@@ -9,8 +9,8 @@
 
 namespace hookline {
 
-/// out[i] = parts[0][i] + parts[1][i] + …, in this order. float16 and bfloat16 are summed in float32 and rounded to the nearest even
-/// once; integers wrap around. `out` may be one of the parts.
+/// out[i] = parts[0][i] + parts[1][i] + …, in this order. float16 and bfloat16 are summed in float32 and
+/// rounded to the nearest even once; integers wrap around. `out` may be one of the parts.
 using RankSum = void (*)(const void* const* parts, int count, void* out, std::size_t elements);
 
 /// Null for a type that is not summed: bool, complex numbers, quantized ones, float8.

@@ -10,7 +10,8 @@
 
 namespace hookline {
 
-/// `folder` itself if it is a checkpoint, else those in it, newest first. Throws UsageError if there are none.
+/// `folder` itself if it is a checkpoint, else those in it, newest first. Throws UsageError if there are
+/// none.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
 std::uint64_t bytes_of(const Manifest& manifest);

@@ -9,7 +9,8 @@ namespace hookline {
 /// Made in $TMPDIR, else /tmp; removed with what is in it at the end, unless it is kept.
 class LogFolder {
  public:
-  /// "hookline-VERB-XXXXXX"; `owner`: whose logs they are, for an error: "the test's". Throws UsageError if it can't be made.
+  /// "hookline-VERB-XXXXXX"; `owner`: whose logs they are, for an error: "the test's". Throws UsageError if
+  /// it can't be made.
   LogFolder(const std::string& verb, const std::string& owner);
   ~LogFolder();
   LogFolder(const LogFolder&) = delete;

@@ -17,8 +17,8 @@ namespace hookline {
 
 class SweepPoints {
  public:
-  /// `hooks` must outlive it. Trials that do not `run_here` may use GPUs that are not here. `omp_num_threads`: that variable where
-  /// they run.
+  /// `hooks` must outlive it. Trials that do not `run_here` may use GPUs that are not here.
+  /// `omp_num_threads`: that variable where they run.
   SweepPoints(const std::filesystem::path& file, const SweepFile& sweep, const CatalogOf& hooks,
               bool run_here, std::optional<std::string> omp_num_threads);
 

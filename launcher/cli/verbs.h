@@ -13,7 +13,8 @@ int launch(const Arguments& arguments);
 int advise(const Arguments& arguments);
 /// For the build: writes a man page for each verb into a folder. Not listed in help.
 int man_pages(const Arguments& arguments);
-/// For the documentation: writes the pages of docs/reference/ that the source knows into a folder. Not listed in help.
+/// For the documentation: writes the pages of docs/reference/ that the source knows into a folder. Not listed
+/// in help.
 int reference_pages(const Arguments& arguments);
 int env(const Arguments& arguments);
 int estimate(const Arguments& arguments);

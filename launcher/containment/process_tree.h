@@ -18,7 +18,8 @@ struct SeenProcess {
       0;  // in clock ticks since the system started: with the pid, it tells processes apart
 };
 
-/// All processes below this one that have not ended: children, their children, and so on. Without a /proc, none.
+/// All processes below this one that have not ended: children, their children, and so on. Without a /proc,
+/// none.
 std::vector<SeenProcess> descendants();
 /// All processes below another process.
 std::vector<SeenProcess> descendants_of(pid_t process);

@@ -9,8 +9,8 @@
 
 namespace hookline {
 
-/// A PID namespace, if the run is isolated; else a control group, where this user may make one; else nothing, and the run is
-/// what descends from its agent.
+/// A PID namespace, if the run is isolated; else a control group, where this user may make one; else nothing,
+/// and the run is what descends from its agent.
 class RunBounds {
  public:
   RunBounds() = default;  // nothing

@@ -29,7 +29,8 @@ Facts network_facts();
 /// What processes may use: files, processes, locked memory, shared memory, ports.
 Facts limit_facts();
 
-/// The variables that change what ranks do: those of hookline, torch, NCCL, Gloo, CUDA, OpenMP and schedulers.
+/// The variables that change what ranks do: those of hookline, torch, NCCL, Gloo, CUDA, OpenMP and
+/// schedulers.
 Facts variable_facts();
 
 /// For people: indented lines, "name: value", and bytes in KiB, MiB or GiB.

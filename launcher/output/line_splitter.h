@@ -8,9 +8,9 @@
 
 namespace hookline {
 
-/// For one stream of one rank. Holds a line back until it is complete, so that lines of several ranks never mix. Splits a
-/// line that is longer than `longest_bytes` into pieces of that size, each a line of its own. Leaves out what a carriage
-/// return overwrites, as in a progress bar.
+/// For one stream of one rank. Holds a line back until it is complete, so that lines of several ranks never
+/// mix. Splits a line that is longer than `longest_bytes` into pieces of that size, each a line of its own.
+/// Leaves out what a carriage return overwrites, as in a progress bar.
 class LineSplitter {
  public:
   /// Receives a line without its newline.

@@ -5,8 +5,8 @@
 
 namespace hookline {
 
-/// While it lives, this process may have as many files open as the system allows it; its children are to have the limit that was
-/// there before.
+/// While it lives, this process may have as many files open as the system allows it; its children are to have
+/// the limit that was there before.
 class RaisedFileLimit {
  public:
   RaisedFileLimit() {

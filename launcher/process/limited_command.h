@@ -19,8 +19,8 @@ struct LimitedOutput {
   std::string beyond_limit;  // "took more than 60 s of processor time"; empty if it ended by itself
 };
 
-/// Runs a program, whose path comes first, to its end or to its limits, where it is killed with its process group. Throws
-/// SpawnError, or std::system_error if there can't be a pipe.
+/// Runs a program, whose path comes first, to its end or to its limits, where it is killed with its process
+/// group. Throws SpawnError, or std::system_error if there can't be a pipe.
 LimitedOutput output_within(const std::vector<std::string>& command, const CommandLimits& limits);
 
 }  // namespace hookline

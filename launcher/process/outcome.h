@@ -42,10 +42,12 @@ inline constexpr const char* kSavedForLaterText =
 inline constexpr const char* kEndedForLaterText =
     "the run ends on SIGUSR1 while no ranks train: launch again, with [training] resume = \"auto\"";
 
-/// As a shell counts: the code itself, or 128 + the signal's number; 124, as `timeout` has it, for one that is stuck.
+/// As a shell counts: the code itself, or 128 + the signal's number; 124, as `timeout` has it, for one that
+/// is stuck.
 int exit_code(const Outcome& outcome);
 
-/// "exited with code 7", "was killed by SIGSEGV (signal 11, core dumped)", "finished no step for 60 s ([launch] stall_timeout_seconds)".
+/// "exited with code 7", "was killed by SIGSEGV (signal 11, core dumped)", "finished no step for 60 s
+/// ([launch] stall_timeout_seconds)".
 std::string describe(const Outcome& outcome);
 
 /// "SIGTERM", "SIGRTMIN+3", or "signal 99".

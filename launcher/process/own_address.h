@@ -14,8 +14,8 @@ struct Interface {
 
 std::vector<Interface> own_interfaces();
 
-/// True if `host` resolves to an address of one of this machine's interfaces. Throws std::runtime_error, which names `host`,
-/// if it does not resolve.
+/// True if `host` resolves to an address of one of this machine's interfaces. Throws std::runtime_error,
+/// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
 
 /// "10.0.0.1, 192.168.1.7": of this machine's interfaces, without loopback.

@@ -16,8 +16,8 @@ namespace hookline {
 /// A command that runs; it and its children are killed when this goes.
 class RunningCommand {
  public:
-  /// Starts `child`, whose outputs and `before_exec` are set here. Throws SpawnError, or std::system_error if there can't be a
-  /// pipe.
+  /// Starts `child`, whose outputs and `before_exec` are set here. Throws SpawnError, or std::system_error if
+  /// there can't be a pipe.
   RunningCommand(ChildSpec child, const Signals& signals);
   ~RunningCommand();
   RunningCommand(const RunningCommand&) = delete;

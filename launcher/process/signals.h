@@ -55,8 +55,8 @@ class Signals {
   /// Of an agent: has its guard been killed?
   bool is_guard_gone() const;
 
-  /// Stops this process until it is continued, as Ctrl-Z asks for. An agent waits while its guard is stopped: as the first
-  /// process of a PID namespace it could not stop itself.
+  /// Stops this process until it is continued, as Ctrl-Z asks for. An agent waits while its guard is stopped:
+  /// as the first process of a PID namespace it could not stop itself.
   void suspend();
 
   /// For times without running ranks: reads pending signals and returns the first one that asks the launcher

@@ -25,8 +25,8 @@ struct ErrorFile {
   std::string problem;  // why a file that is there gives none: "it is a named pipe, not a regular file"
 };
 
-/// Reads {"message": {"message": …, "extraInfo": {…}}}, as torchelastic and hookline's ranks write it, or {"message": …}.
-/// No error if the file is missing, and a problem if it can't be read or holds anything else.
+/// Reads {"message": {"message": …, "extraInfo": {…}}}, as torchelastic and hookline's ranks write it, or
+/// {"message": …}. No error if the file is missing, and a problem if it can't be read or holds anything else.
 ErrorFile read_error_file(const std::filesystem::path& file);
 
 }  // namespace hookline

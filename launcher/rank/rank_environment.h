@@ -36,7 +36,8 @@ struct RunPlace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// The variables of torchrun and of hookline for `rank`, counted on this node, given a launcher whose own environment is `base`.
+/// The variables of torchrun and of hookline for `rank`, counted on this node, given a launcher whose own
+/// environment is `base`.
 Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank);
 
 /// `base` (the launcher's own "NAME=value" list) with the variables of torchrun and of hookline set for

@@ -24,15 +24,18 @@ struct RankStack {
   bool is_cut = false;            // there are more calls than the rank has counted
 };
 
-/// Of an error file's extraInfo; nothing if it holds no stack of the form that parallel/rank/signal_report.h writes.
+/// Of an error file's extraInfo; nothing if it holds no stack of the form that parallel/rank/signal_report.h
+/// writes.
 std::optional<RankStack> rank_stack_in(const nlohmann::json& extra);
 
-/// "in thread 4711 'train', the innermost call first:", then a line for each frame, or for several that are alike:
+/// "in thread 4711 'train', the innermost call first:", then a line for each frame, or for several that are
+/// alike:
 ///
 ///     frame #0: fail(int) at train.cc:45 (0x1234 in /runs/train)
 ///
-/// Runs addr2line, which may take seconds with large libraries, and not longer than 20; without it, or where it finds no
-/// name, frames have none, which a line at the end says. What is left out between frames is said as well.
+/// Runs addr2line, which may take seconds with large libraries, and not longer than 20; without it, or where
+/// it finds no name, frames have none, which a line at the end says. What is left out between frames is said
+/// as well.
 std::vector<std::string> stack_lines(const RankStack& stack);
 
 }  // namespace hookline

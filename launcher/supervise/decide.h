@@ -13,8 +13,8 @@ struct RankEnded {
   int rank = 0;
   Outcome outcome;
 };
-struct
-    SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means that
+struct SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means
+                         // that
   // the launcher's guard or sentinel was killed; all other signals ask the launcher to stop
   int signal = 0;
 };

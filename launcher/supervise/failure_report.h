@@ -37,8 +37,8 @@ struct Failure {
   bool was_waiting = false;       // its last report said that it waited in a collective
 };
 
-/// Names the rank, how it ended, its own error, the last lines of its standard error, and where its logs are; without a
-/// newline at the end.
+/// Names the rank, how it ended, its own error, the last lines of its standard error, and where its logs are;
+/// without a newline at the end.
 std::string failure_report(const Failure& failure);
 
 /// The same without the rank: "exited with code 7", and the rest of the report.

@@ -1,4 +1,5 @@
-// The processes of this node's ranks: starts them, notices their ends, and signals them and all that they started.
+// The processes of this node's ranks: starts them, notices their ends, and signals them and all that they
+// started.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +22,8 @@ struct EndedChild {
   std::optional<int> rank;  // none: something else that this process, or a rank that is gone, has started
 };
 
-/// Ranks are counted from 0 in the order in which they are started. One at a time in a process, since it reaps every child.
+/// Ranks are counted from 0 in the order in which they are started. One at a time in a process, since it
+/// reaps every child.
 class RankProcesses {
  public:
   /// `bounds` must outlive it.
@@ -30,7 +32,8 @@ class RankProcesses {
   /// Starts the next rank. Throws SpawnError or std::system_error.
   void start(const ChildSpec& child);
 
-  /// The next child that has ended, if there is one; never waits. Ranks come in the order in which they ended.
+  /// The next child that has ended, if there is one; never waits. Ranks come in the order in which they
+  /// ended.
   std::optional<EndedChild> next_ended();
 
   std::vector<int> alive() const;

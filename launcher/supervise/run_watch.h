@@ -6,7 +6,8 @@
 
 namespace hookline {
 
-/// Watches for a rank that exited with code 0 long before the others, and for a run in which no rank finishes a step any more.
+/// Watches for a rank that exited with code 0 long before the others, and for a run in which no rank finishes
+/// a step any more.
 class RunWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,7 +22,8 @@ class RunWatch {
   /// The rank that exited early, once `early_exit` has passed since; returned a single time.
   std::optional<int> take_early_exit(Clock::time_point now);
 
-  /// Has no rank finished a step for `stall_timeout`? `last_step` is when one last did, none before the first report.
+  /// Has no rank finished a step for `stall_timeout`? `last_step` is when one last did, none before the first
+  /// report.
   bool is_stalled(std::optional<Clock::time_point> last_step, Clock::time_point now) const;
 
   /// When to ask again; max() if there is nothing to watch for.

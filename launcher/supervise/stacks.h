@@ -50,8 +50,8 @@ class StackWriters {
   bool is_busy() const { return !waiting_.empty() || !running_.empty(); }
   Clock::time_point next_look() const;  // max() if there is nothing to look for
 
-  /// "the stacks of ranks 3 and 5 are not complete: gdb took longer than 60 s"; empty if there are all. Ranks are counted from
-  /// `first_rank`.
+  /// "the stacks of ranks 3 and 5 are not complete: gdb took longer than 60 s"; empty if there are all. Ranks
+  /// are counted from `first_rank`.
   std::vector<std::string> problems(int first_rank) const;
 
  private:
@@ -77,7 +77,8 @@ class StackWriters {
   std::string given_up_;  // why, if they are
 };
 
-/// What is wrong with what gdb has written of a process of `threads` threads: "gdb shows 1 of 3 threads"; empty if nothing is.
+/// What is wrong with what gdb has written of a process of `threads` threads: "gdb shows 1 of 3 threads";
+/// empty if nothing is.
 std::string stacks_problem(const std::string& text, int threads);
 
 /// A line for each thread whose stack gdb has cut, being deeper than what was asked for.

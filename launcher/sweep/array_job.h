@@ -1,4 +1,5 @@
-// An array job of Slurm's that runs trials of a sweep, each as an element, as the sweep's folder remembers it.
+// An array job of Slurm's that runs trials of a sweep, each as an element, as the sweep's folder remembers
+// it.
 #pragma once
 
 #include <cstdint>

@@ -21,15 +21,16 @@ inline constexpr std::size_t kLongestMetricsLine = 1 << 20;
 /// What is behind so many bytes of a file is left out.
 inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{1} << 30;
 
-/// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no object.
+/// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no
+/// object.
 std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 
-/// "line 3 of 'FILE' is longer than 1 MiB: what it logs is lost"; empty if no line was skipped. Of a file that `goes_on`
-/// behind kMostMetricsBytes it says that.
+/// "line 3 of 'FILE' is longer than 1 MiB: what it logs is lost"; empty if no line was skipped. Of a file
+/// that `goes_on` behind kMostMetricsBytes it says that.
 std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on);
 
-/// Why a file that is there can't be read, naming it or the folder that keeps it from being reached; empty if it is open, or
-/// not there.
+/// Why a file that is there can't be read, naming it or the folder that keeps it from being reached; empty if
+/// it is open, or not there.
 std::string unread_text(const InputFile& file, const std::filesystem::path& name);
 
 /// The step of a line, or `lines`, how many came before it, if it has none.
@@ -42,8 +43,8 @@ class RepeatedSteps {
   /// `metrics`: the file in the run's folder.
   explicit RepeatedSteps(const std::filesystem::path& metrics) : run_(metrics.parent_path()) {}
 
-  /// Looks for attempts that have started since. To be called after bytes of the file are read, and before their lines are
-  /// taken.
+  /// Looks for attempts that have started since. To be called after bytes of the file are read, and before
+  /// their lines are taken.
   void look();
   /// Takes the next line, which starts at byte `offset`. If the line starts a repetition, returns its step:
   /// earlier values of this and later steps no longer count.
@@ -63,7 +64,8 @@ struct MetricPoint {
   double value = 0;       // NaN where a program wrote none that is a number
 };
 
-/// A metric as a run goes on logging it; of steps that a restart repeats, the last attempt's values. Lines that are no objects are passed over: a program may write what it likes.
+/// A metric as a run goes on logging it; of steps that a restart repeats, the last attempt's values. Lines
+/// that are no objects are passed over: a program may write what it likes.
 class MetricsFile {
  public:
   /// `file` may not be there yet. `metric` may be empty: then only names and steps are read.

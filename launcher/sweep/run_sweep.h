@@ -40,7 +40,8 @@ struct SweepRun {
   }
 };
 
-/// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at least one.
+/// How many trials may run at once: what is set, or, for "auto", as many as there are cores or GPUs for, at
+/// least one.
 std::int64_t places_of(const SweepRun& run);
 
 /// The exclusive share of the machine for place `index`, from 0: equally many cores, and GPUs if trials use

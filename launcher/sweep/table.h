@@ -12,7 +12,8 @@
 
 namespace hookline {
 
-/// The mean of what several trials have measured, and its spread: the sample's standard deviation, 0 of one trial.
+/// The mean of what several trials have measured, and its spread: the sample's standard deviation, 0 of one
+/// trial.
 struct Measured {
   double mean = 0, spread = 0;
 };
@@ -88,7 +89,8 @@ BestRow best_row(const std::vector<const ResultRow*>& rows);
 /// Why the first of `rows` is not clearly the best, in words; empty if it is, or if it is the only one.
 std::string doubt_of_best(const std::vector<ResultRow>& rows);
 
-/// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty otherwise.
+/// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty
+/// otherwise.
 std::string speedup_remark(const std::vector<ResultRow>& rows);
 
 /// With the names of its members; a Measured as {"mean", "spread"}.

@@ -31,7 +31,8 @@ void write_plan(const std::filesystem::path& trial, const TrialPlan& plan);
 TrialPlan read_plan(const std::filesystem::path& trial);
 void write_result(const std::filesystem::path& trial, const std::string& id, const TrialResult& result);
 
-/// Nothing if there is none. Throws UnreadableResult, naming the file, for one that can't be read, or is another trial's.
+/// Nothing if there is none. Throws UnreadableResult, naming the file, for one that can't be read, or is
+/// another trial's.
 std::optional<TrialResult> read_result(const std::filesystem::path& trial, const std::string& id);
 
 /// Renames the trial's folder to ID.1, ID.2, …, so that a new one can be made. Returns the new name; empty if

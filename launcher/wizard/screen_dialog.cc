@@ -117,7 +117,8 @@ std::string cut(const std::string& text, std::size_t columns) {
   return text.substr(0, bytes_of(text, columns));
 }
 
-/// `text` in lines of at most `columns` characters, folded between words where possible; all but the first are indented.
+/// `text` in lines of at most `columns` characters, folded between words where possible; all but the first
+/// are indented.
 std::vector<std::string> folded(std::string text, std::size_t columns, std::size_t indent) {
   indent = std::min(indent, columns / 2);
   std::vector<std::string> lines;

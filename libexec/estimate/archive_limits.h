@@ -20,8 +20,8 @@ struct ArchiveRecord {
   std::uint64_t bytes = 0;  // unpacked
 };
 
-/// Throws ArchiveError unless the records may be those of a TorchScript model in a file of `file_bytes`: its tensors are
-/// stored as they are, and everything else is short.
+/// Throws ArchiveError unless the records may be those of a TorchScript model in a file of `file_bytes`: its
+/// tensors are stored as they are, and everything else is short.
 void check_records(const std::vector<ArchiveRecord>& records, std::uint64_t file_bytes);
 
 /// Limits what this process may allocate from now on to what a model in a file of `file_bytes` needs. Further

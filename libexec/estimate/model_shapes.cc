@@ -2,7 +2,8 @@
 //
 //     model_shapes FILE
 //
-// Prints a JSON list of them. The exit code is 2, with a sentence on standard error, for a file that can't be read.
+// Prints a JSON list of them. The exit code is 2, with a sentence on standard error, for a file that can't be
+// read.
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>

@@ -1,5 +1,5 @@
-// The parameters of a TorchScript archive, which C++'s torch::save writes too: from its pickle, and from what its code declares.
-// None of that code runs, as it would if libtorch loaded the file. Torch-free.
+// The parameters of a TorchScript archive, which C++'s torch::save writes too: from its pickle, and from what
+// its code declares. None of that code runs, as it would if libtorch loaded the file. Torch-free.
 #pragma once
 
 #include <cstdint>

@@ -11,13 +11,15 @@
 
 namespace hookline {
 
-/// Why a rank that has `open` files open, and may have `limit`, can't even join a run of `ranks`; empty if it can.
+/// Why a rank that has `open` files open, and may have `limit`, can't even join a run of `ranks`; empty if it
+/// can.
 std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ranks);
 
 /// `used` of `limit` descriptors that a process may have open (RLIMIT_NOFILE), with `ranks` connected.
 Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks);
 
-/// `available` bytes of /dev/shm for the `ranks` of this host; only NCCL uses it, where several are on one host.
+/// `available` bytes of /dev/shm for the `ranks` of this host; only NCCL uses it, where several are on one
+/// host.
 Check judge_shared_memory(std::int64_t available, bool nccl, int ranks);
 
 /// What each rank was built with, in the order of ranks.

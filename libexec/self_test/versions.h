@@ -5,7 +5,8 @@
 
 namespace hookline {
 
-/// A JSON object: libtorch's version, file and CPU instructions, and CUDA's and NCCL's versions, or why there are none here.
+/// A JSON object: libtorch's version, file and CPU instructions, and CUDA's and NCCL's versions, or why there
+/// are none here.
 std::string versions_as_json();
 
 }  // namespace hookline

@@ -21,7 +21,8 @@ std::string size_text(std::int64_t bytes);
 /// hosts".
 std::vector<HookSetting> in_both_scopes(std::vector<HookSetting> settings);
 
-/// Each of `settings` with the buckets of the config first, then with those of each of `bucket_bytes`: "fp16, 1 MiB buckets".
+/// Each of `settings` with the buckets of the config first, then with those of each of `bucket_bytes`: "fp16,
+/// 1 MiB buckets".
 std::vector<HookSetting> in_each_size(const std::vector<HookSetting>& settings,
                                       const std::vector<std::int64_t>& bucket_bytes);
 

@@ -59,12 +59,13 @@ class HookChooser {
  public:
   /// `settings` may be chosen, the most exact first; "no hook" is added in front, and each setting is tried
   /// with each bucket size. `ddp` has no hook yet, and must outlive this object.
-  /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that has a hook.
+  /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that
+  /// has a hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,
               ChoiceOptions options = {});
 
-  /// To be called between two steps, as Ddp::after_each_step does. A collective call where something is decided.
-  /// Throws Error if the program has registered a hook by hand.
+  /// To be called between two steps, as Ddp::after_each_step does. A collective call where something is
+  /// decided. Throws Error if the program has registered a hook by hand.
   void after_step();
 
   /// The name of the setting in use, "no hook" for none; null while steps are measured.

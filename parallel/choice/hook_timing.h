@@ -1,4 +1,5 @@
-// What a communication hook computes and sends for a model's buckets: measured by running it without other ranks.
+// What a communication hook computes and sends for a model's buckets: measured by running it without other
+// ranks.
 #pragma once
 
 #include <functional>

@@ -28,8 +28,9 @@ struct LinkCost {
   CollectiveTimes full, half;  // of float32, of float16
 };
 
-/// Measures all-reduces over `group`, of a few bytes up to `largest_bytes`, or as large as `budget_seconds` allow for all of them
-/// together. Every rank gets the same times, the means over the ranks. On the CPU. A collective call. `name` names it in an error.
+/// Measures all-reduces over `group`, of a few bytes up to `largest_bytes`, or as large as `budget_seconds`
+/// allow for all of them together. Every rank gets the same times, the means over the ranks. On the CPU. A
+/// collective call. `name` names it in an error.
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name);
 

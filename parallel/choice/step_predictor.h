@@ -24,8 +24,8 @@ struct ObservedStep {
   BucketParameters buckets;  // the finest that there are
 };
 
-/// Predicts by measurements on the run's own ranks, between two steps. Each call is a collective call, and every rank gets the same.
-/// Not synchronised.
+/// Predicts by measurements on the run's own ranks, between two steps. Each call is a collective call, and
+/// every rank gets the same. Not synchronised.
 class StepPredictor {
  public:
   struct Prediction {

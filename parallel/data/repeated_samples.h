@@ -1,4 +1,5 @@
-// Samples that a loader repeats so that every rank gets as many, where a sum or an average over the ranks counts them twice.
+// Samples that a loader repeats so that every rank gets as many, where a sum or an average over the ranks
+// counts them twice.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +16,8 @@ namespace hookline {
 /// shape.
 const detail::EpochPlan* loader_that_repeats(const TrainingPlace& place, const at::Tensor& tensor, bool adds);
 
-/// A warning of `repeated` samples, which says how to leave them out. `call`: what is about to count them, as "gather".
+/// A warning of `repeated` samples, which says how to leave them out. `call`: what is about to count them, as
+/// "gather".
 std::string repeated_samples_warning(const std::string& call, std::int64_t repeated, std::int64_t world_size);
 
 }  // namespace hookline

@@ -40,7 +40,8 @@ class TrainingPlace {
   void loads(const detail::EpochPlan* loader);
   /// The program trains: runs backward, a body of accumulate, or an optimizer's step.
   void trains();
-  /// An optimizer is about to step with the gradients of the batches that were trained on, or accumulate() is to gather them.
+  /// An optimizer is about to step with the gradients of the batches that were trained on, or accumulate() is
+  /// to gather them.
   void steps();
   void gradients_dropped();
   /// Of `optimizers`, `number`, from 1, has stepped. True if that ends a step.
@@ -58,7 +59,8 @@ class TrainingPlace {
   /// Null if batches come from no prepared loader.
   const detail::EpochPlan* active_loader() const;
   bool at_last_batch() const { return active_loader() && active_loader()->at_last_batch(); }
-  /// The loader whose next batch is the most likely beginning of the loop's next body; null if batches come from no prepared one.
+  /// The loader whose next batch is the most likely beginning of the loop's next body; null if batches come
+  /// from no prepared one.
   struct Next {
     const detail::EpochPlan* loader = nullptr;
     bool is_sure =
@@ -68,9 +70,11 @@ class TrainingPlace {
   Next next_body() const;
   /// The loader, other than `loader`, in whose first batch the program may be; null if there is none.
   const detail::EpochPlan* loader_at_first_batch(const detail::EpochPlan* loader) const;
-  /// Two loaders are trained on at once, and nothing but the order of preparation says which one counts the epochs.
+  /// Two loaders are trained on at once, and nothing but the order of preparation says which one counts the
+  /// epochs.
   bool goes_by_order() const { return goes_by_order_; }
-  /// A loop over another loader than `loader` is in the middle of its training, and has loaded no batch in the pass of this one.
+  /// A loop over another loader than `loader` is in the middle of its training, and has loaded no batch in
+  /// the pass of this one.
   bool is_nested(const detail::EpochPlan* loader) const;
   /// The loader that loaded last, and whose batch is in hand, trained on or not; null if there is none.
   const detail::EpochPlan* loader_in_hand() const;

@@ -22,7 +22,8 @@ class World;
 /// Source  none; Accelerate and DeepSpeed call a two-level average hierarchical
 class BetweenHosts : public CommHook {
  public:
-  /// `hook` is built on a Comm of SumScope::between_hosts. A collective call. The World has several hosts, whose ranks share memory.
+  /// `hook` is built on a Comm of SumScope::between_hosts. A collective call. The World has several hosts,
+  /// whose ranks share memory.
   BetweenHosts(World& world, std::unique_ptr<CommHook> hook);
   ~BetweenHosts() override;
 

@@ -17,13 +17,14 @@ struct BucketLimits {
   std::int64_t first_bytes;
   std::int64_t cap_bytes;
 
-  /// Unset: the first bucket 1 MiB, so that communication starts early, the others 25 MiB. Set: all of that size.
+  /// Unset: the first bucket 1 MiB, so that communication starts early, the others 25 MiB. Set: all of that
+  /// size.
   static BucketLimits from(std::optional<std::int64_t> bucket_cap_mb);
   bool operator==(const BucketLimits&) const = default;
 };
 
-/// Indices into `parameters`, bucket by bucket, in the order in which gradients are expected: the reverse of the
-/// parameters' own. `limits` in bytes: each but the last for one bucket, the last for all that follow.
+/// Indices into `parameters`, bucket by bucket, in the order in which gradients are expected: the reverse of
+/// the parameters' own. `limits` in bytes: each but the last for one bucket, the last for all that follow.
 std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<at::Tensor>& parameters,
                                                      const std::vector<std::size_t>& limits);
 
@@ -31,7 +32,8 @@ std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<at::Tenso
 std::vector<BucketShapes> expected_buckets(const std::vector<at::Tensor>& parameters,
                                            const BucketLimits& limits);
 
-/// `order`, the parameters in the order in which their gradients come, in the buckets that the Reducer would rebuild of it.
+/// `order`, the parameters in the order in which their gradients come, in the buckets that the Reducer would
+/// rebuild of it.
 BucketParameters cut_into_buckets(const std::vector<at::Tensor>& order, const BucketLimits& limits);
 
 /// Rearranges `tensors`, one 1-D tensor per bucket of `from` (undefined: nothing), into the buckets `to`,

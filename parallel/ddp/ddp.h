@@ -65,24 +65,25 @@ struct DdpState {
   std::int64_t reduced_steps = 0;  // backward passes that communicated
 };
 
-/// Keeps the replicas of a module equal: broadcasts rank 0's parameters, and averages gradients during backward.
+/// Keeps the replicas of a module equal: broadcasts rank 0's parameters, and averages gradients during
+/// backward.
 ///
-/// The calls around each forward are made by DistributedModule. Every rank makes the same calls in the same order.
-/// Keeps the module and the World alive. Not synchronised.
-/// Source: torch.nn.parallel.DistributedDataParallel of torch 2.11.
+/// The calls around each forward are made by DistributedModule. Every rank makes the same calls in the same
+/// order. Keeps the module and the World alive. Not synchronised. Source:
+/// torch.nn.parallel.DistributedDataParallel of torch 2.11.
 class Ddp : public ParallelStrategy {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
-  /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and the rank,
-  /// if no parameter requires a gradient, or if an embedding has sparse gradients.
+  /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and
+  /// the rank, if no parameter requires a gradient, or if an embedding has sparse gradients.
   Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options);
   ~Ddp() override;
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
-  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. With hook_between_hosts a run on
-  /// one host has nothing for it to do: gradients are averaged exactly, and a warning says so.
-  /// Throws Error for a second hook, and for one that was built without a context.
+  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. With
+  /// hook_between_hosts a run on one host has nothing for it to do: gradients are averaged exactly, and a
+  /// warning says so. Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
   using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
@@ -94,7 +95,8 @@ class Ddp : public ParallelStrategy {
   void exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets = {});
   bool shards_optimizer() const { return shares_ != nullptr; }
 
-  /// Runs `action` before the first forward with gradients after each backward that communicated: between two steps.
+  /// Runs `action` before the first forward with gradients after each backward that communicated: between two
+  /// steps.
   void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
 
   /// For sharded optimizers: `average` averages only this rank's shares of the gradients; if it is null, the
@@ -110,13 +112,14 @@ class Ddp : public ParallelStrategy {
 
   /// Throws Error, on the rank that it happens to, if a parameter was exchanged after the model was prepared.
   void before_forward() override;
-  /// Replaces `outputs` by aliases that show when a backward pass of this forward begins (parallel/model/backward_sink.h).
+  /// Replaces `outputs` by aliases that show when a backward pass of this forward begins
+  /// (parallel/model/backward_sink.h).
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
   std::string_view needs_outputs() const override;
 
-  /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet can be
-  /// detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by itself at the end
-  /// of a backward that begins at an output which after_forward was given.
+  /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet
+  /// can be detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by
+  /// itself at the end of a backward that begins at an output which after_forward was given.
   void release_gradient_views() override;
   void drop_gradients() override;
 
@@ -129,10 +132,11 @@ class Ddp : public ParallelStrategy {
 
   /// A collective call: buckets that the next forward would rebuild are rebuilt first.
   DdpState save_state();
-  /// False, with buckets as they were, if `state` has other parameters or bucket limits, or the Reducer has other rebuilt
-  /// buckets already.
+  /// False, with buckets as they were, if `state` has other parameters or bucket limits, or the Reducer has
+  /// other rebuilt buckets already.
   bool load_state(const DdpState& state);
-  /// Runs `action` before the first forward, when whatever hook there will be has been registered; now, if that is over.
+  /// Runs `action` before the first forward, when whatever hook there will be has been registered; now, if
+  /// that is over.
   void before_first_forward(std::function<void()> action);
   void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
@@ -142,7 +146,8 @@ class Ddp : public ParallelStrategy {
   at::Tensor own_gradient(std::size_t index) const;
   /// Sets the gradients that a checkpoint saved.
   void set_own_gradients(const std::vector<at::Tensor>& gradients);
-  /// With find_unused_parameters: which took part since gradients were last communicated; undefined otherwise.
+  /// With find_unused_parameters: which took part since gradients were last communicated; undefined
+  /// otherwise.
   at::Tensor used_parameters() const;
   CommunicationStats communication_stats() const override;
   std::int64_t bytes_sent() const override;
@@ -164,8 +169,8 @@ class Ddp : public ParallelStrategy {
   bool averages_shares() const { return average_ != nullptr; }
   void rebuild_buckets();
   std::vector<std::vector<std::string>> names_in(const BucketParameters& buckets) const;
-  /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient. The first time it
-  /// decides what the pass communicates, from all that the pass goes through.
+  /// Called by a backward pass, before it goes through an output of a forward or into a parameter's gradient.
+  /// The first time it decides what the pass communicates, from all that the pass goes through.
   void begin_backward();
   /// What a backward pass that communicates has begun.
   struct Communication {

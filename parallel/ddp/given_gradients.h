@@ -11,8 +11,8 @@
 
 namespace hookline {
 
-/// Parameters, zero, of the given names and of the shapes, dtypes and devices of the given tensors. The loss is
-/// Σ ⟨parameter, gradient⟩, so the gradient of forward's result is what forward was given, in that order.
+/// Parameters, zero, of the given names and of the shapes, dtypes and devices of the given tensors. The loss
+/// is Σ ⟨parameter, gradient⟩, so the gradient of forward's result is what forward was given, in that order.
 struct GivenGradients : torch::nn::Module {
   explicit GivenGradients(const std::vector<std::pair<std::string, at::Tensor>>& like)
       : torch::nn::Module("given gradients") {

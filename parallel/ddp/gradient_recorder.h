@@ -13,8 +13,9 @@
 
 namespace hookline {
 
-/// Writes this rank's own gradients, as they are before the hook, to a file a step: FOLDER/step0000.rank0.safetensors,
-/// and so on, for the first `steps` steps. Tensors are named as the parameters.
+/// Writes this rank's own gradients, as they are before the hook, to a file a step:
+/// FOLDER/step0000.rank0.safetensors, and so on, for the first `steps` steps. Tensors are named as the
+/// parameters.
 class GradientRecorder {
  public:
   /// Makes `folder`. Throws Error if it can't be made.

@@ -16,8 +16,9 @@
 
 namespace hookline {
 
-/// Runs `hook`, and hands the Reducer futures that the World's FailureWatch completes. An error names step, hook and
-/// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …". Steps count from 0.
+/// Runs `hook`, and hands the Reducer futures that the World's FailureWatch completes. An error names step,
+/// hook and rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1:
+/// …". Steps count from 0.
 class GuardedHook : public c10d::CommHookInterface {
  public:
   /// `recorder`, if there is one, gets each bucket before the hook does; so does `error`, if there is one.
@@ -28,7 +29,8 @@ class GuardedHook : public c10d::CommHookInterface {
   at::Tensor parseHookResult(const c10::IValue& result) override;
 
   CommHook& hook() { return *hook_; }
-  /// Adds to each bucket of the next step, before the hook gets it, what another hook has held back of its gradients.
+  /// Adds to each bucket of the next step, before the hook gets it, what another hook has held back of its
+  /// gradients.
   void carry(std::vector<at::Tensor> held_back) { carried_ = std::move(held_back); }
   /// For the hook that takes this one's place.
   std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
@@ -54,12 +56,10 @@ class GuardedHook : public c10d::CommHookInterface {
   std::optional<double> latest_error_;
 };
 
-/// What the Reducer does without a hook, in a pass of its own: scales by 1 / world size, then sums. For gradients that are
-/// recorded, which have to be taken before they are scaled.
-/// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
-/// Result  the bucket's buffer, in place   State   none
-/// Errors  none at step time               Parity  DistributedDataParallel without a hook, bit for bit
-/// Source  none
+/// What the Reducer does without a hook, in a pass of its own: scales by 1 / world size, then sums. For
+/// gradients that are recorded, which have to be taken before they are scaled. Bucket  1-D floating, numel n
+/// Wire    n elements a rank into the collective Result  the bucket's buffer, in place   State   none Errors
+/// none at step time               Parity  DistributedDataParallel without a hook, bit for bit Source  none
 class NoHook : public CommHook {
  public:
   using CommHook::CommHook;

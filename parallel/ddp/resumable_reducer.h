@@ -10,7 +10,8 @@
 
 namespace hookline {
 
-/// A resumed model must sum its gradients in the buckets that it had: Gloo's sums depend on where an element lies.
+/// A resumed model must sum its gradients in the buckets that it had: Gloo's sums depend on where an element
+/// lies.
 class ResumableReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
@@ -32,14 +33,15 @@ class ResumableReducer : public c10d::Reducer {
     initialize_buckets(std::move(buckets));
   }
 
-  /// Does the backward pass that runs on this thread accumulate into any parameter's gradient? torch::autograd::grad does not, nor
-  /// does a pass through a model that is frozen, or whose parameters are all in parts that are recomputed in passes of their own.
+  /// Does the backward pass that runs on this thread accumulate into any parameter's gradient?
+  /// torch::autograd::grad does not, nor does a pass through a model that is frozen, or whose parameters are
+  /// all in parts that are recomputed in passes of their own.
   bool is_reached();
   /// Are the next gradients that come averaged?
   bool expects_gradients();
-  /// Prepares the reduction of the backward pass that runs on this thread; call it before the pass reaches a parameter.
-  /// Returns false, and does nothing, if it reaches none.
-  /// Throws c10::Error if an earlier pass did not reach all parameters.
+  /// Prepares the reduction of the backward pass that runs on this thread; call it before the pass reaches a
+  /// parameter. Returns false, and does nothing, if it reaches none. Throws c10::Error if an earlier pass did
+  /// not reach all parameters.
   bool begin_backward();
   /// The same for a pass whose gradients stay local: the Reducer ignores them.
   void begin_local_backward();
@@ -71,7 +73,8 @@ class ResumableReducer : public c10d::Reducer {
     }
   }
 
-  /// With find_unused_parameters: which parameters took part since gradients were last communicated [parameters], int32.
+  /// With find_unused_parameters: which parameters took part since gradients were last communicated
+  /// [parameters], int32.
   const at::Tensor& used_parameters() const { return local_used_map_; }
 
  private:

@@ -26,13 +26,15 @@ namespace hookline {
 struct FoundUnit;
 
 struct FsdpOptions {
-  /// FSDP's FULL_SHARD: a unit's parameters are given back after its forward and gathered again for its backward.
-  /// If not, SHARD_GRAD_OP: they stay whole in between; gradients and the optimizer's state are sharded all the same.
+  /// FSDP's FULL_SHARD: a unit's parameters are given back after its forward and gathered again for its
+  /// backward. If not, SHARD_GRAD_OP: they stay whole in between; gradients and the optimizer's state are
+  /// sharded all the same.
   bool reshard_after_forward = true;
   std::optional<at::ScalarType> wire = {};  // what gradients are cast to while they travel: float16, bfloat16
 };
 
-/// Keeps 1/W of parameters, gradients and optimizer state on each of W ranks, and gathers one unit's parameters at a time.
+/// Keeps 1/W of parameters, gradients and optimizer state on each of W ranks, and gathers one unit's
+/// parameters at a time.
 ///
 /// The units are the model's FsdpUnit modules, and a root unit with all other parameters. A unit's parameters
 /// are all-gathered before its forward and its backward, overlapping with the previous unit's computation if
@@ -49,9 +51,9 @@ struct FsdpOptions {
 /// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.
 class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> {
  public:
-  /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; takes rank 0's, and keeps this rank's part.
-  /// Throws Error, on every rank, if the models or their units differ, if no parameter requires a gradient, or if the model is of a
-  /// sharded one already.
+  /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; takes rank 0's, and keeps
+  /// this rank's part. Throws Error, on every rank, if the models or their units differ, if no parameter
+  /// requires a gradient, or if the model is of a sharded one already.
   static std::shared_ptr<Fsdp> make(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
                                     const FsdpOptions& options);
   ~Fsdp() override;

@@ -25,13 +25,14 @@ namespace hookline {
 /// The caller must start units in the same order on every rank. Not synchronised.
 class ReductionQueue {
  public:
-  /// `name_of`: what averaging a unit's gradients is called in an error. The World and the units outlive the queue.
+  /// `name_of`: what averaging a unit's gradients is called in an error. The World and the units outlive the
+  /// queue.
   ReductionQueue(World& world, std::unique_ptr<GradientScatter> scatter,
                  std::function<std::string(const ShardedUnit&)> name_of);
 
   void begin_backward() { patience_.begin_backward(); }
-  /// `gradients`: one for each of the unit's trained flat parameters, or undefined. Throws RunFailed, if it waits for a reduction
-  /// and a rank fails.
+  /// `gradients`: one for each of the unit's trained flat parameters, or undefined. Throws RunFailed, if it
+  /// waits for a reduction and a rank fails.
   void start(ShardedUnit& unit, std::vector<at::Tensor> gradients);
   /// Waits for all that are under way.
   void finish_all();

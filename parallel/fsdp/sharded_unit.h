@@ -23,8 +23,8 @@ namespace hookline {
 /// Fsdp decides when and in which order units are gathered. Not synchronised.
 class ShardedUnit {
  public:
-  /// `name`: of the module, for errors. `position`: among the model's units. `channel`: for gathers, which every rank starts in
-  /// the same order.
+  /// `name`: of the module, for errors. `position`: among the model's units. `channel`: for gathers, which
+  /// every rank starts in the same order.
   ShardedUnit(std::string name, std::size_t position, std::vector<std::shared_ptr<FlatParameter>> flats,
               std::shared_ptr<ShardChannel> channel);
 
@@ -60,7 +60,8 @@ class ShardedUnit {
   void begin_backward();
   bool is_gathering() const { return !gathering_.empty(); }
   bool is_in_backward() const { return in_backward_; }
-  /// A whole gradient, of the trained flat parameter `flat`, has come: it need not stay where autograd put it.
+  /// A whole gradient, of the trained flat parameter `flat`, has come: it need not stay where autograd put
+  /// it.
   void collect_gradient(std::size_t flat, std::size_t index) {
     trained_flats_[flat]->collect_gradient(index);
   }
@@ -68,8 +69,8 @@ class ShardedUnit {
   bool trains() const;
   /// How many do.
   std::size_t trained() const;
-  /// One gradient for each trained flat parameter, in the layout of the whole, undefined if all of it is frozen now; ends the
-  /// backward.
+  /// One gradient for each trained flat parameter, in the layout of the whole, undefined if all of it is
+  /// frozen now; ends the backward.
   std::vector<at::Tensor> take_gradients();
   /// Ends a backward that does not communicate; its unsharded gradients are kept for the next one.
   void keep_gradients();

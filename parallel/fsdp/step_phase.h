@@ -6,8 +6,8 @@
 
 namespace hookline {
 
-/// From the model's forward to the end of its backward its parameters are wholes, even where they are not gathered; otherwise they
-/// are this rank's pieces. Not synchronised.
+/// From the model's forward to the end of its backward its parameters are wholes, even where they are not
+/// gathered; otherwise they are this rank's pieces. Not synchronised.
 class StepPhase {
  public:
   bool has_wholes() const { return now_ != Now::between_steps; }
@@ -28,8 +28,8 @@ class StepPhase {
     now_ = Now::between_steps;
     return true;
   }
-  /// A backward begins, with autograd's number `task`. Whatever is to end it keeps the result: the backward has thrown
-  /// once nothing does.
+  /// A backward begins, with autograd's number `task`. Whatever is to end it keeps the result: the backward
+  /// has thrown once nothing does.
   std::shared_ptr<const void> begin_backward(int task) {
     now_ = Now::backward;
     had_backward_ = true;

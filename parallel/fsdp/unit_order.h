@@ -1,4 +1,5 @@
-// In which order the units of a sharded model gather their parameters and average their gradients: pure, without collectives.
+// In which order the units of a sharded model gather their parameters and average their gradients: pure,
+// without collectives.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,8 @@
 
 namespace hookline {
 
-/// Remembers the order of the first forwards, which every rank runs alike, and walks through it in each backward. A unit is its
-/// position among the model's. Not synchronised.
+/// Remembers the order of the first forwards, which every rank runs alike, and walks through it in each
+/// backward. A unit is its position among the model's. Not synchronised.
 class UnitOrder {
  public:
   /// A forward of the unit begins; the first one counts.

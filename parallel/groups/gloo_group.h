@@ -16,8 +16,8 @@
 
 namespace hookline {
 
-/// ProcessGroupGloo's destructor waits for every collective that was started, for as long as the group's timeout if a
-/// peer does not answer. After a failure, abandon() the group first.
+/// ProcessGroupGloo's destructor waits for every collective that was started, for as long as the group's
+/// timeout if a peer does not answer. After a failure, abandon() the group first.
 class GlooGroup : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
@@ -46,7 +46,8 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   /// lost.
   virtual c10::intrusive_ptr<c10d::Work> scatter(Exchange wanted, at::ScalarType type);
 
-  /// One for each rank; or for each host, in the order of hosts, if the ranks of a host sum theirs before they send them.
+  /// One for each rank; or for each host, in the order of hosts, if the ranks of a host sum theirs before
+  /// they send them.
   virtual int addends(at::ScalarType type) const;
 
   /// True as soon as no collective is under way; false if that takes longer than `patience`.
@@ -55,8 +56,8 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   /// No collective is under way.
   virtual bool is_idle();
 
-  /// Closes the connections to the peers, whose collectives then fail at once, and keeps the group for as long as the
-  /// process lives, since its threads still wait.
+  /// Closes the connections to the peers, whose collectives then fail at once, and keeps the group for as
+  /// long as the process lives, since its threads still wait.
   static void abandon(c10::intrusive_ptr<GlooGroup> group);
 
  protected:

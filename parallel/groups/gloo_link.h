@@ -26,16 +26,17 @@ namespace hookline {
 /// except that pieces of kWholeBytes or less are sent whole, which saves the second trip. Several pieces can
 /// be in progress at a time.
 ///
-/// Every element is summed in the order of machines, whichever machine does it. Ranks compare what their arrays are while the
-/// first pieces travel; a difference is RanksDiffer on every rank, and no rank receives a piece of another array.
+/// Every element is summed in the order of machines, whichever machine does it. Ranks compare what their
+/// arrays are while the first pieces travel; a difference is RanksDiffer on every rank, and no rank receives
+/// a piece of another array.
 ///
 /// Has two threads. start and stop are called by one thread at a time.
 class GlooLink : public SumLink {
  public:
   static constexpr std::size_t kWholeBytes = 16 * 1024;
 
-  /// `ranks`: the rank of each machine, in the order of machines, of which `own` is this one. A piece fails that waits longer than
-  /// `timeout`.
+  /// `ranks`: the rank of each machine, in the order of machines, of which `own` is this one. A piece fails
+  /// that waits longer than `timeout`.
   GlooLink(std::shared_ptr<gloo::Context> context, std::vector<int> ranks, std::size_t own,
            std::chrono::milliseconds timeout);
   ~GlooLink() override;

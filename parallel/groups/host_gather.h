@@ -35,12 +35,14 @@ class HostGather {
   /// Those whose parts come over the network.
   const std::vector<int>& senders() const { return senders_; }
 
-  /// The second half of a gather. `from_peers`: the first, which compares identities and leaves the parts of senders() and this rank's
-  /// own in `gather.received`. Every rank makes these calls in the same order; what it returns is done when all parts are there.
+  /// The second half of a gather. `from_peers`: the first, which compares identities and leaves the parts of
+  /// senders() and this rank's own in `gather.received`. Every rank makes these calls in the same order; what
+  /// it returns is done when all parts are there.
   c10::intrusive_ptr<c10d::Work> hand_on(const c10::intrusive_ptr<c10d::Work>& from_peers,
                                          GlooGroup::Exchange gather);
 
-  /// Starts `collective` in the memory, a Reduction or a PartExchange, behind the gathers that were started before it.
+  /// Starts `collective` in the memory, a Reduction or a PartExchange, behind the gathers that were started
+  /// before it.
   template <class Collective>
   void start(Collective collective) {
     in_order_->run(in_order_->draw_ticket(), [weak = memory_, collective = std::move(collective)]() mutable {

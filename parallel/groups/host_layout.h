@@ -10,7 +10,8 @@
 
 namespace hookline {
 
-/// The ranks of a run by hosts: those that can share memory, on one machine, as one user and in one network namespace.
+/// The ranks of a run by hosts: those that can share memory, on one machine, as one user and in one network
+/// namespace.
 struct HostLayout {
   std::vector<std::vector<int>> hosts;  // ranks in ascending order; hosts in the order of their first ranks
   std::size_t own = 0;                  // this rank's host
@@ -32,8 +33,8 @@ enum class SumScope {
   between_hosts,  // the ranks of a host hold the same values, which count once
 };
 
-/// A collective call; every rank gets the same hosts. `label` is added to what a host is known by, so that ranks with different labels
-/// count as ranks of different hosts.
+/// A collective call; every rank gets the same hosts. `label` is added to what a host is known by, so that
+/// ranks with different labels count as ranks of different hosts.
 HostLayout find_hosts(c10d::Store& store, int rank, int size, bool may_share, const std::string& label,
                       std::chrono::milliseconds timeout);
 

@@ -20,23 +20,25 @@ namespace hookline {
 /// True if the ranks of a host can share memory: they are few enough, and every rank of the run may.
 bool can_share_memory(const HostLayout& layout);
 
-/// Opens the shared memory of each host's ranks. A collective call. Null on every rank if it fails on one of them; `problem` is then
-/// why, with the rank.
+/// Opens the shared memory of each host's ranks. A collective call. Null on every rank if it fails on one of
+/// them; `problem` is then why, with the rank.
 std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, const HostLayout& layout,
                                                       std::chrono::milliseconds timeout,
                                                       std::string& problem);
 
-/// A Gloo group that does through the memory that the ranks of a host share what hookline does in training, for contiguous tensors on
-/// the CPU:
+/// A Gloo group that does through the memory that the ranks of a host share what hookline does in training,
+/// for contiguous tensors on the CPU:
 ///
-/// - all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own (GlooLink);
+/// - all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own
+/// (GlooLink);
 /// - exchanges of the same part with all, which cross to each host once (HostGather);
 /// - scatters, for which the ranks of a host sum their parts before one of them sends the sum on;
 /// - if all ranks are on one host, all-gather and broadcast of any type, and exchange.
 ///
-/// What else c10d offers is Gloo's. Ranks that gather or broadcast different tensors all get RanksDiffer. Sums have the same bits on all
-/// ranks, whatever a tensor's place in a bucket: those of a plain loop over the ranks of each host, and then over the hosts; float16 and
-/// bfloat16 are summed in float32, and rounded once on each host and once between them.
+/// What else c10d offers is Gloo's. Ranks that gather or broadcast different tensors all get RanksDiffer.
+/// Sums have the same bits on all ranks, whatever a tensor's place in a bucket: those of a plain loop over
+/// the ranks of each host, and then over the hosts; float16 and bfloat16 are summed in float32, and rounded
+/// once on each host and once between them.
 class SharedMemoryGroup : public GlooGroup {
  public:
   SharedMemoryGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -66,8 +68,8 @@ class SharedMemoryGroup : public GlooGroup {
   c10::intrusive_ptr<c10d::Work> start(Collective collective, std::vector<at::Tensor> held,
                                        std::vector<at::Tensor> result);
 
-  /// Draws a ticket among the exchanges over Gloo for what make_exchange() has made; what it returns starts it, or fails it if `wanted`
-  /// has a failure, as soon as those before it have started. To be called once.
+  /// Draws a ticket among the exchanges over Gloo for what make_exchange() has made; what it returns starts
+  /// it, or fails it if `wanted` has a failure, as soon as those before it have started. To be called once.
   std::function<void()> in_turn(const c10::intrusive_ptr<AsyncWork>& made,
                                 const std::shared_ptr<Exchange>& wanted);
 

@@ -127,7 +127,8 @@ std::string obstacle(const Row& row) {
   if (parameter.layout() != at::kStrided || !parameter.is_non_overlapping_and_dense())
     return "a parameter does not lie densely in memory";
   const at::ScalarType dtype = parameter.scalar_type();
-  // The CPU's kernel of SGD leaves parameters of float16 and bfloat16 as they are, without an error (torch 2.11).
+  // The CPU's kernel of SGD leaves parameters of float16 and bfloat16 as they are, without an error
+  // (torch 2.11).
   const bool is_half = dtype == at::kHalf || dtype == at::kBFloat16;
   if (dtype != at::kFloat && dtype != at::kDouble && !(is_half && parameter.is_cuda()))
     return "a parameter is of a dtype that they don't step here";

@@ -8,11 +8,13 @@
 
 namespace hookline::detail {
 
-/// Steps the optimizer that it was made for. False if it left everything as it was, and the optimizer has to step by itself.
+/// Steps the optimizer that it was made for. False if it left everything as it was, and the optimizer has to
+/// step by itself.
 using FusedStep = std::function<bool()>;
 
-/// The step of `optimizer` by at::_fused_sgd_, _fused_adam_ or _fused_adamw_; empty if it is none of torch::optim's SGD, Adam and
-/// AdamW (a class derived from one of them may step differently), or if `choice` is "no". `optimizer` must outlive it.
+/// The step of `optimizer` by at::_fused_sgd_, _fused_adam_ or _fused_adamw_; empty if it is none of
+/// torch::optim's SGD, Adam and AdamW (a class derived from one of them may step differently), or if `choice`
+/// is "no". `optimizer` must outlive it.
 ///
 /// The state stays where the optimizer keeps it, so both can save, load and step it. Results are those of
 /// torch's fused kernels, which round differently from torch's unfused steps. On the CPU, torch's kernels

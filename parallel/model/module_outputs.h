@@ -13,13 +13,14 @@
 
 namespace hookline {
 
-// visit_tensors(output, visit) calls visit(at::Tensor&) for each tensor in `output`. For a struct of your own, define
+// visit_tensors(output, visit) calls visit(at::Tensor&) for each tensor in `output`. For a struct of your
+// own, define
 //
 //   template <class Visit>
 //   void visit_tensors(MyOutput& output, Visit&& visit) { visit(output.logits); visit(output.hidden); }
 //
-// beside it, in its namespace; it is found by argument-dependent lookup. DDP needs it with find_unused_parameters
-// and static_graph.
+// beside it, in its namespace; it is found by argument-dependent lookup. DDP needs it with
+// find_unused_parameters and static_graph.
 
 template <class Visit>
 void visit_tensors(at::Tensor& output, Visit&& visit) {

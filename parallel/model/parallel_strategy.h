@@ -43,13 +43,15 @@ class AroundForward {
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
   /// Instead of after_forward, if the forward threw.
   virtual void after_failed_forward() noexcept {}
-  /// While an exception is handled that a forward or a backward threw: throws an Error in its place, or does nothing.
+  /// While an exception is handled that a forward or a backward threw: throws an Error in its place, or does
+  /// nothing.
   virtual void explain_failure() const {}
   /// What makes use of the outputs, for an error: "a sharded model needs"; empty if nothing does.
   virtual std::string_view needs_outputs() const = 0;
 };
 
-/// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same order.
+/// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same
+/// order.
 class ParallelStrategy : public AroundForward {
  public:
   explicit ParallelStrategy(std::shared_ptr<StepClock> clock) : step_clock_(std::move(clock)) {}

@@ -19,8 +19,8 @@ class PreparedParameters {
  public:
   explicit PreparedParameters(std::shared_ptr<torch::nn::Module> module);
 
-  /// Throws Error, which names the parameter, if one was replaced, added or taken out, or requires a gradient and did not then.
-  /// Costs a walk through the modules.
+  /// Throws Error, which names the parameter, if one was replaced, added or taken out, or requires a gradient
+  /// and did not then. Costs a walk through the modules.
   void expect_unchanged();
 
  private:

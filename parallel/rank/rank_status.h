@@ -15,8 +15,8 @@ namespace hookline {
 void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
                const std::function<std::int64_t()>& sent_bytes);
 
-/// Leaves a mark in the run's folder that a rank has read the config: without it the launcher reports that nothing acted on the
-/// config's settings. Does nothing without a launcher; warns if the mark can't be made.
+/// Leaves a mark in the run's folder that a rank has read the config: without it the launcher reports that
+/// nothing acted on the config's settings. Does nothing without a launcher; warns if the mark can't be made.
 void tell_config_is_read();
 
 /// Reports to the launcher whether this process waits for other ranks in a collective, if that has changed
@@ -26,13 +26,13 @@ void tell_waiting(int rank, bool is_waiting);
 /// Remembers the name of the hook, "power_sgd(rank=2, start=10)", for write_error_file.
 void remember_hook(const std::string& hook);
 
-/// Writes `message` and the name of the exception's type to the file that TORCHELASTIC_ERROR_FILE names, in the form that
-/// torch.distributed.elastic writes and reads, with step and hook among its extraInfo. Does nothing if the variable is
-/// not set; warns if the file can't be written.
+/// Writes `message` and the name of the exception's type to the file that TORCHELASTIC_ERROR_FILE names, in
+/// the form that torch.distributed.elastic writes and reads, with step and hook among its extraInfo. Does
+/// nothing if the variable is not set; warns if the file can't be written.
 void write_error_file(const std::string& message, const std::string& type);
 
-/// From now on a signal such as SIGSEGV that ends this process is written to that file as well, with the stack
-/// (fatal_signals.h). Does nothing if the variable is not set.
+/// From now on a signal such as SIGSEGV that ends this process is written to that file as well, with the
+/// stack (fatal_signals.h). Does nothing if the variable is not set.
 void report_fatal_signals_in_error_file();
 
 }  // namespace hookline

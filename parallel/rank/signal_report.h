@@ -47,8 +47,8 @@ struct SignalReport {
   const char* hook = nullptr;  // may be none
 };
 
-/// Writes {"message": {"message": …, "extraInfo": {…}}}, with the stack if there is one. In each string every byte is a
-/// character: names of files may be no UTF-8.
+/// Writes {"message": {"message": …, "extraInfo": {…}}}, with the stack if there is one. In each string every
+/// byte is a character: names of files may be no UTF-8.
 void write_signal_report(int file, const SignalReport& report, const StackOfSignal* stack);
 
 }  // namespace hookline

@@ -75,8 +75,8 @@ class StepClock {
   void end_step();
   std::int64_t steps() const;
 
-  /// None before the second step is over. Waits for a GPU that has more to do, but no longer than `patience`: what is not over
-  /// then is left out.
+  /// None before the second step is over. Waits for a GPU that has more to do, but no longer than `patience`:
+  /// what is not over then is left out.
   std::optional<StepSeconds> measured(std::chrono::milliseconds patience = std::chrono::seconds(1));
 
   /// Measures nothing from now on, and counts steps.

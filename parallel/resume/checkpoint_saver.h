@@ -35,11 +35,12 @@ class CheckpointSaver {
   /// Waits for a save under way.
   ~CheckpointSaver();
 
-  /// Collective calls: every rank with the same `folder`, in the same order. `after` runs on rank 0 once the folder is there.
-  /// True if it is. Throws RunFailed.
+  /// Collective calls: every rank with the same `folder`, in the same order. `after` runs on rank 0 once the
+  /// folder is there. True if it is. Throws RunFailed.
   bool save(const std::filesystem::path& folder, CheckpointContent content,
             const std::function<void()>& after);
-  /// The same on a thread, from a copy of the tensors; waits for the save before, so that there is one copy at most.
+  /// The same on a thread, from a copy of the tensors; waits for the save before, so that there is one copy
+  /// at most.
   void save_in_background(const std::filesystem::path& folder, CheckpointContent content,
                           std::function<void()> after);
 

@@ -25,8 +25,8 @@
 
 namespace hookline {
 
-/// The parts of a run, as they are prepared; each is restored when it is added, if the run goes on from a checkpoint.
-/// Not synchronised; what saves and loads is called by every rank alike.
+/// The parts of a run, as they are prepared; each is restored when it is added, if the run goes on from a
+/// checkpoint. Not synchronised; what saves and loads is called by every rank alike.
 class Checkpointer {
  public:
   /// Finds the checkpoint to resume from by [training] resume; if `restarted` after a failure, a run that
@@ -41,7 +41,8 @@ class Checkpointer {
   /// A second part of one `kind` is "KIND_1".
   std::string next_name(const std::string& kind) const;
 
-  /// `counts`: the program may count its epochs in it. Throws Error for a name that can't be one, or is taken.
+  /// `counts`: the program may count its epochs in it. Throws Error for a name that can't be one, or is
+  /// taken.
   void add_object(const std::string& name, detail::TensorAccess access, bool counts);
 
   /// Call it after prepare(): restores the RNG state again, since building the objects consumed random

@@ -5,8 +5,8 @@
 
 namespace hookline {
 
-/// Calls `remind` when the process exits by std::exit while this object lives: not if it was destroyed before, not in a process that
-/// was forked since, and not after std::_Exit. Thread-safe.
+/// Calls `remind` when the process exits by std::exit while this object lives: not if it was destroyed
+/// before, not in a process that was forked since, and not after std::_Exit. Thread-safe.
 class ExitReminder {
  public:
   explicit ExitReminder(std::function<void()> remind);

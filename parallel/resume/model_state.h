@@ -15,13 +15,14 @@ inline constexpr const char* kGradientPrefix = "gradient.";
 /// Parameters and buffers that are there.
 NamedTensors tensors_of_model(torch::nn::Module& module);
 
-/// Throws Error if `there`, which the checkpoint holds, has other names, dtypes or sizes than `here`; `sizes_of` a tensor that
-/// is here.
+/// Throws Error if `there`, which the checkpoint holds, has other names, dtypes or sizes than `here`;
+/// `sizes_of` a tensor that is here.
 void expect_same_model(const NamedTensors& here,
                        const std::function<at::IntArrayRef(const at::Tensor&)>& sizes_of,
                        const NamedTensors& there, const std::string& checkpoint);
 
-/// Parameters and buffers under their own names; own: with `accumulating`, gradients as "gradient.NAME". A collective call.
+/// Parameters and buffers under their own names; own: with `accumulating`, gradients as "gradient.NAME". A
+/// collective call.
 SavedPart save_model(Ddp& ddp, bool accumulating);
 
 /// Throws Error if the checkpoint is of another model.

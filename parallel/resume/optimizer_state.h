@@ -10,9 +10,10 @@
 
 namespace hookline {
 
-/// SGD, Adam, AdamW, Adagrad and RMSprop: options in the notes, and tensors as "state.3.exp_avg", where 3 is the parameter's
-/// position over all groups, as in Python's state_dict(). Any other optimizer: what its save(OutputArchive&) writes, as bytes.
-/// Of parameters in `shards` the tensors are saved whole, by rank 0: a collective call then; bytes are each rank's own.
+/// SGD, Adam, AdamW, Adagrad and RMSprop: options in the notes, and tensors as "state.3.exp_avg", where 3 is
+/// the parameter's position over all groups, as in Python's state_dict(). Any other optimizer: what its
+/// save(OutputArchive&) writes, as bytes. Of parameters in `shards` the tensors are saved whole, by rank 0: a
+/// collective call then; bytes are each rank's own.
 SavedPart save_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters* shards = nullptr);
 
 /// Cuts the optimizer's state for sharded `parameters` to this rank's pieces where it is still whole: that is
@@ -24,8 +25,8 @@ void cut_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters& 
 /// What of a run is sharded.
 enum class Sharding { model, optimizer };
 
-/// Throws Error if the optimizer steps any of the `sharded` parameters and computes with whole ones, as LBFGS does. Of one that
-/// hookline does not know, `warns` says that it may.
+/// Throws Error if the optimizer steps any of the `sharded` parameters and computes with whole ones, as LBFGS
+/// does. Of one that hookline does not know, `warns` says that it may.
 void expect_it_takes_pieces(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& sharded,
                             Sharding sharding, bool warns);
 

@@ -7,7 +7,8 @@
 
 namespace hookline {
 
-/// Own: "cpu", and "cuda" if `device` is one: the states of the default generators. Source: torch.get_rng_state().
+/// Own: "cpu", and "cuda" if `device` is one: the states of the default generators. Source:
+/// torch.get_rng_state().
 SavedPart save_random(c10::Device device);
 
 /// A rank that has no part of the checkpoint keeps its streams, which is told.

@@ -10,7 +10,8 @@
 
 namespace hookline {
 
-/// Chooses, after each step at which a checkpoint is due, whether it is saved now or before some loader's next batch.
+/// Chooses, after each step at which a checkpoint is due, whether it is saved now or before some loader's
+/// next batch.
 ///
 /// A resumed program starts by loading a batch, so a checkpoint is exact only if it is saved just before a
 /// batch loads, after a complete loop body. If several optimizers step in turn, the save first waits for the

@@ -58,8 +58,8 @@ class FlatParameter {
   void open();
   void free();
   bool is_allocated() const;
-  /// What the parameters' data is: the whole, which can be used while it is open, or this rank's pieces. A parameter that has
-  /// been given other memory since keeps that, for expect_own_memory() to find.
+  /// What the parameters' data is: the whole, which can be used while it is open, or this rank's pieces. A
+  /// parameter that has been given other memory since keeps that, for expect_own_memory() to find.
   void use_whole() { use(true); }
   void use_pieces() { use(false); }
   /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.
@@ -78,11 +78,11 @@ class FlatParameter {
   /// True if that is what a use of a parameter's memory at the wrong time says.
   bool is_own_message(const std::string& message) const;
 
-  /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds it to one that is
-  /// there.
+  /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds
+  /// it to one that is there.
   void collect_gradient(std::size_t index);
-  /// All gradients, [ranks · shard_numel]: those that were collected and those that parameters still have; zeros where there
-  /// is none.
+  /// All gradients, [ranks · shard_numel]: those that were collected and those that parameters still have;
+  /// zeros where there is none.
   at::Tensor take_flat_gradient();
   /// Drops what was collected.
   void forget_gradients();

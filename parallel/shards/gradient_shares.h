@@ -39,7 +39,8 @@ class GradientShares {
   /// They have been.
   void after_average();
 
-  /// What this rank's gradient would be had nothing been averaged so far: for a checkpoint in the middle of a step.
+  /// What this rank's gradient would be had nothing been averaged so far: for a checkpoint in the middle of a
+  /// step.
   at::Tensor own_gradient(std::size_t index) const;
   /// Gradients come from elsewhere, and are this rank's own.
   void forget();

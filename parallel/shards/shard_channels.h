@@ -13,15 +13,17 @@ namespace hookline {
 /// What an operation is called in an error: "gathers the parameters of 'first' for a forward".
 using NameOperation = std::function<std::string(const ShardOperation&)>;
 
-/// The error of ranks that start different operations: "`difference`: rank 0 `name`, and rank 1 `name`. `rule`".
+/// The error of ranks that start different operations: "`difference`: rank 0 `name`, and rank 1 `name`.
+/// `rule`".
 struct ChannelTexts {
   NameOperation name;
   std::string difference, rule;
 };
 
-/// A channel of all ranks; a collective call. Over Gloo with a group of its own, where a rank holds what is on a GPU in the
-/// CPU's memory while it travels. Over NCCL in the World's group, whose order is that of the calls of all channels: operations
-/// are compared over Gloo, at the same time, and a model needs one channel only.
+/// A channel of all ranks; a collective call. Over Gloo with a group of its own, where a rank holds what is
+/// on a GPU in the CPU's memory while it travels. Over NCCL in the World's group, whose order is that of the
+/// calls of all channels: operations are compared over Gloo, at the same time, and a model needs one channel
+/// only.
 std::shared_ptr<ShardChannel> make_shard_channel(const std::shared_ptr<World>& world, const std::string& name,
                                                  ChannelTexts texts);
 

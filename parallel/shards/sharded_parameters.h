@@ -1,4 +1,5 @@
-// Which parameters are one rank's pieces of larger ones, or stepped in such pieces, for whatever keeps tensors beside them.
+// Which parameters are one rank's pieces of larger ones, or stepped in such pieces, for whatever keeps
+// tensors beside them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +33,8 @@ struct ShardedParameter {
   bool is_whole() const { return gradients != nullptr; }
 };
 
-/// The part of `whole`, which lies in memory as a sharded parameter does, that is `share`: a view, [share.count].
+/// The part of `whole`, which lies in memory as a sharded parameter does, that is `share`: a view,
+/// [share.count].
 at::Tensor part_of(const at::Tensor& whole, const Share& share);
 
 /// The sharded parameters of a run, by variable. Not synchronised.
@@ -52,14 +54,16 @@ class ShardedParameters {
   /// All of them are of sharded models, or of sharded optimizers.
   std::vector<at::Tensor> parameters() const;
 
-  /// Of `parameter`, sharded and with a gradient: the piece of it that this rank's optimizer is to step by; a view.
+  /// Of `parameter`, sharded and with a gradient: the piece of it that this rank's optimizer is to step by; a
+  /// view.
   at::Tensor gradient_piece(const at::Tensor& parameter) const;
 
-  /// Of a tensor kept beside `parameter`, whose `piece` is this rank's [n]: the whole, in the parameter's sizes, on the CPU; on
-  /// other ranks than 0 undefined. A tensor beside a parameter that is not sharded is returned as it is. A collective call.
-  /// Throws Error if `piece` is none.
+  /// Of a tensor kept beside `parameter`, whose `piece` is this rank's [n]: the whole, in the parameter's
+  /// sizes, on the CPU; on other ranks than 0 undefined. A tensor beside a parameter that is not sharded is
+  /// returned as it is. A collective call. Throws Error if `piece` is none.
   at::Tensor whole(const at::Tensor& parameter, const at::Tensor& piece) const;
-  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if it is not of those sizes.
+  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if it is not of those
+  /// sizes.
   at::Tensor piece(const at::Tensor& parameter, const at::Tensor& whole) const;
 
  private:

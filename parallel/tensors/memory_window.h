@@ -8,9 +8,9 @@
 
 namespace hookline {
 
-/// Its tensor shares one storage with every view of it that anybody keeps, autograd included. While the window is open, that is
-/// the memory that it was given; while it is closed, whatever reads or writes it throws c10::Error with the window's message.
-/// Sizes and strides can be asked for at any time.
+/// Its tensor shares one storage with every view of it that anybody keeps, autograd included. While the
+/// window is open, that is the memory that it was given; while it is closed, whatever reads or writes it
+/// throws c10::Error with the window's message. Sizes and strides can be asked for at any time.
 ///
 /// Not synchronised.
 class MemoryWindow {
@@ -25,7 +25,8 @@ class MemoryWindow {
   const std::string& message() const { return message_; }
   bool is_open() const { return is_open_; }
 
-  /// Onto the elements of `memory`, one-dimensional, from `first` on. Keeps the memory alive until it is closed.
+  /// Onto the elements of `memory`, one-dimensional, from `first` on. Keeps the memory alive until it is
+  /// closed.
   void open(const at::Tensor& memory, std::int64_t first);
   void close();
 
@@ -35,7 +36,8 @@ class MemoryWindow {
   bool is_open_ = false;
 };
 
-/// Gives back the memory of `storage` for good: whatever uses it from now on throws c10::Error with `message`.
+/// Gives back the memory of `storage` for good: whatever uses it from now on throws c10::Error with
+/// `message`.
 void close_for_good(c10::StorageImpl& storage, const std::string& message);
 
 }  // namespace hookline

@@ -36,7 +36,8 @@ struct FailureWatch::Living {
   static void leave_at_exit() {
     static const pid_t process = getpid();
     static const bool registered = std::atexit([] {
-                                     // In a forked child the threads are missing, and a mutex may be locked for ever.
+                                     // In a forked child the threads are missing, and a mutex may be locked
+                                     // for ever.
                                      if (getpid() == process) leave_all();
                                    }) == 0;
     static_cast<void>(registered);

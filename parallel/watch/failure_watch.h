@@ -32,8 +32,9 @@ class FailureWatch {
   struct State;
 
  public:
-  /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report themselves. After
-  /// `long_wait` in one collective rank 0 warns, and names the ranks that have not joined it.
+  /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report
+  /// themselves. After `long_wait` in one collective rank 0 warns, and names the ranks that have not joined
+  /// it.
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                std::chrono::milliseconds peer_timeout,
                std::chrono::milliseconds long_wait = std::chrono::seconds(30));
@@ -42,11 +43,12 @@ class FailureWatch {
   FailureWatch& operator=(const FailureWatch&) = delete;
 
   /// A future that completes as `inner` does, or with RunFailed. An error of `inner` fails the run, as
-  /// "`what` failed on rank 1: …"; a PeerError does so only after the rank that caused it had time to say why.
+  /// "`what` failed on rank 1: …"; a PeerError does so only after the rank that caused it had time to say
+  /// why.
   FuturePtr guard(const FuturePtr& inner, const std::string& what);
 
-  /// Counts a call of those that every rank makes in the same order, as `sequence`, and returns its number among them. The
-  /// other ranks see how far this one is.
+  /// Counts a call of those that every rank makes in the same order, as `sequence`, and returns its number
+  /// among them. The other ranks see how far this one is.
   std::int64_t start_call(const std::string& sequence);
 
   /// While it lives, the calling thread waits in a call that needs every rank. If ranks deadlock, each

@@ -1,4 +1,5 @@
-// What ranks write to the store as heartbeats, and when one of them counts as lost: pure, without a store or a clock.
+// What ranks write to the store as heartbeats, and when one of them counts as lost: pure, without a store or
+// a clock.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,8 @@ Leaving leaving_of(const std::string& heartbeat);
 /// Where the rank was among the calls that all make; nowhere, if the heartbeat does not say.
 RankPosition position_of(const std::string& heartbeat);
 
-/// The rank that has been silent for the longest, which rank 0 publishes for the others. The text is rank 0's own heartbeat, too.
+/// The rank that has been silent for the longest, which rank 0 publishes for the others. The text is rank 0's
+/// own heartbeat, too.
 struct SilentRank {
   int rank = -1;  // none
   std::chrono::milliseconds silence{-1};

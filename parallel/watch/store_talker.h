@@ -47,7 +47,8 @@ class FailureWatch::Talker {
   void look_for_deadlock(const std::vector<RankPosition>& all);
   /// Makes `text` the run's failure, unless another rank was first.
   void agree_on(const std::string& text);
-  /// Fails the run if the rank that has been silent for the longest is lost. `suspicious`: a collective has failed already.
+  /// Fails the run if the rank that has been silent for the longest is lost. `suspicious`: a collective has
+  /// failed already.
   void look_for_life(bool suspicious);
   void judge(const SilentRank& silent, bool suspicious);
 

@@ -17,8 +17,8 @@
 
 namespace hookline {
 
-/// What the watch's threads and its callbacks share. The threads keep it alive, since one that the store holds up outlives
-/// the watch. Knows no store.
+/// What the watch's threads and its callbacks share. The threads keep it alive, since one that the store
+/// holds up outlives the watch. Knows no store.
 struct FailureWatch::State {
   using Clock = std::chrono::steady_clock;
 

@@ -10,11 +10,13 @@
 
 namespace hookline {
 
-/// The table that the module's one exported function returns. Both sides are built from one tree: see `build`.
+/// The table that the module's one exported function returns. Both sides are built from one tree: see
+/// `build`.
 struct CudaModule {
   const char* build;  // HOOKLINE_BUILD_STAMP
 
-  /// An NCCL backend for one rank. Its communicator is made by the first collective, on the device of its tensor.
+  /// An NCCL backend for one rank. Its communicator is made by the first collective, on the device of its
+  /// tensor.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                  int size, std::chrono::milliseconds timeout);
 

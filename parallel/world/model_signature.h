@@ -23,8 +23,8 @@ SignatureLine signature_line(std::string name, const at::Tensor& tensor);
 
 Signature model_signature(const torch::nn::Module& module);
 
-/// Throws Error on every rank, with the same text, if a rank's signature differs from rank 0's: it names the rank and
-/// the first parameter or buffer that differs. A collective call.
+/// Throws Error on every rank, with the same text, if a rank's signature differs from rank 0's: it names the
+/// rank and the first parameter or buffer that differs. A collective call.
 void agree_on_signature(World& world, const Signature& signature);
 
 }  // namespace hookline

@@ -27,8 +27,9 @@ struct Placement {
   std::string host_label = {};
 };
 
-/// What `[launch] device` and `backend` mean for the `local_rank`-th of `local_ranks` ranks of this machine. Rank i gets
-/// GPU i, which becomes the calling thread's current one; with more ranks than GPUs they share, over Gloo.
+/// What `[launch] device` and `backend` mean for the `local_rank`-th of `local_ranks` ranks of this machine.
+/// Rank i gets GPU i, which becomes the calling thread's current one; with more ranks than GPUs they share,
+/// over Gloo.
 ///
 /// libtorch decides once per process, when first asked, whether CUDA is available. So the CUDA module is
 /// loaded before main if the run's config asks for it (HOOKLINE_CONFIG, else HOOKLINE_LAUNCH__DEVICE), and

@@ -51,8 +51,9 @@ const char* const kOwnCalls = "world";  // FailureWatch's name for the World's o
 
 constexpr std::chrono::seconds kReachTimeout{10};  // to connect to another node
 
-/// Gloo writes to its sockets without MSG_NOSIGNAL, so a peer that is gone would kill this rank by SIGPIPE before
-/// the rank can report which one failed. Python ignores the signal too. A handler of the program's is kept.
+/// Gloo writes to its sockets without MSG_NOSIGNAL, so a peer that is gone would kill this rank by SIGPIPE
+/// before the rank can report which one failed. Python ignores the signal too. A handler of the program's is
+/// kept.
 void ignore_closed_connections() {
   struct sigaction former = {};
   ::sigaction(SIGPIPE, nullptr, &former);

@@ -24,23 +24,23 @@ class SharedCollectives;
 
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
 ///
-/// Collective calls (make_group, and whatever communicates) must be made by every rank in the same order, from one
-/// thread at a time. Each waits for the others no longer than until one of them fails or vanishes, and then throws
-/// RunFailed, on every rank, with the same text. A group is of no use once the World is gone.
+/// Collective calls (make_group, and whatever communicates) must be made by every rank in the same order,
+/// from one thread at a time. Each waits for the others no longer than until one of them fails or vanishes,
+/// and then throws RunFailed, on every rank, with the same text. A group is of no use once the World is gone.
 class World {
  public:
-  /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
-  /// (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0). Without RANK and WORLD_SIZE: one rank alone.
-  /// Throws Error naming the variable that is missing or wrong, or the address that doesn't answer.
-  /// May be called again when the World before is gone: by every rank, as often. Waits no longer than `join_timeout` for
-  /// the others, and throws Error naming those that are missing.
+  /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+  /// MASTER_PORT (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0). Without RANK and WORLD_SIZE:
+  /// one rank alone. Throws Error naming the variable that is missing or wrong, or the address that doesn't
+  /// answer. May be called again when the World before is gone: by every rank, as often. Waits no longer than
+  /// `join_timeout` for the others, and throws Error naming those that are missing.
   static std::shared_ptr<World> from_environment(
       std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {},
       std::chrono::milliseconds join_timeout = kDefaultJoinTimeout);
 
-  /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the others
-  /// reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may send no heartbeat.
-  /// Of several ranks, each ignores SIGPIPE from now on, unless the program handles it.
+  /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the
+  /// others reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may send no
+  /// heartbeat. Of several ranks, each ignores SIGPIPE from now on, unless the program handles it.
   World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
         std::chrono::milliseconds timeout = kDefaultTimeout,
         std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {});
@@ -71,20 +71,21 @@ class World {
   /// Where the time of this rank's steps goes.
   const std::shared_ptr<StepClock>& step_clock() const { return step_clock_; }
 
-  /// A future, without a value, that completes with a collective that was started by hand, or with RunFailed; `what`
-  /// names it in an error. On a GPU the streams are not yet behind it: Work::synchronize puts them there.
+  /// A future, without a value, that completes with a collective that was started by hand, or with RunFailed;
+  /// `what` names it in an error. On a GPU the streams are not yet behind it: Work::synchronize puts them
+  /// there.
   FuturePtr watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const;
 
   /// Waits for a collective that was started by hand; `what` names it in an error.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
 
-  /// The same for a collective that needs every rank, call `number` of `sequence` (FailureWatch::start_call; empty: of none):
-  /// also ends when ranks wait for each other in different ones.
+  /// The same for a collective that needs every rank, call `number` of `sequence` (FailureWatch::start_call;
+  /// empty: of none): also ends when ranks wait for each other in different ones.
   void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
                     std::int64_t number, const std::string& what);
 
-  /// Starts and waits for a collective of this World's own, which every rank's program comes to in the same order: also ends
-  /// when ranks wait for each other in different ones.
+  /// Starts and waits for a collective of this World's own, which every rank's program comes to in the same
+  /// order: also ends when ranks wait for each other in different ones.
   void run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, const std::string& what);
 
   /// A new group of all ranks for tensors on the CPU; it uses shared memory if uses_shared_memory(). Its
@@ -92,19 +93,21 @@ class World {
   /// is later. A collective call.
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
 
-  /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes tensors on
-  /// the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs uses_shared_memory().
+  /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes
+  /// tensors on the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs
+  /// uses_shared_memory().
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name,
                                                     SumScope scope = SumScope::all_ranks);
 
-  /// A group for one stage of a hook: one of its own over Gloo. Over NCCL that of the World, whose collectives are done in
-  /// the order in which they are started, and whose futures complete at once.
+  /// A group for one stage of a hook: one of its own over Gloo. Over NCCL that of the World, whose
+  /// collectives are done in the order in which they are started, and whose futures complete at once.
   c10::intrusive_ptr<c10d::ProcessGroup> make_stage_group(const std::string& name);
 
   /// Every rank's `tensor`, in the order of ranks; contiguous, of one shape and dtype on all ranks.
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 
-  /// Sums `tensor`, contiguous, over all ranks, in place. Throws Error, before it communicates, for a dtype that the ranks can't add up.
+  /// Sums `tensor`, contiguous, over all ranks, in place. Throws Error, before it communicates, for a dtype
+  /// that the ranks can't add up.
   void all_reduce(const at::Tensor& tensor);
   /// Can Gloo and NCCL add up such elements?
   static bool can_add_up(at::ScalarType type);

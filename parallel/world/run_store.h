@@ -10,8 +10,9 @@ namespace hookline {
 /// A variable that every rank of a run has, a whole number in [least, most]. Throws Error.
 int required_environment_number(const char* name, int least, int most);
 
-/// The store of the run that the environment describes, with a part of its own for each call. A process opens it once:
-/// the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still read from it. Throws Error.
+/// The store of the run that the environment describes, with a part of its own for each call. A process opens
+/// it once: the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still
+/// read from it. Throws Error.
 c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
                                                    std::chrono::milliseconds join_timeout);
 
@@ -20,7 +21,8 @@ c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
 /// store's error after `timeout`.
 void meet_at(c10d::Store& store, const std::string& key, int size, std::chrono::milliseconds timeout);
 
-/// Says that this rank is there, and waits until all are. Throws Error, which names the ranks that have not come after `timeout`.
+/// Says that this rank is there, and waits until all are. Throws Error, which names the ranks that have not
+/// come after `timeout`.
 void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout);
 
 }  // namespace hookline

@@ -7,7 +7,8 @@
 
 namespace hookline {
 
-/// For each rank, whether its `tensors` have the bits of rank 0's (hashes of them are compared). A collective call.
+/// For each rank, whether its `tensors` have the bits of rank 0's (hashes of them are compared). A collective
+/// call.
 std::vector<bool> same_bits_as_rank_zero(World& world, const std::vector<at::Tensor>& tensors);
 
 /// True if all are. A collective call.

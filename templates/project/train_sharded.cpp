@@ -8,7 +8,8 @@ struct Points : torch::data::datasets::Dataset<Points> {
   std::optional<size_t> size() const override { return at.size(0); }
 };
 
-// As an FsdpUnit its parameters are whole only while its forward or its backward runs; in between, each rank holds its part.
+// As an FsdpUnit its parameters are whole only while its forward or its backward runs; in between, each rank
+// holds its part.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(int64_t width)
       : up(register_module("up", torch::nn::Linear(width, 4 * width))),

@@ -67,7 +67,8 @@ std::vector<double> train(hookline::Accelerator& accelerator, Net net, Optimizer
     if (time >= 0) times.push_back(passed.count() / steps_of_a_time);
   }
   if (accelerator.is_main_process())
-    std::printf("%lld bytes, ", static_cast<long long>(model.strategy().communication_stats().bytes_per_step));
+    std::printf("%lld bytes, ",
+                static_cast<long long>(model.strategy().communication_stats().bytes_per_step));
   return times;
 }
 

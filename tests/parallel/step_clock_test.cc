@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// --- by the host's clock ------------------------------------------------------------------------------------------
+// --- by the host's clock -------------------------------------------------------------------------
 
 void pass(int milliseconds_) { std::this_thread::sleep_for(milliseconds(milliseconds_)); }
 

@@ -12,8 +12,8 @@ namespace hookline {
 /// Of "1024x512", "10". Throws UsageError.
 Shape shape_of(const std::string& text);
 
-/// Of the floating-point tensors in a safetensors file, in a checkpoint of hookline's, or in a file of torch's, which a
-/// program of libexec/ reads. Throws Error, UsageError, ProgramError.
+/// Of the floating-point tensors in a safetensors file, in a checkpoint of hookline's, or in a file of
+/// torch's, which a program of libexec/ reads. Throws Error, UsageError, ProgramError.
 std::vector<Shape> shapes_in(const std::filesystem::path& named);
 
 }  // namespace hookline

@@ -35,7 +35,8 @@ class NoDatabaseFile : public Error {
   using Error::Error;
 };
 
-/// What SQLite appends to a database's name for files of its own: the last two are those of a former version of hookline.
+/// What SQLite appends to a database's name for files of its own: the last two are those of a former version
+/// of hookline.
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 
 /// Returns whether `file` exists; false means that the sweep has not begun. Throws MissingDatabase if it is
@@ -43,8 +44,8 @@ inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 /// kCompanions, is a directory, a named pipe or the like, on which SQLite could hang.
 bool is_there(const std::filesystem::path& file);
 
-/// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would drop what is
-/// behind the damage.
+/// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would
+/// drop what is behind the damage.
 void expect_sound_log(const std::filesystem::path& file);
 
 /// Throws DamagedDatabase if the database has no trials, though its folder has.

@@ -1,5 +1,5 @@
-// SQLite's write-ahead log, state.sqlite-wal, which a killed sweep of a former version has left. SQLite itself drops a damaged
-// record of it and all later ones without a word.
+// SQLite's write-ahead log, state.sqlite-wal, which a killed sweep of a former version has left. SQLite
+// itself drops a damaged record of it and all later ones without a word.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct LogFrames {
       frames;  // those of the log's present use, in the order of writing, also behind damage
 };
 
-/// The frames in `log`, the bytes of the whole file, which the result refers to. One that was cut short, as by a kill, is
-/// left out, and is no damage.
+/// The frames in `log`, the bytes of the whole file, which the result refers to. One that was cut short, as
+/// by a kill, is left out, and is no damage.
 LogFrames frames_in(std::string_view log);
 
 }  // namespace hookline

@@ -24,8 +24,8 @@ struct Seal {
   void remove(const std::string& checksum);
 };
 
-/// Of the row of `table` at which `row` stands, which selects its columns first: of their types and values, and of the
-/// table's name.
+/// Of the row of `table` at which `row` stands, which selects its columns first: of their types and values,
+/// and of the table's name.
 std::string checksum_of_row(const SealedTable& table, SQLite::Statement& row);
 
 /// Does the row have the checksum that it is to have? `row` selects `columns_and_checksum`.
@@ -37,8 +37,8 @@ Seal seal_in(SQLite::Database& database);
 /// Seals every row as it is, for the caller to commit.
 void seal_all(SQLite::Database& database);
 
-/// Calls `change`, which changes the row of the trial `id` alone, and seals what it leaves, in one transaction. Throws Error
-/// if there is no such trial.
+/// Calls `change`, which changes the row of the trial `id` alone, and seals what it leaves, in one
+/// transaction. Throws Error if there is no such trial.
 void change_trial(SQLite::Database& database, const std::string& id, const std::function<void()>& change);
 
 }  // namespace hookline

@@ -1,4 +1,5 @@
-// The tables of a sweep's database. A change of them raises kFormat, and upgrade_tables brings the former ones to it.
+// The tables of a sweep's database. A change of them raises kFormat, and upgrade_tables brings the former
+// ones to it.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -35,7 +36,8 @@ inline constexpr SealedTable kFactsTable{"facts", "name", "name, value", 2};
 /// Has one row: how many rows the others have together, and the sum of their checksums.
 inline constexpr SealedTable kSealTable{"seal", "id", "id, row_count, checksum_sum", 3};
 
-/// In an empty database. The rows of the next three are for the caller to seal, and the transaction is the caller's.
+/// In an empty database. The rows of the next three are for the caller to seal, and the transaction is the
+/// caller's.
 void create_tables(SQLite::Database& database);
 
 /// Keeps every row of a database of the format `from`.

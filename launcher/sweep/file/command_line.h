@@ -8,11 +8,12 @@
 
 namespace hookline {
 
-/// The names that stand in `word` as {NAME}, of letters, digits, '_' and '-'. "{{" and "${" begin none: a brace, and a shell's own.
+/// The names that stand in `word` as {NAME}, of letters, digits, '_' and '-'. "{{" and "${" begin none: a
+/// brace, and a shell's own.
 std::vector<std::string> placeholders_of(const std::string& word);
 
-/// The program's command line with the values of `args.NAME`: in the place of {NAME}, or behind all others as --NAME VALUE. Throws
-/// Error if a {NAME} has no value.
+/// The program's command line with the values of `args.NAME`: in the place of {NAME}, or behind all others as
+/// --NAME VALUE. Throws Error if a {NAME} has no value.
 std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values);
 
 }  // namespace hookline

@@ -14,7 +14,8 @@
 
 namespace hookline {
 
-/// Values by key, as a command line would type them. A key is one of the config ("ddp.comm_hook") or of the program
+/// Values by key, as a command line would type them. A key is one of the config ("ddp.comm_hook") or of the
+/// program
 /// ("args.lr").
 using Assignments = std::map<std::string, std::string>;
 inline constexpr std::string_view kArgumentPrefix = "args.";  // of a key of the program
@@ -65,13 +66,13 @@ struct ReadSweep {
   bool ok = false;
 };
 
-/// Keys are checked against the schema and the catalog's options; their values only by resolving each grid point. What `runner` can't
-/// keep to is a problem; without `max_parallel` an array job has no limit.
+/// Keys are checked against the schema and the catalog's options; their values only by resolving each grid
+/// point. What `runner` can't keep to is a problem; without `max_parallel` an array job has no limit.
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,
                      SweepRunner runner = SweepRunner::this_process);
 
-/// The program that a file names, for its catalog, before the rest of it is read; empty if it names none, or a
-/// placeholder.
+/// The program that a file names, for its catalog, before the rest of it is read; empty if it names none, or
+/// a placeholder.
 std::string program_named_in(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -20,12 +20,13 @@ struct SweepRange {
 /// Takes what is wrong, where in the file, and what to do.
 using TellProblem = std::function<void(Span at, const std::string& message, const std::string& note)>;
 
-/// The range that `node`, what `key` is given, stands for; one `to_draw` from has neither step nor count. None, after `tell`, if
-/// there is something wrong with it.
+/// The range that `node`, what `key` is given, stands for; one `to_draw` from has neither step nor count.
+/// None, after `tell`, if there is something wrong with it.
 std::optional<SweepRange> read_range(const std::string& key, const TomlNode& node, bool to_draw,
                                      const TellProblem& tell);
 
-/// The range's values in their order, as a command line types them; none, after `tell`, if there is something wrong with it.
+/// The range's values in their order, as a command line types them; none, after `tell`, if there is something
+/// wrong with it.
 std::vector<std::string> values_of_range(const std::string& key, const TomlNode& node,
                                          const TellProblem& tell);
 

@@ -10,8 +10,8 @@
 
 namespace hookline {
 
-/// What runs the trials: this process, or an array job, whose elements know nothing of each other, and have cores and GPUs of
-/// their own.
+/// What runs the trials: this process, or an array job, whose elements know nothing of each other, and have
+/// cores and GPUs of their own.
 enum class SweepRunner { this_process, array_job };
 
 /// Times are in seconds.

@@ -22,7 +22,8 @@ class SweepValues {
  public:
   SweepValues(const Catalog& catalog, TellProblem tell);
 
-  /// "ddp.comm_hook" and its node, for each key below `table`. Options of hooks are not checked: a plug-in's are not known yet.
+  /// "ddp.comm_hook" and its node, for each key below `table`. Options of hooks are not checked: a plug-in's
+  /// are not known yet.
   std::vector<std::pair<std::string, const TomlNode*>> keys_below(const TomlNode& table) const;
 
   /// One value for each key below `table`. The keys are added to `given`, as they are by dimensions().

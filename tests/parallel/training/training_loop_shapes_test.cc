@@ -17,7 +17,7 @@ using namespace testing;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// --- what a program registers ---------------------------------------------------------------------------------------
+// --- what a program registers --------------------------------------------------------------------
 
 TEST(TrainingLoopShapes, ResumesExactlyWithARegisteredModelAndALoopFromZero) {
   const Loop loop = [](Program& program) {
@@ -32,7 +32,7 @@ TEST(TrainingLoopShapes, ResumesExactlyWithARegisteredModelAndALoopFromZero) {
   expect_it_resumes(loop, 12);
 }
 
-// --- backward and step ----------------------------------------------------------------------------------------------
+// --- backward and step ---------------------------------------------------------------------------
 
 TEST(TrainingLoopShapes, IsQuietIfACheckpointIsDueAfterTheFirstStep) {
   const Loop accumulates_by_hand = [](Program& program) {
@@ -47,7 +47,7 @@ TEST(TrainingLoopShapes, IsQuietIfACheckpointIsDueAfterTheFirstStep) {
   EXPECT_THAT(messages_of(accumulates_by_hand, 1), Not(HasSubstr("warning")));
 }
 
-// --- data of the program's own --------------------------------------------------------------------------------------
+// --- data of the program's own -------------------------------------------------------------------
 
 const char* const kCountsFromZero =
     "hookline: warning: the program trains without a prepared loader, and called neither "
@@ -97,7 +97,7 @@ TEST(TrainingLoopShapes, ResumesExactlyOnItsOwnDataCountedByStepsDone) {
       8);
 }
 
-// --- the end --------------------------------------------------------------------------------------------------------
+// --- the end -------------------------------------------------------------------------------------
 
 TEST(TrainingLoopShapes, RelaunchingAFinishedLoopFromZeroChangesNothing) {
   const Loop loop = [](Program& program) {
@@ -144,7 +144,7 @@ TEST(TrainingLoopShapes, SaysThatAFinishedRunTrainsFurther) {
   EXPECT_THAT(messages.text(), HasSubstr(trains_on));
 }
 
-// --- batches that the program keeps ---------------------------------------------------------------------------------
+// --- batches that the program keeps --------------------------------------------------------------
 
 TEST(TrainingLoopShapes, ResumesExactlyIfItPrefetchesABatch) {
   for (const bool moves : {false, true}) {
@@ -300,7 +300,7 @@ TEST(TrainingLoopShapes, IsQuietAboutStepsOnOwnDataAfterTheLastLoop) {
   expect_it_resumes(loop, 16);
 }
 
-// --- several loaders --------------------------------------------------------------------------------------------------
+// --- several loaders -----------------------------------------------------------------------------
 
 TEST(TrainingLoopShapes, ResumesExactlyInANestedLoop) {
   for (const bool asks : {true, false})
@@ -433,7 +433,7 @@ TEST(TrainingLoopShapes, WarnsIfASecondTrainingLoadersEpochIsNotRead) {
       14);
 }
 
-// --- how a program draws batches, and leaves its loops ------------------------------------------------------------------
+// --- how a program draws batches, and leaves its loops -------------------------------------------
 
 TEST(TrainingLoopShapes, ResumesExactlyWithAHelperThatDrawsTheNextBatch) {
   const auto draws = [](const std::function<Batch(Loader&, std::optional<Loader::Iterator>&)>& next) {
@@ -540,7 +540,7 @@ TEST(TrainingLoopShapes, ResumesExactlyAfterMaxStepsInALoopLeftEarly) {
   }
 }
 
-// --- std::exit --------------------------------------------------------------------------------------------------------
+// --- std::exit -----------------------------------------------------------------------------------
 
 TEST(TrainingLoopShapesDeathTest, WarnsOfAnUnsavedCheckpointWhenTheProgramExits) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";

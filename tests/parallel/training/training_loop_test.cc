@@ -66,7 +66,7 @@ bool has_checkpoint(const fs::path& folder, const std::string& step) {
   return fs::exists(folder / "checkpoints" / ("step_000000" + step));
 }
 
-// --- accumulation ---------------------------------------------------------------------------------------------------
+// --- accumulation --------------------------------------------------------------------------------
 
 /// For each of eight batches, four per step, whether gradients are communicated; `look` runs before each
 /// batch.
@@ -163,7 +163,7 @@ TEST(TrainingLoop, StepsAfterResumingWithAShorterAccumulation) {
   EXPECT_EQ(bodies(accumulating(2), state, 3, ""), 2) << "at once, and after two more";
 }
 
-// --- checkpoints ----------------------------------------------------------------------------------------------------
+// --- checkpoints ---------------------------------------------------------------------------------
 
 TEST(TrainingLoop, SavesOnTimeDespiteAKeptIterator) {
   for (const bool keeps : {true, false}) {

@@ -14,7 +14,8 @@ namespace hookline {
 ArrayRequest request_of(const SweepRun& run, const NodeResources& resources, const std::string& name,
                         const SweepFlags& flags);
 
-/// Prints the job as it would be submitted. Looks at the sweep's folder, and changes nothing. Returns the exit code.
+/// Prints the job as it would be submitted. Looks at the sweep's folder, and changes nothing. Returns the
+/// exit code.
 int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& request,
               const SweepFlags& flags);
 

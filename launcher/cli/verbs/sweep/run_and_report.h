@@ -11,8 +11,8 @@
 
 namespace hookline {
 
-/// On this machine, or as array jobs if there is a `request`. Returns the exit code. Throws UsageError, TemplateError, SlurmError, or
-/// Error if the state or a trial's folder can't be written.
+/// On this machine, or as array jobs if there is a `request`. Returns the exit code. Throws UsageError,
+/// TemplateError, SlurmError, or Error if the state or a trial's folder can't be written.
 int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts& facts,
                    const std::optional<ArrayRequest>& request, const SweepFlags& flags);
 

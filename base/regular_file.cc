@@ -104,6 +104,24 @@ std::string write_regular_file(const std::filesystem::path& file, std::string_vi
   return opened.descriptor < 0 ? opened.why : write_and_close(opened.descriptor, text);
 }
 
+std::string replace_regular_file(const std::filesystem::path& file, std::string_view text) {
+  const RegularFile former = open_regular(file, O_WRONLY, 0);
+  if (former.descriptor >= 0)
+    ::close(former.descriptor);
+  else if (former.problem != FileProblem::missing)
+    return former.why;
+  const std::filesystem::path aside = file.string() + ".new";
+  std::string problem = write_regular_file(aside, text);
+  std::error_code error;
+  if (problem.empty()) {
+    std::filesystem::rename(aside, file, error);
+    if (!error) return "";
+    problem = error.message();
+  }
+  std::filesystem::remove(aside, error);
+  return problem;
+}
+
 std::string write_and_close(int descriptor, std::string_view text) {
   int error_number = 0;
   while (error_number == 0 && !text.empty()) {

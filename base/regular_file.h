@@ -57,6 +57,10 @@ std::string read_regular_file(const std::filesystem::path& file, std::uint64_t m
 /// Writes `text` into `file`, from its start. Why it could not: "No space left on device"; empty if it could.
 std::string write_regular_file(const std::filesystem::path& file, std::string_view text);
 
+/// The same, but a process that is killed meanwhile leaves what was there before: writes "FILE.new", and
+/// renames it.
+std::string replace_regular_file(const std::filesystem::path& file, std::string_view text);
+
 /// Writes all of `text` to an open descriptor, and closes it. Why it could not; empty if it could.
 std::string write_and_close(int descriptor, std::string_view text);
 

@@ -89,7 +89,7 @@ void write_run_summary(const std::filesystem::path& file, std::int64_t steps,
   if (::getrusage(RUSAGE_SELF, &usage) == 0)
     summary["peak_memory_bytes"] = std::int64_t{usage.ru_maxrss} * 1024;
   if (const auto bytes = peak_memory_of(device)) summary["peak_gpu_memory_bytes"] = *bytes;
-  const std::string problem = write_regular_file(file, summary.dump(2) + "\n");
+  const std::string problem = replace_regular_file(file, summary.dump(2) + "\n");
   if (!problem.empty())
     log::warning("the run's summary can't be written to '" + file.string() + "': " + problem);
 }

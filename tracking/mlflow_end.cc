@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "config/run_files.h"
 #include "tracking/mlflow_note.h"
 #include "tracking/mlflow_server.h"
 
@@ -42,7 +43,9 @@ void set_status(const MlflowNote& note, const std::string& status) {
 
 std::string end_mlflow_run(const std::filesystem::path& run_folder, const std::string& status) {
   const auto note = read_mlflow_note(run_folder);
-  if (!note) return "";
+  if (!note)
+    return "MLflow was not told that the run is " + status + ": '" + (run_folder / kMlflowNote).string() +
+           "' does not say which run it is; MLflow may show it as RUNNING forever";
   try {
     set_status(*note, status);
     return "";

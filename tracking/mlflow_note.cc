@@ -35,7 +35,7 @@ void write_mlflow_note(const std::filesystem::path& run_folder, const MlflowNote
   Json json = {{"tracking_uri", note.tracking_uri}, {"run_id", note.run_id}};
   if (!note.told_status.empty()) json["told_status"] = note.told_status;
   const std::filesystem::path file = run_folder / kMlflowNote;
-  const std::string problem = write_regular_file(file, json.dump(2) + "\n");
+  const std::string problem = replace_regular_file(file, json.dump(2) + "\n");
   if (!problem.empty())
     log::warning(
         "'" + file.string() + "' can't be written (" + problem +

@@ -113,16 +113,10 @@ void Report::write(const std::string& verdict) {
                              {"seconds", hook.seconds},
                              {"bytes_sent", hook.bytes_sent}});
   }
-  const std::filesystem::path aside = file_.string() + ".new";
   // A system message may hold bytes of any encoding.
-  std::string problem =
-      write_regular_file(aside, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  std::error_code error;
-  if (problem.empty()) {
-    std::filesystem::rename(aside, file_, error);
-    if (!error) return;
-    problem = error.message();
-  }
+  const std::string problem =
+      replace_regular_file(file_, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (problem.empty()) return;
   std::cerr << "hookline test: the report can't be written to '" << printable(file_.string())
             << "': " << problem << "\n";
   file_.clear();

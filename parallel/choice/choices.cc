@@ -117,7 +117,7 @@ void Choices::write_advice(bool is_whole) const {
     models.back()["hosts"] = world_->layout().hosts.size();
     models.back()["backend"] = world_->backend_name();
   }
-  const std::string problem = write_regular_file(*advice_, models.dump(2) + "\n");
+  const std::string problem = replace_regular_file(*advice_, models.dump(2) + "\n");
   if (!problem.empty()) throw Error("the advice can't be written to '" + advice_->string() + "': " + problem);
 }
 

@@ -64,6 +64,21 @@ TEST(RegularFile, IsReplacedByWhatIsWritten) {
   const auto file = folder.write("text", "longer than what comes");
   EXPECT_EQ(write_regular_file(file, "short"), "");
   EXPECT_EQ(read_regular_file(file, 100), "short");
+  EXPECT_EQ(replace_regular_file(file, "whole"), "");
+  EXPECT_EQ(read_regular_file(file, 100), "whole");
+  EXPECT_EQ(replace_regular_file(folder.path() / "new", "first"), "");
+  EXPECT_EQ(read_regular_file(folder.path() / "new", 100), "first");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2)
+      << "nothing is left aside";
+}
+
+TEST(RegularFile, StaysIfItCanNotBeReplaced) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("text", "former");
+  std::filesystem::create_directory(folder.path() / "text.new");
+  EXPECT_EQ(replace_regular_file(file, "whole"), "it is a directory");
+  EXPECT_EQ(read_regular_file(file, 100), "former");
+  EXPECT_EQ(replace_regular_file("/dev/full", "text"), "it is a device, not a regular file");
 }
 
 }  // namespace

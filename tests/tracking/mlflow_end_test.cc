@@ -213,13 +213,15 @@ class Silent {
   sockaddr_in address_{};
 };
 
-/// A launch whose rank 0 leaves a run's note for `server` and exits with 3.
-ProcessOptions launch_with_note(const TemporaryFolder& folder, const std::string& server) {
+/// A launch whose rank 0 leaves `note`, or that of a run of `server`, and exits with 3.
+ProcessOptions launch_with_note(const TemporaryFolder& folder, const std::string& server,
+                                std::string note = "") {
   ProcessOptions options = launch(folder, server, "runs");
   options.arguments.resize(options.arguments.size() - 2);
+  if (note.empty()) note = R"({"tracking_uri": ")" + server + R"(", "run_id": "abc"})";
   folder.write("rank.sh",
-               "#!/bin/sh\n[ \"$RANK\" = 0 ] || exec sleep 60\nprintf '{\"tracking_uri\": \"" + server +
-                   "\", \"run_id\": \"abc\"}' > \"$HOOKLINE_RUN_DIR/mlflow.json\"\nexit 3\n",
+               "#!/bin/sh\n[ \"$RANK\" = 0 ] || exec sleep 60\nprintf '%s' '" + note +
+                   "' > \"$HOOKLINE_RUN_DIR/mlflow.json\"\nexit 3\n",
                true);
   options.arguments.emplace_back("./rank.sh");
   return options;
@@ -232,6 +234,18 @@ TEST(MlflowServer, ThatNeverAnswersTimesOutAndKeepsTheExitCode) {
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("hookline: warning: MLflow at " + server.url() +
                                     " was not told that the run is FAILED: Operation timed out after "));
+}
+
+TEST(MlflowServer, IsNotToldOfARunWhoseNoteIsDamaged) {
+  const TemporaryFolder folder;
+  const Silent server;
+  const ProcessResult result =
+      run_process(HOOKLINE_BINARY, launch_with_note(folder, server.url(), R"({"tracking_)"));
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  const fs::path note = fs::canonical(folder.path() / "runs" / "latest") / "mlflow.json";
+  EXPECT_THAT(result.err,
+              EndsWith("hookline: warning: MLflow was not told that the run is FAILED: '" + note.string() +
+                       "' does not say which run it is; MLflow may show it as RUNNING forever\n"));
 }
 
 // Ctrl+C, as a user who does not want to wait presses it.

@@ -44,6 +44,7 @@ class Scanner {
     while (skip_blank(), at_ < text_.size()) {
       const std::size_t before = at_;
       if (text_[at_] == '[') {
+        if (!begins_line()) misplaced_.push_back(at_);
         table = header();
       } else {
         key_and_value(table);
@@ -53,6 +54,9 @@ class Scanner {
     return std::move(places_);
   }
 
+  /// Where headers begin that are not the first on their line.
+  const std::vector<std::size_t>& misplaced_headers() const { return misplaced_; }
+
  private:
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
@@ -61,6 +65,11 @@ class Scanner {
   }
 
   void skip_line() { at_ = std::min(text_.find('\n', at_), text_.size()); }
+
+  bool begins_line() const {
+    const std::size_t start = at_ == 0 ? 0 : text_.rfind('\n', at_ - 1) + 1;  // npos + 1 is 0
+    return text_.substr(start, at_ - start).find_first_not_of(" \t") == text_.npos;
+  }
 
   /// Skips spaces, newlines and comments.
   void skip_blank() {
@@ -130,7 +139,8 @@ class Scanner {
         elements('}', [&] { key_and_value(path); });
         return;
       default:
-        while (at_ < text_.size() && std::string_view(",]}#\n").find(peek()) == std::string_view::npos) ++at_;
+        while (at_ < text_.size() && std::string_view(",[]}#\n").find(peek()) == std::string_view::npos)
+          ++at_;
         while (at_ > 0 && std::isspace(static_cast<unsigned char>(text_[at_ - 1]))) --at_;
     }
   }
@@ -155,6 +165,7 @@ class Scanner {
   std::size_t at_ = 0;
   bool recording_ = true;
   std::map<KeyPath, KeyPlace> places_;
+  std::vector<std::size_t> misplaced_;
 };
 
 enum class Strings { ignored, of_one_line, all };
@@ -185,6 +196,12 @@ std::optional<std::size_t> find_deep_nesting(std::string_view text, Strings stri
 }  // namespace
 
 std::map<KeyPath, KeyPlace> find_keys(std::string_view text) { return Scanner(text).run(); }
+
+std::vector<std::size_t> find_misplaced_headers(std::string_view text) {
+  Scanner scanner(text);
+  scanner.run();
+  return scanner.misplaced_headers();
+}
 
 std::optional<std::size_t> find_deep_nesting(std::string_view text) {
   // After a broken string, it is unclear how the parser reads on: try every reading, and report the first

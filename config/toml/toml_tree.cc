@@ -124,6 +124,11 @@ std::optional<Diagnostic> missing_quotes(const SourceText& source, Span line) {
                        is_flag ? "write " + lower : "text needs quotes: \"" + word + "\"");
 }
 
+/// In any of TOML's four notations.
+bool is_integer(std::string_view value) {
+  return value.find_first_not_of("+-_0123456789abcdefABCDEFxo") == value.npos;
+}
+
 bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 bool is_header(const SourceText& source, Span line) { return trimmed(source.at(line)).substr(0, 1) == "["; }
@@ -152,7 +157,8 @@ Diagnostic to_diagnostic(const toml::error_info& error, const SourceText& source
   if (error.locations().size() > 1 && (contains(title, "already") || contains(title, "conflict") ||
                                        contains(title, "reopen") || contains(title, "immutable")))
     return given_twice(source, line, span, error.locations()[1].first.first_line_number());
-  if (const auto value = value_on(source, line); value && contains(title, "too large"))
+  if (const auto value = value_on(source, line);
+      value && contains(title, "too large") && is_integer(source.at(*value)))
     return diagnostic_at(source.place(*value), Severity::error,
                          "the number " + std::string(source.at(*value)) + " is too large",
                          "an integer has 64 bits");
@@ -212,6 +218,10 @@ TomlDocument parsed_toml(const SourceText& source) {
     const Parsed parsed = parse(text, source.name());
     if (parsed.is_ok()) {
       document.roots.push_back(convert(parsed.unwrap(), {}, find_keys(text), source));
+      for (const std::size_t at : find_misplaced_headers(text))
+        document.problems.push_back(diagnostic_at(source.place({at, 1}), Severity::error,
+                                                  "a table's header needs a line of its own",
+                                                  "begin a new line in front of it"));
       texts.pop_back();
       continue;
     }

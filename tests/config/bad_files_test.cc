@@ -10,6 +10,7 @@ namespace hookline {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class BadFiles : public ::testing::Test {
  protected:
@@ -125,6 +126,25 @@ TEST_F(BadFiles, OverlongLinesAreErrors) {
               HasSubstr("run.toml:2:4097: error: the line is too long\n"));
   EXPECT_THAT(report_of("[logging]\ndir = \"" + std::string(5000, 'a') + "\"\n"),
               HasSubstr("^ a line has at most 4096 bytes\n"));
+}
+
+TEST_F(BadFiles, AHeaderBehindAValueIsAnError) {
+  EXPECT_EQ(report_of("[training]\nmax_steps = 3 [ddp]\ncomm_hook = \"fp16\"\n"),
+            "run.toml:2:15: error: a table's header needs a line of its own\n"
+            "  2 | max_steps = 3 [ddp]\n"
+            "    |               ^ begin a new line in front of it\n");
+  for (const char* value : {"\"a\" [ddp]", "true[ddp]", "[1] [ddp]", "{ a = 1 } [[ddp]]"})
+    EXPECT_THAT(report_of("[training]\nx = " + std::string(value) + "\n"),
+                HasSubstr("a table's header needs a line of its own\n"))
+        << value;
+  for (const char* good : {"  [training]\n", "\t[training] # of [ddp]\nmax_steps = 3 # [ddp]\n"})
+    EXPECT_EQ(report_of(good), "") << good;
+}
+
+TEST_F(BadFiles, OnlyIntegersAreCalledTooLarge) {
+  for (const char* value : {"\"\\U00110000\"", "2024-01-01T10:00:00+25:00"})
+    EXPECT_THAT(report_of("[logging]\ndir = " + std::string(value) + "\n"), Not(HasSubstr("64 bits")))
+        << value;
 }
 
 TEST_F(BadFiles, DeepNestingIsAnErrorInEveryForm) {

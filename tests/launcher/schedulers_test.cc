@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "support/process.h"
 #include "support/slurm.h"
@@ -71,6 +73,16 @@ TEST_F(OnSlurm, OneLauncherForTwoNodesIsRefused) {
       "'srun --ntasks-per-node=1 hookline launch …', or set [launch] nnodes = 1 to use this one alone\n");
 }
 
+/// Is there a process that runs a step of this job?
+bool has_steps(const std::string& job) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream command(entry.path() / "cmdline");
+    std::string title;
+    if (std::getline(command, title, '\0') && title.starts_with("slurmstepd: [" + job + ".")) return true;
+  }
+  return false;
+}
+
 TEST_F(OnSlurm, APreemptedJobIsRequeuedAndResumes) {
   folder_.write("run.toml", "[training]\nmax_steps = 6000\ncheckpoint_every_steps = 1000000\n");
   Process submitted(HOOKLINE_BINARY, here({"submit", "--scheduler", "slurm", "--nodes", "2", "--name", "job",
@@ -81,7 +93,9 @@ TEST_F(OnSlurm, APreemptedJobIsRequeuedAndResumes) {
   // The signal that a scheduler sends before it takes the nodes away.
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {"--signal=USR1", number}).exit_code, 0);
   ASSERT_TRUE(submitted.wait_for("saved a checkpoint on SIGUSR1 and ended")) << submitted.out();
-  // Slurm waits for two minutes.
+  // Slurm waits for two minutes, so that what the first run's steps report at their end comes before the
+  // second run. Started at once, that run would be taken for the one that has failed.
+  EXPECT_TRUE(eventually([&] { return !has_steps(number); }));
   EXPECT_TRUE(eventually([&] {
     return slurm_.run("/usr/bin/scontrol", {"update", "JobId=" + number, "StartTime=now"}).exit_code == 0;
   }));

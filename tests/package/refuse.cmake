@@ -1,6 +1,7 @@
 # A libtorch of another version, and a folder without any, each with what the user is told.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
+file(REMOVE_RECURSE ${WORK}/to-be-refused)
 run(${WORK}/moved/${BINDIR}/hookline new to-be-refused)
 
 function(expect_refusal name wanted)

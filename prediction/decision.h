@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "prediction/choose.h"
+#include "prediction/choice_rule.h"
 
 namespace hookline {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/rank/error_file.h"
-#include "launcher/supervise/decide.h"
+#include "launcher/supervise/next_action.h"
 
 namespace hookline {
 

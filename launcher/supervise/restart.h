@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/supervise/decide.h"
+#include "launcher/supervise/next_action.h"
 
 namespace hookline {
 

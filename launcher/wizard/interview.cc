@@ -11,7 +11,7 @@
 #include "config/schema/questions.h"
 #include "hooks/catalog/option.h"
 #include "hooks/catalog/wire_estimate.h"
-#include "prediction/choose.h"
+#include "prediction/choice_rule.h"
 
 namespace hookline {
 namespace {

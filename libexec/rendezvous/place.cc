@@ -5,7 +5,7 @@
 
 namespace hookline {
 
-StorePlace place_of(const std::string& text) {
+StoreArguments place_of(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   const auto time = [&](const char* key) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * json.at(key).get<double>()));

@@ -6,7 +6,7 @@
 
 namespace hookline {
 
-struct StorePlace {
+struct StoreArguments {
   bool serves = false;
   bool may_join = false;  // if another launcher of this host serves the store already
   std::string address, run_id, node;
@@ -19,6 +19,6 @@ struct StorePlace {
 };
 
 /// Reads the JSON that the launcher writes. Throws nlohmann's exceptions if it is something else.
-StorePlace place_of(const std::string& json);
+StoreArguments place_of(const std::string& json);
 
 }  // namespace hookline

@@ -1,80 +1,183 @@
-// Carries lines between the launchers of a run's nodes, through c10d's TCPStore. The launcher starts it if a
-// run has several nodes; its only argument is JSON that says where the store is.
-//
-// The launcher writes "up LINE", which goes to the coordinator, and the coordinator's launcher writes "down
-// LINE", which goes to all nodes. This process first answers "serves yes" or "serves no": whether this node
-// serves the store. Then it passes on "up LINE" (on the node that serves the store) and "down LINE", and
-// reports "lost NODE" (no heartbeat), "unreachable WHY" and "unusable WHY" (it can't join), and "gone WHY"
-// (the store is gone). The store keeps the lines of each direction in one order for all nodes. When its input
-// ends, it still delivers the lines that it was given.
-#include <c10/util/Logging.h>
+#include "libexec/rendezvous/store_node.h"
 
-#include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
+#include <cstdint>
+#include <exception>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <vector>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
 
-#include "base/duration_text.h"
-#include "libexec/rendezvous/launcher_socket.h"
-#include "libexec/rendezvous/node.h"
-#include "libexec/rendezvous/place.h"
+#include "base/bytes_text.h"
+#include "launcher/rendezvous/messages.h"
 #include "libexec/rendezvous/unreachable.h"
 
+namespace hookline {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-constexpr std::chrono::milliseconds kTick{50};
-constexpr std::chrono::milliseconds kTimeForAStranger{3000};  // beyond the time to join
+constexpr milliseconds kTurnEvery{50};
+constexpr milliseconds kHeartbeatEvery{500};
+constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to read all lines
+const char* const kRunId = "hookline/run_id";
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// The text of a message for the launcher. If it is too long for a message, says only how long it is.
+std::string message_in(const std::vector<std::uint8_t>& bytes) {
+  return bytes.size() <= kLongestMessageBytes ? text_of(bytes) : "one of " + binary_bytes_text(bytes.size());
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "store_node: this is a part of 'hookline launch', which starts it by itself\n");
-    return 2;
-  }
-  // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // hookline reports errors itself
-  c10::initLogging();
-  const hookline::StorePlace place = hookline::place_of(argv[1]);
-  const auto start = Clock::now();
-  hookline::LauncherSocket launcher(place.descriptor);
-  hookline::SharedLines shared;
-  hookline::StoreNode node(place, launcher, shared);
-  std::thread talker([&] { node.run(); });
-  bool open = true;
-  while (!shared.ended) {
-    std::vector<std::string> lines;
-    if (open && !launcher.read(lines, kTick)) open = false;
-    if (!open) std::this_thread::sleep_for(kTick);
-    {
-      const std::lock_guard lock(shared.mutex);
-      for (const std::string& line : lines) {
-        if (line.starts_with("up ")) shared.up.push_back(line.substr(3));
-        if (line.starts_with("down ")) shared.down.push_back(line.substr(5));
-      }
-      shared.closing = !open;
-    }
-    if (!open && !shared.joined) break;
-    // Another program that listens on this port may never answer.
-    if (!shared.joined && Clock::now() - start > place.join_timeout + kTimeForAStranger) {
-      launcher.tell("unreachable",
-                    hookline::why_unreachable(place, node.taken_here(), "it did not answer in time"));
-      break;
-    }
-    // A call to a store whose host is cut off does not return.
-    const auto silence = Clock::now() - shared.answered.load();
-    if (shared.joined && silence > place.node_timeout) {
-      launcher.tell("gone", "it has not answered for " + hookline::seconds_text(silence));
-      break;
+StoreNode::StoreNode(const StoreArguments& place, LauncherSocket& launcher, SharedLines& shared)
+    : place_(place), launcher_(launcher), shared_(shared), lives_(place.node, place.node_timeout) {}
+
+void StoreNode::run() {
+  if (open()) {
+    shared_.answered = Clock::now();
+    shared_.joined = true;
+    try {
+      while (turn()) std::this_thread::sleep_for(kTurnEvery);
+    } catch (const std::exception& error) {
+      launcher_.tell("gone", first_line(error.what()));
     }
   }
-  std::fflush(nullptr);
-  std::_Exit(0);  // the talker may never return
+  shared_.ended = true;
 }
+
+c10::intrusive_ptr<c10d::TCPStore> StoreNode::connect(bool serve) const {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(place_.port);
+  options.isServer = serve;
+  options.waitWorkers = false;
+  options.timeout = place_.join_timeout;
+  return c10::make_intrusive<c10d::TCPStore>(place_.address, options);
+}
+
+c10::intrusive_ptr<c10d::TCPStore> StoreNode::find() {
+  if (place_.serves) {
+    try {
+      auto store = connect(/*serve=*/true);
+      serves_ = true;
+      return store;
+    } catch (const std::exception& error) {
+      const std::string why = first_line(error.what());
+      const bool taken = why.find("EADDRINUSE") != std::string::npos;
+      if (!taken || !place_.may_join) {
+        launcher_.tell("unusable", taken ? "the port " + std::to_string(place_.port) +
+                                               " is taken on this host, by another program or by a "
+                                               "node that has the same node_rank: set "
+                                               "[rendezvous] main_port to a free one, on every node"
+                                         : "the nodes' store can't be served at " +
+                                               place_.address_and_port() + ": " + why);
+        return {};
+      }
+      taken_here_ = true;
+    }
+  }
+  try {
+    auto store = connect(/*serve=*/false);
+    store->wait({kRunId}, place_.join_timeout);
+    return store;
+  } catch (const std::exception& error) {
+    launcher_.tell("unreachable", why_unreachable(place_, taken_here_, first_line(error.what())));
+    return {};
+  }
+}
+
+bool StoreNode::open() {
+  auto store = find();
+  if (!store) return false;
+  try {
+    if (serves_) store->set(kRunId, bytes_of(place_.run_id));
+    if (const std::string other = text_of(store->get(kRunId)); other != place_.run_id) {
+      launcher_.tell("unusable", "at " + place_.address_and_port() + " is the run '" + other +
+                                     "', and this node was started for '" + place_.run_id +
+                                     "' ([rendezvous] run_id)");
+      return false;
+    }
+  } catch (const std::exception& error) {
+    launcher_.tell("gone", first_line(error.what()));
+    return false;
+  }
+  store_ = c10::make_intrusive<c10d::PrefixStore>("hookline/nodes", std::move(store));
+  launcher_.tell("serves", serves_ ? "yes" : "no");
+  return true;
+}
+
+bool StoreNode::turn() {
+  const auto now = Clock::now();
+  std::vector<std::string> up, down;
+  bool closing = false;
+  {
+    const std::lock_guard lock(shared_.mutex);
+    up.swap(shared_.up);
+    down.swap(shared_.down);
+    closing = shared_.closing;
+  }
+  for (const std::string& line : up)
+    store_->set("up/" + std::to_string(store_->add("ups", 1)), bytes_of(line));
+  for (const std::string& line : down) {
+    store_->set("down/" + std::to_string(++downs_told_), bytes_of(line));
+    store_->add("downs", 1);
+  }
+  if (now - last_heartbeat_ >= kHeartbeatEvery) {
+    last_heartbeat_ = now;
+    store_->set("life/" + place_.node, bytes_of(std::to_string(++heartbeats_)));
+  }
+  read_downs();
+  if (serves_) read_ups(now);
+  if (serves_) look_for_life(now);
+  shared_.answered = Clock::now();
+  if (!closing) return true;
+  if (!serves_) return false;
+  if (!closing_since_) closing_since_ = now;
+  return now - *closing_since_ < kTimeToHear && !all_have_heard();
+}
+
+void StoreNode::read_downs() {
+  const std::int64_t there = store_->add("downs", 0);
+  if (downs_read_ == there) return;
+  while (downs_read_ < there)
+    launcher_.tell("down", message_in(store_->get("down/" + std::to_string(++downs_read_))));
+  store_->set("heard/" + place_.node, bytes_of(std::to_string(downs_read_)));
+}
+
+void StoreNode::read_ups(Clock::time_point now) {
+  const std::int64_t there = store_->add("ups", 0);
+  while (ups_read_ < there) {
+    if (!store_->check({"up/" + std::to_string(ups_read_ + 1)})) {
+      // The line is counted but not stored yet. If its sender died in between, it never comes, and is
+      // skipped.
+      if (hole_ != ups_read_ + 1) hole_since_ = now;
+      hole_ = ups_read_ + 1;
+      if (now - hole_since_ <= place_.node_timeout) return;
+      ++ups_read_;
+      continue;
+    }
+    const std::string line = message_in(store_->get("up/" + std::to_string(++ups_read_)));
+    lives_.heard(line, now);
+    launcher_.tell("up", line);
+  }
+}
+
+void StoreNode::look_for_life(Clock::time_point now) {
+  for (const std::string& node : lives_.watched()) lives_.read(node, text_at("life/" + node), now);
+  for (const std::string& node : lives_.take_lost(now)) launcher_.tell("lost", node);
+}
+
+bool StoreNode::all_have_heard() {
+  for (const std::string& node : lives_.watched())
+    if (text_at("heard/" + node) != std::to_string(downs_told_)) return false;
+  return true;
+}
+
+std::string StoreNode::text_at(const std::string& key) {
+  return store_->check({key}) ? text_of(store_->get(key)) : "";
+}
+
+}  // namespace hookline

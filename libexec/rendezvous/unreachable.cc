@@ -8,7 +8,7 @@
 namespace hookline {
 namespace {
 
-bool listens(const StorePlace& place) {
+bool listens(const StoreArguments& place) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   if (::getaddrinfo(place.address.c_str(), std::to_string(place.port).c_str(), &hints, &found) != 0)
@@ -27,7 +27,7 @@ bool listens(const StorePlace& place) {
 
 }  // namespace
 
-std::string why_unreachable(const StorePlace& place, bool taken_here, const std::string& reason) {
+std::string why_unreachable(const StoreArguments& place, bool taken_here, const std::string& reason) {
   if (taken_here)
     return "the port " + std::to_string(place.port) +
            " of this host is taken by another program, which is no node of " +

@@ -17,7 +17,7 @@
 #include "parallel/choice/setting_list.h"
 #include "parallel/choice/step_predictor.h"
 #include "parallel/ddp/ddp.h"
-#include "prediction/choose.h"
+#include "prediction/choice_rule.h"
 #include "prediction/decision.h"
 
 namespace hookline {

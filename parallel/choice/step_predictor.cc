@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "parallel/choice/hook_costs.h"
-#include "prediction/choose.h"
+#include "prediction/choice_rule.h"
 
 namespace hookline {
 namespace {

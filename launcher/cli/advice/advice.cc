@@ -16,7 +16,8 @@
 #include "base/printable.h"
 #include "base/regular_file.h"
 #include "launcher/cli/verb_parser.h"
-#include "prediction/choose.h"
+#include "launcher/output/columns.h"
+#include "prediction/choice_rule.h"
 #include "prediction/measured_step.h"
 #include "prediction/network.h"
 

@@ -5,8 +5,8 @@
 namespace hookline {
 namespace {
 
-TEST(StorePlace, IsReadFromWhatTheLauncherWrites) {
-  const StorePlace place = place_of(
+TEST(StoreArguments, IsReadFromWhatTheLauncherWrites) {
+  const StoreArguments place = place_of(
       R"({"serves": true, "may_join": false, "address": "node7", "port": 29500, "run_id": "run", "node": "a",
           "descriptor": 5, "join_seconds": 1.5, "node_timeout_seconds": 30})");
   EXPECT_TRUE(place.serves);
@@ -19,7 +19,7 @@ TEST(StorePlace, IsReadFromWhatTheLauncherWrites) {
   EXPECT_EQ(place.node_timeout, std::chrono::seconds(30));
 }
 
-TEST(StorePlace, IsRefusedIfIncomplete) { EXPECT_ANY_THROW(place_of(R"({"serves": true})")); }
+TEST(StoreArguments, IsRefusedIfIncomplete) { EXPECT_ANY_THROW(place_of(R"({"serves": true})")); }
 
 }  // namespace
 }  // namespace hookline

@@ -13,18 +13,21 @@ struct RankEnded {
   int rank = 0;
   Outcome outcome;
 };
-struct SignalReceived {  // by the launcher: SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means
-                         // that
-  // the launcher's guard or sentinel was killed; all other signals ask the launcher to stop
+/// The launcher received it. SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means that the
+/// launcher's guard or sentinel was killed; all other signals ask the launcher to stop.
+struct SignalReceived {
   int signal = 0;
 };
-struct GraceOver {};  // the grace period of ranks that were asked to stop is over
-struct RankStuck {    // the run stalled, and the other ranks wait for this one
+/// The grace period of ranks that were asked to stop is over.
+struct GraceOver {};
+/// The run stalled, and the other ranks wait for this one.
+struct RankStuck {
   int rank = 0;
   double seconds = 0;       // since any rank finished a step
   bool is_waiting = false;  // it waits in a collective itself: for another host, or since calls differ
 };
-struct ProcessesLeft {};  // every rank has ended, but processes that they started still run
+/// Every rank has ended, but processes that they started still run.
+struct ProcessesLeft {};
 using Event = std::variant<RankEnded, SignalReceived, GraceOver, RankStuck, ProcessesLeft>;
 
 // What the supervisor does about an event. Forward signals the ranks' process groups; Stop and Kill also

@@ -31,7 +31,7 @@ struct SharedLines {
 /// The arguments must outlive it. Only one thread may call run().
 class StoreNode {
  public:
-  StoreNode(const StorePlace& place, LauncherSocket& launcher, SharedLines& shared);
+  StoreNode(const StoreArguments& place, LauncherSocket& launcher, SharedLines& shared);
 
   /// Returns when every line has been carried, or when the store can't be used any more, which it reports to
   /// the launcher.
@@ -56,7 +56,7 @@ class StoreNode {
   /// Empty if the store has no such key.
   std::string text_at(const std::string& key);
 
-  const StorePlace& place_;
+  const StoreArguments& place_;
   LauncherSocket& launcher_;
   SharedLines& shared_;
   NodeLives lives_;

@@ -1,6 +1,6 @@
 // Which setting is chosen, and when a choice is reconsidered.
 
-#include "prediction/choose.h"
+#include "prediction/choice_rule.h"
 
 #include <gtest/gtest.h>
 

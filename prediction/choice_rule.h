@@ -6,7 +6,7 @@
 
 namespace hookline {
 
-/// What a choice must keep to.
+/// Constraints on a choice.
 struct ChoiceRule {
   double least_gain = 0.03;  // fraction of a step that another setting must save over the one in use
   double tie = 0.01;         // settings whose steps differ by at most this fraction count as equally fast

@@ -1,4 +1,4 @@
-#include "prediction/choose.h"
+#include "prediction/choice_rule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "launcher/supervise/decide.h"
+#include "launcher/supervise/next_action.h"
 
 #include <csignal>
 

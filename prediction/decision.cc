@@ -78,7 +78,7 @@ std::optional<std::size_t> Decision::next_to_measure() const {
   if (next) {
     const double most = hooks_measured() < rule_.near_ones ? fastest * (1 + rule_.near)
                                                            : fastest * (1 - rule_.choice.least_gain);
-    if (seconds_[*next] <= most) {
+    if (seconds_[*next] <= most && saves_enough(*next)) {
       const std::size_t in_fewest = in_fewest_buckets(*next);
       return runs_[in_fewest] > 0 ? next : in_fewest;
     }
@@ -90,11 +90,15 @@ std::optional<std::size_t> Decision::next_to_measure() const {
   return runs_[0] == 0 && is_close ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
+bool Decision::saves_enough(std::size_t contender) const {
+  return seconds_[contender] <= (1 - rule_.choice.least_gain) * seconds_[0];
+}
+
 std::size_t Decision::in_fewest_buckets(std::size_t contender) const {
   std::size_t fewest = contender;
   for (std::size_t i = 0; i < seconds_.size(); ++i)
     if (contenders_[i].hook == contenders_[contender].hook && seconds_[i] > 0 &&
-        seconds_[i] <= seconds_[contender] * (1 + rule_.tie_of_buckets) &&
+        seconds_[i] <= seconds_[contender] * (1 + rule_.tie_of_buckets) && saves_enough(i) &&
         contenders_[i].buckets < contenders_[fewest].buckets)
       fewest = i;
   return fewest;

@@ -75,6 +75,8 @@ class Decision {
 
  private:
   std::size_t first_to_measure() const;
+  /// Measured or predicted, against no hook.
+  bool saves_enough(std::size_t contender) const;
   std::optional<std::size_t> next_to_measure() const;
   std::size_t in_fewest_buckets(std::size_t contender) const;
   /// `in_use` unless another saves enough.

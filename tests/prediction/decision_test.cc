@@ -46,6 +46,15 @@ TEST(Decision, StaysWithoutAHookWhereNoneSavesEnough) {
   EXPECT_EQ(course(decision, {{0, 0.100}}), Tried({0}));
 }
 
+TEST(Decision, TriesNothingThatIsPredictedToSaveTooLittle) {
+  // In its one bucket, setting 1 is about as fast as setting 2, but saves nothing.
+  const std::vector<Contender> contenders = {{0, 2}, {1, 1}, {1, 2}, {2, 2}};
+  Decision decision = predicted({0.100, 0.099, 0.096, 0.099}, contenders);
+  EXPECT_EQ(decision.next(), 2u);
+  decision.measure(2, 0.101);
+  EXPECT_EQ(decision.next(), 0u) << "the others are predicted to be no faster than no hook";
+}
+
 TEST(Decision, AlsoMeasuresWhatIsPredictedToBeAboutAsFast) {
   Decision decision = predicted({0.100, 0.052, 0.050, 0.080});
   EXPECT_EQ(course(decision, {{1, 0.047}, {2, 0.050}}), Tried({2, 1}));
@@ -149,9 +158,9 @@ TEST(Decision, IsRestored) {
 
 TEST(Decision, NamesTheFastestOtherSetting) {
   const Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
-  EXPECT_EQ(decision.fastest_beside(0), 2u);
-  EXPECT_EQ(decision.fastest_beside(2), 1u);
-  EXPECT_EQ(Decision({{0, 1}}).fastest_beside(0), 0u);
+  EXPECT_EQ(decision.fastest_except(0), 2u);
+  EXPECT_EQ(decision.fastest_except(2), 1u);
+  EXPECT_EQ(Decision({{0, 1}}).fastest_except(0), 0u);
 }
 
 }  // namespace

@@ -57,12 +57,12 @@ std::shared_ptr<ParallelStrategy> Accelerator::make_ddp(std::shared_ptr<torch::n
                       return saved;
                     },
                     [ddp, chooser, here = is_main_process()](const SavedPart& saved, Resumption& resumption) {
+                      Resumption later = resumption;
                       if (chooser) resume_choice(*chooser, saved, resumption);
-                      ddp->before_first_forward(
-                          [ddp = ddp.get(), saved, resumption = Resumption(resumption), here]() mutable {
-                            load_hook(*ddp, saved, resumption);
-                            resumption.tell_resets(here);
-                          });
+                      ddp->before_first_forward([ddp = ddp.get(), saved, later, here]() mutable {
+                        load_hook(*ddp, saved, later);
+                        later.tell_resets(here);
+                      });
                     }});
   return ddp;
 }

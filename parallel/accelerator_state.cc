@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "config/checks/hook_settings.h"
 #include "config/run_files.h"
 #include "parallel/data/repeated_samples.h"
 #include "parallel/rank/rank_status.h"
@@ -12,10 +13,20 @@ namespace hookline {
 
 Accelerator::State::~State() {
   if (checkpointer) checkpointer->remind();
+  warn_of_choices_not_made();
   StepClock& clock = *world->step_clock();
   if (run_folder && has_stepped)
     write_run_summary(*run_folder / kRunSummary, clock.steps(), clock.measured(), communication_stats(),
                       world->device());
+}
+
+void Accelerator::State::warn_of_choices_not_made() const {
+  if (world->rank() != 0 || world->size() == 1 || !has_stepped || !world->watch().failure().empty()) return;
+  for (const auto& model : models)
+    if (const auto report = choices->report_of(*model); report && report->chosen.empty())
+      hookline::log::warning("comm_hook auto: the run ended at step " + std::to_string(progress->steps) +
+                             ", before a hook was chosen: let it take at least " +
+                             std::to_string(kStepsBeforeAChoice) + " steps, and some 60 to measure hooks");
 }
 
 std::vector<CommunicationStats> Accelerator::State::communication_stats() const {
@@ -25,6 +36,8 @@ std::vector<CommunicationStats> Accelerator::State::communication_stats() const 
     reports.back().choice = choices->report_of(*model);
     if (const auto& choice = reports.back().choice; choice && choice->chosen.empty())
       reports.back().pipeline += ", before auto has chosen";
+    else if (choice && !choice->is_settled)
+      reports.back().pipeline += ", while auto chooses again";
     else if (choice)
       reports.back().pipeline +=
           choice->exchanges > 0 ? ", chosen by auto, others before" : ", chosen by auto";

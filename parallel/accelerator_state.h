@@ -31,6 +31,8 @@ struct Accelerator::State : detail::TrainingListener {
   ~State() override;
 
   std::vector<CommunicationStats> communication_stats() const;
+  /// Warns if the run ends before comm_hook = "auto" has chosen.
+  void warn_of_choices_not_made() const;
   std::int64_t bytes_sent() const;
   /// Reports this rank's progress to the launcher.
   void tell() const;

@@ -30,7 +30,7 @@ class ShardingChecks {
       return;
     }
     const std::string whole = "it needs whole gradients, which no rank has: ";
-    const std::string in_half = whole + "set comm_hook = \"fp16\" or \"bf16\" in [fsdp]";
+    const std::string in_half = whole + "set comm_hook = \"fp16\" or \"bf16\" in [fsdp] instead of it";
     if (config_.ddp.comm_hook != "no")
       refuse_with_strategy(kHook, "[ddp] comm_hook " + to_text(config_.ddp.comm_hook), in_half);
     if (config_.ddp.comm_wrapper != "no")

@@ -20,6 +20,7 @@ nlohmann::ordered_json to_json(const ChoiceReport& report) {
                                  {"settings", nlohmann::ordered_json::array()}};
   for (const ChoiceReport::Setting& each : report.settings) {
     nlohmann::ordered_json row = {{"name", each.name},
+                                  {"hook", each.hook},
                                   {"predicted_seconds", known(each.predicted)},
                                   {"measured_seconds", known(each.measured)}};
     if (each.bucket_bytes > 0) row["bucket_bytes"] = each.bucket_bytes;

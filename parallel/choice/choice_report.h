@@ -16,6 +16,7 @@ namespace hookline {
 struct ChoiceReport {
   struct Setting {
     std::string name;
+    std::string hook;               // as comm_hook names it; "no" for none
     std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config says
     double predicted = 0,
            margin = 0;  // as the last choice was made; the margin is a part of the hook's own work
@@ -24,8 +25,9 @@ struct ChoiceReport {
     bool is_given_up = false;  // its error was larger than permitted
   };
   std::vector<Setting> settings;  // the first: no hook
-  std::string chosen;             // the name of the setting in use; empty while steps are measured
-  std::int64_t step = 0;          // of the last choice, counted from 0 in this process
+  std::string chosen;             // the name of the setting chosen last; empty before the first choice
+  bool is_settled = false;        // `chosen` is in use, and its steps are measured
+  std::int64_t step = 0;          // after which it came into use, counted from 0 in this process
   int exchanges = 0;
   double measuring_seconds = 0;          // on top of the steps themselves
   std::optional<MeasuredStep> measured;  // what the last choice was made from

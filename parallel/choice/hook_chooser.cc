@@ -232,7 +232,7 @@ std::size_t HookChooser::agreed_next() {
 void HookChooser::use(std::size_t setting) {
   if (setting != in_use_) ++exchanges_;
   in_use_ = setting;
-  chosen_at_ = steps_;
+  in_use_since_ = steps_;
   largest_error_.reset();
   if (decision_.seconds(setting) > 0) step_ = decision_.seconds(setting);
   use_setting(*world_, ddp_, settings_[setting],
@@ -300,6 +300,7 @@ void HookChooser::give_up_from(std::size_t setting) {
   for (auto i = static_cast<std::size_t>(first - settings_.begin()); i < settings_.size(); ++i) {
     if (settings_[i].hook != settings_[setting].hook) continue;
     decision_.drop(i);
+    if (settled_ == i) settled_.reset();
   }
 }
 
@@ -344,6 +345,10 @@ void HookChooser::go_on_with(std::size_t next) {
     use(next);
     return begin(Phase::proving);
   }
+  log(settings_[in_use_].name + " stays: it takes " + ms(decision_.seconds(in_use_)) + " a step" +
+      (in_use_ == 0 ? "" : ", no hook " + ms(plain_)));
+  settled_ = in_use_;
+  settled_at_ = in_use_since_;
   patience_ = before_alarm_ == in_use_ ? std::min(2 * patience_, kMostPatience) : 1;
   before_alarm_.reset();
   WatchRule rule = options_.watch;
@@ -395,13 +400,18 @@ ChoiceReport HookChooser::report() const {
       continue;
     ChoiceReport::Setting row = predicted_[i];
     row.name = settings_[i].name;
+    row.hook = settings_[i].hook;
     row.bucket_bytes = settings_[i].bucket_bytes;
     row.is_given_up = decision_.is_dropped(i);
     if (is_measured(i)) row.measured = decision_.seconds(i);
     report.settings.push_back(std::move(row));
   }
-  if (has_chosen() || has_no_choice()) report.chosen = settings_[in_use_].name;
-  report.step = chosen_at_;
+  if (has_no_choice())
+    report.chosen = settings_[0].name;
+  else if (settled_)
+    report.chosen = settings_[*settled_].name;
+  report.is_settled = is_settled();
+  report.step = settled_at_;
   report.exchanges = exchanges_;
   report.measuring_seconds = measuring_seconds_;
   report.measured = predictor_.measured();
@@ -438,7 +448,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   bool is_same = settings.size() == settings_.size();
   for (std::size_t i = 0; is_same && i < settings_.size(); ++i)
     is_same = settings[i].at("name") == settings_[i].name;
-  if (!is_same) return "other settings may be chosen now";
+  if (!is_same) return "[ddp.auto] permits other settings now";
   const nlohmann::json& bound = saved.at("max_error");
   if ((bound.is_null() ? std::numeric_limits<double>::infinity() : bound.get<double>()) != options_.max_error)
     return "[ddp.auto] max_error is another now";
@@ -471,6 +481,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   use(chosen);
   exchanges_ = 0;
   is_resumed_ = watched_step_ > 0;  // else it was chosen, but not yet measured
+  settled_ = chosen;
   log("resumes with " + settings_[chosen].name + " from the checkpoint");
   begin(Phase::proving);
   return "";

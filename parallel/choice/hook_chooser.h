@@ -143,7 +143,9 @@ class HookChooser {
   std::vector<ChoiceReport::Setting> predicted_;  // as the choice was made
   std::optional<double> largest_error_;           // of the setting in use
   bool is_resumed_ = false;                       // and its steps are not yet known to be as they were
-  std::int64_t steps_ = 0, chosen_at_ = 0;
+  std::int64_t steps_ = 0, in_use_since_ = 0;
+  std::optional<std::size_t> settled_;  // the last setting that was chosen for good, by its measured steps
+  std::int64_t settled_at_ = 0;         // the step after which it came into use
   double measuring_seconds_ = 0;
 
   std::int64_t probe_bytes_ = 0;

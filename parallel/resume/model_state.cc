@@ -142,7 +142,9 @@ SavedPart save_hook(Ddp& ddp) {
 void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   const auto was = saved.notes.at("hook").get<std::string>(), is = name_of_hook(ddp);
   if (was != is) {
-    resumption.resets.push_back("the hook's state, which was that of " + was + " and is now that of " + is);
+    const bool had_state = !saved.shared.empty() || saved.notes.value("has_own", false);
+    if (had_state)
+      resumption.resets.push_back("the hook's state, which was that of " + was + " and is now that of " + is);
     return;
   }
   if (!ddp.hook() || !saved.notes.contains("numbers")) return;  // the plain average keeps nothing

@@ -35,13 +35,15 @@ TEST_F(ShardingChecks, RefuseWhatNeedsWholeGradients) {
       "\"full_shard\"\n"
       "  5 | sharding_strategy = \"full_shard\"\n"
       "    |                     ^~~~~~~~~~~~ it needs whole gradients, which no rank has: set comm_hook = "
-      "\"fp16\" or \"bf16\" in [fsdp], or sharding_strategy = \"no_shard\"; ddp.comm_hook is set at "
+      "\"fp16\" or \"bf16\" in [fsdp] instead of it, or sharding_strategy = \"no_shard\"; ddp.comm_hook is "
+      "set at "
       "run.toml:2:1, sharding_strategy at run.toml:5:1\n"
       "run.toml:5:21: error: [ddp] comm_wrapper \"fp16\" does not work with sharding_strategy "
       "\"full_shard\"\n"
       "  5 | sharding_strategy = \"full_shard\"\n"
       "    |                     ^~~~~~~~~~~~ it needs whole gradients, which no rank has: set comm_hook = "
-      "\"fp16\" or \"bf16\" in [fsdp], or sharding_strategy = \"no_shard\"; ddp.comm_wrapper is set at "
+      "\"fp16\" or \"bf16\" in [fsdp] instead of it, or sharding_strategy = \"no_shard\"; ddp.comm_wrapper "
+      "is set at "
       "run.toml:3:1, sharding_strategy at run.toml:5:1\n");
   EXPECT_EQ(
       report_of("[fsdp]\nsharding_strategy = \"shard_grad_op\"\n", {},

@@ -26,7 +26,8 @@ using testing::TemporaryFolder;
 
 class Advise : public ::testing::Test {
  protected:
-  ProcessResult advise(const std::vector<std::string>& arguments) const {
+  ProcessResult advise(const std::vector<std::string>& arguments) const { return run("advise", arguments); }
+  ProcessResult run(const std::string& verb, const std::vector<std::string>& arguments) const {
     ProcessOptions options;
     options.folder = folder_.path();
     options.environment = {{"OMP_NUM_THREADS", "1"},
@@ -34,7 +35,7 @@ class Advise : public ::testing::Test {
                            {"TMPDIR", folder_.path().string()},
                            {"XDG_CONFIG_HOME", folder_.path().string()}};
     options.limit = std::chrono::minutes(4);
-    options.arguments = {"advise"};
+    options.arguments = {verb};
     options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
     return testing::run_process(HOOKLINE_BINARY, options);
   }
@@ -102,6 +103,8 @@ TEST_F(Advise, ShowsATable) {
   const ProcessResult result =
       advise({"--parameters", "500000", "--allow", "half", "--link", "1gbit", "--ranks", "4"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("hookline: warning: --link 1gbit names no latency: predictions take 0 s, "
+                                    "which is too little between hosts; add it, as in --link 1gbit,0.2ms\n"));
   EXPECT_THAT(
       result.out,
       AllOf(HasSubstr("500000 parameters, 2 MB of gradients a step · 2 ranks on 1 host over shared memory\n"),
@@ -183,6 +186,20 @@ TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
                         "it prepares, or 600 on a GPU, with more epochs or more data; its logs are in '"));
 }
 
+/// What a run with comm_hook = "auto" says, and leaves behind, if it ends within its first steps.
+TEST_F(Advise, IsNotNeededToSeeThatARunWasTooShortToChoose) {
+  const ProcessResult result = run("launch", {"--processes-per-node", "2", "--set", "ddp.comm_hook=auto",
+                                              TRAINING_PROGRAM, "--epochs", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(
+      result.err + result.out,
+      HasSubstr("hookline: warning: comm_hook auto: the run ended at step 23, before a hook was chosen: "
+                "let it take at least 36 steps, and some 60 to measure hooks\n"));
+  const auto summary =
+      nlohmann::json::parse(testing::read_file(folder_.path() / "hookline-runs" / "latest" / "summary.json"));
+  EXPECT_TRUE(summary["models"][0]["choice"]["chosen"].is_null()) << summary;
+}
+
 TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
   expect_refused({},
                  "say what is to be trained, by one of these: a program, --model FILE, --shape once for each "
@@ -192,7 +209,12 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       "say what is to be trained, by one of these alone: a program, --model FILE, --shape once for each "
       "parameter, or --parameters N");
   expect_refused({"--parameters", "5", "--link", "1gbit,3"},
-                 "--link '1gbit,3' has no latency behind the comma: write 1gbit,0.2ms");
+                 "--link '1gbit,3': behind the comma comes a latency in us, ms or s, as in 1gbit,0.2ms");
+  expect_refused({"--parameters", "5", "--link", "125MB/s"},
+                 "--link '125MB/s' is no speed: write 100mbit or 10gbit");
+  expect_refused({"--parameters", "5", "--set", "ddp.comm_hook=fp16"},
+                 "--set ddp.comm_hook: hookline advise tries every hook, so leave it out; [ddp.auto] hooks "
+                 "names some");
   expect_refused(
       {"--parameters", "5", "--processes-per-node", "1"},
       "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
@@ -202,8 +224,8 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
 
 TEST_F(Advise, RefusesMoreRanksOnAnUnknownNetwork) {
   expect_refused({"--parameters", "5000", "--ranks", "8"},
-                 "--ranks 8 where 2 run on this host: nothing is known of a network between more; say --link "
-                 "1gbit,0.2ms");
+                 "--ranks 8 where 2 run on this host: nothing is known of a network between more; add its "
+                 "speed and latency, as in --link 1gbit,0.2ms");
   EXPECT_THAT(left_in_folder(), IsEmpty());
 }
 

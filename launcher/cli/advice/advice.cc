@@ -27,7 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kLargestAdviceBytes = 64 << 20;
-constexpr std::size_t kNameWidth = 40, kTimeWidth = 13;
+constexpr std::size_t kLeastNameWidth = 38, kTimeWidth = 13;
 
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
@@ -45,7 +45,8 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
   const double wanted = asked.ranks ? static_cast<double>(*asked.ranks) : ranks;
   if (!asked.link && hosts < 2 && wanted != ranks)
     throw UsageError("--ranks " + std::to_string(*asked.ranks) +
-                     " is beyond this host, and nothing is known of the network: say --link 1gbit,0.2ms");
+                     " is beyond this host, and nothing is known of the network: add its speed and latency, "
+                     "as in --link 1gbit,0.2ms");
   const double on_each = ranks / hosts;
   // With one host measured and a link given, each rank is assumed to be on a host of its own.
   const bool is_spread = asked.link && hosts < 2;
@@ -68,8 +69,8 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
     *to = all_reduces_on(network, inside.empty() ? CollectiveTimes() : CollectiveTimes(std::move(inside)));
   }
   const Elsewhere seconds = predicted_elsewhere(step, machine);
-  Json result = {{"ranks", wanted},
-                 {"hosts", hosts_then},
+  Json result = {{"ranks", static_cast<std::int64_t>(wanted)},
+                 {"hosts", static_cast<std::int64_t>(hosts_then)},
                  {"link", nullptr},
                  {"best", "no hook"},
                  {"settings", {{{"name", "no hook"}, {"predicted_seconds", seconds.no_hook}}}}};
@@ -115,7 +116,11 @@ bool is_worth_showing(const Json& row, const Json& as_configured, const Json& mo
 /// Every setting of `model`, with the predictions for the other network beside them if there are any.
 std::string table_of(const Json& model) {
   const Json* const there = model.contains("elsewhere") ? &model["elsewhere"] : nullptr;
-  std::string text = "  " + padded("hook", kNameWidth) + padded("predicted", kTimeWidth) +
+  std::size_t name_width = kLeastNameWidth;
+  for (const Json& row : model["settings"])
+    name_width = std::max(name_width, width_of(row["name"].get<std::string>()));
+  name_width += 2;
+  std::string text = "  " + padded("hook", name_width) + padded("predicted", kTimeWidth) +
                      (there ? padded("measured", kTimeWidth) + "predicted there" : "measured") + "\n";
   const Json* as_configured = nullptr;
   for (const Json& row : model["settings"]) {
@@ -127,7 +132,7 @@ std::string table_of(const Json& model) {
         predicted_there = time_of((*each)["predicted_seconds"]);
       if ((*there)["best"] == row["name"]) mark += mark.empty() ? "<- best there" : " and there";
     }
-    std::string line = "  " + padded(printable(row["name"].get<std::string>()), kNameWidth) +
+    std::string line = "  " + padded(printable(row["name"].get<std::string>()), name_width) +
                        padded(time_of(row["predicted_seconds"]), kTimeWidth) +
                        padded(time_of(row["measured_seconds"]), kTimeWidth) +
                        (there ? padded(predicted_there, kTimeWidth + 4) : "") + mark;

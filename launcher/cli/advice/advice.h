@@ -18,8 +18,9 @@ struct AskedFor {
 };
 
 /// Reads the advice that ranks wrote (parallel/choice/choices.h). For each prepared model: {"chosen",
-/// "parameters", "gradient_bytes", "ranks", "hosts", "backend", "settings": [{"name", "predicted_seconds",
-/// "measured_seconds", "margin", "known_by"}], "elsewhere": {"link", "ranks", "hosts", "best", "settings":
+/// "parameters", "gradient_bytes", "ranks", "hosts", "backend", "settings": [{"name", "hook",
+/// "predicted_seconds", "measured_seconds", "margin", "known_by"}], "elsewhere": {"link", "ranks", "hosts",
+/// "best", "settings":
 /// [{"name", "predicted_seconds"}]}}, with "elsewhere" only if `asked`. Throws Error if the file holds no
 /// advice, and UsageError if nothing is known of the network between the requested ranks.
 nlohmann::ordered_json advice_in(const std::filesystem::path& file, const AskedFor& asked);

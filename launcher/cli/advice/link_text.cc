@@ -54,8 +54,10 @@ LinkText link_in(const std::string& name) {
   return slowest;
 }
 
+/// "125MB/s" and "1Gbit/s,200us" are speeds with a unit of another kind.
 bool is_file_name(const std::string& text) {
-  return text.find('/') != std::string::npos || text.ends_with(".json");
+  const bool is_speed = text.find("/s") != text.npos && number_and_unit(text).first > 0;
+  return !is_speed && (text.find('/') != text.npos || text.ends_with(".json"));
 }
 
 }  // namespace
@@ -77,7 +79,8 @@ LinkText link_of(const std::string& text) {
   if (comma == std::string::npos) return link;
   const auto [number, unit] = number_and_unit(text.substr(comma + 1));
   if (!(number >= 0) || (unit != "us" && unit != "ms" && unit != "s"))
-    throw UsageError("--link '" + text + "' has no latency behind the comma: write 1gbit,0.2ms");
+    throw UsageError("--link '" + text +
+                     "': behind the comma comes a latency in us, ms or s, as in 1gbit,0.2ms");
   link.latency_seconds = number * (unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : 1);
   if (link.latency_seconds > 60) throw UsageError("--link '" + text + "': a latency is at most 60s");
   return link;

@@ -58,7 +58,12 @@ std::vector<Override> overrides_of(const AdviseFlags& flags) {
   if (!flags.allow.empty()) overrides.push_back({"ddp.auto.allow", flags.allow, "--allow"});
   if (!flags.processes_per_node.empty())
     overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
-  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
+  for (Override& set : overrides_from_sets(flags.sets)) {
+    if (set.key == "ddp.comm_hook" || set.key == "ddp.comm_wrapper")
+      throw UsageError("--set " + set.key + ": hookline advise tries every hook, so leave it out; " +
+                       "[ddp.auto] hooks names some");
+    overrides.push_back(std::move(set));
+  }
   expect_each_key_once(overrides);
   return overrides;
 }
@@ -126,6 +131,10 @@ int advise(const Arguments& arguments) {
   AskedFor asked;
   if (!flags.link.empty()) asked.link = link_of(flags.link);
   if (flags.ranks > 0) asked.ranks = flags.ranks;
+  if (asked.link && asked.link->latency_seconds == 0)
+    log::warning("--link " + flags.link +
+                 " names no latency: predictions take 0 s, which is too little between hosts; add it, as in "
+                 "--link 1gbit,0.2ms");
 
   Program program = program_of(flags, parser.plain());
   const CatalogOf hooks = catalog_of(program.file);
@@ -148,9 +157,10 @@ int advise(const Arguments& arguments) {
         "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
 
   if (asked.ranks && !asked.link && !has_many_nodes(config.launch) && *asked.ranks != ranks_of(config.launch))
-    throw UsageError("--ranks " + std::to_string(*asked.ranks) + " where " +
-                     std::to_string(ranks_of(config.launch)) +
-                     " run on this host: nothing is known of a network between more; say --link 1gbit,0.2ms");
+    throw UsageError(
+        "--ranks " + std::to_string(*asked.ranks) + " where " + std::to_string(ranks_of(config.launch)) +
+        " run on this host: nothing is known of a network between more; add its speed and latency, as in "
+        "--link 1gbit,0.2ms");
 
   LogFolder folder("advise", "the ranks'");
   const bool keeps_logs_here = !is_given(config, "logging.dir");

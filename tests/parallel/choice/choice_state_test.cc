@@ -126,6 +126,8 @@ TEST(HookChoice, ReportsTheMeasurementsBehindIt) {
     EXPECT_EQ(report.measured->settings.size(), 2U);
     const nlohmann::ordered_json json = to_json(report);
     EXPECT_EQ(json["chosen"], "free");
+    EXPECT_EQ(json["settings"][0]["hook"], "no");
+    EXPECT_EQ(json["settings"][2]["hook"], "fp16");
     EXPECT_EQ(json["settings"][1]["known_by"], "measured");
     EXPECT_TRUE(json["settings"][2]["measured_seconds"].is_null());
   });
@@ -166,12 +168,12 @@ TEST(HookChoice, IsMadeAgainIfTheSavedOneDoesNotFit) {
     before.train(kMeasured + 1 + kProved);
     nlohmann::json saved = before.chooser->save();
     Trainer others(world, {"fp16"});
-    EXPECT_EQ(others.chooser->resume(saved), "other settings may be chosen now");
+    EXPECT_EQ(others.chooser->resume(saved), "[ddp.auto] permits other settings now");
     EXPECT_EQ(others.chosen(), "measuring");
     ChoiceOptions stricter;
     stricter.max_error = 0.5;
     Trainer strict(world, {"free"}, stricter);
-    EXPECT_EQ(strict.chooser->resume(saved), "[ddp.auto] max_error is another now");
+    EXPECT_EQ(strict.chooser->resume(saved), "[ddp.auto] max_error has changed");
     saved["ranks"] = 4;
     Trainer fewer(world, {"free"});
     EXPECT_EQ(fewer.chooser->resume(saved), "it was made for 4 ranks, and there are 2");
@@ -223,7 +225,7 @@ TEST(HookChoice, IsSavedInCheckpoints) {
   const std::string state = folder.path() / "state";
   run_ranks_over_gloo(2, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config, world);
-    EXPECT_EQ(train(accelerator, "", state, /*steps=*/60), "none");
+    EXPECT_EQ(train(accelerator, "", state, /*steps=*/150), "none");
     EXPECT_THAT(accelerator.wire_summary(), HasSubstr("free, chosen by auto"));
   });
   run_ranks_over_gloo(2, [&](const std::shared_ptr<World>& world) {

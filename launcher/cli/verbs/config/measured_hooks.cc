@@ -15,11 +15,6 @@ namespace {
 
 constexpr CommandLimits kPatience{std::chrono::seconds(600), std::chrono::minutes(10)};
 
-/// "power_sgd" for "power_sgd(rank=2) in fp16".
-std::string hook_of(const std::string& setting) {
-  return setting.starts_with("no hook") ? "no" : setting.substr(0, setting.find_first_of("( ,"));
-}
-
 }  // namespace
 
 void measure_hooks(const std::string& program, std::int64_t parameters, Detected& here) {
@@ -41,7 +36,8 @@ void measure_hooks(const std::string& program, std::int64_t parameters, Detected
     const auto& seconds =
         each.at("measured_seconds").is_null() ? each.at("predicted_seconds") : each.at("measured_seconds");
     if (seconds.is_null()) continue;
-    const auto [known, is_first] = here.hook_seconds.emplace(hook_of(each.at("name")), seconds.get<double>());
+    const auto [known, is_first] =
+        here.hook_seconds.emplace(each.at("hook").get<std::string>(), seconds.get<double>());
     if (!is_first) known->second = std::min(known->second, seconds.get<double>());
   }
 }

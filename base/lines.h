@@ -1,4 +1,4 @@
-// Splits text into lines: a text that is at hand, or a stream with lines of limited length.
+// Splits text into lines: a text in memory, or a stream with lines of limited length.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class BoundedLines {
   std::size_t most_bytes_;
   std::string line_;
   bool is_too_long_ = false;
-  std::uint64_t begin_ = 0, next_ = 0;  // bytes: where the line begins, and where what comes next does
+  std::uint64_t begin_ = 0, next_ = 0;  // offsets of the current line's first byte and of the next byte fed
   std::uint64_t lines_ = 0;
   SkippedLines skipped_;
 };

@@ -1,4 +1,4 @@
-// What an all-reduce takes on the ranks of a run.
+// How long an all-reduce takes on the ranks of a run.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@ namespace hookline {
 struct CollectiveTime {
   double bytes = 0;    // that each rank hands in
   double seconds = 0;  // from its start to its end
-  double busy_seconds =
-      0;  // of these, time in which a core of the rank works on it: copies, sums, system calls
+  /// Of these, the time in which a core of the rank works on it: copies, sums, system calls.
+  double busy_seconds = 0;
 };
 
 /// Times of all-reduces of any size, by measurements of some. A value; not synchronised.
 class CollectiveTimes {
  public:
-  /// All take no time: of a single rank.
+  /// For a single rank, where every all-reduce takes no time.
   CollectiveTimes() = default;
   /// `measured` is sorted by bytes. A measurement slower than that of a larger size was disturbed, and is
   /// replaced by the larger size's time.

@@ -111,7 +111,7 @@ std::size_t Decision::fastest_measured(std::size_t in_use) const {
   return choose(seconds, in_use, rule_.choice);
 }
 
-std::size_t Decision::fastest_beside(std::size_t contender) const {
+std::size_t Decision::fastest_except(std::size_t contender) const {
   std::size_t fastest = contender;
   for (std::size_t i = 0; i < seconds_.size(); ++i)
     if (i != contender && seconds_[i] > 0 && (fastest == contender || seconds_[i] < seconds_[fastest]))

@@ -26,7 +26,7 @@ struct DecisionRule {
   // After this many measured settings, measure only those predicted to be faster by at least
   // `choice.least_gain`.
   int near_ones = 3;
-  double most_bias = 1.25;  // factor by which one measurement corrects what is predicted of others at most
+  double most_bias = 1.25;  // the largest factor by which a measurement corrects other predictions
   // Measure no hook again if the fastest hook is within this fraction of it, since no hook was measured
   // earlier.
   double close_to_none = 0.10;
@@ -51,7 +51,7 @@ class Decision {
 
   /// Begins anew with a step without a hook; what was dropped stays out.
   void begin(double seconds_without_a_hook);
-  /// What is not a positive number of seconds is no prediction.
+  /// A value that is not positive means no prediction.
   void predict(std::size_t contender, double seconds);
   void measure(std::size_t contender, double seconds);
   /// It is never chosen again.
@@ -60,8 +60,7 @@ class Decision {
   void settle_on(std::size_t contender) { final_ = contender; }
   void restore(std::size_t contender, double seconds, bool is_measured);
 
-  /// The contender to train with: to measure its steps, or to stay with it if those were the last ones that
-  /// were measured.
+  /// The contender to train with next; once is_final(), the one to keep.
   std::size_t next();
 
   /// Is the choice made?
@@ -71,13 +70,13 @@ class Decision {
   bool is_measured(std::size_t contender) const { return runs_[contender] > 0; }
   bool is_dropped(std::size_t contender) const { return is_dropped_[contender]; }
   /// The fastest contender except `contender`, measured or predicted; `contender` if no other has a time.
-  std::size_t fastest_beside(std::size_t contender) const;
+  std::size_t fastest_except(std::size_t contender) const;
 
  private:
   std::size_t first_to_measure() const;
+  std::optional<std::size_t> next_to_measure() const;
   /// Measured or predicted, against no hook.
   bool saves_enough(std::size_t contender) const;
-  std::optional<std::size_t> next_to_measure() const;
   std::size_t in_fewest_buckets(std::size_t contender) const;
   /// `in_use` unless another saves enough.
   std::size_t fastest_measured(std::size_t in_use) const;
@@ -86,7 +85,7 @@ class Decision {
   std::vector<Contender> contenders_;
   DecisionRule rule_;
   std::vector<double> seconds_;
-  std::vector<int> runs_;  // times that each was measured; of no hook, since the choice began
+  std::vector<int> runs_;  // times that each was measured; for no hook, without the initial step
   std::vector<bool> is_dropped_;
   std::optional<std::size_t> final_;
 };

@@ -15,7 +15,7 @@ struct MeasuredStep {
   struct Setting {
     std::string name;  // "power_sgd(rank=2) in fp16"
     HookCost cost;
-    std::vector<double> ready = {};  // as BucketPlan's, of buckets of its own; empty: those of the plan
+    std::vector<double> ready = {};  // by bucket, if its buckets differ from the plan's
     bool is_between_hosts = false;   // its sends are between hosts alone
   };
 

@@ -15,7 +15,8 @@ struct Predicted {
 /// collective, and the collectives' own copies and sums, share the rank's cores with backward. Collectives
 /// use the link one at a time, in the order in which they start; the latency of one overlaps with the next.
 /// The simulation itself takes microseconds per bucket.
-/// Throws Error for a send that follows a later one, and for a time that is negative or not finite.
+/// Throws Error for a send that waits for itself or for a later send, and for a time that is negative or not
+/// finite.
 Predicted simulate(const StepPlan& plan, const Machine& machine);
 
 }  // namespace hookline

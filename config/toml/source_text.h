@@ -42,7 +42,7 @@ class SourceText {
   const std::string& name() const { return name_; }
   std::string_view text() const { return text_; }
 
-  /// The bytes of line `line` (from 1), its newline excluded; empty for a line that there is not.
+  /// The bytes of line `line` (from 1), its newline excluded; empty for a line that does not exist.
   Span line_span(std::size_t line) const;
   /// The line (from 1) that holds byte `offset`.
   std::size_t line_of(std::size_t offset) const;
@@ -56,7 +56,7 @@ class SourceText {
   std::vector<std::size_t> line_starts_;
 };
 
-/// Where `text` is no UTF-8 any more.
+/// The first byte that is not valid UTF-8.
 std::optional<std::size_t> first_invalid_byte(std::string_view text);
 
 /// Reads `file`: a regular, non-blank file of at most 256 KiB of UTF-8, without control characters, in lines

@@ -9,10 +9,11 @@
 namespace hookline {
 
 /// Averages gradients in float16 or bfloat16: casts, divides in low precision, sums, and copies back. On CPUs
-/// piece by piece, so that one is cast and another copied back while a third is on the wire. Bucket  1-D
-/// floating, numel n           Wire    2n bytes a rank into the collective Result  the bucket's buffer and
-/// dtype   State   2n bytes, to be sent Errors  none at step time               Parity
-/// default_hooks.fp16_compress_hook, bf16_compress_hook Source  none
+/// piece by piece, so that one is cast and another copied back while a third is on the wire.
+/// Bucket  1-D floating, numel n           Wire    2n bytes a rank into the collective
+/// Result  the bucket's buffer and dtype   State   2n bytes, to be sent
+/// Errors  none at step time               Parity  default_hooks.fp16_compress_hook, bf16_compress_hook
+/// Source  none
 class HalfCompress : public CommHook {
  public:
   HalfCompress(HookContext context, at::ScalarType dtype) : CommHook(std::move(context)), dtype_(dtype) {}

@@ -10,10 +10,11 @@
 namespace hookline {
 
 /// Hands the inner hook a bucket cast to float16 or bfloat16 and casts its result back. Whatever state the
-/// inner hook keeps (PowerSGD's P, Q and error feedback) is then in low precision too. Bucket  1-D floating,
-/// numel n           Wire    what the inner hook sends for 2n bytes Result  the bucket's buffer and dtype
-/// State   the inner hook's, and 2n bytes for the cast Errors  the inner hook's                Parity
-/// default_hooks.fp16_compress_wrapper, bf16_compress_wrapper Source  none
+/// inner hook keeps (PowerSGD's P, Q and error feedback) is then in low precision too.
+/// Bucket  1-D floating, numel n           Wire    what the inner hook sends for 2n bytes
+/// Result  the bucket's buffer and dtype   State   the inner hook's, and 2n bytes for the cast
+/// Errors  the inner hook's                Parity  default_hooks.fp16_compress_wrapper, bf16_compress_wrapper
+/// Source  none
 class HalfWrapper : public CommHook {
  public:
   HalfWrapper(std::unique_ptr<CommHook> inner, at::ScalarType dtype);

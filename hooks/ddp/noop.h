@@ -6,8 +6,11 @@
 namespace hookline {
 
 /// Leaves each rank its own gradients: for measuring what communication costs, or for averaging by other
-/// means. Bucket  any                             Wire    nothing Result  the bucket's buffer, untouched
-/// State   none Errors  none at step time               Parity  debugging_hooks.noop_hook Source  none
+/// means.
+/// Bucket  any                             Wire    nothing
+/// Result  the bucket's buffer, untouched  State   none
+/// Errors  none at step time               Parity  debugging_hooks.noop_hook
+/// Source  none
 class Noop : public CommHook {
  public:
   explicit Noop(HookContext context) : CommHook(std::move(context)) {}

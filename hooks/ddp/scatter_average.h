@@ -27,8 +27,8 @@ std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::s
 /// share memory.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the exchange, of the wire's dtype
 /// Result  the bucket's buffer: the average in this rank's shares, its own gradients elsewhere
-/// State   what is on its way: on the CPU two pieces of 4 MiB, as they are sent and received; on a GPU 2n
-/// elements of each bucket Errors  none at step time               Parity  those of the hooks named above
+/// State   on the CPU two pieces of 4 MiB, as sent and received; on a GPU 2n elements of each bucket
+/// Errors  none at step time               Parity  those of the hooks named above
 /// Source  Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 5.1
 class ScatterAverage : public CommHook {
  public:

@@ -6,10 +6,10 @@
 
 namespace hookline {
 
-/// The columns of a terminal; 80 if it does not say.
+/// The columns of a terminal; 80 if unknown.
 int columns_of(int terminal);
 
-/// The columns that UTF-8 text takes, one a character.
+/// The columns that UTF-8 text takes, one per character.
 std::size_t width_of(const std::string& text);
 
 /// Cuts UTF-8 text to at most `columns` characters. If `separator` separates parts, cuts between parts.

@@ -21,9 +21,10 @@ class LineSplitter {
   /// Calls `take` for each line that `bytes` completes.
   void feed(std::string_view bytes, const Take& take);
 
-  /// Has a carriage return completed a state of the unfinished line that was not taken yet?
+  /// True if a carriage return ended a version of the unfinished line that take_overwritten() has not
+  /// returned.
   bool has_overwritten() const { return has_overwritten_; }
-  /// That state.
+  /// That version.
   std::string take_overwritten();
 
   /// What is held back.

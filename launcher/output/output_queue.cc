@@ -10,10 +10,10 @@ namespace hookline {
 
 void OutputQueue::write(std::string_view text) {
   if (before_write_ && !text.empty()) before_write_();
-  write_as_it_is(text);
+  write_without_callback(text);
 }
 
-void OutputQueue::write_as_it_is(std::string_view text) {
+void OutputQueue::write_without_callback(std::string_view text) {
   if (error_number_ != 0) return;
   pending_.append(text);
   pump();

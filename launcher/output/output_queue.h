@@ -19,9 +19,9 @@ class OutputQueue {
   void write(std::string_view text);
   void pump();
 
-  /// `before_write` is called before each write(), and may itself call write_as_it_is().
+  /// `before_write` is called before each write(), and may itself call write_without_callback().
   void set_before_write(std::function<void()> before_write) { before_write_ = std::move(before_write); }
-  void write_as_it_is(std::string_view text);
+  void write_without_callback(std::string_view text);
 
   bool is_empty() const { return pending_.size() == written_; }
   bool is_congested() const { return pending_.size() - written_ > kCongestedBytes; }

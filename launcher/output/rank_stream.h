@@ -34,7 +34,7 @@ class RankStream {
   /// Reads what the pipe holds, at most `most_bytes`, without waiting. False if there was nothing.
   bool take(std::size_t most_bytes);
 
-  /// Hands out the unfinished line, if there is one, and closes the pipe and the log.
+  /// Passes on the unfinished line, if there is one, and closes the pipe and the log.
   void finish();
 
   int descriptor() const { return pipe_.get(); }

@@ -12,9 +12,9 @@ constexpr std::chrono::milliseconds kRedraw{250};
 }  // namespace
 
 StatusLine::StatusLine(OutputQueue& error, Form form, std::chrono::duration<double> interval)
-    : error_(error),
-      form_(form),
-      line_(error.descriptor(), " · ", [&error](std::string_view text) { error.write_as_it_is(text); }) {
+    : error_(error), form_(form), line_(error.descriptor(), " · ", [&error](std::string_view text) {
+        error.write_without_callback(text);
+      }) {
   constexpr std::chrono::duration<double> kLongest = std::chrono::hours(24 * 365);
   interval_ = form == Form::live ? kRedraw
                                  : std::chrono::duration_cast<Clock::duration>(std::min(interval, kLongest));

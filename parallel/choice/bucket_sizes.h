@@ -11,7 +11,7 @@
 
 namespace hookline {
 
-/// Bytes at which a bucket may be full, beside those of the config.
+/// Bytes at which a bucket may be full, in addition to those of the config.
 inline const std::vector<std::int64_t> kBucketBytes = {25 << 20, 1 << 20, 256 << 10};
 
 /// "1 MiB", "256 KiB".

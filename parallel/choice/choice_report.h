@@ -18,8 +18,8 @@ struct ChoiceReport {
     std::string name;
     std::string hook;               // as comm_hook names it; "no" for none
     std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config says
-    double predicted = 0,
-           margin = 0;  // as the last choice was made; the margin is a part of the hook's own work
+    double predicted = 0;           // when the last choice was made
+    double margin = 0;              // of the hook's own work, as a fraction of it
     HookCost::Known how = HookCost::Known::measured;
     double measured = 0;       // while it was in use, last
     bool is_given_up = false;  // its error was larger than permitted
@@ -35,7 +35,8 @@ struct ChoiceReport {
 
 /// An object of these fields but `measured`; what is not known is null.
 nlohmann::ordered_json to_json(const ChoiceReport& report);
-/// The setting in use beside no hook: {"chosen", "predicted_seconds", "measured_seconds", "no_hook_seconds"}.
+/// The setting in use compared with no hook: {"chosen", "predicted_seconds", "measured_seconds",
+/// "no_hook_seconds"}.
 nlohmann::ordered_json brief_json(const ChoiceReport& report);
 
 }  // namespace hookline

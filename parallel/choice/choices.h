@@ -21,7 +21,7 @@ class Choices {
  public:
   explicit Choices(std::shared_ptr<World> world);
 
-  /// From now on `ddp` chooses, which keeps the chooser.
+  /// `ddp` chooses its hook from now on, and keeps the chooser alive.
   std::shared_ptr<HookChooser> add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted);
   /// Nothing for a model that does not choose.
   std::shared_ptr<const ChoiceReport> report_of(const ParallelStrategy& model) const;

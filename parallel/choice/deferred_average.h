@@ -12,7 +12,7 @@
 
 namespace hookline {
 
-/// When what happened, in one step.
+/// When each event of a step happened.
 struct BucketMoments {
   using Clock = std::chrono::steady_clock;
 

@@ -259,7 +259,7 @@ void HookChooser::explain(std::size_t choice) const {
   if (choice != 0) {
     log(settings_[choice].name + " is predicted to take " + ms(decision_.seconds(choice)) +
         " a step; no hook takes " + ms(plain_));
-  } else if (const std::size_t other = decision_.fastest_beside(0); other != 0) {
+  } else if (const std::size_t other = decision_.fastest_except(0); other != 0) {
     log("no hook, which takes " + ms(plain_) + " a step; " + settings_[other].name +
         " is predicted to take " + ms(decision_.seconds(other)));
   } else if (settings_.size() == 1) {
@@ -451,7 +451,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   if (!is_same) return "[ddp.auto] permits other settings now";
   const nlohmann::json& bound = saved.at("max_error");
   if ((bound.is_null() ? std::numeric_limits<double>::infinity() : bound.get<double>()) != options_.max_error)
-    return "[ddp.auto] max_error is another now";
+    return "[ddp.auto] max_error has changed";
   for (std::size_t i = 0; i < settings_.size(); ++i)
     if (settings[i].at("is_given_up").get<bool>()) decision_.drop(i);
   if (saved.at("chosen").is_null()) {

@@ -30,10 +30,10 @@ struct ChoiceSteps {
   int skipped = 2;        // of a new hook, before its steps count
   int first_window = 20;  // measured with a new hook, to decide whether it is kept
   int window = 50;        // between two checks of the link and of the step time
-  double least_seconds =
-      0.3;  // measure short steps of a new hook for this long, in at most 3 x `first_window` steps
-  double seconds =
-      2;  // target duration of a phase, ten times that for `window`; at least a fifth of the steps is taken
+  /// Measure short steps of a new hook for this long, in at most 3 x `first_window` steps.
+  double least_seconds = 0.3;
+  /// Target duration of a phase, ten times that for `window`; at least a fifth of the steps is taken.
+  double seconds = 2;
 };
 
 struct ChoiceOptions {
@@ -73,7 +73,7 @@ class HookChooser {
   /// How often the setting in use changed, including changes to no hook for measuring again.
   int exchanges() const { return exchanges_; }
   ChoiceReport report() const;
-  /// Has a choice been made, by the steps of what was chosen?
+  /// True once the steps of the chosen setting have confirmed the choice.
   bool is_settled() const { return phase_ == Phase::watching || has_no_choice(); }
 
   /// The choice for a checkpoint; null while there is none.
@@ -126,13 +126,13 @@ class HookChooser {
   SettingList settings_;
   StepPredictor predictor_;
   Phase phase_ = Phase::settling;
-  int left_ = 0;     // steps of the phase that are not over
-  int counted_ = 0;  // of its steps, the last ones, in what is measured
+  int left_ = 0;     // steps left in this phase
+  int counted_ = 0;  // how many of its last steps are measured
   std::optional<Clock::time_point> last_;
   std::vector<double> periods_;  // of this phase's steps
   std::optional<ObservedSteps> observed_;
-  std::vector<BucketParameters>
-      layouts_;  // a size of buckets each; empty where the model's are as in an earlier one
+  /// One for each bucket size; empty if the model's buckets are as with an earlier size.
+  std::vector<BucketParameters> layouts_;
 
   std::size_t in_use_ = 0;
   int exchanges_ = 0;

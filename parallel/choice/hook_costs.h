@@ -14,8 +14,8 @@
 namespace hookline {
 
 struct HookCosts {
-  std::vector<std::optional<HookCost>> costs;  // one a setting; none of one that was not timed
-  std::vector<bool> is_broken;                 // it can't be timed; of others there was no time to
+  std::vector<std::optional<HookCost>> costs;  // by setting; none if it was not timed
+  std::vector<bool> is_broken;                 // true: it can't be timed; false without a cost: out of time
   std::vector<std::string> failures;           // why: "fp16: …"
   double seconds = 0;                          // that this took
 };

@@ -1,4 +1,4 @@
-// Numbers of measurements.
+// Statistics of measurements.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,7 @@ class ObservedSteps {
 
  private:
   struct Step {
-    double before = 0, after = 0;  // backward; in seconds
+    double before = 0, after = 0;  // seconds before and after backward
     std::vector<double> ready;     // of each bucket, since backward began
   };
   std::shared_ptr<BucketMoments> moments_ = std::make_shared<BucketMoments>();

@@ -57,9 +57,11 @@ class GuardedHook : public c10d::CommHookInterface {
 };
 
 /// What the Reducer does without a hook, in a pass of its own: scales by 1 / world size, then sums. For
-/// gradients that are recorded, which have to be taken before they are scaled. Bucket  1-D floating, numel n
-/// Wire    n elements a rank into the collective Result  the bucket's buffer, in place   State   none Errors
-/// none at step time               Parity  DistributedDataParallel without a hook, bit for bit Source  none
+/// gradients that are recorded, which have to be taken before they are scaled.
+/// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
+/// Result  the bucket's buffer, in place   State   none
+/// Errors  none at step time               Parity  DistributedDataParallel without a hook, bit for bit
+/// Source  none
 class NoHook : public CommHook {
  public:
   using CommHook::CommHook;

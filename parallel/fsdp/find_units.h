@@ -34,8 +34,8 @@ void refuse_shared_memory(const torch::nn::Module& model);
 using Accumulators = std::map<const void*, std::shared_ptr<torch::autograd::Node>>;
 Accumulators accumulators_of(const FoundUnit& unit);
 
-/// Gives the parameters rank 0's values and cuts them: one FlatParameter for each dtype, and apart for those
-/// that get no gradient. A collective call.
+/// Gives the parameters rank 0's values and cuts them: one FlatParameter for each dtype, and separately for
+/// those that get no gradient. A collective call.
 std::vector<std::shared_ptr<FlatParameter>> flatten(const FoundUnit& unit, World& world,
                                                     const std::shared_ptr<BufferPool>& pool);
 

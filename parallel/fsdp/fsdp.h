@@ -53,7 +53,7 @@ class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> 
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; takes rank 0's, and keeps
   /// this rank's part. Throws Error, on every rank, if the models or their units differ, if no parameter
-  /// requires a gradient, or if the model is of a sharded one already.
+  /// requires a gradient, or if the model is already part of a sharded model.
   static std::shared_ptr<Fsdp> make(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module,
                                     const FsdpOptions& options);
   ~Fsdp() override;
@@ -99,7 +99,7 @@ class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> 
   void gather(Unit& unit, Gather kind);
 
   bool is_in_backward() const { return phase_.is_in_backward(); }
-  /// Which backward inside of the one under way this is called from; -1 if from none.
+  /// The nested backward that is running; -1 if none.
   int inner_backward() const;
   void begin_backward();
   /// Starts the next gather of this backward, in the reverse of the order in which forwards ended. Gathers
@@ -118,9 +118,10 @@ class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> 
   PreparedParameters prepared_;
   FsdpOptions options_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
-  std::shared_ptr<ShardChannel> gathers_;     // over Gloo apart from scatters, which start in another order
-  std::vector<std::shared_ptr<Unit>> units_;  // the first is the root
-  UnitOrder order_;                           // of positions in it
+  std::shared_ptr<ShardChannel>
+      gathers_;  // over Gloo; scatters have a channel of their own, in another order
+  std::vector<std::shared_ptr<Unit>> units_;       // the first is the root
+  UnitOrder order_;                                // of positions in it
   std::unordered_map<const void*, Owner> owners_;  // of the memory of whole parameters
   std::unique_ptr<ReductionQueue> reductions_;
   StepPhase phase_;

@@ -9,9 +9,10 @@
 namespace hookline {
 
 /// If a rank's backward skips a unit, the rank joins the averaging of that unit's gradients only at the end
-/// of backward, and the unit is late on all ranks. A rank does not wait for a late unit until its averages
-/// arrive in time again, and then waits half as long as before; after one wait in vain, it waits no more in
-/// the same backward. Units that other ranks skip, even in turns, thus cost at most 2 s each in a whole run.
+/// of backward, and the unit is late on all ranks. Once a unit is late, a rank does not wait for it until
+/// its averages arrive in time again, and then half as long as before; after one wait in vain, it waits no
+/// more in the same backward. Units that other ranks skip, even in turns, thus cost at most 2 s each in a
+/// whole run.
 ///
 /// A unit is its position among the model's. Not synchronised.
 class ReductionPatience {
@@ -19,7 +20,7 @@ class ReductionPatience {
   static constexpr std::chrono::milliseconds kLongest{1000};
 
   void begin_backward() { gave_up_ = false; }
-  /// For how long to wait for the unit's averages, before its backward computes further.
+  /// For how long to wait for the unit's averages, before its backward continues.
   std::chrono::milliseconds of(std::size_t unit) const {
     const Unit known = known_of(unit);
     if (!waits_for(known)) return std::chrono::milliseconds(0);

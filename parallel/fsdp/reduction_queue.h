@@ -1,4 +1,4 @@
-// The gradients of a sharded model that are being averaged while its backward computes further.
+// The gradients of a sharded model that are being averaged while its backward continues.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -16,9 +16,9 @@
 
 namespace hookline {
 
-/// Gathers a unit's parameters and frees them again. During a backward its gradients are unsharded; the
-/// gradients from before it, those of the shards and those that no_sync() accumulated, are set aside until
-/// the backward is over.
+/// Gathers a unit's parameters, which are whole from then on, and frees them again. During a backward its
+/// gradients are unsharded; the gradients from before it, those of the shards and those that no_sync()
+/// accumulated, are set aside until the backward is over.
 ///
 /// Fsdp decides when and in which order units are gathered. Not synchronised.
 class ShardedUnit {
@@ -51,7 +51,8 @@ class ShardedUnit {
   void expect_own_memory() const;
   /// Throws Error, which names it, if a whole parameter was given memory of other sizes.
   void expect_changes_fit() const;
-  /// What was done to the whole parameters is done to the shards, also where they were given other memory.
+  /// Applies changes of the whole parameters to the shards, also where the parameters were given other
+  /// memory.
   void keep_changes();
   /// Parameters have their own memory again.
   void drop_changes();

@@ -14,10 +14,10 @@ class StepPhase {
   bool is_in_backward() const { return now_ == Now::backward; }
   /// The backward under way threw: autograd has dropped what would have ended it.
   bool backward_has_thrown() const { return is_in_backward() && backward_.expired(); }
-  /// `task`, autograd's number of a backward, is one that runs inside of the backward under way.
+  /// Whether `task`, autograd's number of a backward, is nested in the current backward.
   bool is_inner_backward(int task) const { return is_in_backward() && task != task_; }
 
-  /// The model's forward begins. True if a backward ran since the forward before, whose graph is used up.
+  /// The model's forward begins. True if a backward has used up the previous forward's graph.
   bool begin_forward() {
     if (now_ == Now::between_steps) now_ = Now::forward;
     return std::exchange(had_backward_, false);
@@ -28,8 +28,8 @@ class StepPhase {
     now_ = Now::between_steps;
     return true;
   }
-  /// A backward begins, with autograd's number `task`. Whatever is to end it keeps the result: the backward
-  /// has thrown once nothing does.
+  /// A backward begins, with autograd's number `task`. Whoever will end it holds the returned token: if all
+  /// copies of the token are gone first, the backward threw.
   std::shared_ptr<const void> begin_backward(int task) {
     now_ = Now::backward;
     had_backward_ = true;

@@ -25,7 +25,7 @@ class Fsdp::Unit : public detail::AroundUnit, public std::enable_shared_from_thi
   void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) override;
   void before_forward() override;
   void after_forward(const std::vector<at::Tensor*>& outputs) override { end_forward(outputs); }
-  /// True if a backward may come of it.
+  /// True if a backward may follow.
   bool end_forward(const std::vector<at::Tensor*>& outputs);
   void after_failed_forward() noexcept override;
   void explain_failure() const override;
@@ -39,7 +39,7 @@ class Fsdp::Unit : public detail::AroundUnit, public std::enable_shared_from_thi
   void finish_gradients(Fsdp& fsdp);
   /// Ready for the next backward of the same forward.
   void end_backward(World& world);
-  /// For a forward after that backward.
+  /// Clears the last forward's bookkeeping, before the next forward.
   void forget_forward();
 
   ShardedUnit parameters;
@@ -66,7 +66,7 @@ class Fsdp::Unit : public detail::AroundUnit, public std::enable_shared_from_thi
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   Outer outer_ = Outer::not_begun;     // its part in the backward under way itself
   std::size_t missing_gradients_ = 0;  // of that part
-  std::vector<int> inner_;             // backwards inside of it, that it has a part in
+  std::vector<int> inner_;             // nested backwards that it takes part in
   bool was_whole_before_ = false;      // the forward under way, which a backward runs
   std::int64_t inputs_ = 0, missing_inputs_ = 0;
   bool inputs_are_known_ = true;  // and have hooks

@@ -19,7 +19,7 @@ class UnitOrder {
 
   /// Units in the order in which their first forwards began. Gradients are averaged in its reverse.
   const std::vector<std::size_t>& begun() const { return begun_.units; }
-  /// The unit whose first forward began next behind that of `unit`.
+  /// The unit whose first forward began right after that of `unit`.
   std::optional<std::size_t> next_in_forward(std::size_t unit) const;
 
   /// A backward begins: it gathers in the reverse of the order in which first forwards ended.

@@ -1,4 +1,4 @@
-// Calling a module's forward with what has to go on before and after it.
+// Calling a module's forward with what must happen before and after it.
 #pragma once
 
 #include <torch/nn/module.h>

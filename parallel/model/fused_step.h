@@ -18,8 +18,9 @@ using FusedStep = std::function<bool()>;
 ///
 /// The state stays where the optimizer keeps it, so both can save, load and step it. Results are those of
 /// torch's fused kernels, which round differently from torch's unfused steps. On the CPU, torch's kernels
-/// compute the last elements of a tensor with other instructions; here those elements are computed like all
-/// others, so an element's bits do not depend on its position, and a sharded model gets the same bits as DDP.
+/// compute the last elements of a tensor with different instructions; here those elements are computed like
+/// all others, so an element's bits do not depend on its position, and a sharded model gets the same bits as
+/// DDP.
 ///
 /// The step changes nothing if a gradient is sparse, or differs from its parameter in memory layout, device
 /// or dtype. With `choice` "auto" that is logged once; with "yes" it throws Error, as does `fused_step_of`

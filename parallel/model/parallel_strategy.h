@@ -29,7 +29,7 @@ struct CommunicationStats {
   std::int64_t bytes_sent = 0;                           // that this rank handed to collectives
   std::vector<StageBytes> stages;                        // the same, by what they were for
   std::int64_t bytes_per_step = 0;                       // expected once the hook compresses
-  std::int64_t first_full_step = 0;                      // the step, from 0, at which it begins to
+  std::int64_t first_full_step = 0;                      // the step, from 0, from which the hook compresses
   std::shared_ptr<const ChoiceReport> choice = nullptr;  // of a model that chooses its hook
 };
 
@@ -43,7 +43,7 @@ class AroundForward {
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
   /// Instead of after_forward, if the forward threw.
   virtual void after_failed_forward() noexcept {}
-  /// While an exception is handled that a forward or a backward threw: throws an Error in its place, or does
+  /// Call it while handling an exception from a forward or a backward: throws an Error in its place, or does
   /// nothing.
   virtual void explain_failure() const {}
   /// What makes use of the outputs, for an error: "a sharded model needs"; empty if nothing does.
@@ -85,7 +85,8 @@ class ParallelStrategy : public AroundForward {
     return std::nullopt;
   }
 
-  /// How far from the exact average the gradients of the last step were, if that was measured; each once.
+  /// How far from the exact average the gradients of the last step were, if that was measured. Returns each
+  /// value once.
   virtual std::optional<double> take_compression_error() { return std::nullopt; }
 
  private:

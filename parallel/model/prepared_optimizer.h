@@ -29,7 +29,7 @@ class TrainingListener {
 
 /// State that an Accelerator shares with what it has prepared.
 struct TrainingProgress {
-  bool sync_gradients = true;    // false inside accumulate(), but for the last of its steps
+  bool sync_gradients = true;    // false inside accumulate(), except in the last body
   std::int64_t steps = 0;        // optimizer steps taken
   std::int64_t micro_steps = 0;  // bodies that accumulate() has run since gradients were last communicated
   std::int64_t optimizers = 0;   // prepared so far
@@ -41,7 +41,7 @@ struct TrainingProgress {
 
 /// How the user's optimizer is stepped; each may be empty.
 struct OptimizerStep {
-  std::function<bool()> fused;  // faster, or returns false
+  std::function<bool()> fused;  // the faster step; false if it did nothing
   /// Runs `own`, the step of prepared optimizer number `optimizer`, from 1.
   std::function<void(std::int64_t optimizer, const std::function<void()>& own)> around;
 };
@@ -84,7 +84,7 @@ class PreparedOptimizer {
     if (listener) listener->after_step(number_);
   }
 
-  /// Drops the gradients of its parameters; they are undefined afterwards. Also right with
+  /// Drops the gradients of its parameters; they are undefined afterwards. Also correct with
   /// gradient_as_bucket_view. While gradients accumulate it does nothing.
   void zero_grad() {
     if (!progress_->sync_gradients) return;

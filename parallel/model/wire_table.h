@@ -9,10 +9,10 @@
 
 namespace hookline {
 
-/// "power_sgd(rank=2, start=10) in fp16 · 6.3 M gradients · 25.2 MB -> 50 kB a step after step 10"
+/// "power_sgd(rank=2, start=10) in fp16 · 6.3 M parameters · 25.2 MB -> 50 kB a step after step 10"
 std::string pipeline_line(const CommunicationStats& report);
 
-/// A row a model: steps, bytes that plain gradients would have taken, bytes sent, ratio.
+/// One row per model: steps, bytes that plain gradients would have taken, bytes sent, ratio.
 std::string wire_table(const std::vector<CommunicationStats>& reports);
 
 }  // namespace hookline

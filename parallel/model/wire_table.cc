@@ -24,7 +24,7 @@ std::string count(std::int64_t elements) {
 }  // namespace
 
 std::string pipeline_line(const CommunicationStats& report) {
-  std::string line = report.pipeline + " · " + count(report.parameters) + " gradients · " +
+  std::string line = report.pipeline + " · " + count(report.parameters) + " parameters · " +
                      bytes_text(report.gradient_bytes) + " -> " + bytes_text(report.bytes_per_step) +
                      " a step";
   if (report.first_full_step > 0) line += " after step " + std::to_string(report.first_full_step);

@@ -19,12 +19,12 @@ CommunicationStats power_sgd_report() {
 
 TEST(WireTable, DescribesAModelsPipelineInOneLine) {
   EXPECT_EQ(pipeline_line(power_sgd_report()),
-            "power_sgd(rank=2, start=10) in fp16 · 6.3 M gradients · 25.2 MB -> 50 kB a step after step 10");
+            "power_sgd(rank=2, start=10) in fp16 · 6.3 M parameters · 25.2 MB -> 50 kB a step after step 10");
   CommunicationStats plain;
   plain.pipeline = "no hook";
   plain.parameters = 99'999;
   plain.gradient_bytes = plain.bytes_per_step = 399'996;
-  EXPECT_EQ(pipeline_line(plain), "no hook · 99999 gradients · 400 kB -> 400 kB a step");
+  EXPECT_EQ(pipeline_line(plain), "no hook · 99999 parameters · 400 kB -> 400 kB a step");
 }
 
 TEST(WireTable, HasARowForEachModel) {

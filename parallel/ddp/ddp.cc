@@ -72,6 +72,13 @@ std::int64_t elements_of(const std::vector<at::Tensor>& tensors) {
   return elements;
 }
 
+/// A Comm of all ranks whose stages are groups of their own, with names that begin with `prefix`.
+std::shared_ptr<Comm> stages_of_hook(const std::shared_ptr<World>& world, const std::string& prefix) {
+  return std::make_shared<Comm>(world->rank(), world->size(), [world, prefix](const std::string& name) {
+    return world->make_stage_group(prefix + name);
+  });
+}
+
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options)
@@ -116,9 +123,7 @@ void Ddp::broadcast(const std::vector<at::Tensor>& tensors) {
 }
 
 void Ddp::build_comms() {
-  comm_ = std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
-    return world->make_stage_group(name);
-  });
+  comm_ = stages_of_hook(world_, "");
   hook_comm_ = comm_;
   if (options_.hook_between_hosts && !world_->layout().is_one_host())
     hook_comm_ = context_between_hosts().comm;
@@ -194,11 +199,7 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
   const std::int64_t sent = hook->bytes_per_step(expected_buckets(parameters_, options_.bucket_limits),
                                                  parameters_[0].scalar_type());
   if (sent < bytes_of(parameters_) && !averages_shares()) {
-    if (!comm_of_errors_)
-      comm_of_errors_ =
-          std::make_shared<Comm>(world_->rank(), world_->size(), [world = world_](const std::string& name) {
-            return world->make_stage_group("compression-error-" + name);
-          });
+    if (!comm_of_errors_) comm_of_errors_ = stages_of_hook(world_, "compression-error-");
     error = std::make_unique<CompressionError>(world_, comm_of_errors_);
   }
   auto guarded =

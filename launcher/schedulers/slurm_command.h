@@ -2,20 +2,20 @@
 #pragma once
 
 #include <chrono>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "launcher/process/shell.h"
 #include "launcher/process/signals.h"
 
 namespace hookline {
 
 /// A Slurm command is missing or failed; what() has its output.
-class SlurmError : public std::runtime_error {
+class SlurmError : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  using Error::Error;
 };
 
 /// A signal asked this process to end while it waited for Slurm. Not a std::exception, so that handlers of

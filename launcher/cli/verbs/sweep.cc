@@ -109,9 +109,6 @@ int sweep(const Arguments& arguments) {
     throw UsageError("the template '" + flags.template_file + "', " + error.what());
   } catch (const FolderAccessError&) {  // the results folder: bad input, as for every verb
     throw;
-  } catch (const SlurmError& error) {
-    log::error(error.what());
-    return kFailure;
   } catch (const Error& error) {
     log::error(error.what());
     return kFailure;

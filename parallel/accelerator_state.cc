@@ -39,8 +39,8 @@ std::vector<CommunicationStats> Accelerator::State::communication_stats() const 
     else if (choice && !choice->is_settled)
       reports.back().pipeline += ", while auto chooses again";
     else if (choice)
-      reports.back().pipeline +=
-          choice->exchanges > 0 ? ", chosen by auto, others before" : ", chosen by auto";
+      reports.back().pipeline =
+          choice->chosen + (choice->exchanges > 0 ? ", chosen by auto, others before" : ", chosen by auto");
   }
   return reports;
 }

@@ -50,10 +50,8 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
       ddp->options().bucket_limits == BucketLimits::from(std::nullopt) && world_->device().is_cpu();
   ChoiceOptions options;
   if (may_cut_buckets) options.bucket_bytes = kBucketBytes;
-  if (world_->rank() == 0)
-    log::info("comm_hook auto: " + (world_->size() == 1
-                                        ? "a single rank sends nothing, so that no hook is needed"
-                                        : plan_text(settings, options.bucket_bytes.size())));
+  const std::string plan = world_->size() == 1 ? "a single rank sends nothing, so that no hook is needed"
+                                               : plan_text(settings, options.bucket_bytes.size());
   options.max_error = wanted.max_error.value_or(options.max_error);
   options.predict_all = advice_.has_value();
   const auto chooser = std::make_shared<HookChooser>(world_, *ddp, std::move(settings), options);
@@ -62,6 +60,10 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
     if (!advice_) return;
     end_if_all_have_chosen();
     write_what_is_known();
+  });
+  // By then, a checkpoint's choice has been resumed.
+  ddp->before_first_forward([chooser, plan, here = world_->rank() == 0] {
+    if (here && !chooser->has_resumed()) log::info("comm_hook auto: " + plan);
   });
   choosers_.emplace_back(ddp.get(), chooser);
   return chooser;

@@ -73,6 +73,8 @@ class HookChooser {
   /// How often the setting in use changed, including changes to no hook for measuring again.
   int exchanges() const { return exchanges_; }
   ChoiceReport report() const;
+  /// True before the first step of a run that has resumed a choice.
+  bool has_resumed() const { return steps_ == 0 && settled_.has_value(); }
   /// True once the steps of the chosen setting have confirmed the choice.
   bool is_settled() const { return phase_ == Phase::watching || has_no_choice(); }
 

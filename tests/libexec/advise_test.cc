@@ -210,6 +210,14 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       "parameter, or --parameters N");
   expect_refused({"--parameters", "5", "--link", "1gbit,3"},
                  "--link '1gbit,3': behind the comma comes a latency in us, ms or s, as in 1gbit,0.2ms");
+  expect_refused(
+      {"--parameters", "5", "--set", "ddp.shard_optimizer=true"},
+      "hookline advise compares hooks of DDP with a whole optimizer, and the config shards the "
+      "optimizer (from command line --set ddp.shard_optimizer): add --set ddp.shard_optimizer=false");
+  EXPECT_THAT(
+      advise({"--shape", "100000x100000x100"}).err,
+      AllOf(HasSubstr("hookline: error: these parameters take 3.64 TiB on each rank, and this host has "),
+            HasSubstr("iB of memory: name a smaller model\n")));
   expect_refused({"--parameters", "5", "--link", "125MB/s"},
                  "--link '125MB/s' is no speed: write 100mbit or 10gbit");
   expect_refused({"--parameters", "5", "--set", "ddp.comm_hook=fp16"},

@@ -1,6 +1,7 @@
 // hookline advise: predicts a step's time with each communication hook, and measures steps without a hook and
 // with the best one.
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -68,6 +70,20 @@ std::vector<Override> overrides_of(const AdviseFlags& flags) {
   return overrides;
 }
 
+/// auto, by which hooks are tried, needs whole gradients. Refuses a config that leaves none, by the user's
+/// own key.
+void expect_no_sharding(Sources sources, const Catalog& catalog) {
+  std::erase_if(sources.overrides, [](const Override& each) { return each.key == "ddp.comm_hook"; });
+  const RunConfig config = resolve(sources, catalog).config;
+  const auto refuse = [&](const std::string& key, const std::string& what, const std::string& off) {
+    throw UsageError("hookline advise compares hooks of DDP with a whole optimizer, and " + what + " (" +
+                     origin_text(config.origins.at(key)) + "): add --set " + key + "=" + off);
+  };
+  if (config.ddp.shard_optimizer) refuse("ddp.shard_optimizer", "the config shards the optimizer", "false");
+  if (config.fsdp.sharding_strategy != "no_shard")
+    refuse("fsdp.sharding_strategy", "the config shards the model", "no_shard");
+}
+
 std::vector<Shape> shapes_of(const AdviseFlags& flags) {
   std::vector<Shape> shapes;
   if (!flags.model.empty()) shapes = shapes_in(flags.model);
@@ -89,11 +105,23 @@ Program program_of(const AdviseFlags& flags, const std::vector<std::string>& nam
   if (!named.empty()) return find_program(named, search_path());
   Program program = libexec_rank("advise_rank", "trains on each rank");
   program.arguments.push_back(std::to_string(flags.rows > 0 ? flags.rows : kUsualRows));
+  double bytes = 0;
   for (const Shape& shape : shapes_of(flags)) {
     std::string text;
-    for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+    double elements = 1;
+    for (const std::int64_t size : shape) {
+      text += (text.empty() ? "" : "x") + std::to_string(size);
+      elements *= static_cast<double>(size);
+    }
+    bytes += sizeof(float) * elements;
     program.arguments.push_back(text.empty() ? "1" : text);
   }
+  const double memory =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (bytes > memory)
+    throw UsageError("these parameters take " + binary_bytes_text(bytes) +
+                     " on each rank, and this host has " + binary_bytes_text(memory) +
+                     " of memory: name a smaller model");
   return program;
 }
 
@@ -141,6 +169,7 @@ int advise(const Arguments& arguments) {
   Sources sources = flags.config.sources();
   sources.overrides = overrides_of(flags);
   hooks.apply_to(sources);
+  expect_no_sharding(sources, hooks.catalog);
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
@@ -169,7 +198,8 @@ int advise(const Arguments& arguments) {
   ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
   const int code = start_ranks(config, program);
   if (code != kSuccess) {
-    if (code <= 128 && keeps_logs_here) folder.keep();  // a signal stopped it: its logs explain nothing
+    if (code <= 128 && keeps_logs_here && !fs::is_empty(folder.path()))
+      folder.keep();  // a signal stopped it: its logs explain nothing
     return code;
   }
   if (!fs::exists(file)) {

@@ -1,5 +1,6 @@
 #include "parallel/model/wire_table.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/bytes_text.h"
@@ -33,17 +34,20 @@ std::string pipeline_line(const CommunicationStats& report) {
 
 std::string wire_table(const std::vector<CommunicationStats>& reports) {
   if (reports.empty()) return "";
+  std::size_t longest = 44;
+  for (const CommunicationStats& report : reports) longest = std::max(longest, report.pipeline.size());
+  const int width = static_cast<int>(longest);
   std::string table =
-      format("%-44s %8s %14s %14s %8s\n", "hook", "steps", "uncompressed", "sent by a rank", "ratio");
+      format("%-*s %8s %14s %14s %8s\n", width, "hook", "steps", "uncompressed", "sent by a rank", "ratio");
   for (const CommunicationStats& report : reports) {
     const std::int64_t plain = report.gradient_bytes * report.steps;
     const std::string ratio =
         report.bytes_sent > 0
             ? format("%.1f", static_cast<double>(plain) / static_cast<double>(report.bytes_sent))
             : "-";
-    table +=
-        format("%-44s %8lld %14s %14s %8s\n", report.pipeline.c_str(), static_cast<long long>(report.steps),
-               bytes_text(plain).c_str(), bytes_text(report.bytes_sent).c_str(), ratio.c_str());
+    table += format("%-*s %8lld %14s %14s %8s\n", width, report.pipeline.c_str(),
+                    static_cast<long long>(report.steps), bytes_text(plain).c_str(),
+                    bytes_text(report.bytes_sent).c_str(), ratio.c_str());
   }
   table.pop_back();
   return table;

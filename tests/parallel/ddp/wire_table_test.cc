@@ -37,6 +37,13 @@ TEST(WireTable, HasARowForEachModel) {
             "noop                                              100        2.52 GB            0 B        -");
 }
 
+TEST(WireTable, IsAsWideAsTheLongestHook) {
+  CommunicationStats longest = power_sgd_report();
+  longest.pipeline = "power_sgd(rank=2), 25 MiB buckets, chosen by auto, others before";
+  const std::string table = wire_table({power_sgd_report(), longest});
+  EXPECT_EQ(table.find('\n'), table.find('\n', table.find('\n') + 1) - table.find('\n') - 1) << table;
+}
+
 TEST(WireTable, IsEmptyWithoutModels) { EXPECT_EQ(wire_table({}), ""); }
 
 }  // namespace

@@ -198,8 +198,8 @@ int advise(const Arguments& arguments) {
   ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
   const int code = start_ranks(config, program);
   if (code != kSuccess) {
-    if (code <= 128 && keeps_logs_here && !fs::is_empty(folder.path()))
-      folder.keep();  // a signal stopped it: its logs explain nothing
+    // The logs of ranks that a signal stopped explain nothing.
+    if (code <= 128 && keeps_logs_here && !fs::is_empty(folder.path())) folder.keep();
     return code;
   }
   if (!fs::exists(file)) {

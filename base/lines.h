@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <istream>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ class BoundedLines {
  public:
   /// Receives a line, without its newline, and the offset of its first byte.
   using Take = std::function<void(const std::string& line, std::uint64_t offset)>;
+
+  /// For lines of a program of our own, which limits them itself.
+  static constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
   explicit BoundedLines(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 

@@ -48,7 +48,7 @@ class StoreLink : public NodeLink {
   void take(const std::string& line);
 
   FileDescriptor socket_;
-  BoundedLines lines_{1 << 20};
+  BoundedLines lines_{BoundedLines::kUnlimited};  // a failure's text may take megabytes
   std::deque<LinkWord> received_;
   bool ended_ = false, told_of_end_ = false;
 };

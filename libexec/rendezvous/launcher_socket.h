@@ -25,7 +25,7 @@ class LauncherSocket {
  private:
   int descriptor_;
   std::mutex mutex_;
-  BoundedLines received_{1 << 20};
+  BoundedLines received_{BoundedLines::kUnlimited};  // a failure's text may take megabytes
 };
 
 }  // namespace hookline

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "launcher/rendezvous/messages.h"
 
 namespace hookline {
 namespace {
@@ -43,6 +46,19 @@ TEST(LauncherSocket, DeliversOnlyWholeLines) {
   ends.say(" c\n");
   EXPECT_TRUE(socket.read(lines, milliseconds(1000)));
   EXPECT_THAT(lines, ElementsAre("up c"));
+}
+
+TEST(LauncherSocket, DeliversTheLongestMessage) {
+  const Ends ends;
+  LauncherSocket socket(ends.node.get());
+  const std::string line = "down " + std::string(kLongestMessageBytes, 'x');
+  std::thread launcher([&] { ends.say(line + "\n"); });
+  std::vector<std::string> lines;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (lines.empty() && std::chrono::steady_clock::now() < end) socket.read(lines, milliseconds(100));
+  launcher.join();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_TRUE(lines[0] == line);
 }
 
 TEST(LauncherSocket, SaysWhenTheLauncherIsGone) {

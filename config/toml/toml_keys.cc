@@ -39,7 +39,7 @@ class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
 
-  std::map<KeyPath, KeyPlace> run() {
+  ScannedKeys run() {
     KeyPath table;
     while (skip_blank(), at_ < text_.size()) {
       const std::size_t before = at_;
@@ -51,11 +51,8 @@ class Scanner {
       }
       if (at_ == before) ++at_;
     }
-    return std::move(places_);
+    return {std::move(places_), std::move(misplaced_)};
   }
-
-  /// Where headers begin that are not the first on their line.
-  const std::vector<std::size_t>& misplaced_headers() const { return misplaced_; }
 
  private:
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -195,13 +192,9 @@ std::optional<std::size_t> find_deep_nesting(std::string_view text, Strings stri
 
 }  // namespace
 
-std::map<KeyPath, KeyPlace> find_keys(std::string_view text) { return Scanner(text).run(); }
+ScannedKeys scan_keys(std::string_view text) { return Scanner(text).run(); }
 
-std::vector<std::size_t> find_misplaced_headers(std::string_view text) {
-  Scanner scanner(text);
-  scanner.run();
-  return scanner.misplaced_headers();
-}
+std::map<KeyPath, KeyPlace> find_keys(std::string_view text) { return scan_keys(text).places; }
 
 std::optional<std::size_t> find_deep_nesting(std::string_view text) {
   // After a broken string, it is unclear how the parser reads on: try every reading, and report the first

@@ -24,9 +24,14 @@ struct KeyPlace {
 /// that the parser accepts; others give some subset of their keys.
 std::map<KeyPath, KeyPlace> find_keys(std::string_view text);
 
-/// Where a table's header follows something else on its line, as in `a = 1 [b]`: not TOML, but the parser
-/// accepts it.
-std::vector<std::size_t> find_misplaced_headers(std::string_view text);
+/// The same, and what else one pass over the text shows.
+struct ScannedKeys {
+  std::map<KeyPath, KeyPlace> places;
+  /// Where a table's header follows something else on its line, as in `a = 1 [b]`: not TOML, but the parser
+  /// accepts it.
+  std::vector<std::size_t> misplaced_headers;
+};
+ScannedKeys scan_keys(std::string_view text);
 
 /// Values in values and names in dotted keys, deeper than this many, overflow the parser's stack.
 inline constexpr std::size_t kDeepestNesting = 64;

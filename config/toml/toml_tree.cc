@@ -217,8 +217,9 @@ TomlDocument parsed_toml(const SourceText& source) {
     std::string& text = texts.back();
     const Parsed parsed = parse(text, source.name());
     if (parsed.is_ok()) {
-      document.roots.push_back(convert(parsed.unwrap(), {}, find_keys(text), source));
-      for (const std::size_t at : find_misplaced_headers(text))
+      const ScannedKeys keys = scan_keys(text);
+      document.roots.push_back(convert(parsed.unwrap(), {}, keys.places, source));
+      for (const std::size_t at : keys.misplaced_headers)
         document.problems.push_back(diagnostic_at(source.place({at, 1}), Severity::error,
                                                   "a table's header needs a line of its own",
                                                   "begin a new line in front of it"));

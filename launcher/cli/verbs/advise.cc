@@ -72,9 +72,7 @@ std::vector<Override> overrides_of(const AdviseFlags& flags) {
 
 /// auto, by which hooks are tried, needs whole gradients. Refuses a config that leaves none, by the user's
 /// own key.
-void expect_no_sharding(Sources sources, const Catalog& catalog) {
-  std::erase_if(sources.overrides, [](const Override& each) { return each.key == "ddp.comm_hook"; });
-  const RunConfig config = resolve(sources, catalog).config;
+void expect_no_sharding(const RunConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& what, const std::string& off) {
     throw UsageError("hookline advise compares hooks of DDP with a whole optimizer, and " + what + " (" +
                      origin_text(config.origins.at(key)) + "): add --set " + key + "=" + off);
@@ -169,8 +167,8 @@ int advise(const Arguments& arguments) {
   Sources sources = flags.config.sources();
   sources.overrides = overrides_of(flags);
   hooks.apply_to(sources);
-  expect_no_sharding(sources, hooks.catalog);
   const Resolution resolution = resolve(sources, hooks.catalog);
+  expect_no_sharding(resolution.config);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;
   RunConfig config = resolution.config;

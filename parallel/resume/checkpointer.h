@@ -25,7 +25,7 @@
 
 namespace hookline {
 
-/// The parts of a run, as they are prepared; each is restored when it is added, if the run goes on from a
+/// The parts of a run, as they are prepared; each is restored when it is added, if the run resumes from a
 /// checkpoint. Not synchronised; what saves and loads is called by every rank alike.
 class Checkpointer {
  public:

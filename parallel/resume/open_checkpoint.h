@@ -17,8 +17,8 @@ class OpenCheckpoint {
   /// Collective calls. The checkpoint in `folder`; throws Error, on every rank, which names the file that is
   /// wrong.
   static std::unique_ptr<OpenCheckpoint> open(World& world, const std::filesystem::path& folder);
-  /// The newest good one of a run's `folder`; null if there is none. Those that are not good are told, on
-  /// rank 0.
+  /// The newest good one of a run's `folder`; null if there is none. Rank 0 logs those that are not
+  /// good.
   static std::unique_ptr<OpenCheckpoint> newest(World& world, const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }

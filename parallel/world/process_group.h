@@ -93,8 +93,8 @@ class World {
   /// is later. A collective call.
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
 
-  /// A new group of all ranks; a collective call. Groups of one name are told apart by their order. It takes
-  /// tensors on the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs
+  /// A new group of all ranks; a collective call. Groups of one name are distinguished by their order. It
+  /// takes tensors on the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs
   /// uses_shared_memory().
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name,
                                                     SumScope scope = SumScope::all_ranks);

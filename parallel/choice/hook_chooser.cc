@@ -35,16 +35,16 @@ constexpr double kFarBehind = 1.08;
 static_assert(kStepsBeforeAChoice ==
               1 + ChoiceSteps().settling + ChoiceSteps().plain + 1 + ChoiceSteps().deferred);
 
-double sum(const std::vector<double>& values) {
-  double total = 0;
-  for (const double value : values) total += value;
-  return total;
-}
-
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;
+}
+
+/// By how much these steps took longer than as many steps of `usual` seconds. A mean is to be compared with a
+/// mean: noise delays some steps of each setting.
+double beyond(double usual, const std::vector<double>& steps) {
+  return steps.empty() ? 0 : static_cast<double>(steps.size()) * std::max(0.0, mean(steps) - usual);
 }
 
 std::string ms(double seconds) { return rounded(1e3 * seconds, 3) + " ms"; }
@@ -127,10 +127,7 @@ void HookChooser::after_step() {
   const auto now = Clock::now();
   if (last_) {
     periods_.push_back(seconds_of(now - *last_));
-    if (phase_ == Phase::deferred) {
-      observed_->add(*last_, ddp_.backward_began_at(), now);
-      measuring_seconds_ += std::max(0.0, periods_.back() - plain_);
-    }
+    if (phase_ == Phase::deferred) observed_->add(*last_, ddp_.backward_began_at(), now);
     note_error();
     --left_;
     if (is_far_behind()) {
@@ -172,25 +169,31 @@ bool HookChooser::is_far_behind() const {
   const int part = std::max(counted_ / kFirstPart, kLeastOfFirstPart);
   if (counted_ < 2 * part || left_ != counted_ - part) return false;
   const std::vector<double> first(periods_.end() - part, periods_.end());
-  return means_over_ranks(*world_, {lower_quartile(first)})[0] > kFarBehind * fastest_measured_;
+  return means_over_ranks(*world_, {lower_quartile(first)})[0] > kFarBehind * fastest_measured();
+}
+
+double HookChooser::fastest_measured() const {
+  double fastest = plain_;
+  for (std::size_t i = 1; i < settings_.size(); ++i)
+    if (is_measured(i) && !decision_.is_dropped(i)) fastest = std::min(fastest, decision_.seconds(i));
+  return fastest;
 }
 
 /// The time of a step, averaged over ranks. On a GPU only the ends of a window are known, so it is the
 /// window's mean.
 double HookChooser::agreed_step() const {
-  const double own = world_->device().is_cpu() ? lower_quartile(periods_)
-                                               : sum(periods_) / static_cast<double>(periods_.size());
+  const double own = world_->device().is_cpu() ? lower_quartile(periods_) : mean(periods_);
   return means_over_ranks(*world_, {own})[0];
 }
 
 void HookChooser::end_plain() {
   plain_ = step_ = agreed_step();
+  plain_mean_ = mean(periods_);
   predicted_.assign(settings_.size(), {});
   if (layouts_.empty()) layouts_ = layouts_of(ddp_.buckets(), options_.bucket_bytes);
   for (std::size_t i = 0; i < settings_.size(); ++i)
     decision_.set_buckets(i, layouts_[settings_.size_of(i)].size());
   decision_.begin(plain_);
-  fastest_measured_ = plain_;
   if (options_.try_each) {
     use(agreed_next());
     return begin(Phase::proving);
@@ -240,6 +243,7 @@ void HookChooser::use(std::size_t setting) {
 }
 
 void HookChooser::decide() {
+  measuring_seconds_ += beyond(plain_mean_, periods_);
   const ObservedStep observed{plain_, observed_->agreed_plan(*world_), ddp_.buckets()};
   observed_.reset();
   for (const auto& [setting, seconds, margin, how] :
@@ -305,8 +309,9 @@ void HookChooser::give_up_from(std::size_t setting) {
 }
 
 void HookChooser::prove() {
-  const std::vector<double> skipped(periods_.begin(), periods_.end() - counted_);
-  periods_.erase(periods_.begin(), periods_.end() - counted_);
+  const std::vector<double> all = std::exchange(periods_, {});
+  const std::vector<double> skipped(all.begin(), all.end() - counted_);
+  periods_.assign(all.end() - counted_, all.end());
   const double measured = step_ = agreed_step();
   const bool is_dropped = gives_up();
   if (is_resumed_ && std::abs(measured - watched_step_) > options_.watch.step * watched_step_) {
@@ -317,12 +322,12 @@ void HookChooser::prove() {
   is_resumed_ = false;
   if (!is_dropped) {
     decision_.measure(in_use_, measured);
-    fastest_measured_ = std::min(fastest_measured_, measured);
     watched_step_ = measured;
     if (in_use_ == 0) plain_ = decision_.seconds(0);
   }
-  measuring_seconds_ += counted_ * (measured - std::min(measured, fastest_measured_)) +
-                        std::max(0.0, sum(skipped) - static_cast<double>(skipped.size()) * fastest_measured_);
+  const double usual = is_dropped ? measured : decision_.seconds(in_use_);
+  measuring_seconds_ += static_cast<double>(all.size()) * std::max(0.0, usual - fastest_measured()) +
+                        beyond(mean(periods_), skipped);
   const double expected = predicted_[in_use_].predicted;
   if (in_use_ != 0 && !is_dropped)
     log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
@@ -476,7 +481,6 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   }
   saved.at("plain_seconds").get_to(plain_);
   saved.at("watched_step_seconds").get_to(watched_step_);
-  fastest_measured_ = watched_step_ > 0 ? watched_step_ : plain_;
   decision_.settle_on(chosen);
   use(chosen);
   exchanges_ = 0;

@@ -112,6 +112,8 @@ class HookChooser {
   void give_up_from(std::size_t setting);
   bool is_far_behind() const;
   double agreed_step() const;
+  /// The fastest setting's step, among those that were in use.
+  double fastest_measured() const;
   void choose_probe();
   std::size_t agreed_next();
   void explain(std::size_t choice) const;
@@ -138,9 +140,9 @@ class HookChooser {
 
   std::size_t in_use_ = 0;
   int exchanges_ = 0;
-  double step_ = 0;  // the latest that all ranks have agreed on
-  double fastest_measured_ = 0;
-  double plain_ = 0;  // a step without a hook, measured
+  double step_ = 0;        // the latest that all ranks have agreed on
+  double plain_ = 0;       // a step without a hook, measured
+  double plain_mean_ = 0;  // on this rank, with all disturbances
   Decision decision_{{}};
   std::vector<ChoiceReport::Setting> predicted_;  // as the choice was made
   std::optional<double> largest_error_;           // of the setting in use

@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hookline {
 namespace {
 
-// Sizes grow fast as long as latency dominates.
-constexpr std::int64_t kLeastBytes = 64, kGrowth = 4, kFewBytes = 16 << 10;
+// The first two sizes, in which latency dominates; then they grow, fast at first.
+constexpr std::int64_t kLeastBytes = 64, kFewBytes = 16 << 10, kGrowth = 4;
 std::int64_t next_size(std::int64_t bytes, std::int64_t largest) {
-  bytes *= bytes < kFewBytes ? 256 : bytes < (256 << 10) ? 16 : kGrowth;
+  bytes *= bytes < (256 << 10) ? 16 : kGrowth;
   return 2 * bytes > largest ? largest : bytes;  // two sizes that are nearly the same show no more than one
 }
 // Of kTimes all-reduces the second fastest counts. Of short ones the fastest counts, since delays are long in
@@ -30,34 +31,53 @@ double busy_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+/// Times all-reduces. The ranks agree on the results together, since a message may take as long as what it
+/// tells.
 class Prober {
  public:
   Prober(World& world, c10d::ProcessGroup& group, const std::string& name)
       : world_(world), group_(group), name_(name) {}
 
-  /// The mean over all ranks of the fastest of kTimes all-reduces, or for long ones, of the second fastest.
-  CollectiveTime measure(std::int64_t bytes, at::ScalarType type) {
-    return run(bytes, type, kTimes,
-               [](const std::vector<double>& sorted) { return sorted[1] < kShort ? 0 : 1; });
+  /// Of kTimes all-reduces the fastest counts, or of long ones the second fastest; agree() adds it to
+  /// `times`.
+  void run(std::int64_t bytes, at::ScalarType type, std::vector<CollectiveTime>& times) {
+    run(kTimes, bytes, type, times,
+        [](const std::vector<double>& sorted) { return sorted[1] < kShort ? 0 : 1; });
   }
 
-  /// The mean over all ranks of the fastest of `times` all-reduces.
-  CollectiveTime fastest_of(int times, std::int64_t bytes) {
-    return run(bytes, at::kFloat, times, [](const std::vector<double>&) { return 0; });
+  /// As above, for the fastest of `count`.
+  void run_for_fastest(int count, std::int64_t bytes, std::vector<CollectiveTime>& times) {
+    run(count, bytes, at::kFloat, times, [](const std::vector<double>&) { return 0; });
   }
 
-  /// Seconds spent so far; the same on every rank.
+  /// Adds the means over all ranks of what was measured since the last call. A collective call.
+  void agree() {
+    std::vector<double> own{spent_};
+    for (const auto& [time, times] : new_) own.insert(own.end(), {time.seconds, time.busy_seconds});
+    const std::vector<double> means = means_over_ranks(world_, own);
+    spent_on_average_ = means[0];
+    auto mean = means.begin() + 1;
+    for (auto& [time, times] : new_) {
+      time.seconds = *mean++;
+      time.busy_seconds = *mean++;
+      times->push_back(time);
+    }
+    new_.clear();
+  }
+
+  /// Seconds spent until the last agree(); the same on every rank.
   double spent() const { return spent_on_average_; }
 
  private:
   /// Runs the all-reduces one after another. Each ends on all ranks at about the same time, so no barrier is
   /// needed.
   template <class Which>
-  CollectiveTime run(std::int64_t bytes, at::ScalarType type, int times, Which which) {
+  void run(int count, std::int64_t bytes, at::ScalarType type, std::vector<CollectiveTime>& times,
+           Which which) {
     const auto element = static_cast<std::int64_t>(c10::elementSize(type));
     std::vector<at::Tensor> tensors{at::zeros({std::max<std::int64_t>(1, bytes / element)}, type)};
     std::vector<double> seconds, busy;
-    for (int i = 0; i < times; ++i) {
+    for (int i = 0; i < count; ++i) {
       const double busy_before = busy_seconds();
       const auto start = std::chrono::steady_clock::now();
       world_.wait(group_.allreduce(tensors), name_);
@@ -69,14 +89,15 @@ class Prober {
     std::sort(seconds.begin(), seconds.end());
     std::sort(busy.begin(), busy.end());
     const auto chosen = static_cast<std::size_t>(which(seconds));
-    const std::vector<double> means = means_over_ranks(world_, {seconds[chosen], busy[chosen], spent_});
-    spent_on_average_ = means[2];
-    return {static_cast<double>(tensors[0].nbytes()), means[0], means[1]};
+    new_.emplace_back(CollectiveTime{static_cast<double>(tensors[0].nbytes()), seconds[chosen], busy[chosen]},
+                      &times);
   }
 
   World& world_;
   c10d::ProcessGroup& group_;
   std::string name_;
+  std::vector<std::pair<CollectiveTime, std::vector<CollectiveTime>*>>
+      new_;  // this rank's, not yet agreed on
   double spent_ = 0, spent_on_average_ = 0;
 };
 
@@ -115,40 +136,47 @@ std::vector<std::vector<double>> of_slowest_rank(World& world, const std::vector
 LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t largest_bytes,
                       double budget_seconds, const std::string& name) {
   Prober prober(world, group, name);
-  prober.fastest_of(1, kLeastBytes);  // may open connections
-  std::vector<CollectiveTime> full, half;
-  for (std::int64_t bytes = kLeastBytes;;) {
-    full.push_back(prober.measure(bytes, at::kFloat));
-    if (bytes >= largest_bytes) break;
-    // The time grows at most with the size, once latency no longer dominates. Half of the budget is kept for
-    // the all-reduces in half precision.
-    const auto fits = [&](std::int64_t next) {
-      const double longer =
-          bytes < kFewBytes ? kGrowth : static_cast<double>(next) / static_cast<double>(bytes);
-      return prober.spent() + kTimes * full.back().seconds * longer <= budget_seconds / 2;
-    };
-    std::int64_t next = next_size(bytes, largest_bytes);
-    if (!fits(next)) next = std::min(kGrowth * bytes, largest_bytes);
+  std::vector<CollectiveTime> full, half, first;
+  prober.run_for_fastest(1, kLeastBytes, first);  // may open connections
+  std::vector<std::int64_t> sizes;
+  const auto add_size = [&](std::int64_t bytes) {
+    sizes.push_back(bytes);
+    prober.run(bytes, at::kFloat, full);
+  };
+  add_size(kLeastBytes);
+  if (largest_bytes > kLeastBytes) add_size(std::min(kFewBytes, largest_bytes));
+  // The time grows at most with the size, once latency no longer dominates. Half of the budget is kept for
+  // the all-reduces in half precision.
+  const auto fits = [&](std::int64_t next) {
+    const double longer = static_cast<double>(next) / static_cast<double>(sizes.back());
+    return prober.spent() + kTimes * full.back().seconds * longer <= budget_seconds / 2;
+  };
+  while (sizes.back() < largest_bytes) {
+    prober.agree();
+    std::int64_t next = next_size(sizes.back(), largest_bytes);
+    if (!fits(next)) next = std::min(kGrowth * sizes.back(), largest_bytes);
     if (!fits(next)) break;
-    bytes = next;
+    add_size(next);
   }
   // In half precision, only the two largest sizes are measured. At the smallest size latency dominates, which
   // is the same; all other times follow from these.
-  for (std::size_t i = 0; i < full.size(); ++i) {
-    if (i + 2 < full.size()) {
-      if (i == 0) half.push_back(full[0]);
-      continue;
-    }
-    half.push_back(prober.measure(static_cast<std::int64_t>(full[i].bytes), at::kHalf));
-    // The same bytes take the same time on the link, and at most the time of their summation more. Anything
-    // beyond that was a disturbance of the network.
-    half.back().seconds = std::min(half.back().seconds, full[i].seconds + half.back().busy_seconds);
-  }
+  const std::size_t first_half = std::max<std::size_t>(sizes.size(), 2) - 2;
+  for (std::size_t i = first_half; i < sizes.size(); ++i) prober.run(sizes[i], at::kHalf, half);
+  prober.agree();
+  // The same bytes take the same time on the link, and at most the time of their summation more. Anything
+  // beyond that was a disturbance of the network.
+  for (std::size_t i = 0; i < half.size(); ++i)
+    half[i].seconds = std::min(half[i].seconds, full[first_half + i].seconds + half[i].busy_seconds);
+  if (first_half > 0) half.insert(half.begin(), full[0]);
   return {CollectiveTimes(std::move(full)), CollectiveTimes(std::move(half))};
 }
 
 double time_all_reduce(World& world, c10d::ProcessGroup& group, std::int64_t bytes, const std::string& name) {
-  return Prober(world, group, name).fastest_of(kLooks, bytes).seconds;
+  Prober prober(world, group, name);
+  std::vector<CollectiveTime> times;
+  prober.run_for_fastest(kLooks, bytes, times);
+  prober.agree();
+  return times[0].seconds;
 }
 
 }  // namespace hookline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 
 namespace hookline {
 
@@ -36,7 +37,18 @@ class RanksDiffer : public Error {
 /// may form a new World and train on; models and process groups of the old one cannot be used.
 class RunFailed : public Error {
  public:
-  using Error::Error;
+  enum class Cause {
+    error,        // of a rank, or of what the ranks do together
+    rank_left,    // while others waited for it
+    rank_silent,  // dead, stopped or cut off
+  };
+
+  explicit RunFailed(const std::string& what, Cause cause = Cause::error) : Error(what), cause_(cause) {}
+
+  Cause cause() const { return cause_; }
+
+ private:
+  Cause cause_;
 };
 
 }  // namespace hookline

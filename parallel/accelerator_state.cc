@@ -21,7 +21,7 @@ Accelerator::State::~State() {
 }
 
 void Accelerator::State::warn_of_choices_not_made() const {
-  if (world->rank() != 0 || world->size() == 1 || !has_stepped || !world->watch().failure().empty()) return;
+  if (world->rank() != 0 || world->size() == 1 || !has_stepped || world->watch().failure()) return;
   for (const auto& model : models)
     if (const auto report = choices->report_of(*model); report && report->chosen.empty())
       hookline::log::warning("comm_hook auto: the run ended at step " + std::to_string(progress->steps) +

@@ -138,14 +138,23 @@ std::string advice_for(const std::string& error) {
       {"No space left on device", "make room on the disk, or in /dev/shm, that the message names"},
       {"out of memory", "free memory on that host or GPU, or start fewer ranks on it"},
       {"Cannot allocate memory", "free memory on that host, or start fewer ranks on it"},
-      {"left the run while", "see that rank's logs: it ended first"},
-      {"exited while", "see that rank's logs: it ended first"},
-      {"sent no heartbeat", "see whether that host is up, and whether the others can still reach it (ping)"},
   };
   for (const auto& [part, advice] : kKnown) {
     if (error.find(part) != error.npos) return advice;
   }
   return "";
+}
+
+std::string advice_for(const RunFailed& failure) {
+  switch (failure.cause()) {
+    case RunFailed::Cause::rank_left:
+      return "see that rank's logs: it ended first";
+    case RunFailed::Cause::rank_silent:
+      return "see whether that host is up, and whether the others can still reach it (ping)";
+    case RunFailed::Cause::error:
+      break;
+  }
+  return advice_for(std::string(failure.what()));
 }
 
 }  // namespace hookline

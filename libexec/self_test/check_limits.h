@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "libexec/self_test/checks.h"
 
 namespace hookline {
@@ -35,7 +36,8 @@ std::vector<std::size_t> far_below(const std::vector<Link>& links);
 /// Compares each link with the others of its kind.
 Check judge_links(const std::vector<Link>& links);
 
-/// What to do about an error that a rank has met; empty if its text says all that is known.
+/// What to do about an error of the system or a library; empty if its text says all that is known.
 std::string advice_for(const std::string& error);
+std::string advice_for(const RunFailed& failure);
 
 }  // namespace hookline

@@ -289,7 +289,8 @@ int main(int argc, char** argv) {
     limit.cancel();
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     const std::string what = of_torch ? of_torch->what_without_backtrace() : error.what();
-    report.add({"run", Verdict::failed, what, advice_for(what)});
+    const auto* const run_failed = dynamic_cast<const RunFailed*>(&error);
+    report.add({"run", Verdict::failed, what, run_failed ? advice_for(*run_failed) : advice_for(what)});
     if (has_report) end_now(report.finish());
     std::fprintf(stderr, "hookline test: error: %s\n", printable_lines(what).c_str());
     std::fflush(nullptr);

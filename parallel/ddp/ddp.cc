@@ -270,7 +270,7 @@ void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& othe
 }
 
 void Ddp::before_forward() {
-  if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+  if (const auto failure = world_->watch().failure()) throw *failure;
   prepared_.expect_unchanged();
   // A forward without gradients does not begin the next step.
   if (at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled())

@@ -20,7 +20,7 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   if (bucket.isLast()) ++step_;
   FuturePtr result = make_future();
   try {
-    if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+    if (const auto failure = world_->watch().failure()) throw *failure;
     if (recorder_) recorder_->take(GradBucket(bucket));
     std::shared_ptr<CompressionError::Sample> sample;
     if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);

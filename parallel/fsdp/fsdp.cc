@@ -274,7 +274,7 @@ void Fsdp::forget_backward() {
 }
 
 void Fsdp::expect_no_failure() const {
-  if (const std::string failure = world_->watch().failure(); !failure.empty()) throw RunFailed(failure);
+  if (const auto failure = world_->watch().failure()) throw *failure;
 }
 
 void Fsdp::summon_full_params(const std::function<void()>& body) {

@@ -58,7 +58,7 @@ bool ReductionQueue::is_soon_over(const Reduction& reduction) {
       patience_.gave_up(unit);
       return false;
     }
-    if (const std::string failure = world_.watch().failure(); !failure.empty()) throw RunFailed(failure);
+    if (const auto failure = world_.watch().failure()) throw *failure;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   patience_.came(unit);

@@ -464,7 +464,7 @@ std::string Checkpointer::reason_for_none() const {
 void Checkpointer::remind() noexcept {
   if (!config_.checkpoint_every_steps || std::uncaught_exceptions() > 0) return;
   try {
-    if (!world_->watch().failure().empty()) return;
+    if (world_->watch().failure()) return;
     if (saver_) saver_->wait();
     if (is_due() && !ends_when_it_trains_) {
       warn("the checkpoint due at step " + std::to_string(progress_->steps) +

@@ -106,7 +106,7 @@ void FailureWatch::let_others_hear() {
   }
   for (const auto& state : states) {
     std::unique_lock lock(state->mutex);
-    if (!state->failure.empty())
+    if (state->failure)
       state->changed.wait_for(lock, watch_times::kTimeToEnd, [&] { return state->talker_ended; });
   }
 }
@@ -116,8 +116,8 @@ FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
   std::uint64_t id = 0;
   {
     std::unique_lock lock(state_->mutex);
-    if (!state_->failure.empty()) {
-      const auto error = std::make_exception_ptr(RunFailed(state_->failure));
+    if (state_->failure) {
+      const auto error = std::make_exception_ptr(*state_->failure);
       lock.unlock();
       result->setError(error);
       return result;
@@ -143,14 +143,14 @@ FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
           may_have_a_cause = true;
           why = error.what();
         } catch (const RanksDiffer& error) {
-          return alone ? state->fail(error.what()) : state->report(error.what(), false);
+          return alone ? state->fail(RunFailed(error.what())) : state->report(error.what(), false);
         } catch (const std::exception& error) {
           why = error.what();
         } catch (...) {
         }
         const std::string text = what + " failed on rank " + std::to_string(rank) + ": " + why;
         if (alone) {
-          state->fail(text);
+          state->fail(RunFailed(text));
         } else {
           state->report(text, may_have_a_cause);
         }
@@ -177,7 +177,7 @@ FailureWatch::Waiting::~Waiting() {
   state_->call_of.erase(std::this_thread::get_id());
 }
 
-std::string FailureWatch::failure() const {
+std::optional<RunFailed> FailureWatch::failure() const {
   const std::lock_guard lock(state_->mutex);
   return state_->failure;
 }

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "base/error.h"
 #include "hooks/future.h"
 
 namespace hookline {
@@ -70,8 +72,8 @@ class FailureWatch {
   /// the process that holds the store exits; the destructor does the same for its own World.
   static void let_others_hear();
 
-  /// What the run failed with; empty while it has not.
-  std::string failure() const;
+  /// What the run failed with, once it has.
+  std::optional<RunFailed> failure() const;
 
  private:
   class Talker;

@@ -1,6 +1,7 @@
 #include "parallel/watch/heartbeat.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <sstream>
 
 #include "base/duration_text.h"
@@ -13,6 +14,8 @@ using std::chrono::milliseconds;
 
 const char* const kLeft = "left";
 const char* const kExited = "exited";
+
+std::string digit_of(RunFailed::Cause cause) { return std::to_string(static_cast<int>(cause)); }
 
 }  // namespace
 
@@ -56,14 +59,25 @@ bool is_lost(const SilentRank& silent, milliseconds peer_timeout, bool suspiciou
   return peer_timeout.count() > 0 && silent.silence >= limit;
 }
 
-std::string loss_text(const SilentRank& lost, int waiting_rank, const std::string& what) {
+RunFailed loss_of(const SilentRank& lost, int waiting_rank, const std::string& what) {
   const std::string who = "rank " + std::to_string(lost.rank);
   const std::string waiting = "rank " + std::to_string(waiting_rank);
   if (lost.leaving != Leaving::no)
-    return who + (lost.leaving == Leaving::exited ? " exited" : " left the run") + " while " + waiting +
-           " was waiting for it in " + what;
-  return who + " has sent no heartbeat for " + seconds_text(lost.silence) +
-         ", so it is dead, stopped or cut off; " + waiting + " waits for it: " + what;
+    return RunFailed(who + (lost.leaving == Leaving::exited ? " exited" : " left the run") + " while " +
+                         waiting + " was waiting for it in " + what,
+                     RunFailed::Cause::rank_left);
+  return RunFailed(who + " has sent no heartbeat for " + seconds_text(lost.silence) +
+                       ", so it is dead, stopped or cut off; " + waiting + " waits for it: " + what,
+                   RunFailed::Cause::rank_silent);
+}
+
+// The cause as a digit, then the text.
+std::string to_text(const RunFailed& failure) { return digit_of(failure.cause()) + failure.what(); }
+
+RunFailed failure_in(const std::string& text) {
+  for (const auto cause : {RunFailed::Cause::rank_left, RunFailed::Cause::rank_silent})
+    if (text.starts_with(digit_of(cause))) return RunFailed(text.substr(1), cause);
+  return RunFailed(text.substr(std::min<std::size_t>(1, text.size())));
 }
 
 }  // namespace hookline

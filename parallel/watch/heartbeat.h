@@ -1,11 +1,12 @@
-// What ranks write to the store as heartbeats, and when one of them counts as lost: pure, without a store or
-// a clock.
+// What ranks write to the store as heartbeats and failures, and when one of them counts as lost: pure,
+// without a store or a clock.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "base/error.h"
 #include "parallel/watch/rank_position.h"
 
 namespace hookline {
@@ -43,6 +44,10 @@ struct SilentRank {
 bool is_lost(const SilentRank& silent, std::chrono::milliseconds peer_timeout, bool suspicious);
 
 /// What the run fails with because of it: `waiting_rank` waits for it in `what`.
-std::string loss_text(const SilentRank& lost, int waiting_rank, const std::string& what);
+RunFailed loss_of(const SilentRank& lost, int waiting_rank, const std::string& what);
+
+/// A failure, as it is written to the store.
+std::string to_text(const RunFailed& failure);
+RunFailed failure_in(const std::string& text);
 
 }  // namespace hookline

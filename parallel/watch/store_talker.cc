@@ -41,7 +41,7 @@ bool FailureWatch::Talker::watches_all() const { return rank_ == kWatcher; }
 
 void FailureWatch::Talker::run() {
   std::unique_lock lock(state_->mutex);
-  while (!state_->closing && state_->failure.empty()) {
+  while (!state_->closing && !state_->failure) {
     const bool waiting = !state_->waits.empty();
     const auto since = waiting ? state_->waits.begin()->second.since : Clock::now();
     const auto own = state_->own_failure;
@@ -51,15 +51,16 @@ void FailureWatch::Talker::run() {
       look(waiting, since, own);
     } catch (const std::exception& error) {
       const std::string why = error.what();
-      state_->lose_rank_zero(rank_, "is gone", " (" + why.substr(0, why.find('\n')) + ")");
+      state_->lose_rank_zero(rank_, RunFailed::Cause::rank_left, "is gone",
+                             " (" + why.substr(0, why.find('\n')) + ")");
     }
     lock.lock();
     state_->store_answered = Clock::now();
     state_->changed.wait_for(lock, watch_times::kTick, [&] {
-      return state_->closing || !state_->failure.empty() || (state_->own_failure && !own);
+      return state_->closing || state_->failure || (state_->own_failure && !own);
     });
   }
-  const bool failed = !state_->failure.empty();
+  const bool failed = state_->failure.has_value();
   lock.unlock();
   if (failed) {
     let_all_hear();
@@ -148,14 +149,14 @@ void FailureWatch::Talker::look(bool waiting, Clock::time_point since,
       if (const auto warning = long_waits_.look(all, Clock::now())) log::warning(*warning);
     }
   }
-  if (own && !own->may_have_a_cause) return agree_on(own->text);
+  if (own && !own->may_have_a_cause) return agree_on(RunFailed(own->text));
   if (!waiting) {
     last_look_.reset();
     return;
   }
-  if (store_->check({"failure"})) return state_->fail(text_in_store(store_->get("failure")));
+  if (store_->check({"failure"})) return state_->fail(failure_in(text_in_store(store_->get("failure"))));
   if (own || Clock::now() - since >= watch_times::kPatience) look_for_life(own.has_value());
-  if (own && Clock::now() - own->since >= watch_times::kTimeToSayWhy) agree_on(own->text);
+  if (own && Clock::now() - own->since >= watch_times::kTimeToSayWhy) agree_on(RunFailed(own->text));
 }
 
 std::vector<RankPosition> FailureWatch::Talker::positions() {
@@ -172,12 +173,13 @@ void FailureWatch::Talker::look_for_deadlock(const std::vector<RankPosition>& al
   } else if (!deadlock_since_) {
     deadlock_since_ = Clock::now();
   } else if (Clock::now() - *deadlock_since_ >= watch_times::kPatience && !store_->check({"failure"})) {
-    agree_on(*deadlock);
+    agree_on(RunFailed(*deadlock));
   }
 }
 
-void FailureWatch::Talker::agree_on(const std::string& text) {
-  state_->fail(text_in_store(store_->compareSet("failure", {}, bytes_for_store(text))));
+void FailureWatch::Talker::agree_on(const RunFailed& why) {
+  const auto first = store_->compareSet("failure", {}, bytes_for_store(to_text(why)));
+  state_->fail(failure_in(text_in_store(first)));
 }
 
 void FailureWatch::Talker::look_for_life(bool suspicious) {
@@ -197,7 +199,7 @@ void FailureWatch::Talker::look_for_life(bool suspicious) {
 }
 
 void FailureWatch::Talker::judge(const SilentRank& silent, bool suspicious) {
-  if (is_lost(silent, peer_timeout_, suspicious)) agree_on(loss_text(silent, rank_, state_->waits_for()));
+  if (is_lost(silent, peer_timeout_, suspicious)) agree_on(loss_of(silent, rank_, state_->waits_for()));
 }
 
 }  // namespace hookline

@@ -45,8 +45,8 @@ class FailureWatch::Talker {
   /// Called by the watching rank, even if it does not wait itself. Fails the run only if the deadlock lasts
   /// for `kPatience`: a rank may have failed on its own meanwhile, and its error says more.
   void look_for_deadlock(const std::vector<RankPosition>& all);
-  /// Makes `text` the run's failure, unless another rank was first.
-  void agree_on(const std::string& text);
+  /// Makes `why` the run's failure, unless another rank was first.
+  void agree_on(const RunFailed& why);
   /// Fails the run if the rank that has been silent for the longest is lost. `suspicious`: a collective has
   /// failed already.
   void look_for_life(bool suspicious);

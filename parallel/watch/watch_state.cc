@@ -17,45 +17,50 @@ using std::chrono::milliseconds;
 
 }  // namespace
 
-void FailureWatch::State::fail(const std::string& text) {
+void FailureWatch::State::fail(const RunFailed& why) {
   std::map<std::uint64_t, Wait> ended;
   {
     const std::lock_guard lock(mutex);
-    if (failure.empty()) failure = text;
+    if (!failure) failure = why;
     ended.swap(waits);
     own_failure.reset();
   }
   changed.notify_all();
   if (!ended.empty() && own_rank >= 0) tell_waiting(own_rank, true);  // perhaps the last status of this rank
-  for (const auto& [id, wait] : ended) wait.result->setError(std::make_exception_ptr(RunFailed(text)));
+  for (const auto& [id, wait] : ended) wait.result->setError(std::make_exception_ptr(why));
 }
 
 void FailureWatch::State::report(const std::string& text, bool may_have_a_cause) {
   const std::lock_guard lock(mutex);
-  if (!own_failure && failure.empty()) own_failure = OwnFailure{text, may_have_a_cause, Clock::now()};
+  if (!own_failure && !failure) own_failure = OwnFailure{text, may_have_a_cause, Clock::now()};
   changed.notify_all();
 }
 
-void FailureWatch::State::lose_rank_zero(int rank, const std::string& how, const std::string& detail) {
+void FailureWatch::State::lose_rank_zero(int rank, RunFailed::Cause cause, const std::string& how,
+                                         const std::string& detail) {
   std::string text =
       "rank 0, which holds the store, " + how + "; rank " + std::to_string(rank) + " waits for it: ";
   {
     const std::lock_guard lock(mutex);
     if (waits.empty()) return;
     text += waits.begin()->second.what + detail;
-    if (own_failure && !own_failure->may_have_a_cause) text = own_failure->text;
+    if (own_failure && !own_failure->may_have_a_cause) {
+      text = own_failure->text;
+      cause = RunFailed::Cause::error;
+    }
   }
-  fail(text);
+  fail(RunFailed(text, cause));
 }
 
 void FailureWatch::State::mind(int rank, milliseconds peer_timeout) {
   std::unique_lock lock(mutex);
-  while (!closing && failure.empty()) {
+  while (!closing && !failure) {
     changed.wait_for(lock, watch_times::kHeartbeat);
     const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - store_answered);
     if (peer_timeout.count() == 0 || silence < peer_timeout + watch_times::kPatience) continue;
     lock.unlock();
-    lose_rank_zero(rank, "has not answered for " + seconds_text(silence) + ", so it is stopped or cut off");
+    lose_rank_zero(rank, RunFailed::Cause::rank_silent,
+                   "has not answered for " + seconds_text(silence) + ", so it is stopped or cut off");
     lock.lock();
   }
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "base/error.h"
 #include "hooks/future.h"
 #include "parallel/watch/failure_watch.h"
 #include "parallel/watch/rank_position.h"
@@ -38,7 +39,7 @@ struct FailureWatch::State {
   std::map<std::uint64_t, Wait> waits;  // oldest first
   std::uint64_t waits_so_far = 0;
   std::optional<OwnFailure> own_failure;  // not yet agreed on
-  std::string failure;
+  std::optional<RunFailed> failure;
   RankPosition position;                                  // without what it waits in
   std::set<std::thread::id> callers;                      // threads of the program that make calls
   std::map<std::thread::id, RankPosition::Wait> call_of;  // that a thread waits in
@@ -48,14 +49,15 @@ struct FailureWatch::State {
   bool talker_ended = false;
   int own_rank = -1;  // of several; never changes
 
-  /// Ends every wait with `text`; the first call counts.
-  void fail(const std::string& text);
+  /// Ends every wait with `why`; the first call counts.
+  void fail(const RunFailed& why);
   /// A failure of this rank's own, which the ranks are still to agree on.
   void report(const std::string& text, bool may_have_a_cause);
   /// Ends every wait because the store in rank 0's process does not respond. The error is this rank's own
   /// failure, if it has one without a cause on another rank. Does nothing if this rank does not wait: it may
   /// then finish undisturbed.
-  void lose_rank_zero(int rank, const std::string& how, const std::string& detail = "");
+  void lose_rank_zero(int rank, RunFailed::Cause cause, const std::string& how,
+                      const std::string& detail = "");
   /// Minds the talker, which a store that doesn't answer holds up; on a thread of its own.
   void mind(int rank, std::chrono::milliseconds peer_timeout);
 

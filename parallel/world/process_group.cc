@@ -203,7 +203,7 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       timeout_(timeout),
       placement_(placement),
       backends_(std::make_shared<GlooGroups>()),
-      nccl_backends_(std::make_shared<NcclBackends>([this] { return !watch_->failure().empty(); })),
+      nccl_backends_(std::make_shared<NcclBackends>([this] { return watch_->failure().has_value(); })),
       step_clock_(std::make_shared<StepClock>(placement.device)) {
   if (size_ > 1) ignore_closed_connections();
   // The watch has its own connection, since a call that waits for the store on this one must not block it.

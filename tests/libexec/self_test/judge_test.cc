@@ -79,6 +79,10 @@ TEST(Judge, GivesAdviceForKnownErrors) {
   EXPECT_THAT(advice_for("accept: Too many open files"), HasSubstr("ulimit -n"));
   EXPECT_THAT(advice_for("CUDA out of memory. Tried"), HasSubstr("fewer ranks"));
   EXPECT_EQ(advice_for("something new"), "");
+  EXPECT_THAT(advice_for(RunFailed("rank 1 is late", RunFailed::Cause::rank_left)), HasSubstr("logs"));
+  EXPECT_THAT(advice_for(RunFailed("rank 1 is late", RunFailed::Cause::rank_silent)), HasSubstr("ping"));
+  EXPECT_THAT(advice_for(RunFailed("an all-reduce failed on rank 1: out of memory")),
+              HasSubstr("fewer ranks"));
 }
 
 }  // namespace

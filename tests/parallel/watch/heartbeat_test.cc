@@ -70,14 +70,28 @@ TEST(SilentRank, IsLostWithinASecondIfItAnnouncedLeaving) {
 }
 
 TEST(SilentRank, IsNamedInTheErrorWithWhoWaitsForIt) {
-  EXPECT_EQ(
-      loss_text({3, milliseconds(10520), Leaving::no}, 1, "an all-reduce"),
+  const RunFailed silent = loss_of({3, milliseconds(10520), Leaving::no}, 1, "an all-reduce");
+  EXPECT_STREQ(
+      silent.what(),
       "rank 3 has sent no heartbeat for 10.5 s, so it is dead, stopped or cut off; rank 1 waits for it: an "
       "all-reduce");
-  EXPECT_EQ(loss_text({0, milliseconds(1000), Leaving::left}, 2, "a gather"),
-            "rank 0 left the run while rank 2 was waiting for it in a gather");
-  EXPECT_EQ(loss_text({0, milliseconds(1000), Leaving::exited}, 2, "a gather"),
-            "rank 0 exited while rank 2 was waiting for it in a gather");
+  EXPECT_EQ(silent.cause(), RunFailed::Cause::rank_silent);
+  const RunFailed left = loss_of({0, milliseconds(1000), Leaving::left}, 2, "a gather");
+  EXPECT_STREQ(left.what(), "rank 0 left the run while rank 2 was waiting for it in a gather");
+  EXPECT_EQ(left.cause(), RunFailed::Cause::rank_left);
+  const RunFailed exited = loss_of({0, milliseconds(1000), Leaving::exited}, 2, "a gather");
+  EXPECT_STREQ(exited.what(), "rank 0 exited while rank 2 was waiting for it in a gather");
+  EXPECT_EQ(exited.cause(), RunFailed::Cause::rank_left);
+}
+
+TEST(RunFailedInTheStore, KeepsItsTextAndItsCause) {
+  using enum RunFailed::Cause;
+  for (const auto cause : {error, rank_left, rank_silent})
+    for (const char* const what : {"", "1 of 2 failed", "an all-reduce failed on rank 1: no\nmemory"}) {
+      const RunFailed again = failure_in(to_text(RunFailed(what, cause)));
+      EXPECT_STREQ(again.what(), what);
+      EXPECT_EQ(again.cause(), cause);
+    }
 }
 
 }  // namespace

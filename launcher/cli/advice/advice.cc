@@ -120,7 +120,13 @@ std::string table_of(const Json& model) {
   for (const Json& row : model["settings"])
     name_width = std::max(name_width, width_of(row["name"].get<std::string>()));
   name_width += 2;
-  std::string text = "  " + padded("hook", name_width) + padded("predicted", kTimeWidth) +
+  const bool predicts = std::any_of(model["settings"].begin(), model["settings"].end(), [](const Json& row) {
+    return !row["predicted_seconds"].is_null();  // on a GPU none is
+  });
+  const auto predicted = [&](const std::string& cell) {
+    return predicts ? padded(cell, kTimeWidth) : std::string();
+  };
+  std::string text = "  " + padded("hook", name_width) + predicted("predicted") +
                      (there ? padded("measured", kTimeWidth) + "predicted there" : "measured") + "\n";
   const Json* as_configured = nullptr;
   for (const Json& row : model["settings"]) {
@@ -133,7 +139,7 @@ std::string table_of(const Json& model) {
       if ((*there)["best"] == row["name"]) mark += mark.empty() ? "<- best there" : " and there";
     }
     std::string line = "  " + padded(printable(row["name"].get<std::string>()), name_width) +
-                       padded(time_of(row["predicted_seconds"]), kTimeWidth) +
+                       predicted(time_of(row["predicted_seconds"])) +
                        padded(time_of(row["measured_seconds"]), kTimeWidth) +
                        (there ? padded(predicted_there, kTimeWidth + 4) : "") + mark;
     line.erase(line.find_last_not_of(' ') + 1);

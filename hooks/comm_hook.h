@@ -81,9 +81,9 @@ class CommHook : public c10d::CommHookInterface {
   virtual HookState save_state(const BucketParameters& /*buckets*/) const { return {}; }
 
   /// Restores `state`, which a hook with the same describe() has saved. Called between two steps, or before
-  /// the first, on every rank. HookState::own is empty if the number of ranks has changed, and both maps of
-  /// tensors are if the buckets have: what is missing starts fresh. Throws HookError if the state does not
-  /// fit the hook.
+  /// the first, on every rank. HookState::own is empty if the number of ranks has changed;
+  /// `shared` and `own` are both empty if the buckets have changed. What is missing starts fresh. Throws
+  /// HookError if the state does not fit the hook.
   virtual void load_state(const HookState& /*state*/, const BucketParameters& /*buckets*/) {}
 
   /// Returns what the hook has held back of this rank's gradients, such as error feedback, so that the hook

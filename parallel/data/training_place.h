@@ -44,7 +44,7 @@ class TrainingPlace {
   /// to gather them.
   void steps();
   void gradients_dropped();
-  /// Of `optimizers`, `number`, from 1, has stepped. True if that ends a step.
+  /// Optimizer `number`, counted from 1, of `optimizers` has stepped. True if that ends a step.
   bool stepped(std::int64_t number, std::int64_t optimizers);
   /// True if the optimizer that stepped last ends a round: in the previous round, the first optimizer stepped
   /// right after it. Always true with one optimizer.
@@ -73,8 +73,8 @@ class TrainingPlace {
   /// Two loaders are trained on at once, and nothing but the order of preparation says which one counts the
   /// epochs.
   bool goes_by_order() const { return goes_by_order_; }
-  /// A loop over another loader than `loader` is in the middle of its training, and has loaded no batch in
-  /// the pass of this one.
+  /// A loop over another loader than `loader` is in the middle of its training, and has loaded no batch since
+  /// the pass of `loader` began.
   bool is_nested(const detail::EpochPlan* loader) const;
   /// The loader that loaded last, and whose batch is in hand, trained on or not; null if there is none.
   const detail::EpochPlan* loader_in_hand() const;

@@ -17,7 +17,7 @@ namespace hookline {
 /// rank makes the same calls.
 class CompressionError {
  public:
-  /// Sends by `comm`, which no hook uses, and one of these objects at a time.
+  /// Sends through `comm`, which no hook and no other CompressionError may use meanwhile.
   CompressionError(std::shared_ptr<World> world, std::shared_ptr<Comm> comm);
 
   static bool measures(std::int64_t step) { return step > 0 && (step & (step - 1)) == 0; }
@@ -38,8 +38,7 @@ class CompressionError {
   static FuturePtr taken(const FuturePtr& result, std::shared_ptr<Sample> sample);
 
   /// Returns the error of the last measured step, once. Call it between steps. Waits for the exact averages
-  /// and for a GPU.
-  /// Throws RunFailed; over NCCL a rank that has died is noticed by others, as always.
+  /// and for a GPU. Throws RunFailed; over NCCL, the launcher or NCCL's watchdog notices a dead rank instead.
   std::optional<double> take();
 
  private:

@@ -135,8 +135,8 @@ class Ddp : public ParallelStrategy {
   /// False, with buckets as they were, if `state` has other parameters or bucket limits, or the Reducer has
   /// other rebuilt buckets already.
   bool load_state(const DdpState& state);
-  /// Runs `action` before the first forward, when whatever hook there will be has been registered; now, if
-  /// that is over.
+  /// Runs `action` before the first forward, when whatever hook there will be has been registered; at once,
+  /// if the first forward has begun.
   void before_first_forward(std::function<void()> action);
   void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
@@ -155,7 +155,8 @@ class Ddp : public ParallelStrategy {
   std::chrono::steady_clock::time_point backward_began_at() const { return backward_began_at_; }
   std::optional<StepClock::Moment> only_waited_since(const StepClock::Moment& start) const override;
   std::optional<double> take_compression_error() override;
-  /// What was taken last of the hook that there is; none before.
+  /// The error that take_compression_error() returned last for the current hook; none if it has returned
+  /// none.
   std::optional<double> latest_compression_error() const;
 
  private:

@@ -41,7 +41,7 @@ class GuardedHook : public c10d::CommHookInterface {
   void came_at(std::int64_t step) { first_ = step; }
   const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
   std::optional<double> take_compression_error();
-  /// What was taken last; none before.
+  /// The error that take_compression_error() returned last; none if it has returned none.
   std::optional<double> latest_compression_error() const { return latest_error_; }
 
  private:

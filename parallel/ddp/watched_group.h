@@ -15,9 +15,9 @@
 namespace hookline {
 
 /// The two collectives that a c10d::Reducer starts by itself, each completed by the World's FailureWatch.
-/// Buckets of a model without a hook are all-reduced where a hook's would be, and counted with them: the
-/// Reducer has scaled them while it filled them, as no hook can. An error reads "step 12 of no hook failed on
-/// rank 1: …"; steps count from 0.
+/// Buckets of a model without a hook are all-reduced through the Comm that a hook would use, and their bytes
+/// are counted there. The Reducer has already divided them by the number of ranks. An error reads "step 12 of
+/// no hook failed on rank 1: …"; steps count from 0.
 class WatchedGroup : public c10d::ProcessGroup {
  public:
   /// `elements`: of the gradients of one step, all buckets together.

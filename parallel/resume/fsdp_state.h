@@ -7,8 +7,9 @@
 
 namespace hookline {
 
-/// Parameters whole, by rank 0, and buffers, under their own names, as save_model has them of a model that is
-/// not sharded; own: with `accumulating`, gradients that wait, whole, as "gradient.NAME". A collective call.
+/// `shared`: parameters, whole, from rank 0, and buffers, by name, as save_model() has them of a model that
+/// is not sharded. `own`: with `accumulating`, gradients that are not yet averaged, whole, as
+/// "gradient.NAME". A collective call.
 SavedPart save_fsdp(const Fsdp& fsdp, const ShardedParameters& shards, bool accumulating);
 
 /// Of any number of ranks, sharded or not. Throws Error if the checkpoint is of another model.

@@ -26,7 +26,8 @@ void cut_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters& 
 enum class Sharding { model, optimizer };
 
 /// Throws Error if the optimizer steps any of the `sharded` parameters and computes with whole ones, as LBFGS
-/// does. Of one that hookline does not know, `warns` says that it may.
+/// does. If `warns`, logs a warning about an optimizer that hookline does not know, since that one may do so,
+/// too.
 void expect_it_takes_pieces(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& sharded,
                             Sharding sharding, bool warns);
 

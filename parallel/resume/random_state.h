@@ -7,7 +7,7 @@
 
 namespace hookline {
 
-/// Own: "cpu", and "cuda" if `device` is one: the states of the default generators. Source:
+/// `own`: the states of the default generators, as "cpu" and, if `device` is a GPU, "cuda". Source:
 /// torch.get_rng_state().
 SavedPart save_random(c10::Device device);
 

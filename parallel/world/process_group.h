@@ -72,15 +72,15 @@ class World {
   const std::shared_ptr<StepClock>& step_clock() const { return step_clock_; }
 
   /// A future, without a value, that completes with a collective that was started by hand, or with RunFailed;
-  /// `what` names it in an error. On a GPU the streams are not yet behind it: Work::synchronize puts them
-  /// there.
+  /// `what` names it in an error. On a GPU the current streams do not wait for it yet: Work::synchronize
+  /// makes them.
   FuturePtr watched(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) const;
 
   /// Waits for a collective that was started by hand; `what` names it in an error.
   void wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what);
 
   /// The same for a collective that needs every rank, call `number` of `sequence` (FailureWatch::start_call;
-  /// empty: of none): also ends when ranks wait for each other in different ones.
+  /// empty: the call is part of none): also ends when ranks wait for each other in different ones.
   void wait_for_all(const c10::intrusive_ptr<c10d::Work>& work, const std::string& sequence,
                     std::int64_t number, const std::string& what);
 
@@ -94,8 +94,8 @@ class World {
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
 
   /// A new group of all ranks; a collective call. Groups of one name are distinguished by their order. It
-  /// takes tensors on the CPU and on device(). Another `scope` than all_ranks is that of its sums, and needs
-  /// uses_shared_memory().
+  /// takes tensors on the CPU and on device(). A `scope` other than all_ranks applies to its sums only, and
+  /// needs uses_shared_memory().
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(const std::string& name,
                                                     SumScope scope = SumScope::all_ranks);
 

@@ -10,9 +10,9 @@ namespace hookline {
 /// A variable that every rank of a run has, a whole number in [least, most]. Throws Error.
 int required_environment_number(const char* name, int least, int most);
 
-/// The store of the run that the environment describes, with a part of its own for each call. A process opens
-/// it once: the socket that the launcher hands to rank 0 can't be opened again, and other ranks may still
-/// read from it. Throws Error.
+/// A new part of the store of the run that the environment describes; each call returns another part. The
+/// process opens the store itself only once: the socket that the launcher hands to rank 0 can't be opened
+/// again, and other ranks may still read from it. Throws Error.
 c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
                                                    std::chrono::milliseconds join_timeout);
 

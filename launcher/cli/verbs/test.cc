@@ -116,7 +116,8 @@ int self_test(const Arguments& arguments) {
                   "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
   parser.add_number("--time-limit", flags.time_limit, "SECONDS",
                     "Seconds after which the test gives up; else 120", {1, 86400});
-  parser.add_program(flags.program);
+  parser.add_text("--program", flags.program, "PROG",
+                  "Accept a config that names a hook of this program; the hook itself is not tried");
   parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
   parser.add_flag("--json", flags.json, "Print one JSON object at the end");
   if (!parser.parse(arguments)) return kSuccess;

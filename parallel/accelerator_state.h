@@ -21,7 +21,7 @@
 #include "parallel/optimizer_shards.h"
 #include "parallel/resume/checkpointer.h"
 #include "parallel/shards/sharded_parameters.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "tracking/trackers.h"
 
 namespace hookline {

@@ -13,7 +13,7 @@
 #include "hooks/fsdp/shard_channel.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/shards/sharded_parameters.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -9,7 +9,7 @@
 #include "hooks/catalog/catalog.h"
 #include "hooks/catalog/option.h"
 #include "libexec/self_test/checks.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libexec/self_test/checks.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

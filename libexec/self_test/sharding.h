@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/schema/run_config.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -8,7 +8,7 @@
 #include "config/checks/hook_settings.h"
 #include "hooks/catalog/hook_cost.h"
 #include "hooks/hook_state.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "prediction/collective_times.h"
 
 namespace hookline {

@@ -4,7 +4,7 @@
 #include "config/checks/hook_settings.h"
 #include "hooks/hook_state.h"
 #include "parallel/ddp/ddp.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

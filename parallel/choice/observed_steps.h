@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallel/choice/deferred_average.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "prediction/step_plan.h"
 
 namespace hookline {

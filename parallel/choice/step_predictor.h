@@ -12,7 +12,7 @@
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/setting_list.h"
 #include "parallel/groups/host_layout.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "prediction/measured_step.h"
 
 namespace hookline {

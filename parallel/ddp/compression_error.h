@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hooks/comm.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -19,7 +19,7 @@
 #include "parallel/ddp/bucketing.h"
 #include "parallel/model/parallel_strategy.h"
 #include "parallel/model/prepared_parameters.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace c10d {
 class Logger;

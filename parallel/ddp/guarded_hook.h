@@ -12,7 +12,7 @@
 #include "parallel/ddp/compression_error.h"
 #include "parallel/ddp/gradient_recorder.h"
 #include "parallel/rank/step_clock.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

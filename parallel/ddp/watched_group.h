@@ -10,7 +10,7 @@
 
 #include "hooks/comm.h"
 #include "parallel/rank/step_clock.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

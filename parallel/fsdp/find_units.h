@@ -12,7 +12,7 @@
 
 #include "parallel/fsdp/fsdp_unit.h"
 #include "parallel/shards/flat_parameter.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -19,7 +19,7 @@
 #include "parallel/model/parallel_strategy.h"
 #include "parallel/model/prepared_parameters.h"
 #include "parallel/shards/flat_parameter.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -15,7 +15,7 @@
 #include "parallel/fsdp/reduction_patience.h"
 #include "parallel/fsdp/sharded_unit.h"
 #include "parallel/shards/flat_parameter.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "parallel/tensors/saved_part.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/manifest.h"
 #include "parallel/tensors/saved_part.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/shards/sharded_parameters.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hooks/fsdp/shard_channel.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

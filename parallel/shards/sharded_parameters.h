@@ -14,7 +14,7 @@
 
 #include "base/even_share.h"
 #include "parallel/shards/flat_parameter.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

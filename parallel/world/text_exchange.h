@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline {
 

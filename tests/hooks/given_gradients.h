@@ -10,7 +10,7 @@
 
 #include "parallel/ddp/given_gradients.h"
 #include "parallel/distributed_module.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline::testing {
 

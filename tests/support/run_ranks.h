@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/world/placement.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 namespace hookline::testing {
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "parallel/groups/gloo_group.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "tests/support/failure.h"
 #include "tests/support/host_layouts.h"
 #include "tests/support/run_ranks.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/groups/shared_memory_group.h"
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 #include "support/hosts.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"

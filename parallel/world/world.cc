@@ -1,4 +1,4 @@
-#include "parallel/world/process_group.h"
+#include "parallel/world/world.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>

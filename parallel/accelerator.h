@@ -185,8 +185,8 @@ class Accelerator {
   /// Logs values with the number of steps taken: a line of metrics.jsonl in the run folder, where `hookline
   /// sweep` finds its metric, and the other [logging] trackers. Every rank may call it; only rank 0's values
   /// are logged. Never waits for a disk or a network. A program started without the launcher has only
-  /// trackers that were added. Throws Error, on rank 0, for an empty name and for "step", "seconds" and
-  /// "bytes_sent", which every line has already.
+  /// trackers that were added. Throws Error for an empty name and for "step", "seconds" and "bytes_sent",
+  /// which every line has already.
   void log(const std::map<std::string, double>& values);
 
   /// Sends what rank 0 logs from now on to `tracker`, too. Every rank may call it; other ranks drop their

@@ -195,12 +195,16 @@ void Trackers::add(std::unique_ptr<Tracker> tracker) {
   all.queues.push_back(queue);
 }
 
-void Trackers::log(std::int64_t step, std::int64_t bytes_sent, std::map<std::string, double> values) {
+void Trackers::expect_names(const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values) {
     if (name.empty()) throw Error("a metric can't be called ''");
     if (name == kStepOfLine || name == kSecondsOfLine || name == kBytesOfLine)
       throw Error("a metric can't be called '" + name + "': each line has that by itself");
   }
+}
+
+void Trackers::log(std::int64_t step, std::int64_t bytes_sent, std::map<std::string, double> values) {
+  expect_names(values);
   LoggedMetrics line;
   line.step = step;
   line.time = std::chrono::system_clock::now();

@@ -39,8 +39,10 @@ class Trackers {
   /// Adds a tracker for what is logged from now on.
   void add(std::unique_ptr<Tracker> tracker);
 
-  /// Logs `values`. `bytes_sent` counts from `start`. Throws Error for a name that is empty, or that each
-  /// line has anyway: "step", "seconds", "bytes_sent".
+  /// Throws Error for a name that is empty, or that each line has anyway: "step", "seconds", "bytes_sent".
+  static void expect_names(const std::map<std::string, double>& values);
+
+  /// Logs `values`. `bytes_sent` counts from `start`. Throws as expect_names() does.
   void log(std::int64_t step, std::int64_t bytes_sent, std::map<std::string, double> values);
 
   /// Ends every tracker of this process, to be called before the process exits without destructors. What is

@@ -381,6 +381,16 @@ TEST(Accelerator, RefusesAHookOfTheConfigThatIsUnknown) {
   });
 }
 
+TEST(Accelerator, RefusesTheNameOfAMetricOnEveryRank) {
+  run_ranks(2, [](const std::shared_ptr<World>& world) {
+    Accelerator accelerator({}, world);
+    EXPECT_EQ(failure_of<Error>([&] {
+                accelerator.log({{"step", 1}});
+              }),
+              "a metric can't be called 'step': each line has that by itself");
+  });
+}
+
 TEST(Accelerator, SummarizesTheTrafficOfPreparedModels) {
   run_ranks(1, [](const std::shared_ptr<World>& world) {
     Accelerator accelerator({}, world);

@@ -16,10 +16,13 @@ namespace {
 constexpr std::int64_t kElements = 1001;  // odd, and more than one packet
 using Tensors = std::vector<at::Tensor>;
 
-/// The input of `rank`, from element `first` on: 0, 1 or 2, different for neighbouring elements and ranks.
+/// The input of `rank`, from element `first` on: 0, 1 or 2, in an order that differs from rank to rank.
 at::Tensor given(const World& world, int rank, at::ScalarType dtype, std::int64_t count = kElements,
                  std::int64_t first = 0) {
-  return (at::arange(first, first + count, at::kLong) + 7 * rank).remainder(3).to(world.device(), dtype);
+  constexpr std::int64_t kPrime = 65521, kStep = 7919;  // no common factor of kStep and kPrime - 1
+  const std::int64_t factor = 1 + kStep * (rank + 1) % (kPrime - 1);
+  const at::Tensor numbers = at::arange(first + 1, first + count + 1, at::kLong) * factor;
+  return numbers.remainder(kPrime).remainder(3).to(world.device(), dtype);
 }
 
 at::Tensor sum_of_all(const World& world, at::ScalarType dtype, std::int64_t count = kElements,

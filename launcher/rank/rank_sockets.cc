@@ -8,20 +8,34 @@
 
 namespace hookline {
 
-StoreSocket bind_store_socket(bool for_other_hosts) {
+StoreSocket bind_store_socket(StoreReach reach) {
   StoreSocket store;
-  store.descriptor = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(for_other_hosts ? INADDR_ANY : INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const int yes = 1;
-  if (!store.descriptor.is_open() ||
-      setsockopt(store.descriptor.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-      bind(store.descriptor.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(store.descriptor.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw std::system_error(errno, std::generic_category(), "can't bind a port for the ranks' store");
-  store.port = ntohs(address.sin_port);
+  if (reach == StoreReach::any)
+    store.descriptor = FileDescriptor(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool is_ipv6 = store.descriptor.is_open();
+  if (!is_ipv6) store.descriptor = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int descriptor = store.descriptor.get(), yes = 1, no = 0;
+  const bool is_set_up = store.descriptor.is_open() &&
+                         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+                         (!is_ipv6 || setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0);
+  const auto bind_to = [&](auto address, auto port) {
+    socklen_t size = sizeof address;
+    if (!is_set_up || bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw std::system_error(errno, std::generic_category(), "can't bind a port for the ranks' store");
+    store.port = ntohs(address.*port);
+  };
+  if (is_ipv6) {
+    sockaddr_in6 address = {};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_any;
+    bind_to(address, &sockaddr_in6::sin6_port);
+  } else {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(reach == StoreReach::this_host ? INADDR_LOOPBACK : INADDR_ANY);
+    bind_to(address, &sockaddr_in::sin_port);
+  }
   return store;
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/rendezvous/run_nodes.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/address_text.h"
 #include "base/count_text.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -46,8 +48,14 @@ class NodeRun {
 
  private:
   std::string place() const {
-    return setup_.store.address + ":" + std::to_string(setup_.store.port) + " (run id '" +
-           setup_.store.run_id + "')";
+    return host_and_port(setup_.store.address, setup_.store.port) + " (run id '" + setup_.store.run_id + "')";
+  }
+
+  StoreReach reach_of_store() const {
+    if (is_alone()) return StoreReach::this_host;
+    in_addr digits{};
+    return inet_pton(AF_INET, setup_.store.address.c_str(), &digits) == 1 ? StoreReach::ipv4
+                                                                          : StoreReach::any;
   }
 
   bool is_alone() const { return setup_.limits.is_alone(); }
@@ -205,7 +213,7 @@ class NodeRun {
   }
 
   void give_up_store() {
-    log::error("the node at " + setup_.store.address + ":" + std::to_string(setup_.store.port) +
+    log::error("the node at " + host_and_port(setup_.store.address, setup_.store.port) +
                ", which the others meet at, is gone (" + *lost_store_ +
                "): the run can't continue without it");
     exit_code_ = 1;
@@ -232,7 +240,7 @@ class NodeRun {
     is_member_ = own_.has_value();
     if (was_member && !is_member_) say(setup_.hello);  // it was considered lost
     if (own_ != 0) return;                             // the port of rank 0's store comes later
-    store_ = bind_store_socket(/*for_other_hosts=*/!is_alone());
+    store_ = bind_store_socket(reach_of_store());
     store_port_ = store_.port;
     say(StorePort{round.number, store_port_});
     due_ = true;

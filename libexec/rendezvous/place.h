@@ -4,6 +4,8 @@
 #include <chrono>
 #include <string>
 
+#include "base/address_text.h"
+
 namespace hookline {
 
 struct StoreArguments {
@@ -14,8 +16,7 @@ struct StoreArguments {
   int descriptor = -1;  // of the socket to the launcher
   std::chrono::milliseconds join_timeout{}, node_timeout{};
 
-  /// "HOST:PORT"
-  std::string address_and_port() const { return address + ":" + std::to_string(port); }
+  std::string address_and_port() const { return host_and_port(address, port); }
 };
 
 /// Reads the JSON that the launcher writes. Throws nlohmann's exceptions if it is something else.

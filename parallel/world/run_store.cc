@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "base/address_text.h"
 #include "base/duration_text.h"
 #include "base/error.h"
 #include "parallel/rank/environment.h"
@@ -33,8 +34,8 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
     store->setTimeout(kStoreTimeout);
     return store;
   } catch (const std::exception& error) {
-    throw Error("rank " + std::to_string(rank) + " can't reach the store at " + host + ":" +
-                std::to_string(options.port) + ": " + error.what());
+    throw Error("rank " + std::to_string(rank) + " can't reach the store at " +
+                host_and_port(host, options.port) + ": " + error.what());
   }
 }
 

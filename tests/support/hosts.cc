@@ -47,6 +47,11 @@ Hosts::~Hosts() {
 
 std::string Hosts::address(int host) { return "10.99.0." + std::to_string(host + 1); }
 
+std::string Hosts::add_ipv6(int host) const {
+  const std::string address = "fd99::" + std::to_string(host + 1);
+  return configure(host, {"addr", "add", address + "/64", "dev", "e0", "nodad"}) ? address : "";
+}
+
 std::unique_ptr<Process> Hosts::start(int host, const std::string& program, ProcessOptions options) const {
   options.arguments.insert(options.arguments.begin(), {"netns", "exec", name(host), program});
   return std::make_unique<Process>(IP_PROGRAM, options);

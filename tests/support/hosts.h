@@ -25,6 +25,9 @@ class Hosts {
 
   std::unique_ptr<Process> start(int host, const std::string& program, ProcessOptions options) const;
 
+  /// Gives the host an IPv6 address, "fd99::1" for host 0, and returns it; empty if this system has no IPv6.
+  std::string add_ipv6(int host) const;
+
   /// Runs `ip` with these arguments on the host; false if it fails.
   bool configure(int host, std::vector<std::string> arguments) const;
 

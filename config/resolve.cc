@@ -52,7 +52,7 @@ void check_backend(const Collected& collected, const RunConfig& config,
     refuse("backend \"shm\" does not work with device \"cuda\"",
            "it shares the memory of CPUs: set device = \"cpu\", or backend = \"nccl\" or \"gloo\"", "device");
   const auto nodes = NodeCount::parse(launch.nnodes);
-  if (launch.backend == "shm" && nodes && nodes->most > 1)
+  if (launch.backend == "shm" && nodes && nodes->total() > 1)
     refuse("backend \"shm\" does not work with several hosts",
            "ranks share memory on one host only: set nnodes = 1, or backend = \"auto\" or \"gloo\"",
            "nnodes");

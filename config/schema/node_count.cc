@@ -16,6 +16,11 @@ std::optional<int> count_of(std::string_view text) {
 }  // namespace
 
 std::optional<NodeCount> NodeCount::parse(std::string_view text) {
+  if (const auto plus = text.find('+'); plus != text.npos) {
+    const auto nodes = count_of(text.substr(0, plus)), spares = count_of(text.substr(plus + 1));
+    if (!nodes || !spares || *nodes + *spares > kMost) return std::nullopt;
+    return NodeCount{*nodes, *nodes, *spares};
+  }
   const auto colon = text.find(':');
   const auto least = count_of(text.substr(0, colon));
   const auto most = colon == text.npos ? least : count_of(text.substr(colon + 1));

@@ -10,8 +10,12 @@ struct NodeCount {
   static constexpr int kMost = 4096;
 
   int least = 1, most = 1;
+  int spares = 0;  // that wait for the place of a lost node
 
-  /// "2", or "2:4" for two to four. Nothing if `text` is neither, or counts beyond 1 to kMost.
+  int total() const { return most + spares; }
+
+  /// "2", "2:4" for two to four, or "4+1" for four and a spare. Nothing if `text` is none of these, or counts
+  /// beyond 1 to kMost.
   static std::optional<NodeCount> parse(std::string_view text);
 };
 

@@ -27,7 +27,7 @@ constexpr Row kQuestions[] = {
     {"launch.peer_timeout_seconds", "After how long without a heartbeat is a rank lost?"},
     {"rendezvous.main_address", "At which address do the other machines reach the first one?"},
     {"rendezvous.main_port", "On which of its ports do the nodes meet?"},
-    {"rendezvous.run_id", "Which word keeps this run apart from others at that address?"},
+    {"rendezvous.run_id", "Which word names this run, on all hosts?"},
     {"rendezvous.last_call_seconds", "How long to wait for extra nodes once the minimum has joined?"},
     {"rendezvous.node_timeout_seconds", "After how long without a heartbeat is a node lost?"},
     {"ddp.broadcast_buffers", "Broadcast rank 0's buffers before each forward pass?"},

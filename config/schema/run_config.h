@@ -40,13 +40,16 @@ struct LaunchConfig {
   double peer_timeout_seconds = 10;   // fail if an awaited rank sends no heartbeat for this long; 0: never
 };
 
+/// [rendezvous] run_id, if it is to be made from what is started: program, arguments and config.
+inline constexpr const char* kDerivedRunId = "auto";
+
 /// [rendezvous]: where several nodes meet.
 struct RendezvousConfig {
-  std::string main_address;         // of rank 0's host, as all nodes reach it; empty: not needed
-  std::int64_t main_port = 29500;   // on that host
-  std::string run_id = "default";   // tells apart runs that meet at the same address
-  double last_call_seconds = 5;     // wait this long for extra nodes once the minimum has joined
-  double node_timeout_seconds = 5;  // a node is lost after this long without a heartbeat
+  std::string main_address;            // of rank 0's host, as all nodes reach it; empty: not needed
+  std::int64_t main_port = 29500;      // on that host
+  std::string run_id = kDerivedRunId;  // names the run, on all nodes
+  double last_call_seconds = 5;        // wait this long for extra nodes once the minimum has joined
+  double node_timeout_seconds = 5;     // a node is lost after this long without a heartbeat
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.

@@ -215,7 +215,7 @@ void add_fsdp(std::vector<KeyRow>& rows) {
 }
 
 bool has_several_nodes(const RunConfig& config, const Detected&) {
-  return NodeCount::parse(config.launch.nnodes)->most > 1;
+  return NodeCount::parse(config.launch.nnodes)->total() > 1;
 }
 bool is_without_scheduler(const RunConfig&, const Detected& here) { return here.scheduler.empty(); }
 bool needs_an_address(const RunConfig& config, const Detected& here) {
@@ -310,10 +310,13 @@ std::vector<KeyRow> make_schema() {
   constexpr auto logging = &RunConfig::logging;
   std::vector<KeyRow> rows;
   rows.push_back(open_key<launch, &LaunchConfig::processes_per_node, kAuto>("launch", processes_per_node()));
-  OptionRow nnodes = text("nnodes", "Number of nodes; \"2:4\" starts with at least 2 and takes at most 4.");
+  OptionRow nnodes = text(
+      "nnodes",
+      "Number of nodes; \"2:4\": from 2 to 4; \"4+1\": 4, and a spare that takes the place of a lost one.");
   nnodes.or_integer = true;
-  rows.push_back(with_form(key<launch, &LaunchConfig::nnodes>("launch", std::move(nnodes)), counts_nodes,
-                           "must be a number of hosts, such as 2, or a range, such as \"2:4\""));
+  rows.push_back(with_form(
+      key<launch, &LaunchConfig::nnodes>("launch", std::move(nnodes)), counts_nodes,
+      "must be a number of hosts, such as 2, a range, such as \"2:4\", or one with spares, such as \"4+1\""));
   rows.push_back(open_key<launch, &LaunchConfig::node_rank, kAuto>(
       "launch",
       count("node_rank", "", 0, "This host's node rank, from 0; auto: in the order in which nodes join.")));
@@ -367,10 +370,14 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(key<rendezvous, &RendezvousConfig::main_address>(
       "rendezvous", text("main_address", "Name or address of rank 0's host, as all hosts reach it.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::main_port>("rendezvous", main_port()));
-  rows.push_back(with_form(
-      key<rendezvous, &RendezvousConfig::run_id>(
-          "rendezvous", text("run_id", "Any word; it keeps apart runs that meet at the same address.")),
-      is_not_empty, "must be a word, such as \"default\""));
+  rows.push_back(
+      with_form(key<rendezvous, &RendezvousConfig::run_id>(
+                    "rendezvous",
+                    text("run_id",
+                         "Names the run: auto makes the id from the program, its arguments and the config. A "
+                         "node with another run_id is refused. Runs on one host also need different values "
+                         "of main_port.")),
+                is_not_empty, "must be a word, such as \"auto\""));
   rows.push_back(key<rendezvous, &RendezvousConfig::last_call_seconds>(
       "rendezvous", seconds_up_to_a_day("last_call_seconds",
                                         "Wait this long for extra nodes once the minimum has joined.")));

@@ -1,16 +1,17 @@
 #include "launcher/launch/launch_plan.h"
-#include "base/count_text.h"
-#include "launcher/process/own_environment.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
 
+#include "base/count_text.h"
 #include "base/printable.h"
 #include "config/schema/node_count.h"
 #include "config/visible_gpus.h"
+#include "launcher/launch/node_setup.h"
 #include "launcher/process/machine.h"
+#include "launcher/process/own_environment.h"
 #include "launcher/process/shell.h"
 #include "launcher/rank/run_folder.h"
 
@@ -65,12 +66,12 @@ std::string plan_text(const RunConfig& config, const Program& program) {
                   node * place.ranks,
                   nodes * place.ranks,
                   config.rendezvous.main_address,
-                  config.rendezvous.run_id};
+                  run_id_of(config, program, place.ranks)};
     text +=
         "as node " + std::to_string(node) + " of " + std::to_string(nodes) + ", if each has as many ranks\n";
   }
   text += "\ncommand\n ";
-  text += " " + printable(shown_shell_line(program.arguments));
+  text += " " + printable(shown_shell_line(program.argv()));
   text += "\nprogram\n  " + printable(program.executable.string()) + "\nlogs\n  " +
           printable(place.log_folder) + "/RANK/\n";
   if (config.launch.isolation == "pid") text += "\nisolation\n  ranks run in a PID namespace of their own\n";

@@ -4,23 +4,41 @@
 
 #include <exception>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "checkpoint/checksum.h"
 #include "config/schema/node_count.h"
 #include "config/schema/origin_text.h"
 #include "config/schema/schema.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/own_address.h"
+#include "launcher/process/shell.h"
 
 namespace hookline {
 namespace {
 
 NodeCount nodes_of(const LaunchConfig& config) { return *NodeCount::parse(config.nnodes); }
 
-/// The values that must be equal on all nodes: they decide what is communicated, and when.
-std::map<std::string, std::string> common_config(const RunConfig& config, int ranks) {
+/// Without the program, and the interpreter in front of it.
+std::vector<std::string> arguments_of(const Program& program) {
+  const std::ptrdiff_t first = program.executable == program.file ? 1 : 3;
+  return {program.arguments.begin() + first, program.arguments.end()};
+}
+
+/// What must be equal on all nodes: what is trained, and the values that decide what is communicated, and
+/// when.
+std::map<std::string, std::string> common_to_nodes(const RunConfig& config, const Program& program,
+                                                   int ranks) {
   std::map<std::string, std::string> common;
+  common["hookline"] = HOOKLINE_VERSION;
+  // Where it lies may differ between hosts.
+  common["program"] = shell_line({program.file.filename().string()});
+  const std::vector<std::string> arguments = arguments_of(program);
+  common["arguments"] = arguments.empty() ? "(none)" : shell_line(arguments);
+  common["rendezvous.run_id"] = to_text(config.rendezvous.run_id);
   // What "auto" becomes on this host.
   const int gpus = config.launch.device == "cpu" ? 0 : visible_gpus();
   common["launch.device"] = gpus > 0 ? "cuda" : "cpu";
@@ -59,18 +77,28 @@ RestartPolicy restart_policy(const RunConfig& config) {
 
 }  // namespace
 
-bool has_many_nodes(const LaunchConfig& config) { return nodes_of(config).most > 1; }
+bool has_many_nodes(const LaunchConfig& config) { return nodes_of(config).total() > 1; }
 
 bool node_rank_fits(const RunConfig& config) {
   const LaunchConfig& launch = config.launch;
-  if (!launch.node_rank || *launch.node_rank < nodes_of(launch).most) return true;
+  if (!launch.node_rank || *launch.node_rank < nodes_of(launch).total()) return true;
   log::error("node_rank is " + std::to_string(*launch.node_rank) + " (" +
              origin_text(config.origins.at("launch.node_rank")) + "), and nnodes is " + launch.nnodes +
              ": nodes are counted from 0");
   return false;
 }
 
-std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
+std::string run_id_of(const RunConfig& config, const Program& program, int ranks) {
+  if (config.rendezvous.run_id != kDerivedRunId) return config.rendezvous.run_id;
+  Checksum sum;
+  for (const auto& [key, value] : common_to_nodes(config, program, ranks)) {
+    const std::string line = key + "=" + value + "\n";
+    sum.add(line.data(), line.size());
+  }
+  return sum.text();
+}
+
+std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& program, int ranks) {
   const NodeCount nodes = nodes_of(config.launch);
   const RendezvousConfig& meeting = config.rendezvous;
   const auto origin = [&](const char* key) { return " (" + origin_text(config.origins.at(key)) + ")"; };
@@ -99,15 +127,20 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks) {
   setup.store.may_join = !config.launch.node_rank;
   setup.store.address = meeting.main_address;
   setup.store.port = static_cast<int>(meeting.main_port);
-  setup.store.run_id = meeting.run_id;
+  setup.store.run_id = run_id_of(config, program, ranks);
   setup.store.node = new_id();
   setup.store.join_timeout = Seconds(config.launch.join_timeout_seconds);
   setup.store.node_timeout = Seconds(meeting.node_timeout_seconds);
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
-  setup.hello.config = common_config(config, ranks);
-  setup.limits = {nodes.least, nodes.most, setup.store.join_timeout, Seconds(meeting.last_call_seconds)};
+  setup.hello.common = common_to_nodes(config, program, ranks);
+  setup.limits = {nodes.least,
+                  nodes.most,
+                  setup.store.join_timeout,
+                  Seconds(meeting.last_call_seconds),
+                  setup.store.node_timeout,
+                  nodes.spares};
   setup.policy = restart_policy(config);
   return setup;
 }

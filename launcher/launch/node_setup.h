@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/schema/run_config.h"
+#include "launcher/rank/program.h"
 #include "launcher/rendezvous/run_nodes.h"
 
 namespace hookline {
@@ -17,7 +18,10 @@ bool node_rank_fits(const RunConfig& config);
 
 /// How this node meets the others. Logs an error and returns nothing if the config can't be right: it has no
 /// address, one that does not resolve, or another host's address on the node of rank 0.
-std::optional<NodeSetup> node_setup(const RunConfig& config, int ranks);
+std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& program, int ranks);
+
+/// [rendezvous] run_id, or if that is "auto", one made from the program, its arguments and the config.
+std::string run_id_of(const RunConfig& config, const Program& program, int ranks);
 
 /// The setup of a run with only this node.
 NodeSetup own_setup(const RunConfig& config, int ranks);

@@ -68,7 +68,7 @@ void tell_what_is_unsaid(const RunConfig& config, const Surroundings& place) {
   for (const std::string& note : place.notes) log::warning(note);
   if (place.unsaid.empty() || (place.is_node_count_unsaid && is_given(config, "launch.nnodes"))) return;
   const std::string& address = config.rendezvous.main_address;
-  const bool is_alone = NodeCount::parse(config.launch.nnodes)->most == 1;
+  const bool is_alone = NodeCount::parse(config.launch.nnodes)->total() == 1;
   if (is_alone && place.nodes == 0)
     log::warning(
         place.unsaid +
@@ -90,7 +90,7 @@ bool complete_by_scheduler(RunConfig& config) {
   const auto came_from = [&](const char* key, const std::string& where) {
     config.origins[key] = {OriginKind::environment, where};
   };
-  if (is_given(config, "launch.nnodes") && NodeCount::parse(config.launch.nnodes)->most == 1) return true;
+  if (is_given(config, "launch.nnodes") && NodeCount::parse(config.launch.nnodes)->total() == 1) return true;
   const bool is_ranked = !yields(config, "launch.node_rank");
   if (!place->problem.empty() && !(place->is_problem_unless_ranked && is_ranked)) {
     log::error(place->problem);
@@ -101,7 +101,7 @@ bool complete_by_scheduler(RunConfig& config) {
     came_from("launch.nnodes", place->nodes_from);
   }
   tell_what_is_unsaid(config, *place);
-  if (NodeCount::parse(config.launch.nnodes)->most == 1) return true;
+  if (NodeCount::parse(config.launch.nnodes)->total() == 1) return true;
   if (yields(config, "launch.node_rank") && !place->rank_from.empty()) {
     const auto& former = config.launch.node_rank;
     tell_what_won(config, "launch.node_rank", former ? std::to_string(*former) : "auto",

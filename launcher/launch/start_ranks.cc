@@ -73,10 +73,10 @@ bool has_the_isolation(const RunConfig& config) {
 
 /// Logs an error and returns false if ranks can't be started here as configured. Sets `nodes` for a run with
 /// several.
-bool can_start(const RunConfig& config, std::optional<NodeSetup>& nodes) {
+bool can_start(const RunConfig& config, const Program& program, std::optional<NodeSetup>& nodes) {
   if (!has_the_gpus(config) || !node_rank_fits(config) || !has_the_isolation(config)) return false;
   if (!has_many_nodes(config.launch)) return true;
-  nodes = node_setup(config, ranks_of(config.launch));
+  nodes = node_setup(config, program, ranks_of(config.launch));
   return nodes.has_value();
 }
 
@@ -131,7 +131,7 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   place.status_descriptor = status.of_ranks.get();
   JobSpec job;
   job.program = program.executable;
-  job.arguments = program.arguments;
+  job.arguments = program.argv();
   job.explained_exit = program.explained_exit;
   job.bounds = &bounds;
   const LoggingConfig& logging = config.logging;
@@ -185,7 +185,7 @@ int keep(const RunConfig& config, const Program& program, const RunFolder& folde
 
 int show_plan(const RunConfig& config, const Program& program) {
   std::optional<NodeSetup> nodes;
-  if (!can_start(config, nodes)) return kBadInput;
+  if (!can_start(config, program, nodes)) return kBadInput;
   warn_of_script(config, program);
   std::cout << plan_text(config, program) << std::flush;
   return kSuccess;
@@ -193,7 +193,7 @@ int show_plan(const RunConfig& config, const Program& program) {
 
 int start_ranks(const RunConfig& config, const Program& program) {
   std::optional<NodeSetup> nodes;
-  if (!can_start(config, nodes)) return kBadInput;
+  if (!can_start(config, program, nodes)) return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
   // Must live until the last message is written: without it, SIGPIPE from a closed reader would end this

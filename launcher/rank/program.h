@@ -10,11 +10,18 @@
 namespace hookline {
 
 struct Program {
-  std::filesystem::path file;          // what the user named: hooks are read from it
-  std::filesystem::path executable;    // what is started: the file itself, or the interpreter
-  std::vector<std::string> arguments;  // argv, argv[0] included
+  std::filesystem::path file;                    // what the user named: hooks are read from it
+  std::filesystem::path executable;              // what is started: the file itself, or the interpreter
+  std::vector<std::string> arguments;            // argv, argv[0] included; the same on all nodes of a run
+  std::vector<std::string> arguments_here = {};  // further ones, which may differ between nodes
   std::optional<int> explained_exit =
       {};  // the code that it ends with where it has said itself what is wrong
+
+  std::vector<std::string> argv() const {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), arguments_here.begin(), arguments_here.end());
+    return all;
+  }
 };
 
 /// A program that can't be started, and the code a shell would exit with: 127 not found, 126 not executable.

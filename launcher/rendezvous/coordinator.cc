@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/count_text.h"
 #include "base/duration_text.h"
@@ -26,7 +28,7 @@ Coordinator::Time later(Coordinator::Time time, std::chrono::duration<double> by
 
 Coordinator::Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now)
     : limits_(limits), policy_(policy), own_id_(std::move(own_id)), gathering_since_(now), last_came_(now) {
-  nodes_[own_id_] = {std::move(own), came_++};
+  nodes_[own_id_] = {std::move(own), came_++, now};
 }
 
 Coordinator::Words Coordinator::take(const Up& up, Time now) {
@@ -50,30 +52,71 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
 
 Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& hello, Time now) {
   if (const std::string why = refusal(hello); !why.empty()) return {Refuse{node, why}};
-  nodes_[node] = {hello, came_++};
+  nodes_[node] = {hello, came_++, now};
   last_came_ = now;
   if (phase_ == Phase::gathering) {
     Words words = gather(now);
     if (words.empty()) words.push_back(Say{"the node " + hello.host + " joined: " + so_many()});
     return words;
   }
-  return {Say{"the node " + hello.host + " waits; it takes part when the nodes form again"}};
+  std::string how = "; it takes part when the nodes form again";
+  if (surplus().contains(node))
+    how = ": the run has its " + count_text(limits_.most, "node") +
+          (limits_.spares > 0 ? " and " + count_text(limits_.spares, "spare") : "");
+  else if (limits_.spares > 0 && phase_ == Phase::running)
+    how = " as a spare; it takes the place of a node that is lost";
+  return {Say{"the node " + hello.host + " waits" + how}};
+}
+
+std::map<std::string, Coordinator::Time> Coordinator::surplus() const {
+  if (!is_static() || phase_ != Phase::running) return {};
+  std::set<std::string> members;
+  for (const Member& member : round_.members) members.insert(member.node);
+  std::vector<std::pair<std::int64_t, std::string>> waiting;  // in the order of coming
+  for (const auto& [id, node] : nodes_)
+    if (members.erase(id) == 0) waiting.emplace_back(node.order, id);
+  if (!members.empty()) return {};  // one is lost
+  std::sort(waiting.begin(), waiting.end());
+  std::map<std::string, Time> surplus;
+  for (std::size_t i = static_cast<std::size_t>(limits_.spares); i < waiting.size(); ++i)
+    surplus[waiting[i].second] = later(nodes_.at(waiting[i].second).since, limits_.node_timeout);
+  return surplus;
+}
+
+Coordinator::Words Coordinator::refuse_surplus(Time now) {
+  Words words;
+  for (const auto& [id, until] : surplus()) {
+    if (now < until) continue;
+    nodes_.erase(id);
+    words.push_back(Refuse{id, "it is one too many: the run has its " + count_text(limits_.most, "node") +
+                                   " already, " + members_text()});
+  }
+  return words;
+}
+
+/// "one and two", "one, two and three".
+std::string Coordinator::members_text() const {
+  std::string text;
+  const std::size_t count = round_.members.size();
+  for (std::size_t i = 0; i < count; ++i)
+    text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + round_.members[i].host;
+  return text;
 }
 
 std::string Coordinator::refusal(const NodeHello& hello) const {
   const NodeHello& own = nodes_.at(own_id_).hello;
   std::string differences;
-  for (const auto& [key, value] : own.config) {
-    const auto there = hello.config.find(key);
-    if (there == hello.config.end() || there->second != value)
+  for (const auto& [key, value] : own.common) {
+    const auto there = hello.common.find(key);
+    if (there == hello.common.end() || there->second != value)
       differences += "\n  " + key + " is " + value + " on " + own.host + " and " +
-                     (there == hello.config.end() ? "unknown" : there->second) + " on " + hello.host;
+                     (there == hello.common.end() ? "unknown" : there->second) + " on " + hello.host;
   }
-  if (!differences.empty()) return "its config differs where all nodes must agree:" + differences;
+  if (!differences.empty()) return "it differs where all nodes must agree:" + differences;
   if (!hello.node_rank) return "";
-  if (*hello.node_rank >= limits_.most)
+  if (const int most = limits_.most + limits_.spares; *hello.node_rank >= most)
     return "node_rank is " + std::to_string(*hello.node_rank) + ", and there are " +
-           count_text(limits_.most, "node") + ": it must be less";
+           count_text(most, "node") + ": it must be less";
   for (const auto& [id, other] : nodes_) {
     if (other.hello.node_rank == hello.node_rank)
       return "node_rank " + std::to_string(*hello.node_rank) + " is taken by " + other.hello.host +
@@ -84,7 +127,8 @@ std::string Coordinator::refusal(const NodeHello& hello) const {
 
 /// "2 of 3 nodes".
 std::string Coordinator::so_many() const {
-  return std::to_string(nodes_.size()) + " of " + count_text(limits_.most, "node");
+  const std::size_t here = std::min(nodes_.size(), static_cast<std::size_t>(limits_.most));
+  return std::to_string(here) + " of " + count_text(limits_.most, "node");
 }
 
 Coordinator::Words Coordinator::gather(Time now) {
@@ -202,7 +246,8 @@ Coordinator::Words Coordinator::stop(const std::string& why) {
 Coordinator::Words Coordinator::stopped(Time now) {
   stop_at_.reset();
   if (member_lost_) {
-    if (is_static() && policy_.max_restarts == 0) return finish(1, failure_text_);
+    const bool has_spare = limits_.spares > 0 && nodes_.size() >= static_cast<std::size_t>(limits_.most);
+    if (is_static() && policy_.max_restarts == 0 && !has_spare) return finish(1, failure_text_);
     if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
@@ -247,6 +292,7 @@ Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {
 Coordinator::Words Coordinator::tick(Time now) {
   if (phase_ == Phase::gathering) return gather(now);
   if (phase_ == Phase::running && stop_at_ && now >= *stop_at_) return stop(failure_text_);
+  if (phase_ == Phase::running) return refuse_surplus(now);
   if (phase_ != Phase::waiting_to_restart || now < restart_at_) return {};
   phase_ = Phase::gathering;
   gathering_since_ = last_came_ = now;
@@ -256,6 +302,11 @@ Coordinator::Words Coordinator::tick(Time now) {
 Coordinator::Time Coordinator::next() const {
   if (phase_ == Phase::waiting_to_restart) return restart_at_;
   if (phase_ == Phase::running && stop_at_) return *stop_at_;
+  if (phase_ == Phase::running) {
+    Time first = Time::max();
+    for (const auto& [id, until] : surplus()) first = std::min(first, until);
+    return first;
+  }
   if (phase_ != Phase::gathering) return Time::max();
   return nodes_.size() >= static_cast<std::size_t>(limits_.least)
              ? later(last_came_, limits_.last_call)

@@ -15,11 +15,13 @@
 namespace hookline {
 
 struct NodeLimits {
-  int least = 1, most = 1;
-  bool is_alone() const { return most == 1; }
+  int least = 1, most = 1;  // that train
+  bool is_alone() const { return most + spares == 1; }
 
   std::chrono::duration<double> join_timeout{300};  // for at least `least` nodes to join
   std::chrono::duration<double> last_call{5};       // to wait for extra nodes after the last one joined
+  std::chrono::duration<double> node_timeout{5};    // without a heartbeat, until a node is lost
+  int spares = 0;                                   // that may wait, if the number is fixed
 };
 
 /// Runs in the launcher of one node, which serves the store and is the first member of every round. A round
@@ -46,6 +48,7 @@ class Coordinator {
   struct Node {
     NodeHello hello;
     std::int64_t order = 0;  // of coming
+    Time since;
   };
 
   Words hello(const std::string& node, const NodeHello& hello, Time now);
@@ -61,8 +64,13 @@ class Coordinator {
   Words finish(int exit_code, const std::string& why);
   Words finish_for_later() { return finish(kSavedForLater, kEndedForLaterText); }
   std::string refusal(const NodeHello& hello) const;
+  Words refuse_surplus(Time now);
+  /// The nodes that came to a full run of a fixed number, without its spares, and when each is to be refused
+  /// unless a member is lost by then: it may replace a node that has just died.
+  std::map<std::string, Time> surplus() const;
   std::string missing() const;
   std::string so_many() const;
+  std::string members_text() const;
   bool is_static() const { return limits_.least == limits_.most; }
 
   NodeLimits limits_;

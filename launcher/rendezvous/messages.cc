@@ -59,7 +59,7 @@ Outcome outcome_of(const Json& json) {
 }
 
 Json json_of(const NodeHello& hello) {
-  Json json = {{"is", "hello"}, {"host", hello.host}, {"ranks", hello.ranks}, {"config", hello.config}};
+  Json json = {{"is", "hello"}, {"host", hello.host}, {"ranks", hello.ranks}, {"config", hello.common}};
   put(json, "node_rank", hello.node_rank);
   return json;
 }

@@ -18,7 +18,7 @@ struct NodeHello {
   std::string host;
   int ranks = 1;                              // number of ranks that it will start
   std::optional<int> node_rank;               // the node rank that it requests
-  std::map<std::string, std::string> config;  // what must be equal on all nodes, by key
+  std::map<std::string, std::string> common;  // what must be equal on all nodes
 };
 
 /// The port at which rank 0 of a round serves its store.

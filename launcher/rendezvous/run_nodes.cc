@@ -123,14 +123,16 @@ class NodeRun {
       job.stop_source.descriptor = [this] { return link_.descriptor(); };
       job.stop_source.read = [this] {
         take_words();
+        if (coordinator_) tell(coordinator_->tick(Clock::now()));
         return std::exchange(stop_wanted_, false);
       };
+      if (coordinator_) job.stop_source.next = [this] { return coordinator_->next(); };
     }
     job.stop_source.failed = [this, &round](int rank, const Outcome& outcome,
                                             std::optional<std::int64_t> step) {
       say(NodeFailed{round.number, rank, outcome, step});
     };
-    running_ = true;
+    running_ = has_taken_part_ = true;
     was_told_to_stop_ = false;
     Supervisor supervisor(std::move(job), signals_);
     const RunResult result = supervisor.run();
@@ -268,6 +270,9 @@ class NodeRun {
     else if (!end.why.empty() && !is_explained_)
       log::error(end.why);
     exit_code_ = end.exit_code;
+    if (end.exit_code != 0 || has_taken_part_) return;
+    log::error("the run has ended well, but this node took no part: no place became free for it");
+    exit_code_ = 1;
   }
 
   void hear(const Refuse& refusal) {
@@ -283,10 +288,11 @@ class NodeRun {
   const MakeNodeJob& make_job_;
   std::optional<Coordinator> coordinator_;  // if this node serves the store
   Round round_;
-  std::optional<int> own_;     // this node's place in the round; none: not a member
-  bool is_member_ = false;     // of the latest round
-  bool is_explained_ = false;  // the failure of this node's ranks in the round
-  StoreSocket store_;          // of the next round to start
+  std::optional<int> own_;       // this node's place in the round; none: not a member
+  bool is_member_ = false;       // of the latest round
+  bool has_taken_part_ = false;  // in any round
+  bool is_explained_ = false;    // the failure of this node's ranks in the round
+  StoreSocket store_;            // of the next round to start
   int store_port_ = 0;
   bool due_ = false;  // the round's ranks must be started
   bool running_ = false;

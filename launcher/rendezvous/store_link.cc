@@ -31,7 +31,6 @@ std::string text_of(const StorePlace& place, int descriptor) {
                         {"may_join", place.may_join},
                         {"address", place.address},
                         {"port", place.port},
-                        {"run_id", place.run_id},
                         {"node", place.node},
                         {"join_seconds", place.join_timeout.count()},
                         {"node_timeout_seconds", place.node_timeout.count()},

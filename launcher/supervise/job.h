@@ -28,6 +28,7 @@ struct RankSpec {
 struct StopSource {
   std::function<int()> descriptor;  // empty: no such source; returns -1 once nothing more will arrive
   std::function<bool()> read;       // called after each wait; true, once: stop the ranks
+  std::function<std::chrono::steady_clock::time_point()> next;  // when to call read() at the latest
   /// Called at the first failure of a rank, with its number in the whole run and the step that it reported
   /// last.
   std::function<void(int rank, const Outcome& outcome, std::optional<std::int64_t> step)> failed;

@@ -142,6 +142,7 @@ Supervisor::Clock::time_point Supervisor::next_look() const {
   const auto at = [&next](Clock::time_point time) { next = std::min(next, time); };
   if (state_.phase == Phase::stopping) at(stop_.is_held() ? stacks_.next_look() : stop_.deadline());
   if (state_.phase == Phase::running) at(watch_.next_look(progress_.last_step()));
+  if (job_.stop_source.next) at(job_.stop_source.next());
   return next;
 }
 

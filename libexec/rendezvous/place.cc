@@ -10,9 +10,8 @@ StoreArguments place_of(const std::string& text) {
   const auto time = [&](const char* key) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * json.at(key).get<double>()));
   };
-  return {json.at("serves"),     json.at("may_join"),  json.at("address"),
-          json.at("run_id"),     json.at("node"),      json.at("port"),
-          json.at("descriptor"), time("join_seconds"), time("node_timeout_seconds")};
+  return {json.at("serves"), json.at("may_join"),   json.at("address"),   json.at("node"),
+          json.at("port"),   json.at("descriptor"), time("join_seconds"), time("node_timeout_seconds")};
 }
 
 }  // namespace hookline

@@ -11,7 +11,7 @@ namespace hookline {
 struct StoreArguments {
   bool serves = false;
   bool may_join = false;  // if another launcher of this host serves the store already
-  std::string address, run_id, node;
+  std::string address, node;
   int port = 0;
   int descriptor = -1;  // of the socket to the launcher
   std::chrono::milliseconds join_timeout{}, node_timeout{};

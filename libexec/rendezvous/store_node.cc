@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTurnEvery{50};
 constexpr milliseconds kHeartbeatEvery{500};
-constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to read all lines
-const char* const kRunId = "hookline/run_id";
+constexpr milliseconds kTimeToHear{3000};       // at the end: for the other nodes to read all lines
+const char* const kIsThere = "hookline/nodes";  // the coordinator's store, not any other
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -81,7 +81,7 @@ c10::intrusive_ptr<c10d::TCPStore> StoreNode::find() {
   }
   try {
     auto store = connect(/*serve=*/false);
-    store->wait({kRunId}, place_.join_timeout);
+    store->wait({kIsThere}, place_.join_timeout);
     return store;
   } catch (const std::exception& error) {
     launcher_.tell("unreachable", why_unreachable(place_, taken_here_, first_line(error.what())));
@@ -93,13 +93,7 @@ bool StoreNode::open() {
   auto store = find();
   if (!store) return false;
   try {
-    if (serves_) store->set(kRunId, bytes_of(place_.run_id));
-    if (const std::string other = text_of(store->get(kRunId)); other != place_.run_id) {
-      launcher_.tell("unusable", "at " + place_.address_and_port() + " is the run '" + other +
-                                     "', and this node was started for '" + place_.run_id +
-                                     "' ([rendezvous] run_id)");
-      return false;
-    }
+    if (serves_) store->set(kIsThere, bytes_of("yes"));
   } catch (const std::exception& error) {
     launcher_.tell("gone", first_line(error.what()));
     return false;

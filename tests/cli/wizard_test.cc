@@ -47,7 +47,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
   EXPECT_EQ(result.out.substr(result.out.find('\n') + 1),
             R"(
 1. How many machines? A range such as "2:4" takes as many as join.
-   Number of nodes; "2:4" starts with at least 2 and takes at most 4.
+   Number of nodes; "2:4": from 2 to 4; "4+1": 4, and a spare that takes the place of a lost one.
    (launch.nnodes: a string, or an integer)
    [1] > 1
 

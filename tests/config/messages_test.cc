@@ -111,14 +111,16 @@ TEST_F(Messages, SayWhatAnArrayMayHold) {
 }
 
 TEST_F(Messages, SayHowToWriteNnodes) {
-  EXPECT_EQ(report_of("[launch]\nnnodes = \"4:2\"\n"),
-            "run.toml:2:10: error: bad value \"4:2\" for 'nnodes' in [launch]\n"
-            "  2 | nnodes = \"4:2\"\n"
-            "    |          ^~~~~ must be a number of hosts, such as 2, or a range, such as \"2:4\"\n");
-  for (const std::string nodes :
-       {"0", "-1", "4097", "\"\"", "\"2:\"", "\":2\"", "\"two\"", "\"1:2:3\"", "2.0", "true"})
+  EXPECT_EQ(
+      report_of("[launch]\nnnodes = \"4:2\"\n"),
+      "run.toml:2:10: error: bad value \"4:2\" for 'nnodes' in [launch]\n"
+      "  2 | nnodes = \"4:2\"\n"
+      "    |          ^~~~~ must be a number of hosts, such as 2, a range, such as \"2:4\", or one with "
+      "spares, such as \"4+1\"\n");
+  for (const std::string nodes : {"0", "-1", "4097", "\"\"", "\"2:\"", "\":2\"", "\"two\"", "\"1:2:3\"",
+                                  "\"2+\"", "\"2+0\"", "\"2:4+1\"", "\"4000+100\"", "2.0", "true"})
     EXPECT_NE(report_of("[launch]\nnnodes = " + nodes + "\n"), "") << nodes;
-  for (const std::string nodes : {"1", "2", "\"2\"", "\"2:4\"", "\"3:3\""})
+  for (const std::string nodes : {"1", "2", "\"2\"", "\"2:4\"", "\"3:3\"", "\"4+1\""})
     EXPECT_EQ(report_of("[launch]\nnnodes = " + nodes + "\n"), "") << nodes;
 }
 

@@ -149,29 +149,10 @@ class Generator {
   }
 
   std::string text(const TextForm& form) {
-    static const std::vector<std::string> words = {"a",
-                                                   "b c",
-                                                   "\"",
-                                                   "\\",
-                                                   "#",
-                                                   "\n",
-                                                   "\t",
-                                                   "\u00e9",
-                                                   "'''",
-                                                   "=",
-                                                   "[x]",
-                                                   "2:4",
-                                                   "3-5",
-                                                   "all",
-                                                   "10.0.0.1",
-                                                   "0",
-                                                   "12",
-                                                   "${rank}",
-                                                   "[${host}] ",
-                                                   "\x7f",
-                                                   "1,2",
-                                                   "no",
-                                                   "http://10.0.0.1:5000/\u00e9"};
+    static const std::vector<std::string> words = {
+        "a",   "b c", "\"",      "\\",         "#",    "\n",  "\t",  "\u00e9",
+        "'''", "=",   "[x]",     "2:4",        "4+1",  "3-5", "all", "10.0.0.1",
+        "0",   "12",  "${rank}", "[${host}] ", "\x7f", "1,2", "no",  "http://10.0.0.1:5000/\u00e9"};
     for (int attempt = 0; attempt < 1000; ++attempt) {
       std::string result;
       for (std::size_t count = below(3) + (attempt > 0); count > 0; --count)
@@ -354,7 +335,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "[rendezvous]\n"
             "main_address = \"\"                # default\n"
             "main_port = 29500                # default\n"
-            "run_id = \"default\"               # default\n"
+            "run_id = \"auto\"                  # default\n"
             "last_call_seconds = 5.0          # default\n"
             "node_timeout_seconds = 5.0       # default\n"
             "\n"

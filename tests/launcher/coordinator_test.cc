@@ -20,7 +20,7 @@ NodeHello node(const std::string& host, int ranks, std::optional<int> node_rank 
   return {host, ranks, node_rank, {{"ddp.comm_hook", "\"fp16\""}}};
 }
 
-NodeLimits limits(int least, int most) { return {least, most, seconds(300), seconds(5)}; }
+NodeLimits limits(int least, int most) { return {least, most, seconds(300), seconds(5), seconds(6)}; }
 
 /// The coordinator's messages in short form.
 std::vector<std::string> said(const Coordinator::Words& words) {
@@ -100,8 +100,8 @@ TEST(Coordinator, NamesTheMissingNodes) {
 TEST(Coordinator, RefusesANodeThatDisagreesWithTheOthers) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   NodeHello other = node("two", 1, 1);
-  other.config["ddp.comm_hook"] = "\"no\"";
-  EXPECT_THAT(run.take("b", other), ElementsAre("refuse b: its config differs where all nodes must agree:\n"
+  other.common["ddp.comm_hook"] = "\"no\"";
+  EXPECT_THAT(run.take("b", other), ElementsAre("refuse b: it differs where all nodes must agree:\n"
                                                 "  ddp.comm_hook is \"fp16\" on one and \"no\" on two"));
   EXPECT_THAT(run.take("c", node("two", 1, 0)),
               ElementsAre("refuse c: node_rank 0 is taken by one: each node needs one of its own"));
@@ -233,6 +233,49 @@ TEST(Coordinator, EndsAFixedSizeRunOnALostNodeUnlessRestartsAreAllowed) {
   patient.lost("b");
   EXPECT_THAT(patient.take("a", NodeEnd{1, {}, false, ""}), ElementsAre("say: forming again: 1 of 2 nodes"));
   EXPECT_THAT(patient.take("c", node("two", 1, 1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
+}
+
+TEST(Coordinator, RefusesOneMoreThanAFixedNumberAndNamesThose) {
+  Nodes run(limits(2, 2), {1, false, seconds(1)}, node("one", 1));
+  EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
+  EXPECT_THAT(run.take("c", node("three", 1)),
+              ElementsAre("say: the node three waits: the run has its 2 nodes"));
+  EXPECT_THAT(run.tick(seconds(5)), IsEmpty());
+  EXPECT_EQ(run.coordinator.next(), run.now + seconds(1));
+  EXPECT_THAT(run.tick(seconds(1)),
+              ElementsAre("refuse c: it is one too many: the run has its 2 nodes already, one and two"));
+  EXPECT_EQ(run.coordinator.next(), Coordinator::Time::max());
+}
+
+TEST(Coordinator, GivesANodeThatCameToAFullRunThePlaceOfALostOne) {
+  Nodes run(limits(2, 2), {1, false, seconds(1)}, node("one", 1));
+  run.take("b", node("two", 1));
+  run.take("c", node("two", 1));  // b's launcher was killed and started again
+  EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is lost: it sends no heartbeat"));
+  EXPECT_THAT(run.tick(seconds(10)), IsEmpty()) << "it is needed now";
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
+              ElementsAre("say: forming again: 2 of 2 nodes", "round 2 after 1: one@0 two@1 of 2"));
+}
+
+TEST(Coordinator, GivesTheSpareThePlaceOfALostNodeAndUsesNoRestart) {
+  NodeLimits with_spare = limits(2, 2);
+  with_spare.spares = 1;
+  Nodes run(with_spare, {}, node("one", 1));
+  EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
+  EXPECT_THAT(run.take("c", node("three", 1)),
+              ElementsAre("say: the node three waits as a spare; it takes the place of a node that is lost"));
+  EXPECT_THAT(run.take("d", node("four", 1)),
+              ElementsAre("say: the node four waits: the run has its 2 nodes and 1 spare"));
+  EXPECT_THAT(run.tick(seconds(6)),
+              ElementsAre("refuse d: it is one too many: the run has its 2 nodes already, one and two"));
+  EXPECT_EQ(run.coordinator.next(), Coordinator::Time::max());
+  run.lost("b");
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
+              ElementsAre("say: forming again: 2 of 2 nodes", "round 2 after 1: one@0 three@1 of 2"));
+  run.lost("c");
+  EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}),
+              ElementsAre("end 1: the node three is lost: it sends no heartbeat"))
+      << "no spare is left";
 }
 
 TEST(Coordinator, EndsWhenANodeIsStopped) {

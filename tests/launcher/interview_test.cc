@@ -81,16 +81,17 @@ TEST(Interview, AsksEightQuestionsForTwoNodesAndPowerSgd) {
                                         "ddp.comm_state_option.matrix_approximation_rank",
                                         "ddp.comm_state_option.start_powerSGD_iter", "more"));
   EXPECT_THAT(values_of(script.asked[1]), ElementsAre("10.0.0.1", "192.168.1.7"));
-  EXPECT_EQ(chosen_file(interview().config(end.answers)),
-            "# A config of hookline; all other keys have their defaults: hookline config default\n"
-            "schema_version = 2\n\n[launch]\n# Number of nodes; \"2:4\" starts with at least 2 and takes at "
-            "most 4.\nnnodes = \"2\"\n\n"
-            "[rendezvous]\n# Name or address of rank 0's host, as all hosts reach it.\nmain_address = "
-            "\"10.0.0.1\"\n\n[ddp]\n# The communication hook that averages gradients: a name from `hookline "
-            "hooks list`, or auto (see [ddp.auto]).\ncomm_hook = "
-            "\"power_sgd\"\n"
-            "# The precision that the hook communicates in: no, fp16 or bf16.\ncomm_wrapper = \"fp16\"\n\n"
-            "[ddp.comm_state_option]\nmatrix_approximation_rank = 1\nstart_powerSGD_iter = 10\n");
+  EXPECT_EQ(
+      chosen_file(interview().config(end.answers)),
+      "# A config of hookline; all other keys have their defaults: hookline config default\n"
+      "schema_version = 2\n\n[launch]\n# Number of nodes; \"2:4\": from 2 to 4; \"4+1\": 4, and a spare "
+      "that takes the place of a lost one.\nnnodes = \"2\"\n\n"
+      "[rendezvous]\n# Name or address of rank 0's host, as all hosts reach it.\nmain_address = "
+      "\"10.0.0.1\"\n\n[ddp]\n# The communication hook that averages gradients: a name from `hookline "
+      "hooks list`, or auto (see [ddp.auto]).\ncomm_hook = "
+      "\"power_sgd\"\n"
+      "# The precision that the hook communicates in: no, fp16 or bf16.\ncomm_wrapper = \"fp16\"\n\n"
+      "[ddp.comm_state_option]\nmatrix_approximation_rank = 1\nstart_powerSGD_iter = 10\n");
 }
 
 TEST(Interview, SkipsWhatTheSchedulerKnows) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using testing::eventually;
 using ::testing::HasSubstr;
 using testing::Hosts;
@@ -295,14 +297,21 @@ TEST_F(Nodes, SayWhyTheRendezvousFails) {
   ASSERT_TRUE(first->wait_for("logs in"));
   result = end_of(1, {"launch.nnodes=2", rank(1), "rendezvous.run_id=mine"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("can't take part in the run: at " + at +
-                                    " is the run 'default', and this node was "
-                                    "started for 'mine' ([rendezvous] run_id)\n"));
+  EXPECT_THAT(result.err, ContainsRegex("can't take part in the run: it differs where all nodes must agree:\n"
+                                        "  rendezvous.run_id is \"auto\" on \\S+ and \"mine\" on \\S+\n"));
+  EXPECT_TRUE(
+      first->wait_for("hookline: warning: a node was refused: it differs where all nodes must agree:"));
   result = end_of(1, {"launch.nnodes=2", rank(1), "ddp.comm_hook=fp16"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("can't take part in the run: its config differs where all nodes must agree:\n"),
-                    HasSubstr("\n  ddp.comm_hook is \"no\" on "), HasSubstr(" and \"fp16\" on ")));
+              AllOf(HasSubstr("\n  ddp.comm_hook is \"no\" on "), HasSubstr(" and \"fp16\" on ")));
+  for (const auto& [program, difference] : std::map<std::vector<std::string>, std::string>{
+           {{"./train", "2"}, "\n  arguments is \\(none\\) on \\S+ and 2 on "},
+           {{"/bin/true"}, "\n  program is train on \\S+ and true on "}}) {
+    result = launch(1, {"launch.nnodes=2", rank(1)}, program)->wait();
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, ContainsRegex(difference));
+  }
   for (const auto& [key, value] :
        {std::pair{"ddp.auto.allow", "low_rank"}, {"fsdp.sharding_strategy", "full_shard"}}) {
     result = end_of(1, {"launch.nnodes=2", rank(1), std::string(key) + "=" + value});
@@ -319,6 +328,63 @@ TEST_F(Nodes, SayWhyTheRendezvousFails) {
                 "node_rank: set [rendezvous] main_port to a free one, on every node\n"));
   first->signal(SIGTERM);
   EXPECT_EQ(first->wait().exit_code, 128 + SIGTERM);
+}
+
+TEST_F(Nodes, MeetAndTrainOverIpv6) {
+  const std::string address = hosts_.add_ipv6(0);
+  if (address.empty() || hosts_.add_ipv6(1).empty()) GTEST_SKIP() << "this system has no IPv6";
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2", "training.max_steps=3",
+                                         "rendezvous.main_address=" + address};
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM}));
+  const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(first.err, HasSubstr("hookline: waiting for other nodes at [fd99::1]:29500 (run id '"));
+}
+
+TEST_F(Nodes, RefuseOneMoreThanAFixedNumber) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2"}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  const ProcessResult third = launch(2, {"launch.nnodes=2"})->wait();
+  EXPECT_EQ(third.exit_code, 2);
+  EXPECT_THAT(third.err,
+              ContainsRegex("can't take part in the run: it is one too many: the run has its 2 nodes "
+                            "already, \\S+ and \\S+\n"));
+  let_all_exit(0);
+  for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 0);
+}
+
+TEST_F(Nodes, GiveTheSpareThePlaceOfALauncherThatIsKilled) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2+1"}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  nodes.push_back(launch(2, {"launch.nnodes=2+1"}));
+  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare; it takes the place of a node that is lost"));
+  nodes[1]->signal(SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
+  let_all_exit(0);
+  const ProcessResult first = nodes[0]->wait(), spare = nodes[2]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(spare.exit_code, 0) << spare.err;
+  EXPECT_THAT(spare.out, HasSubstr("[1] rank 1 of 2, restart 1, "));
+}
+
+TEST_F(Nodes, FailOnANodeThatTookNoPart) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  nodes.push_back(launch(2, {"launch.nnodes=2:3"}));
+  ASSERT_TRUE(nodes[2]->wait_for("waits; it takes part when the nodes form again"));
+  let_all_exit(0);
+  EXPECT_EQ(nodes[0]->wait().exit_code, 0);
+  EXPECT_EQ(nodes[1]->wait().exit_code, 0);
+  const ProcessResult third = nodes[2]->wait();
+  EXPECT_EQ(third.exit_code, 1);
+  EXPECT_THAT(third.err,
+              HasSubstr("hookline: error: the run has ended well, but this node took no part: no place "
+                        "became free for it\n"));
 }
 
 TEST_F(Nodes, ContinueWhenRanksNoticeALostHostFirst) {

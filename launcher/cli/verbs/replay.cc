@@ -144,7 +144,7 @@ int replay(const Arguments& arguments) {
   log::set_level(resolution.config.logging.level);
   for (const std::string& argument : {flags.input, flags.output, std::to_string(recording.steps)})
     program.arguments.push_back(argument);
-  if (flags.json) program.arguments.push_back("--json");
+  if (flags.json) program.arguments_here = {"--json"};
   return start_ranks(resolution.config, program);
 }
 

@@ -326,7 +326,7 @@ int submit(const Arguments& arguments) {
   if (request.nodes_are_given &&
       resolution.config.origins.at("launch.nnodes").kind == OriginKind::command_line)
     throw UsageError("--nodes and --set launch.nnodes both say how many nodes: give one of them");
-  if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->most;
+  if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->total();
   if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
   check_for_scheduler(request, resolution.config);
   if (here) warn_of_script(resolution.config, *here);

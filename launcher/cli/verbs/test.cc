@@ -150,8 +150,9 @@ int self_test(const Arguments& arguments) {
   const bool keeps_logs_here = !is_given(config, "logging.dir");
   if (keeps_logs_here) config.logging.dir = folder.path().string();
   const fs::path report = folder.path() / "report.json";
-  program.arguments.insert(program.arguments.end(), {std::to_string(flags.time_limit), report.string()});
-  if (flags.json) program.arguments.push_back("--silent");
+  program.arguments.push_back(std::to_string(flags.time_limit));
+  program.arguments_here = {report.string()};
+  if (flags.json) program.arguments_here.push_back("--silent");
   program.explained_exit = kFailedChecks;
   const int code = start_ranks(config, program);
   conclude(report_in(report), code, flags.json);

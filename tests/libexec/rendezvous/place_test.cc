@@ -7,12 +7,11 @@ namespace {
 
 TEST(StoreArguments, IsReadFromWhatTheLauncherWrites) {
   const StoreArguments place = place_of(
-      R"({"serves": true, "may_join": false, "address": "node7", "port": 29500, "run_id": "run", "node": "a",
+      R"({"serves": true, "may_join": false, "address": "node7", "port": 29500, "node": "a",
           "descriptor": 5, "join_seconds": 1.5, "node_timeout_seconds": 30})");
   EXPECT_TRUE(place.serves);
   EXPECT_FALSE(place.may_join);
   EXPECT_EQ(place.address_and_port(), "node7:29500");
-  EXPECT_EQ(place.run_id, "run");
   EXPECT_EQ(place.node, "a");
   EXPECT_EQ(place.descriptor, 5);
   EXPECT_EQ(place.join_timeout, std::chrono::milliseconds(1500));

@@ -37,14 +37,17 @@ class RanksDiffer : public Error {
 /// may form a new World and train on; models and process groups of the old one cannot be used.
 class RunFailed : public Error {
  public:
+  /// What a run fails of.
   enum class Cause {
-    error,        // of a rank, or of what the ranks do together
-    rank_left,    // while others waited for it
-    rank_silent,  // dead, stopped or cut off
+    error,        ///< of a rank, or of what the ranks do together
+    rank_left,    ///< while others waited for it
+    rank_silent,  ///< dead, stopped or cut off
   };
 
+  /// `what`: the text for people.
   explicit RunFailed(const std::string& what, Cause cause = Cause::error) : Error(what), cause_(cause) {}
 
+  /// Why the run failed, for code that decides something by it.
   Cause cause() const { return cause_; }
 
  private:

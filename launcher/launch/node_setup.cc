@@ -60,6 +60,16 @@ std::map<std::string, std::string> common_to_nodes(const RunConfig& config, cons
   return common;
 }
 
+std::string run_id_from(const RunConfig& config, const std::map<std::string, std::string>& common) {
+  if (config.rendezvous.run_id != kDerivedRunId) return config.rendezvous.run_id;
+  Checksum sum;
+  for (const auto& [key, value] : common) {
+    const std::string line = key + "=" + value + "\n";
+    sum.add(line.data(), line.size());
+  }
+  return sum.text();
+}
+
 /// An id for this start of the launcher, different from all others.
 std::string new_id() {
   std::random_device random;
@@ -89,13 +99,7 @@ bool node_rank_fits(const RunConfig& config) {
 }
 
 std::string run_id_of(const RunConfig& config, const Program& program, int ranks) {
-  if (config.rendezvous.run_id != kDerivedRunId) return config.rendezvous.run_id;
-  Checksum sum;
-  for (const auto& [key, value] : common_to_nodes(config, program, ranks)) {
-    const std::string line = key + "=" + value + "\n";
-    sum.add(line.data(), line.size());
-  }
-  return sum.text();
+  return run_id_from(config, common_to_nodes(config, program, ranks));
 }
 
 std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& program, int ranks) {
@@ -127,7 +131,6 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
   setup.store.may_join = !config.launch.node_rank;
   setup.store.address = meeting.main_address;
   setup.store.port = static_cast<int>(meeting.main_port);
-  setup.store.run_id = run_id_of(config, program, ranks);
   setup.store.node = new_id();
   setup.store.join_timeout = Seconds(config.launch.join_timeout_seconds);
   setup.store.node_timeout = Seconds(meeting.node_timeout_seconds);
@@ -135,6 +138,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
   setup.hello.ranks = ranks;
   if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
   setup.hello.common = common_to_nodes(config, program, ranks);
+  setup.store.run_id = run_id_from(config, setup.hello.common);
   setup.limits = {nodes.least,
                   nodes.most,
                   setup.store.join_timeout,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/folder_access.h"
+#include "base/list_text.h"
 #include "base/regular_file.h"
 #include "launcher/import/accelerate_config.h"
 #include "launcher/import/launchers.h"
@@ -366,10 +367,7 @@ class AccelerateLaunchReader {
 
   void check_type() const {
     if (type_flags_.size() < 2) return;
-    std::string all;
-    for (std::size_t i = 0; i < type_flags_.size(); ++i)
-      all += (i == 0 ? "" : i + 1 == type_flags_.size() ? " and " : ", ") + type_flags_[i];
-    throw ImportError(all + " don't go together: accelerate launch takes one of them");
+    throw ImportError(list_text(type_flags_) + " don't go together: accelerate launch takes one of them");
   }
 
   /// With --cpu, Accelerate ignores FSDP and DeepSpeed.

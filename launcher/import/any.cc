@@ -1,5 +1,6 @@
 
 #include "base/lines.h"
+#include "base/list_text.h"
 #include "launcher/import/imported.h"
 #include "launcher/import/launchers.h"
 
@@ -43,14 +44,9 @@ std::string with_plain_line_ends(const std::string& text) {
 }
 
 std::string listed(const std::vector<LaunchLine>& lines) {
-  constexpr std::size_t kMost = 8;
-  std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (i == kMost && lines.size() > kMost + 1)
-      return text + " and " + std::to_string(lines.size() - kMost) + " others";
-    text += (i == 0 ? "" : i + 1 == lines.size() ? " and " : ", ") + std::to_string(lines[i].line);
-  }
-  return text;
+  std::vector<std::string> numbers;
+  for (const LaunchLine& each : lines) numbers.push_back(std::to_string(each.line));
+  return list_text(numbers);
 }
 
 /// Does the text start a launcher, however it is spelled: `accelerate  "launch"`, `$LAUNCHER launch`?

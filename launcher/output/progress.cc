@@ -10,6 +10,7 @@
 
 #include "base/bytes_text.h"
 #include "base/count_text.h"
+#include "base/list_text.h"
 #include "base/number_text.h"
 
 namespace hookline {
@@ -43,17 +44,6 @@ std::string clock_text(std::chrono::steady_clock::duration time) {
 }
 
 }  // namespace
-
-std::string rank_names(const std::vector<int>& ranks) {
-  constexpr std::size_t kMostNamed = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  const std::size_t named = std::min(ranks.size(), kMostNamed);
-  for (std::size_t i = 0; i < named; ++i) {
-    const bool last = i + 1 == named && named == ranks.size();
-    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
-  }
-  return named < ranks.size() ? text + " and " + std::to_string(ranks.size() - named) + " more" : text;
-}
 
 std::optional<RankReport> parse_report(std::string_view message) {
   RankReport report;

@@ -23,9 +23,6 @@ struct RankReport {
 /// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.
 std::optional<RankReport> parse_report(std::string_view message);
 
-/// "rank 1", "ranks 1 and 3", "ranks 0, 2 and 3"; only the first few of many.
-std::string rank_names(const std::vector<int>& ranks);
-
 /// The state of a run's ranks, from their reports.
 class Progress {
  public:

@@ -8,6 +8,7 @@
 
 #include "base/count_text.h"
 #include "base/duration_text.h"
+#include "base/list_text.h"
 
 namespace hookline {
 namespace {
@@ -94,13 +95,10 @@ Coordinator::Words Coordinator::refuse_surplus(Time now) {
   return words;
 }
 
-/// "one and two", "one, two and three".
 std::string Coordinator::members_text() const {
-  std::string text;
-  const std::size_t count = round_.members.size();
-  for (std::size_t i = 0; i < count; ++i)
-    text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + round_.members[i].host;
-  return text;
+  std::vector<std::string> hosts;
+  for (const auto& member : round_.members) hosts.push_back(member.host);
+  return list_text(hosts);
 }
 
 std::string Coordinator::refusal(const NodeHello& hello) const {

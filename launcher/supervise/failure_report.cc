@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/list_text.h"
 #include "base/printable.h"
-#include "launcher/output/progress.h"
 
 namespace hookline {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "base/duration_text.h"
 #include "base/lines.h"
+#include "base/list_text.h"
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "launcher/containment/process_tree.h"
-#include "launcher/output/progress.h"
 #include "launcher/output/rank_stream.h"
 #include "launcher/process/child.h"
 #include "launcher/process/outcome.h"

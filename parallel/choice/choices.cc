@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/list_text.h"
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "hooks/registry.h"
@@ -30,8 +31,7 @@ std::string plan_text(const std::vector<HookSetting>& settings, std::size_t othe
     first = next;
   }
   std::string text = "measures steps without a hook first, then chooses ";
-  for (std::size_t i = 0; names.size() > 1 && i < names.size(); ++i)
-    text += (i == 0 ? "among " : i + 1 < names.size() ? ", " : " and ") + names[i];
+  if (names.size() > 1) text += "among " + list_text(names, names.size());
   if (other_sizes == 0) return text;
   return text + (names.size() > 1 ? ", in buckets of " : "among buckets of ") +
          std::to_string(1 + other_sizes) + " sizes";

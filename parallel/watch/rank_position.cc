@@ -4,6 +4,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/list_text.h"
+
 namespace hookline {
 namespace {
 
@@ -65,15 +67,6 @@ RankPosition unpack_position(const std::string& both) {
   return position;
 }
 
-std::string names_of(const std::vector<int>& ranks) {
-  constexpr std::size_t kMostNamed = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
-    text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return ranks.size() > kMostNamed ? text + " and " + std::to_string(ranks.size() - kMostNamed) + " more"
-                                   : text;
-}
-
 std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positions) {
   std::vector<std::size_t> waiting;
   for (std::size_t rank = 0; rank < positions.size(); ++rank)
@@ -98,7 +91,7 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
   }
   std::string text = "the ranks wait for each other, each in a call that another has not reached: ";
   for (std::size_t i = 0; i < by_call.size(); ++i)
-    text += (i ? "; " : "") + names_of(by_call[i].second) + " in " +
+    text += (i ? "; " : "") + rank_names(by_call[i].second) + " in " +
             by_call[i].first.substr(by_call[i].first.find('\n') + 1);
   text += ". Every rank must make the same calls in the same order";
   return is_of_sharded_model ? text + ": the forward of a sharded model is every rank's, in an evaluation too"
@@ -119,7 +112,7 @@ std::string long_wait_text(const std::vector<RankPosition>& positions, const std
   std::string text;
   const auto add = [&](const std::vector<int>& ranks, const char* one, const char* more,
                        const std::string& where) {
-    text += (text.empty() ? "" : "; ") + names_of(ranks) + (ranks.size() == 1 ? one : more) + where;
+    text += (text.empty() ? "" : "; ") + rank_names(ranks) + (ranks.size() == 1 ? one : more) + where;
   };
   for (const auto& [what, ranks] : long_waits)
     add(ranks, " has waited ", " have waited ", waited + " in " + what);

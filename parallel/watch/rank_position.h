@@ -42,13 +42,9 @@ RankPosition unpack_position(const std::string& text);
 /// different moments.
 std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positions);
 
-/// "ranks 0, 2 have waited 30 s in step 3 of no hook; rank 1 is in no collective": of ranks whose pending
-/// collective is that old
-/// (`waits_long`, by rank), and of what keeps them waiting.
+/// "ranks 0 and 2 have waited 30 s in step 3 of no hook; rank 1 is in no collective": of ranks whose pending
+/// collective is that old (`waits_long`, by rank), and of what keeps them waiting.
 std::string long_wait_text(const std::vector<RankPosition>& positions, const std::vector<bool>& waits_long,
                            const std::string& waited);
-
-/// "rank 2", "ranks 0, 1, 3"; the first eight by name.
-std::string names_of(const std::vector<int>& ranks);
 
 }  // namespace hookline

@@ -11,8 +11,8 @@
 #include "base/address_text.h"
 #include "base/duration_text.h"
 #include "base/error.h"
+#include "base/list_text.h"
 #include "parallel/rank/environment.h"
-#include "parallel/watch/rank_position.h"
 
 namespace hookline {
 namespace {
@@ -94,7 +94,7 @@ void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::
   }
   if (missing.empty()) return;
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  throw Error(names_of(missing) + " did not join the run within " + seconds_text(waited) +
+  throw Error(rank_names(missing) + " did not join the run within " + seconds_text(waited) +
               ", for which rank " + std::to_string(rank) +
               " has waited: see whether it failed, or takes long to get to "
               "Accelerator::from_env (then set [launch] join_timeout_seconds)");

@@ -121,7 +121,7 @@ TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
   expect_all(
       failures,
       HasSubstr("the ranks wait for each other, each in a call that another has not reached: rank 0 in step "
-                "1 of a sharded model: gathering the parameters of the model's own; ranks 1, 2 in "
+                "1 of a sharded model: gathering the parameters of the model's own; ranks 1 and 2 in "
                 "wait_for_everyone. Every rank must make the same calls in the same order: the forward of "
                 "a sharded model is every rank's, in an evaluation too"));
 }

@@ -162,10 +162,11 @@ TEST(Joining, NamesTheRankThatDoesNotJoin) {
   }
   const ProcessResult first = ranks[0]->wait();
   EXPECT_EQ(first.exit_code, 3);
-  EXPECT_THAT(first.err,
-              MatchesRegex(".*ranks 1, 3 did not join the run within [0-9.]+ s, for which rank 0 has waited: "
-                           "see whether it failed, or takes long to get to Accelerator::from_env \\(then set "
-                           "\\[launch\\] join_timeout_seconds\\)\n"));
+  EXPECT_THAT(
+      first.err,
+      MatchesRegex(".*ranks 1 and 3 did not join the run within [0-9.]+ s, for which rank 0 has waited: "
+                   "see whether it failed, or takes long to get to Accelerator::from_env \\(then set "
+                   "\\[launch\\] join_timeout_seconds\\)\n"));
   const ProcessResult other = ranks[1]->wait();
   EXPECT_FALSE(other.timed_out);
   EXPECT_EQ(other.exit_code, 3);

@@ -145,7 +145,7 @@ TEST(FailureWatch, WarnsOnceOfALongWaitAndNamesTheRankThatIsElsewhere) {
   for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
   EXPECT_EQ(
       messages.text(),
-      "hookline: warning: ranks 1, 3 have waited 2 s in step 3 of no hook; ranks 0, 2 are in no "
+      "hookline: warning: ranks 1 and 3 have waited 2 s in step 3 of no hook; ranks 0 and 2 are in no "
       "collective. Every rank has to make the same calls; [launch] stall_timeout_seconds ends a run that is "
       "stuck\n");
 }

@@ -1,5 +1,4 @@
 #include "config/schema/schema.h"
-#include "config/schema/questions.h"
 
 #include <gmock/gmock.h>
 
@@ -7,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "config/schema/questions.h"
 #include "config/toml/toml_keys.h"
 
 namespace hookline {

@@ -17,9 +17,9 @@
 #include "config/schema/origin_text.h"
 #include "launcher/cli/advice/advice.h"
 #include "launcher/cli/advice/model_shapes.h"
-#include "launcher/cli/config_choice.h"
-#include "launcher/cli/log_folder.h"
 #include "launcher/cli/overrides.h"
+#include "launcher/cli/short_run/log_folder.h"
+#include "launcher/cli/short_run/short_run.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/launch/catalog_of.h"
@@ -38,34 +38,22 @@ constexpr int kNoAdvice = 1;  // the program ended too soon
 constexpr std::int64_t kUsualRows = 32, kMostParameters = 10'000'000'000;
 
 struct AdviseFlags {
-  ConfigChoice config;
-  std::string processes_per_node, allow, link, model;
-  std::vector<std::string> shapes, sets;
+  ShortRunFlags run;
+  std::string allow, link, model;
+  std::vector<std::string> shapes;
   std::int64_t parameters = 0, rows = 0, ranks = 0;
   bool json = false;
 };
 
 std::vector<Override> overrides_of(const AdviseFlags& flags) {
-  std::vector<Override> overrides;
-  const auto add = [&](const char* key, const std::string& value) {
-    overrides.push_back({key, value, "hookline advise"});
-  };
-  add("ddp.comm_hook", kAutoHook);
-  add("ddp.comm_wrapper", "no");
-  add("launch.max_restarts", "0");
-  add("training.checkpoint_every_steps", "none");
-  add("training.resume", "no");
-  add("logging.show", "none");
-  add("logging.status", "off");
-  if (!flags.allow.empty()) overrides.push_back({"ddp.auto.allow", flags.allow, "--allow"});
-  if (!flags.processes_per_node.empty())
-    overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
-  for (Override& set : overrides_from_sets(flags.sets)) {
+  for (const Override& set : overrides_from_sets(flags.run.sets))
     if (set.key == "ddp.comm_hook" || set.key == "ddp.comm_wrapper")
       throw UsageError("--set " + set.key + ": hookline advise tries every hook, so leave it out; " +
                        "[ddp.auto] hooks names some");
-    overrides.push_back(std::move(set));
-  }
+  std::vector<Override> overrides = flags.run.overrides(
+      "hookline advise",
+      {{"ddp.comm_hook", kAutoHook}, {"ddp.comm_wrapper", "no"}, {"logging.show", "none"}});
+  if (!flags.allow.empty()) overrides.push_back({"ddp.auto.allow", flags.allow, "--allow"});
   expect_each_key_once(overrides);
   return overrides;
 }
@@ -134,10 +122,7 @@ int advise(const Arguments& arguments) {
       "of a "
       "program, name a model's file or the shapes of its parameters. Changes no file.",
       "hookline advise --processes-per-node 2 ./train");
-  flags.config.add_file_flag(parser);
-  flags.config.add_profile_flag(parser);
-  parser.add_text("--processes-per-node", flags.processes_per_node, "N",
-                  "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
+  flags.run.add_ranks_flags(parser);
   parser.add_text("--allow", flags.allow, "WHAT",
                   "lossless, half or low_rank; else the config's, or low_rank");
   parser.add_text("--model", flags.model, "FILE",
@@ -151,7 +136,7 @@ int advise(const Arguments& arguments) {
                   "Also predict for another network: 1gbit, 1gbit,0.2ms with its latency, or the file of "
                   "hookline test --json");
   parser.add_number("--ranks", flags.ranks, "N", "Also predict for this many ranks", {2, 1 << 20});
-  parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+  flags.run.add_set_flag(parser);
   parser.add_flag("--json", flags.json, "Print JSON");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   AskedFor asked;
@@ -164,7 +149,7 @@ int advise(const Arguments& arguments) {
 
   Program program = program_of(flags, parser.plain());
   const CatalogOf hooks = catalog_of(program.file);
-  Sources sources = flags.config.sources();
+  Sources sources = flags.run.config.sources();
   sources.overrides = overrides_of(flags);
   hooks.apply_to(sources);
   const Resolution resolution = resolve(sources, hooks.catalog);
@@ -173,12 +158,10 @@ int advise(const Arguments& arguments) {
   if (!resolution.ok()) return kBadInput;
   RunConfig config = resolution.config;
   log::set_level(config.logging.level);
-  tell_found_config(flags.config, sources);
+  tell_found_config(flags.run.config, sources);
   if (!complete_by_scheduler(config)) return kBadInput;
   if (!is_given(config, "ddp.auto.allow")) config.auto_hook.allow = "low_rank";
-  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
-      !has_many_nodes(config.launch))
-    config.launch.processes_per_node = 2;
+  take_two_ranks(config);
   if (ranks_of(config.launch) == 1 && !has_many_nodes(config.launch))
     throw UsageError(
         "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");

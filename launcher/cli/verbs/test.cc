@@ -13,9 +13,8 @@
 #include "base/regular_file.h"
 #include "config/resolve.h"
 #include "config/schema/origin_text.h"
-#include "launcher/cli/config_choice.h"
-#include "launcher/cli/log_folder.h"
-#include "launcher/cli/overrides.h"
+#include "launcher/cli/short_run/log_folder.h"
+#include "launcher/cli/short_run/short_run.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/launch/catalog_of.h"
@@ -36,10 +35,9 @@ constexpr std::uint64_t kLargestReportBytes = 16 << 20;
 constexpr int kFailedChecks = 1;  // rank 0's exit code once it has reported them
 
 struct Flags {
-  ConfigChoice config;
-  std::string processes_per_node, program;
+  ShortRunFlags run;
+  std::string program;
   double time_limit = 120;  // seconds
-  std::vector<std::string> sets;
   bool json = false;
 };
 
@@ -50,25 +48,6 @@ void leave_out_unknown_hook(const Catalog& known, RunConfig& config) {
                "' is the program's own, and is not tried: the others are");
   config.ddp.comm_hook = config.ddp.comm_wrapper = "no";
   config.ddp.comm_state_option.clear();
-}
-
-std::vector<Override> overrides_of(const Flags& flags) {
-  std::vector<Override> overrides;
-  const auto add = [&](const char* key, const std::string& value) {
-    overrides.push_back({key, value, "hookline test"});
-  };
-  add("launch.max_restarts", "0");
-  add("launch.stall_timeout_seconds", "0");  // the test has a limit of its own
-  add("training.checkpoint_every_steps", "none");
-  add("training.resume", "no");
-  add("logging.prefix_template", "");
-  add("logging.show", "all");
-  add("logging.status", "off");
-  if (!flags.processes_per_node.empty())
-    overrides.push_back({"launch.processes_per_node", flags.processes_per_node, "--processes-per-node"});
-  for (Override& set : overrides_from_sets(flags.sets)) overrides.push_back(std::move(set));
-  expect_each_key_once(overrides);
-  return overrides;
 }
 
 /// Rank 0's report, even if incomplete. Nothing if rank 0 is on another node, or ended before it began to
@@ -110,21 +89,21 @@ int self_test(const Arguments& arguments) {
                     "collective, every hook, and the limits of the hosts. With several nodes, start it on "
                     "each of them, as you start a launch.",
                     "hookline test --processes-per-node 2");
-  flags.config.add_file_flag(parser);
-  flags.config.add_profile_flag(parser);
-  parser.add_text("--processes-per-node", flags.processes_per_node, "N",
-                  "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
+  flags.run.add_ranks_flags(parser);
   parser.add_number("--time-limit", flags.time_limit, "SECONDS",
                     "Seconds after which the test gives up; else 120", {1, 86400});
   parser.add_text("--program", flags.program, "PROG",
                   "Accept a config that names a hook of this program; the hook itself is not tried");
-  parser.add_texts("--set", flags.sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+  flags.run.add_set_flag(parser);
   parser.add_flag("--json", flags.json, "Print one JSON object at the end");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);
 
-  Sources sources = flags.config.sources();
-  sources.overrides = overrides_of(flags);
+  Sources sources = flags.run.config.sources();
+  sources.overrides =
+      flags.run.overrides("hookline test", {{"launch.stall_timeout_seconds", "0"},  // --time-limit
+                                            {"logging.prefix_template", ""},
+                                            {"logging.show", "all"}});
   const CatalogOf known = catalog_of_libexec("self_test_rank");
   // --program makes the names of its hooks known, so that its config can be read.
   const CatalogOf hooks = flags.program.empty() ? known : catalog_of_named(flags.program);
@@ -136,15 +115,13 @@ int self_test(const Arguments& arguments) {
   Program program = libexec_rank("self_test_rank", "tries everything on each rank");
   RunConfig config = resolution.config;
   log::set_level(config.logging.level);
-  tell_found_config(flags.config, sources);
+  tell_found_config(flags.run.config, sources);
   if (!complete_by_scheduler(config)) return kBadInput;
   if (config.ddp.comm_hook == kAutoHook) config.ddp.comm_hook = "no";  // every hook is tried
   if (config.ddp.plugins.empty()) leave_out_unknown_hook(known.catalog, config);
   if (!is_given(config, "launch.join_timeout_seconds"))
     config.launch.join_timeout_seconds = flags.time_limit / 2;
-  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
-      !has_many_nodes(config.launch))
-    config.launch.processes_per_node = 2;  // one rank alone would try little
+  take_two_ranks(config);
 
   LogFolder folder("test", "the test's");
   const bool keeps_logs_here = !is_given(config, "logging.dir");

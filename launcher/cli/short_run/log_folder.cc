@@ -1,4 +1,4 @@
-#include "launcher/cli/log_folder.h"
+#include "launcher/cli/short_run/log_folder.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,42 @@
+#include "launcher/cli/short_run/short_run.h"
+
+#include "config/schema/origin_text.h"
+#include "launcher/cli/overrides.h"
+#include "launcher/launch/launch_plan.h"
+#include "launcher/launch/node_setup.h"
+
+namespace hookline {
+
+void ShortRunFlags::add_ranks_flags(VerbParser& parser) {
+  config.add_file_flag(parser);
+  config.add_profile_flag(parser);
+  parser.add_text("--processes-per-node", processes_per_node, "N",
+                  "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
+}
+
+void ShortRunFlags::add_set_flag(VerbParser& parser) {
+  parser.add_texts("--set", sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
+}
+
+std::vector<Override> ShortRunFlags::overrides(
+    const std::string& verb, const std::vector<std::pair<std::string, std::string>>& own) const {
+  std::vector<Override> all;
+  for (const auto& [key, value] : own) all.push_back({key, value, verb});
+  all.push_back({"launch.max_restarts", "0", verb});
+  all.push_back({"training.checkpoint_every_steps", "none", verb});
+  all.push_back({"training.resume", "no", verb});
+  all.push_back({"logging.status", "off", verb});
+  if (!processes_per_node.empty())
+    all.push_back({"launch.processes_per_node", processes_per_node, "--processes-per-node"});
+  for (Override& set : overrides_from_sets(sets)) all.push_back(std::move(set));
+  expect_each_key_once(all);
+  return all;
+}
+
+void take_two_ranks(RunConfig& config) {
+  if (!is_given(config, "launch.processes_per_node") && ranks_of(config.launch) == 1 &&
+      !has_many_nodes(config.launch))
+    config.launch.processes_per_node = 2;
+}
+
+}  // namespace hookline

@@ -1,0 +1,34 @@
+// What `hookline advise` and `hookline test` have in common: they start ranks for a short run, and report.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/resolve.h"
+#include "launcher/cli/config_choice.h"
+#include "launcher/cli/verb_parser.h"
+
+namespace hookline {
+
+struct ShortRunFlags {
+  ConfigChoice config;
+  std::string processes_per_node;
+  std::vector<std::string> sets;
+
+  /// Adds --config, --profile and --processes-per-node.
+  void add_ranks_flags(VerbParser& parser);
+  /// Adds --set KEY=VALUE.
+  void add_set_flag(VerbParser& parser);
+
+  /// Values for the config: what such a run needs (it neither restarts nor saves nor resumes), `own` keys of
+  /// the verb ("hookline test") with their values, and what these flags give. Throws UsageError if a key is
+  /// given twice.
+  std::vector<Override> overrides(const std::string& verb,
+                                  const std::vector<std::pair<std::string, std::string>>& own) const;
+};
+
+/// Takes two ranks where one host alone would have one: one rank sends nothing. A number in the config stays.
+void take_two_ranks(RunConfig& config);
+
+}  // namespace hookline

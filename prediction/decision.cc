@@ -26,11 +26,13 @@ void Decision::predict(std::size_t contender, double seconds) {
 }
 
 void Decision::measure(std::size_t contender, double seconds) {
-  // If a hook takes more or less time than predicted, scale the other predictions likewise, within limits.
+  // If a hook takes more or less time than predicted, scale the predictions of other hooks likewise, within
+  // limits; and those of no hook in other buckets by each other.
   if (contender != 0 && runs_.at(contender) == 0 && seconds_[contender] > 0) {
     const double bias = std::clamp(seconds / seconds_[contender], 1 / rule_.most_bias, rule_.most_bias);
+    const bool has_hook = contenders_[contender].hook != 0;
     for (std::size_t i = 1; i < seconds_.size(); ++i)
-      if (runs_[i] == 0) seconds_[i] *= bias;
+      if (runs_[i] == 0 && (contenders_[i].hook != 0) == has_hook) seconds_[i] *= bias;
   }
   // The step without a hook with which the choice began is not counted as a run: a later measurement replaces
   // it.
@@ -53,18 +55,18 @@ std::size_t Decision::next() {
   if (!final_) {
     if (!rule_.try_each && hooks_measured() == 0) return first_to_measure();
     if (const auto next = next_to_measure()) return *next;
-    final_ = fastest_measured(0);
+    final_ = best_measured(0);
   }
   // A setting that is measured again may turn out slower, and so may the next fastest. So each gets only one
   // more chance.
-  const std::size_t faster = fastest_measured(*final_);
+  const std::size_t faster = best_measured(*final_);
   if (faster == 0 || runs_[faster] == 1) final_ = faster;
   return *final_;
 }
 
 std::size_t Decision::first_to_measure() const {
   const std::size_t fastest = choose(seconds_, 0, rule_.choice);
-  return fastest == 0 ? 0 : in_fewest_buckets(fastest);
+  return fastest == 0 ? no_hook_in_other_buckets().value_or(0) : in_fewest_buckets(fastest);
 }
 
 std::optional<std::size_t> Decision::next_to_measure() const {
@@ -83,11 +85,22 @@ std::optional<std::size_t> Decision::next_to_measure() const {
       return runs_[in_fewest] > 0 ? next : in_fewest;
     }
   }
+  if (const auto fewer = in_fewer_buckets(fastest_measured(0))) return fewer;
   double fastest_hook = std::numeric_limits<double>::infinity();
   for (std::size_t i = 1; i < seconds_.size(); ++i)
     if (runs_[i] > 0 && seconds_[i] > 0) fastest_hook = std::min(fastest_hook, seconds_[i]);
   const bool is_close = std::abs(fastest_hook - seconds_[0]) <= rule_.close_to_none * seconds_[0];
-  return runs_[0] == 0 && is_close ? std::optional<std::size_t>(0) : std::nullopt;
+  if (!is_close) return std::nullopt;
+  return runs_[0] == 0 ? std::optional<std::size_t>(0) : no_hook_in_other_buckets();
+}
+
+std::optional<std::size_t> Decision::no_hook_in_other_buckets() const {
+  std::optional<std::size_t> next;
+  for (std::size_t i = 1; i < seconds_.size(); ++i)
+    if (contenders_[i].hook == 0 && runs_[i] == 0 && seconds_[i] > 0 &&
+        seconds_[i] <= seconds_[0] * (1 + rule_.near) && (!next || seconds_[i] < seconds_[*next]))
+      next = i;
+  return next;
 }
 
 bool Decision::saves_enough(std::size_t contender) const {
@@ -102,6 +115,32 @@ std::size_t Decision::in_fewest_buckets(std::size_t contender) const {
         contenders_[i].buckets < contenders_[fewest].buckets)
       fewest = i;
   return fewest;
+}
+
+bool Decision::is_far_ahead(std::size_t contender) const {
+  return contender != 0 && seconds_[contender] * rule_.far_ahead <= seconds_[0];
+}
+
+std::optional<std::size_t> Decision::in_fewer_buckets(std::size_t contender) const {
+  if (!is_far_ahead(contender)) return std::nullopt;
+  std::optional<std::size_t> next;
+  for (std::size_t i = 1; i < seconds_.size(); ++i)
+    if (contenders_[i].hook == contenders_[contender].hook && runs_[i] == 0 && seconds_[i] > 0 &&
+        seconds_[i] <= rule_.wide * seconds_[contender] &&
+        contenders_[i].buckets < contenders_[contender].buckets && (!next || seconds_[i] < seconds_[*next]))
+      next = i;
+  return next;
+}
+
+std::size_t Decision::best_measured(std::size_t in_use) const {
+  const std::size_t fastest = fastest_measured(in_use);
+  std::size_t best = fastest;
+  for (std::size_t i = 1; is_far_ahead(fastest) && i < seconds_.size(); ++i)
+    if (contenders_[i].hook == contenders_[fastest].hook && runs_[i] > 0 && seconds_[i] > 0 &&
+        seconds_[i] <= seconds_[fastest] * (1 + rule_.tie_of_buckets) &&
+        contenders_[i].buckets < contenders_[best].buckets)
+      best = i;
+  return best;
 }
 
 std::size_t Decision::fastest_measured(std::size_t in_use) const {

@@ -27,9 +27,15 @@ struct DecisionRule {
   // `choice.least_gain`.
   int near_ones = 3;
   double most_bias = 1.25;  // the largest factor by which a measurement corrects other predictions
-  // Measure no hook again if the fastest hook is within this fraction of it, since no hook was measured
-  // earlier.
+  // If the fastest hook is within this fraction of no hook, measure no hook again, since it was measured
+  // earlier, and then in the other buckets that are predicted to be at most `near` slower.
   double close_to_none = 0.10;
+  // If no hook takes this many times as long as the fastest hook, trials cost little beside what it saves,
+  // and the link dominates, on which messages are harder to predict than work. So the fastest hook is also
+  // measured in each kind of fewer buckets that is predicted to take at most `wide` times as long, and keeps
+  // the fewest buckets within `tie_of_buckets` of its fastest.
+  double far_ahead = 10;
+  double wide = 2;
   bool try_each = false;  // nothing is predicted: each setting is measured
 };
 
@@ -78,8 +84,16 @@ class Decision {
   /// Measured or predicted, against no hook.
   bool saves_enough(std::size_t contender) const;
   std::size_t in_fewest_buckets(std::size_t contender) const;
+  /// No hook in the buckets that are predicted to be fastest, of those not measured and about as fast as the
+  /// current ones.
+  std::optional<std::size_t> no_hook_in_other_buckets() const;
+  bool is_far_ahead(std::size_t contender) const;
+  /// The setting to measure of those with the same hook in fewer buckets, if that hook is far ahead.
+  std::optional<std::size_t> in_fewer_buckets(std::size_t contender) const;
   /// `in_use` unless another saves enough.
   std::size_t fastest_measured(std::size_t in_use) const;
+  /// The same; if its hook is far ahead, in the fewest buckets that are about as fast.
+  std::size_t best_measured(std::size_t in_use) const;
   int hooks_measured() const;
 
   std::vector<Contender> contenders_;

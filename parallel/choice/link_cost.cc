@@ -22,7 +22,8 @@ std::int64_t next_size(std::int64_t bytes, std::int64_t largest) {
 // Of kTimes all-reduces the second fastest counts. Of short ones the fastest counts, since delays are long in
 // comparison: Gloo's event loop may occupy the sending thread's core for a tick of the kernel's clock.
 constexpr int kTimes = 3;
-constexpr double kShort = 0.005;  // seconds
+constexpr double kShort = 0.005;           // seconds
+constexpr std::int64_t kCached = 4 << 20;  // bytes: a sum of more does not stay in a core's cache
 
 /// CPU time of all threads of this process.
 double busy_seconds() {
@@ -158,9 +159,10 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
     if (!fits(next)) break;
     add_size(next);
   }
-  // In half precision, only the two largest sizes are measured. At the smallest size latency dominates, which
-  // is the same; all other times follow from these.
-  const std::size_t first_half = std::max<std::size_t>(sizes.size(), 2) - 2;
+  // In half precision, only the largest size is measured, and the one before it if sums of the largest leave
+  // the cache. At the smallest size latency dominates, which is the same; all other times follow from these.
+  const std::size_t measured_half = std::min<std::size_t>(sizes.size(), sizes.back() > kCached ? 2 : 1);
+  const std::size_t first_half = sizes.size() - measured_half;
   for (std::size_t i = first_half; i < sizes.size(); ++i) prober.run(sizes[i], at::kHalf, half);
   prober.agree();
   // The same bytes take the same time on the link, and at most the time of their summation more. Anything

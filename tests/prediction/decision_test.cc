@@ -108,6 +108,30 @@ TEST(Decision, PrefersFewerBucketsIfAboutAsFast) {
   EXPECT_EQ(slower.next(), 2u) << "one bucket is 7 % slower";
 }
 
+TEST(Decision, TriesFewerBucketsOfAHookThatIsFarAhead) {
+  const std::vector<Contender> contenders = {{0, 2}, {1, 4}, {1, 2}, {1, 1}, {2, 1}};
+  const std::vector<double> seconds = {1.000, 0.050, 0.060, 0.070, 0.090};
+  Decision decision = predicted(seconds, contenders);
+  EXPECT_EQ(course(decision, {{1, 0.050}, {2, 0.049}, {3, 0.080}}), Tried({1, 2, 3, 2}));
+  Decision tied = predicted(seconds, contenders);
+  EXPECT_EQ(course(tied, {{1, 0.050}, {2, 0.060}, {3, 0.052}}), Tried({1, 2, 3}))
+      << "one bucket is within 5 % of four";
+  Decision less_ahead = predicted({0.400, 0.050, 0.060, 0.070, 0.090}, contenders);
+  EXPECT_EQ(course(less_ahead, {{1, 0.050}}), Tried({1}));
+  Decision far = predicted({1.000, 0.050, 0.110, 0.120, 0.090}, contenders);
+  EXPECT_EQ(course(far, {{1, 0.050}}), Tried({1})) << "predicted to take more than twice as long";
+}
+
+TEST(Decision, TriesNoHookInOtherBucketsIfHooksGainLittle) {
+  const std::vector<Contender> contenders = {{0, 2}, {0, 1}, {0, 4}, {1, 2}};
+  Decision no_gain = predicted({0.100, 0.104, 0.130, 0.100}, contenders);
+  EXPECT_EQ(course(no_gain, {{0, 0.100}, {1, 0.091}}), Tried({1, 0, 1}));
+  Decision small_gain = predicted({0.100, 0.098, 0.130, 0.094}, contenders);
+  EXPECT_EQ(course(small_gain, {{0, 0.100}, {1, 0.091}, {3, 0.095}}), Tried({3, 0, 1}));
+  Decision large_gain = predicted({0.100, 0.098, 0.130, 0.050}, contenders);
+  EXPECT_EQ(course(large_gain, {{3, 0.050}}), Tried({3}));
+}
+
 TEST(Decision, NeverTakesWhatWasDropped) {
   Decision decision = predicted({0.100, 0.060, 0.050, 0.080});
   EXPECT_EQ(decision.next(), 2u);

@@ -83,8 +83,9 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The median time of steps after a hook has settled; the mean of the ranks' medians.
-double median_of_steps(World& world, Ddp& ddp, const std::function<void()>& step) {
+/// What a step takes after a hook has settled, by the statistic that the chooser uses, since it predicts just
+/// that: each rank's lower quartile, averaged over the ranks.
+double seconds_of_steps(World& world, Ddp& ddp, const std::function<void()>& step) {
   using Clock = std::chrono::steady_clock;
   const std::int64_t unmeasured = 2 + (ddp.hook() ? ddp.hook()->first_full_step() : 0);
   for (std::int64_t i = 0; i < unmeasured; ++i) step();
@@ -98,7 +99,7 @@ double median_of_steps(World& world, Ddp& ddp, const std::function<void()>& step
   for (int left = first > kLong ? 0 : std::clamp(static_cast<int>(kSeconds / first), 3, 200); left > 0;
        --left)
     seconds.push_back(timed());
-  return means_over_ranks(world, {median(std::move(seconds))})[0];
+  return means_over_ranks(world, {lower_quartile(std::move(seconds))})[0];
 }
 
 template <class Net>
@@ -143,7 +144,7 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
   World& world = accelerator.world();
   const auto seconds_with = [&, &model = model](const Candidate& candidate) {
     use_setting(world, model.ddp(), candidate.setting, layouts[candidate.layout]);
-    return median_of_steps(world, model.ddp(), step);
+    return seconds_of_steps(world, model.ddp(), step);
   };
   std::vector<Candidate> sweep;
   const SettingList settings(all, has_scopes(world), options.bucket_bytes);

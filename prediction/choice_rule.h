@@ -19,7 +19,8 @@ struct ChoiceRule {
 /// `in_use` has no prediction.
 std::size_t choose(const std::vector<double>& seconds, std::size_t in_use, const ChoiceRule& rule = {});
 
-/// What was measured over some steps: medians, in seconds. `before`: when the choice was made.
+/// What was measured over some steps, in seconds each; on CPUs lower quartiles. `before`: when the choice was
+/// made.
 struct Window {
   double step = 0, step_before = 0;
   double link = 0, link_before = 0;  // what the link takes for a step without a hook; 0: not measured

@@ -42,7 +42,7 @@ int main() {
   }
   accelerator.end_training();
   // Every rank takes part in making the model whole; one of them saves it.
-  model->summon_full_params([&, &net = net] {
+  model->summon_full_params([&] {
     if (accelerator.is_main_process()) torch::save(net, "model.pt");
   });
 }

@@ -266,7 +266,7 @@ TEST(ShellVariables, AreLimitedInSize) {
   EXPECT_EQ(problem(repeated("((a);", 100'000) + repeated(")", 100'000) + launch),
             "line 1: it nests parentheses deeper than 100 levels");
   EXPECT_EQ(problem(repeated("cd x\ntorchrun a\n", 50'000)),
-            "lines 2, 4, 6, 8, 10, 12, 14, 16 and 49992 others each start a program, and a config is for "
+            "lines 2, 4, 6, 8, 10, 12, 14, 16 and 49992 more each start a program, and a config is for "
             "one: put the one to import into a file of its own");
 }
 

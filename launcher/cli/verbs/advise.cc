@@ -117,10 +117,9 @@ int advise(const Arguments& arguments) {
   AdviseFlags flags;
   VerbParser parser(
       "hookline advise [flags] program [arguments]",
-      "Train for up to 300 steps, predict how long a step takes with each communication hook, and measure it "
-      "without a hook and with the best ones. The config's comm_hook and comm_wrapper are not used. Instead "
-      "of a "
-      "program, name a model's file or the shapes of its parameters. Changes no file.",
+      "Train for up to 300 steps (600 on a GPU), predict how long a step takes with each communication hook, "
+      "and measure it without a hook and with the best ones. The config's comm_hook and comm_wrapper are not "
+      "used. Instead of a program, name a model's file or the shapes of its parameters. Changes no file.",
       "hookline advise --processes-per-node 2 ./train");
   flags.run.add_ranks_flags(parser);
   parser.add_text("--allow", flags.allow, "WHAT",
@@ -188,8 +187,7 @@ int advise(const Arguments& arguments) {
     if (keeps_logs_here) folder.keep();
     log::error(
         "the program ended before a hook was chosen: let it take 300 steps of a model that it prepares, or "
-        "600 on a "
-        "GPU, with more epochs or more data; its logs are in '" +
+        "600 on a GPU, with more epochs or more data; its logs are in '" +
         config.logging.dir + "'");
     return kNoAdvice;
   }

@@ -30,10 +30,10 @@ struct DecisionRule {
   // If the fastest hook is within this fraction of no hook, measure no hook again, since it was measured
   // earlier, and then in the other buckets that are predicted to be at most `near` slower.
   double close_to_none = 0.10;
-  // If no hook takes this many times as long as the fastest hook, trials cost little beside what it saves,
-  // and the link dominates, on which messages are harder to predict than work. So the fastest hook is also
-  // measured in each kind of fewer buckets that is predicted to take at most `wide` times as long, and keeps
-  // the fewest buckets within `tie_of_buckets` of its fastest.
+  // If a step without a hook takes this many times as long as with the fastest, trials cost little beside
+  // that, and the link dominates, on which messages are harder to predict than work. So the fastest hook is
+  // also measured in each kind of fewer buckets that is predicted to take at most `wide` times as long, and
+  // keeps the fewest buckets within `tie_of_buckets` of its fastest.
   double far_ahead = 10;
   double wide = 2;
   bool try_each = false;  // nothing is predicted: each setting is measured

@@ -70,22 +70,20 @@ std::size_t Decision::first_to_measure() const {
 }
 
 std::optional<std::size_t> Decision::next_to_measure() const {
-  std::optional<std::size_t> next;
-  for (std::size_t i = 1; i < seconds_.size(); ++i) {
-    if (runs_[i] > 0 || is_dropped_[i]) continue;
-    if (rule_.try_each && contenders_[i].buckets > 0) return i;
-    if (seconds_[i] > 0 && (!next || seconds_[i] < seconds_[*next])) next = i;
-  }
-  const double fastest = seconds_[fastest_measured(0)];
-  if (next) {
-    const double most = hooks_measured() < rule_.near_ones ? fastest * (1 + rule_.near)
-                                                           : fastest * (1 - rule_.choice.least_gain);
+  if (rule_.try_each)
+    for (std::size_t i = 1; i < seconds_.size(); ++i)
+      if (runs_[i] == 0 && !is_dropped_[i] && contenders_[i].buckets > 0) return i;
+  const std::size_t fastest = fastest_measured(0);
+  if (const auto next = fastest_predicted([](std::size_t) { return true; })) {
+    const double most = hooks_measured() < rule_.near_ones
+                            ? seconds_[fastest] * (1 + rule_.near)
+                            : seconds_[fastest] * (1 - rule_.choice.least_gain);
     if (seconds_[*next] <= most && saves_enough(*next)) {
       const std::size_t in_fewest = in_fewest_buckets(*next);
       return runs_[in_fewest] > 0 ? next : in_fewest;
     }
   }
-  if (const auto fewer = in_fewer_buckets(fastest_measured(0))) return fewer;
+  if (const auto fewer = in_fewer_buckets(fastest)) return fewer;
   double fastest_hook = std::numeric_limits<double>::infinity();
   for (std::size_t i = 1; i < seconds_.size(); ++i)
     if (runs_[i] > 0 && seconds_[i] > 0) fastest_hook = std::min(fastest_hook, seconds_[i]);
@@ -94,13 +92,30 @@ std::optional<std::size_t> Decision::next_to_measure() const {
   return runs_[0] == 0 ? std::optional<std::size_t>(0) : no_hook_in_other_buckets();
 }
 
-std::optional<std::size_t> Decision::no_hook_in_other_buckets() const {
-  std::optional<std::size_t> next;
+template <class Filter>
+std::optional<std::size_t> Decision::fastest_predicted(const Filter& is_wanted) const {
+  std::optional<std::size_t> fastest;
   for (std::size_t i = 1; i < seconds_.size(); ++i)
-    if (contenders_[i].hook == 0 && runs_[i] == 0 && seconds_[i] > 0 &&
-        seconds_[i] <= seconds_[0] * (1 + rule_.near) && (!next || seconds_[i] < seconds_[*next]))
-      next = i;
-  return next;
+    if (runs_[i] == 0 && seconds_[i] > 0 && is_wanted(i) && (!fastest || seconds_[i] < seconds_[*fastest]))
+      fastest = i;
+  return fastest;
+}
+
+template <class Filter>
+std::size_t Decision::fewest_buckets_near(std::size_t contender, const Filter& is_wanted) const {
+  std::size_t fewest = contender;
+  for (std::size_t i = 0; i < seconds_.size(); ++i)
+    if (contenders_[i].hook == contenders_[contender].hook && seconds_[i] > 0 &&
+        seconds_[i] <= seconds_[contender] * (1 + rule_.tie_of_buckets) && is_wanted(i) &&
+        contenders_[i].buckets < contenders_[fewest].buckets)
+      fewest = i;
+  return fewest;
+}
+
+std::optional<std::size_t> Decision::no_hook_in_other_buckets() const {
+  return fastest_predicted([this](std::size_t i) {
+    return contenders_[i].hook == 0 && seconds_[i] <= seconds_[0] * (1 + rule_.near);
+  });
 }
 
 bool Decision::saves_enough(std::size_t contender) const {
@@ -108,13 +123,7 @@ bool Decision::saves_enough(std::size_t contender) const {
 }
 
 std::size_t Decision::in_fewest_buckets(std::size_t contender) const {
-  std::size_t fewest = contender;
-  for (std::size_t i = 0; i < seconds_.size(); ++i)
-    if (contenders_[i].hook == contenders_[contender].hook && seconds_[i] > 0 &&
-        seconds_[i] <= seconds_[contender] * (1 + rule_.tie_of_buckets) && saves_enough(i) &&
-        contenders_[i].buckets < contenders_[fewest].buckets)
-      fewest = i;
-  return fewest;
+  return fewest_buckets_near(contender, [this](std::size_t i) { return saves_enough(i); });
 }
 
 bool Decision::is_far_ahead(std::size_t contender) const {
@@ -123,24 +132,17 @@ bool Decision::is_far_ahead(std::size_t contender) const {
 
 std::optional<std::size_t> Decision::in_fewer_buckets(std::size_t contender) const {
   if (!is_far_ahead(contender)) return std::nullopt;
-  std::optional<std::size_t> next;
-  for (std::size_t i = 1; i < seconds_.size(); ++i)
-    if (contenders_[i].hook == contenders_[contender].hook && runs_[i] == 0 && seconds_[i] > 0 &&
-        seconds_[i] <= rule_.wide * seconds_[contender] &&
-        contenders_[i].buckets < contenders_[contender].buckets && (!next || seconds_[i] < seconds_[*next]))
-      next = i;
-  return next;
+  return fastest_predicted([&](std::size_t i) {
+    return contenders_[i].hook == contenders_[contender].hook &&
+           contenders_[i].buckets < contenders_[contender].buckets &&
+           seconds_[i] <= rule_.wide * seconds_[contender];
+  });
 }
 
 std::size_t Decision::best_measured(std::size_t in_use) const {
   const std::size_t fastest = fastest_measured(in_use);
-  std::size_t best = fastest;
-  for (std::size_t i = 1; is_far_ahead(fastest) && i < seconds_.size(); ++i)
-    if (contenders_[i].hook == contenders_[fastest].hook && runs_[i] > 0 && seconds_[i] > 0 &&
-        seconds_[i] <= seconds_[fastest] * (1 + rule_.tie_of_buckets) &&
-        contenders_[i].buckets < contenders_[best].buckets)
-      best = i;
-  return best;
+  if (!is_far_ahead(fastest)) return fastest;
+  return fewest_buckets_near(fastest, [this](std::size_t i) { return runs_[i] > 0; });
 }
 
 std::size_t Decision::fastest_measured(std::size_t in_use) const {

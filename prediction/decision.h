@@ -79,6 +79,14 @@ class Decision {
   std::size_t fastest_except(std::size_t contender) const;
 
  private:
+  /// The fastest of the predicted contenders that are not measured yet and are wanted.
+  template <class Filter>
+  std::optional<std::size_t> fastest_predicted(const Filter& is_wanted) const;
+  /// The contender with the fewest buckets of those with the same hook that are wanted, and slower than
+  /// `contender` by at most `tie_of_buckets`.
+  template <class Filter>
+  std::size_t fewest_buckets_near(std::size_t contender, const Filter& is_wanted) const;
+
   std::size_t first_to_measure() const;
   std::optional<std::size_t> next_to_measure() const;
   /// Measured or predicted, against no hook.

@@ -1,5 +1,7 @@
 #include "launcher/cli/short_run/short_run.h"
 
+#include <utility>
+
 #include "config/schema/origin_text.h"
 #include "launcher/cli/overrides.h"
 #include "launcher/launch/launch_plan.h"
@@ -18,10 +20,8 @@ void ShortRunFlags::add_set_flag(VerbParser& parser) {
   parser.add_texts("--set", sets, "KEY=VALUE", "Any value of the config, such as launch.device=cpu");
 }
 
-std::vector<Override> ShortRunFlags::overrides(
-    const std::string& verb, const std::vector<std::pair<std::string, std::string>>& own) const {
-  std::vector<Override> all;
-  for (const auto& [key, value] : own) all.push_back({key, value, verb});
+std::vector<Override> ShortRunFlags::overrides(const std::string& verb, std::vector<Override> own) const {
+  std::vector<Override> all = std::move(own);
   all.push_back({"launch.max_restarts", "0", verb});
   all.push_back({"training.checkpoint_every_steps", "none", verb});
   all.push_back({"training.resume", "no", verb});

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "config/resolve.h"
@@ -21,11 +20,10 @@ struct ShortRunFlags {
   /// Adds --set KEY=VALUE.
   void add_set_flag(VerbParser& parser);
 
-  /// Values for the config: what such a run needs (it neither restarts nor saves nor resumes), `own` keys of
-  /// the verb ("hookline test") with their values, and what these flags give. Throws UsageError if a key is
-  /// given twice.
-  std::vector<Override> overrides(const std::string& verb,
-                                  const std::vector<std::pair<std::string, std::string>>& own) const;
+  /// Values for the config: the verb's `own`, what such a run needs (it neither restarts nor saves nor
+  /// resumes), for which `verb` ("hookline test") stands in messages, and what these flags give. Throws
+  /// UsageError if a key is given twice.
+  std::vector<Override> overrides(const std::string& verb, std::vector<Override> own) const;
 };
 
 /// Takes two ranks where one host alone would have one: one rank sends nothing. A number in the config stays.

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes_text.h"
@@ -50,12 +51,11 @@ std::vector<Override> overrides_of(const AdviseFlags& flags) {
     if (set.key == "ddp.comm_hook" || set.key == "ddp.comm_wrapper")
       throw UsageError("--set " + set.key + ": hookline advise tries every hook, so leave it out; " +
                        "[ddp.auto] hooks names some");
-  std::vector<Override> overrides = flags.run.overrides(
-      "hookline advise",
-      {{"ddp.comm_hook", kAutoHook}, {"ddp.comm_wrapper", "no"}, {"logging.show", "none"}});
-  if (!flags.allow.empty()) overrides.push_back({"ddp.auto.allow", flags.allow, "--allow"});
-  expect_each_key_once(overrides);
-  return overrides;
+  const std::string verb = "hookline advise";
+  std::vector<Override> own = {
+      {"ddp.comm_hook", kAutoHook, verb}, {"ddp.comm_wrapper", "no", verb}, {"logging.show", "none", verb}};
+  if (!flags.allow.empty()) own.push_back({"ddp.auto.allow", flags.allow, "--allow"});
+  return flags.run.overrides(verb, std::move(own));
 }
 
 /// auto, by which hooks are tried, needs whole gradients. Refuses a config that leaves none, by the user's

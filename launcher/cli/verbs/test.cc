@@ -18,9 +18,7 @@
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/launch/catalog_of.h"
-#include "launcher/launch/launch_plan.h"
 #include "launcher/launch/libexec.h"
-#include "launcher/launch/node_setup.h"
 #include "launcher/launch/scheduled.h"
 #include "launcher/launch/start_ranks.h"
 #include "launcher/process/exit_code.h"
@@ -100,10 +98,11 @@ int self_test(const Arguments& arguments) {
   parser.expect_plain("", 0, 0);
 
   Sources sources = flags.run.config.sources();
+  const std::string verb = "hookline test";
   sources.overrides =
-      flags.run.overrides("hookline test", {{"launch.stall_timeout_seconds", "0"},  // --time-limit
-                                            {"logging.prefix_template", ""},
-                                            {"logging.show", "all"}});
+      flags.run.overrides(verb, {{"launch.stall_timeout_seconds", "0", verb},  // it has --time-limit
+                                 {"logging.prefix_template", "", verb},
+                                 {"logging.show", "all", verb}});
   const CatalogOf known = catalog_of_libexec("self_test_rank");
   // --program makes the names of its hooks known, so that its config can be read.
   const CatalogOf hooks = flags.program.empty() ? known : catalog_of_named(flags.program);

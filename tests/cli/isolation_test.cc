@@ -193,6 +193,9 @@ TEST_F(Isolated, StopsAndContinuesOnATerminal) {
              " launch --set launch.isolation=pid --set logging.status=off --processes-per-node 2 ./train\r");
   ASSERT_TRUE(shell.shows("] ready")) << shell.screen();
   ASSERT_TRUE(shell.shows("] ready")) << shell.screen();
+  // The shell, the launcher, its sentinel and its agent, and the ranks' families: a process that is stopped
+  // before it has forked its child would leave the count below short.
+  ASSERT_TRUE(eventually([&] { return all().size() == 4 + 2 * kFamilySize; })) << all().size();
   const auto count_stopped = [&] {
     const std::vector<pid_t> pids = all();
     return std::count_if(pids.begin(), pids.end(), [](pid_t pid) { return state_of(pid) == 'T'; });

@@ -31,6 +31,7 @@
 #include "hooks/comm.h"
 #include "parallel/groups/gloo_group.h"
 #include "parallel/groups/gloo_groups.h"
+#include "parallel/groups/gloo_options.h"
 #include "parallel/groups/shared_memory_group.h"
 #include "parallel/rank/environment.h"
 #include "parallel/world/cuda_module.h"
@@ -89,14 +90,6 @@ std::string own_address_towards(const std::string& host) {
   if (address.empty())
     throw Error("no network interface of this machine leads to MASTER_ADDR '" + host + "'");
   return address;
-}
-
-c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
-                                                                 std::chrono::milliseconds timeout) {
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  // Gloo's own default is the address of the host's name, which is often a loopback address.
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-  return options;
 }
 
 }  // namespace

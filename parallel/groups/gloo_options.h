@@ -1,0 +1,21 @@
+// What Gloo groups are made with.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace hookline {
+
+/// Options of a Gloo group that listens on `address`, an IP address of this machine, and whose operations
+/// fail after `timeout`. Throws c10::Error if this machine has no such address.
+///
+/// Gloo's event thread never takes a core from another thread that runs there (SCHED_BATCH), unless this
+/// process has a policy other than SCHED_OTHER. That thread would otherwise often displace the one that is
+/// just sending to the same connection, and so holds its lock. It then retries without a pause, until the
+/// kernel's next tick: 4 ms on many machines, in which nothing is sent. See Pair::handleEvents in
+/// gloo/transport/tcp/pair.cc.
+c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::string& address,
+                                                                 std::chrono::milliseconds timeout);
+
+}  // namespace hookline

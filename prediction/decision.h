@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -21,10 +22,10 @@ struct DecisionRule {
   // step: each message takes a little longer than predicted.
   double tie_of_buckets = 0.05;
   // Also measure settings that are predicted to be slower than the fastest measured one by at most this
-  // fraction.
+  // fraction, if that is affordable.
   double near = 0.05;
-  // After this many measured settings, measure only those predicted to be faster by at least
-  // `choice.least_gain`.
+  // After this many measured settings, or once nothing is affordable, measure only those predicted to be
+  // faster by at least `choice.least_gain`.
   int near_ones = 3;
   double most_bias = 1.25;  // the largest factor by which a measurement corrects other predictions
   // If the fastest hook is within this fraction of no hook, measure no hook again, since it was measured
@@ -33,19 +34,24 @@ struct DecisionRule {
   // If a step without a hook takes this many times as long as with the fastest, trials cost little beside
   // that, and the link dominates, on which messages are harder to predict than work. So the fastest hook is
   // also measured in each kind of fewer buckets that is predicted to take at most `wide` times as long, and
-  // keeps the fewest buckets within `tie_of_buckets` of its fastest.
+  // keeps the fewest buckets within `choice.least_gain` of its fastest.
   double far_ahead = 10;
   double wide = 2;
+  // In the end, those within this fraction of the fastest are measured again, in turn, until each was
+  // measured `rounds` times: steps vary from one time to another. Each such measurement must be affordable.
+  double finalists = 0.10;
+  int rounds = 3;
   bool try_each = false;  // nothing is predicted: each setting is measured
 };
 
 /// Chooses among contenders: first no hook with the current buckets, then the others, the most exact first.
 /// The contender with the fastest predicted step is measured first, then those predicted to be about as fast
-/// as the fastest measured one. Each measurement corrects the remaining predictions. Finally the fastest
-/// stays, if it saves enough over no hook.
+/// as the fastest measured one. Each measurement corrects the remaining predictions. Those that are about as
+/// fast are then measured again, as far as that is affordable. Finally the fastest stays, if it saves enough
+/// over no hook.
 ///
 /// A value type without a clock: call next() to learn what to measure, and measure() to report the result.
-/// All seconds are per step. Not synchronised.
+/// All seconds are per step; of several measurements the median counts. Not synchronised.
 class Decision {
  public:
   explicit Decision(std::vector<Contender> contenders, const DecisionRule& rule = {});
@@ -60,6 +66,9 @@ class Decision {
   /// A value that is not positive means no prediction.
   void predict(std::size_t contender, double seconds);
   void measure(std::size_t contender, double seconds);
+  /// From now on, settings that promise no gain are measured only if their steps take at most `seconds`
+  /// longer than those of the fastest; negative: never. Initially, whatever they take.
+  void afford(double seconds) { affordable_ = seconds; }
   /// It is never chosen again.
   void drop(std::size_t contender);
   /// Takes up a choice that was made before.
@@ -73,19 +82,21 @@ class Decision {
   bool is_final() const { return final_.has_value(); }
   /// Measured, or predicted and corrected; 0: not known, or dropped.
   double seconds(std::size_t contender) const { return seconds_[contender]; }
-  bool is_measured(std::size_t contender) const { return runs_[contender] > 0; }
+  bool is_measured(std::size_t contender) const { return runs(contender) > 0; }
   bool is_dropped(std::size_t contender) const { return is_dropped_[contender]; }
   /// The fastest contender except `contender`, measured or predicted; `contender` if no other has a time.
   std::size_t fastest_except(std::size_t contender) const;
 
  private:
+  /// How often the contender was measured; for no hook, without the step with which the choice began.
+  std::size_t runs(std::size_t contender) const { return measured_[contender].size(); }
   /// The fastest of the predicted contenders that are not measured yet and are wanted.
   template <class Filter>
   std::optional<std::size_t> fastest_predicted(const Filter& is_wanted) const;
   /// The contender with the fewest buckets of those with the same hook that are wanted, and slower than
-  /// `contender` by at most `tie_of_buckets`.
+  /// `contender` by at most the fraction `tie`.
   template <class Filter>
-  std::size_t fewest_buckets_near(std::size_t contender, const Filter& is_wanted) const;
+  std::size_t fewest_buckets_near(std::size_t contender, double tie, const Filter& is_wanted) const;
 
   std::size_t first_to_measure() const;
   std::optional<std::size_t> next_to_measure() const;
@@ -98,6 +109,8 @@ class Decision {
   bool is_far_ahead(std::size_t contender) const;
   /// The setting to measure of those with the same hook in fewer buckets, if that hook is far ahead.
   std::optional<std::size_t> in_fewer_buckets(std::size_t contender) const;
+  /// The setting to measure again of those that are nearly as fast as the fastest.
+  std::optional<std::size_t> next_to_repeat() const;
   /// `in_use` unless another saves enough.
   std::size_t fastest_measured(std::size_t in_use) const;
   /// The same; if its hook is far ahead, in the fewest buckets that are about as fast.
@@ -107,7 +120,9 @@ class Decision {
   std::vector<Contender> contenders_;
   DecisionRule rule_;
   std::vector<double> seconds_;
-  std::vector<int> runs_;  // times that each was measured; for no hook, without the initial step
+  std::vector<std::vector<double>> measured_;  // each contender's measurements, sorted
+  std::size_t latest_ = 0;                     // the contender measured last
+  double affordable_ = std::numeric_limits<double>::infinity();
   std::vector<bool> is_dropped_;
   std::optional<std::size_t> final_;
 };

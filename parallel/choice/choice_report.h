@@ -18,7 +18,7 @@ struct ChoiceReport {
     std::string name;
     std::string hook;               // as comm_hook names it; "no" for none
     std::int64_t bucket_bytes = 0;  // at which a bucket is full; 0: as the config says
-    double predicted = 0;           // when the last choice was made
+    double predicted = 0;           // before it was measured; corrected by settings measured before
     double margin = 0;              // of the hook's own work, as a fraction of it
     HookCost::Known how = HookCost::Known::measured;
     double measured = 0;       // while it was in use, last

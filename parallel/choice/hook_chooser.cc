@@ -31,6 +31,10 @@ constexpr int kMostPatience = 8;
 // kFirstPart-th of its steps, but at least kLeastOfFirstPart.
 constexpr int kFirstPart = 5, kLeastOfFirstPart = 8;
 constexpr double kFarBehind = 1.08;
+// Settings that promise no gain are measured as long as all measuring costs less than kAffordable of
+// kManySteps plain steps.
+constexpr double kAffordable = 0.006;
+constexpr int kManySteps = 1000;
 
 // The first step is not timed, and the first deferred one does not count.
 static_assert(kStepsBeforeAChoice ==
@@ -73,6 +77,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
   for (std::size_t i = 0; i < settings_.size(); ++i) contenders.push_back({settings_.hook_of(i), 1});
   DecisionRule rule;
   rule.try_each = options_.try_each;
+  if (options_.try_each || options_.predict_all) rule.rounds = 1;
   decision_ = Decision(std::move(contenders), rule);
   begin(Phase::settling);
 }
@@ -186,6 +191,7 @@ void HookChooser::end_plain() {
   plain_mean_ = mean(periods_);
   predicted_.assign(settings_.size(), {});
   if (layouts_.empty()) layouts_ = layouts_of(ddp_.buckets(), options_.bucket_bytes);
+  measuring_before_ = measuring_seconds_;
   for (std::size_t i = 0; i < settings_.size(); ++i)
     decision_.set_buckets(i, layouts_[settings_.size_of(i)].size());
   decision_.begin(plain_);
@@ -317,6 +323,8 @@ void HookChooser::prove() {
   is_resumed_ = false;
   if (!is_dropped) {
     decision_.measure(in_use_, measured);
+    for (std::size_t i = 1; i < settings_.size(); ++i)  // which has corrected the other predictions
+      if (!is_measured(i) && decision_.seconds(i) > 0) predicted_[i].predicted = decision_.seconds(i);
     watched_step_ = measured;
     if (in_use_ == 0) plain_ = decision_.seconds(0);
   }
@@ -327,6 +335,10 @@ void HookChooser::prove() {
   if (in_use_ != 0 && !is_dropped)
     log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
         (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
+  if (!options_.predict_all) {
+    const double spent = measuring_seconds_ - measuring_before_;
+    decision_.afford((kAffordable * kManySteps * plain_ - spent) / static_cast<double>(all.size()));
+  }
   go_on_with(agreed_next());
 }
 
@@ -336,8 +348,8 @@ void HookChooser::go_on_with(std::size_t next) {
     const std::string took = ", which takes " + ms(decision_.seconds(next)) + " a step";
     if (decision_.is_final()) {
       log("switches from " + settings_[in_use_].name + " to " + settings_[next].name + took);
-    } else if (next == 0) {
-      log("measures no hook again");
+    } else if (next == 0 || is_measured(next)) {
+      log("measures " + settings_[next].name + " again");
     } else if (decision_.seconds(next) > 0) {
       log("also tries " + settings_[next].name + ", which is predicted to take " +
           ms(decision_.seconds(next)) + " a step");

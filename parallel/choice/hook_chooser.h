@@ -43,8 +43,9 @@ struct ChoiceOptions {
   std::vector<std::int64_t> bucket_bytes = {};
   // A hook is dropped if ‖g - e‖ / ‖e‖ of its gradients g and the exact ones e exceeds this.
   double max_error = std::numeric_limits<double>::infinity();
-  bool try_each = false;     // measure steps with each setting instead of predicting them; always so on a GPU
-  bool predict_all = false;  // also time and predict settings that can't gain, however long that takes
+  bool try_each = false;  // measure steps with each setting instead of predicting them; always so on a GPU
+  // Also time and predict settings that can't gain, however long that takes; measure each setting once.
+  bool predict_all = false;
 };
 
 /// Trains without a hook at first; measures steps, the link and the hooks' own work; predicts the step time
@@ -150,7 +151,7 @@ class HookChooser {
   std::int64_t steps_ = 0, in_use_since_ = 0;
   std::optional<std::size_t> settled_;  // the last setting that was chosen for good, by its measured steps
   std::int64_t settled_at_ = 0;         // the step after which it came into use
-  double measuring_seconds_ = 0;
+  double measuring_seconds_ = 0, measuring_before_ = 0;  // in all; before the current choice
 
   std::int64_t probe_bytes_ = 0;
   double probe_seconds_ = 0, watched_step_ = 0;

@@ -20,7 +20,7 @@ std::int64_t next_size(std::int64_t bytes, std::int64_t largest) {
   return 2 * bytes > largest ? largest : bytes;  // two sizes that are nearly the same show no more than one
 }
 // Of kTimes all-reduces the second fastest counts. Of short ones the fastest counts, since delays are long in
-// comparison: Gloo's event loop may occupy the sending thread's core for a tick of the kernel's clock.
+// comparison: a thread may wait for the kernel's next tick until it gets the core.
 constexpr int kTimes = 3;
 constexpr double kShort = 0.005;           // seconds
 constexpr std::int64_t kCached = 4 << 20;  // bytes: a sum of more does not stay in a core's cache

@@ -16,7 +16,7 @@ namespace {
 const std::string kName = "the choice of a hook";
 // Time limits for measuring the link and for timing hooks: multiples of a step without a hook, and seconds
 // that each may take in any case.
-constexpr double kLinkBudget = 1, kHooksBudget = 2, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.012;
+constexpr double kLinkBudget = 1, kHooksBudget = 2, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.01;
 constexpr std::size_t kHooksInOtherBuckets = 2;
 
 double largest_send(const std::vector<BucketCost>& costs) {

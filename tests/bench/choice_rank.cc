@@ -41,9 +41,10 @@ namespace hookline {
 namespace {
 
 constexpr std::int64_t kBatch = 32;
-constexpr double kSeconds = 1;    // for each setting, as long as steps are short
-constexpr double kLong = 5;       // seconds of a step so long that measuring one is enough
-constexpr double kFarBehind = 5;  // this many times slower than the fastest: once is enough
+constexpr double kSeconds = 1;       // for each setting, as long as steps are short
+constexpr double kLong = 5;          // seconds of a step so long that measuring one is enough
+constexpr double kFarBehind = 5;     // this many times slower than the fastest: once is enough
+constexpr std::size_t kFastest = 5;  // these are measured again, as often as kRounds says
 constexpr int kRounds = 4;
 
 /// Runs steps until `chooser` has measured and settled its choice.
@@ -161,17 +162,21 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
     times[candidate.setting.name].push_back(seconds_with(candidate));
   };
   for (const Candidate& each : sweep) measure(each);
-  const auto best = std::min_element(sweep.begin(), sweep.end(), [&](const Candidate& a, const Candidate& b) {
-    return times[a.setting.name] < times[b.setting.name];
-  });
-  // The fastest of many was partly lucky: measure it again, in turns with the chosen one.
-  const auto is_close = [&](const Candidate& each) {
-    return times[each.setting.name][0] < kFarBehind * times[best->setting.name][0];
-  };
+  // The fastest of many was partly lucky: measure it again, in turns with those that nearly were, the chosen
+  // one and no hook.
+  std::vector<double> sorted;
+  for (const auto& [name, first] : times) sorted.push_back(first[0]);
+  std::sort(sorted.begin(), sorted.end());
+  const double slowest_fast = sorted[std::min(kFastest, sorted.size()) - 1];
+  std::vector<const Candidate*> again;
+  for (const Candidate& each : sweep) {
+    const double first = times[each.setting.name][0];
+    if (first <= slowest_fast || each.setting.name == chosen.chosen ||
+        (&each == &sweep[0] && first < kFarBehind * sorted[0]))
+      again.push_back(&each);
+  }
   for (int round = 0; round < kRounds; ++round)
-    for (const Candidate& each : sweep)
-      if (&each == &*best || each.setting.name == chosen.chosen || (&each == &sweep[0] && is_close(each)))
-        measure(each);
+    for (const Candidate* each : again) measure(*each);
   Seconds measured;
   for (auto& [name, all_of_it] : times) measured[name] = median(all_of_it);
   if (accelerator.is_main_process()) print(chosen, *predictions.measured, predicted, measured);

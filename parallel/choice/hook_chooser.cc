@@ -31,7 +31,7 @@ constexpr int kMostPatience = 8;
 // kFirstPart-th of its steps, but at least kLeastOfFirstPart.
 constexpr int kFirstPart = 5, kLeastOfFirstPart = 8;
 constexpr double kFarBehind = 1.08;
-// Settings that promise no gain are measured as long as all measuring costs less than kAffordable of
+// What promises no gain is measured as long as all measuring for a choice costs less than kAffordable of
 // kManySteps plain steps.
 constexpr double kAffordable = 0.006;
 constexpr int kManySteps = 1000;

@@ -31,10 +31,9 @@ constexpr int kMostPatience = 8;
 // kFirstPart-th of its steps, but at least kLeastOfFirstPart.
 constexpr int kFirstPart = 5, kLeastOfFirstPart = 8;
 constexpr double kFarBehind = 1.08;
-// What promises no gain is measured as long as all measuring for a choice costs less than kAffordable of
-// kManySteps plain steps.
-constexpr double kAffordable = 0.006;
-constexpr int kManySteps = 1000;
+// What promises no gain is measured as long as all measuring for a choice costs less than this many plain
+// steps.
+constexpr double kAffordableSteps = 6;
 
 // The first step is not timed, and the first deferred one does not count.
 static_assert(kStepsBeforeAChoice ==
@@ -337,7 +336,7 @@ void HookChooser::prove() {
         (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
   if (!options_.predict_all) {
     const double spent = measuring_seconds_ - measuring_before_;
-    decision_.afford((kAffordable * kManySteps * plain_ - spent) / static_cast<double>(all.size()));
+    decision_.afford((kAffordableSteps * plain_ - spent) / static_cast<double>(all.size()));
   }
   go_on_with(agreed_next());
 }

@@ -122,6 +122,8 @@ TEST(Decision, TriesFewerBucketsOfAHookThatIsFarAhead) {
   Decision tied = predicted(seconds, contenders);
   EXPECT_EQ(course(tied, {{1, 0.050}, {2, 0.060}, {3, 0.051}}), Tried({1, 2, 3}))
       << "one bucket is within 3 % of four";
+  Decision slower = predicted(seconds, contenders);
+  EXPECT_EQ(course(slower, {{1, 0.050}, {2, 0.060}, {3, 0.052}}), Tried({1, 2, 3, 1})) << "4 % slower";
   Decision less_ahead = predicted({0.400, 0.050, 0.060, 0.070, 0.090}, contenders);
   EXPECT_EQ(course(less_ahead, {{1, 0.050}}), Tried({1}));
   Decision far = predicted({1.000, 0.050, 0.110, 0.120, 0.090}, contenders);

@@ -25,8 +25,7 @@ void Accelerator::State::warn_of_choices_not_made() const {
   for (const auto& model : models)
     if (const auto report = choices->report_of(*model); report && report->chosen.empty())
       hookline::log::warning("comm_hook auto: the run ended at step " + std::to_string(progress->steps) +
-                             ", before a hook was chosen: let it take at least " +
-                             std::to_string(kStepsBeforeAChoice) + " steps, and some 60 to measure hooks");
+                             ", before a hook was chosen: let it take some 300 steps, or name a hook");
 }
 
 std::vector<CommunicationStats> Accelerator::State::communication_stats() const {

@@ -32,11 +32,10 @@ StepPlan with_buckets(StepPlan plan, const std::vector<double>& ready) {
 }
 
 /// What communication adds to a step: as measured, divided by as simulated.
-double correction(const MeasuredStep& step, double alone) {
-  const double simulated = seconds_with(step.plan, step.no_hook, step.machine) - alone;
-  const double measured = step.seconds - alone;
-  if (simulated <= 0 || measured <= 0) return 1;
-  return std::max(measured / simulated, kLeastFactor);
+double correction(const MeasuredStep& step) {
+  const Added added = added_by_communication(step);
+  if (added.simulated <= 0 || added.measured <= 0) return 1;
+  return std::max(added.measured / added.simulated, kLeastFactor);
 }
 
 CollectiveTimes slowed(const CollectiveTimes& times, double seconds_a_byte) {
@@ -125,7 +124,7 @@ CollectiveTimes times_of(const StepJson& json) {
 }  // namespace
 
 std::vector<double> predicted_seconds(const MeasuredStep& step) {
-  const double alone = seconds_alone(step), scale = correction(step, alone);
+  const double alone = seconds_alone(step), scale = correction(step);
   const Machine& between_hosts = step.between_hosts ? *step.between_hosts : step.machine;
   if (scale > 1) {
     const double slowness = slowness_to_fit(step);
@@ -137,6 +136,11 @@ std::vector<double> predicted_seconds(const MeasuredStep& step) {
 }
 
 double seconds_alone(const MeasuredStep& step) { return seconds_with(step.plan, {}, step.machine); }
+
+Added added_by_communication(const MeasuredStep& step) {
+  const double alone = seconds_alone(step);
+  return {step.seconds - alone, seconds_with(step.plan, step.no_hook, step.machine) - alone};
+}
 
 Elsewhere predicted_elsewhere(const MeasuredStep& step, const Machine& machine) {
   return {seconds_with(step.plan, step.no_hook, machine), simulated(step, machine, machine)};

@@ -35,6 +35,12 @@ std::vector<double> predicted_seconds(const MeasuredStep& step);
 /// What a step would take if nothing were sent.
 double seconds_alone(const MeasuredStep& step);
 
+/// The seconds that communication adds to a step without a hook.
+struct Added {
+  double measured = 0, simulated = 0;
+};
+Added added_by_communication(const MeasuredStep& step);
+
 /// Simulated seconds of a step of the same run on another network, `machine`, without calibration. Settings
 /// between hosts use `machine` as well.
 struct Elsewhere {

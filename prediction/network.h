@@ -1,4 +1,4 @@
-// Estimates all-reduces on a network that can't be measured.
+// Estimates all-reduces on a network that is named, not measured.
 #pragma once
 
 #include "prediction/collective_times.h"

@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "config/checks/hook_settings.h"
+#include "config/schema/link_text.h"
 #include "config/schema/schema.h"
 
 namespace hookline {
@@ -52,6 +53,24 @@ void warn_of_too_few_steps(const Collected& collected, const RunConfig& config,
 }
 
 }  // namespace
+
+void resolve_link(const Collected& collected, RunConfig& config, std::vector<Diagnostic>& diagnostics) {
+  std::string& link = config.auto_hook.link;
+  if (link == kMeasuredLink) return;
+  const Given& given = collected.keys.at(kTable + ".link").back();
+  const auto report = [&](Severity severity, const std::string& message, const std::string& note) {
+    diagnostics.push_back(diagnostic_at(given.place, severity, message, note));
+  };
+  try {
+    const NamedLink named = link_of(names_link_report(link) ? path_given(link, given).string() : link);
+    if (named.latency_seconds == 0 && link.find(',') == link.npos)
+      report(Severity::warning, "link '" + link + "' in [ddp.auto] names no latency",
+             "predictions take 0 s, which is too little between hosts; add it, as in 1gbit,0.2ms");
+    link = to_text(named);
+  } catch (const LinkTextError& error) {
+    report(Severity::error, "bad value for 'link' in [ddp.auto]: " + error.problem(), error.why());
+  }
+}
 
 void check_auto_hook(const Collected& collected, const Catalog& catalog, bool all_hooks_known,
                      const RunConfig& config, std::vector<Diagnostic>& diagnostics) {

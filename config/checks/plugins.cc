@@ -11,11 +11,9 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-/// The absolute path of a plug-in, with symbolic links resolved. A relative path is relative to the config
-/// file that names it, otherwise to the current folder.
+/// The absolute path of a plug-in, with symbolic links resolved.
 std::string path_of(const std::string& name, const Given& given) {
-  const bool of_file = given.layer == OriginKind::file;
-  const fs::path relative = of_file ? fs::path(given.place.source).parent_path() / name : fs::path(name);
+  const fs::path relative = path_given(name, given);
   std::error_code error;
   fs::path path = fs::weakly_canonical(fs::absolute(relative, error), error);
   return (error || path.empty() ? relative : path).string();

@@ -43,6 +43,7 @@ constexpr Row kQuestions[] = {
     {"ddp.auto.allow", "How far may a hook change gradients?"},
     {"ddp.auto.max_error", "Above which relative error should a hook be dropped?"},
     {"ddp.auto.hooks", "Which hooks should be considered?"},
+    {"ddp.auto.link", "How fast is the network between hosts?"},
     {"ddp.comm_state_option.matrix_approximation_rank", "Which rank should PowerSGD's factors have?"},
     {"ddp.comm_state_option.start_powerSGD_iter", "From which step on should gradients be compressed?"},
     {"ddp.comm_state_option.min_compression_rate",

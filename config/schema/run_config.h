@@ -69,12 +69,16 @@ struct DdpConfig {
   std::vector<std::string> plugins;      // shared libraries that bring hooks; absolute
 };
 
+/// The link in [ddp.auto] that stands for one that is measured.
+inline constexpr const char* kMeasuredLink = "auto";
+
 /// [ddp.auto]: what comm_hook = "auto" may choose.
 struct AutoHookConfig {
   std::string allow = "half";  // lossless, half, low_rank: the most that a hook may change the gradients
   // Largest ‖g - e‖ / ‖e‖, in the 2-norm, for a hook's gradients g and the exact average e; unset: no limit.
   std::optional<double> max_error = {};
   std::vector<std::string> hooks = {};  // the only ones considered; empty: all that `allow` permits
+  std::string link = kMeasuredLink;     // between hosts, as link_of() reads it; once resolved, never a file
 };
 
 /// [fsdp]: which state is sharded between ranks; named as in Accelerate's FullyShardedDataParallelPlugin.

@@ -201,6 +201,10 @@ void add_auto_hook(std::vector<KeyRow>& rows) {
   rows.push_back(key<auto_hook, &AutoHookConfig::hooks>(
       kAutoHookTable,
       option("hooks", OptionType::texts, "", "Consider only these hooks; empty: all that allow permits.")));
+  rows.push_back(key<auto_hook, &AutoHookConfig::link>(
+      kAutoHookTable, text("link",
+                           "The network between hosts, as in 1gbit,0.2ms (speed, latency) or by the file of "
+                           "`hookline test --json`; auto: measured when training starts.")));
 }
 
 void add_fsdp(std::vector<KeyRow>& rows) {
@@ -255,6 +259,10 @@ bool tracks_by_mlflow(const RunConfig& config, const Detected&) {
   return std::count(trackers.begin(), trackers.end(), "mlflow") > 0;
 }
 
+bool chooses_its_hook_between_hosts(const RunConfig& config, const Detected& here) {
+  return chooses_its_hook(config, here) && has_several_nodes(config, here);
+}
+
 /// Sets when the wizard asks for keys that it does not simply ask along with their table.
 void add_asking(std::vector<KeyRow>& rows) {
   struct Asking {
@@ -285,6 +293,7 @@ void add_asking(std::vector<KeyRow>& rows) {
       {kAutoHookTable, "allow", 6, chooses_its_hook},
       {kAutoHookTable, "max_error", 0, chooses_its_hook},
       {kAutoHookTable, "hooks", 0, chooses_its_hook},
+      {kAutoHookTable, "link", 0, chooses_its_hook_between_hosts},
       {"fsdp", "sharding_strategy", 0, may_be_sharded},
       {"fsdp", "comm_hook", 0, is_sharded},
       {"training", "checkpoint_dir", 0, keeps_checkpoints},

@@ -58,6 +58,10 @@ void collect_overrides(const std::vector<Override>& overrides, const Catalog& ca
 /// What a node of a file gives the key `name`.
 Given given_by(const std::string& name, const TomlNode& node, const SourceText& source);
 
+/// The path `name` as its source means it: relative to the config file that gives it, else to the current
+/// folder.
+std::filesystem::path path_given(const std::string& name, const Given& given);
+
 /// A warning that a key has no effect, and why, at its place.
 Diagnostic without_effect(const Given& given, const std::string& why);
 

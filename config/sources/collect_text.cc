@@ -327,6 +327,12 @@ OptionValue read_untyped(const std::string& text) {
 
 }  // namespace
 
+std::filesystem::path path_given(const std::string& name, const Given& given) {
+  const bool is_of_file = given.layer == OriginKind::file;
+  return is_of_file ? std::filesystem::path(given.place.source).parent_path() / name
+                    : std::filesystem::path(name);
+}
+
 Diagnostic without_effect(const Given& given, const std::string& why) {
   return diagnostic_at(given.key, Severity::warning, "'" + given.name + "' has no effect", why);
 }

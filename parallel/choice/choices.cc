@@ -50,8 +50,10 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
       ddp->options().bucket_limits == BucketLimits::from(std::nullopt) && world_->device().is_cpu();
   ChoiceOptions options;
   if (may_cut_buckets) options.bucket_bytes = kBucketBytes;
-  const std::string plan = world_->size() == 1 ? "a single rank sends nothing, so that no hook is needed"
-                                               : plan_text(settings, options.bucket_bytes.size());
+  options.link = named_link(wanted.link);
+  std::string plan = world_->size() == 1 ? "a single rank sends nothing, so that no hook is needed"
+                                         : plan_text(settings, options.bucket_bytes.size());
+  if (options.link) plan += ". The link between hosts is " + wanted.link + ", by [ddp.auto]";
   options.max_error = wanted.max_error.value_or(options.max_error);
   options.predict_all = advice_.has_value();
   const auto chooser = std::make_shared<HookChooser>(world_, *ddp, std::move(settings), options);
@@ -67,6 +69,17 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
   });
   choosers_.emplace_back(ddp.get(), chooser);
   return chooser;
+}
+
+/// The link that the config names; none if it is to be measured, or if none is needed.
+std::optional<NamedLink> Choices::named_link(const std::string& text) const {
+  if (text == kMeasuredLink) return std::nullopt;
+  std::string why;
+  if (!world_->device().is_cpu()) why = "on GPUs every hook is tried, and nothing is predicted";
+  if (world_->layout().is_one_host()) why = "all ranks are on one host";
+  if (why.empty()) return link_of(text);
+  if (world_->rank() == 0) log::warning("'link' in [ddp.auto] has no effect: " + why);
+  return std::nullopt;
 }
 
 std::shared_ptr<const ChoiceReport> Choices::report_of(const ParallelStrategy& model) const {

@@ -27,6 +27,7 @@ class Choices {
   std::shared_ptr<const ChoiceReport> report_of(const ParallelStrategy& model) const;
 
  private:
+  std::optional<NamedLink> named_link(const std::string& text) const;
   void end_if_all_have_chosen() const;
   void write_what_is_known();
   void write_advice(bool is_whole) const;

@@ -55,7 +55,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
       ddp_(ddp),
       options_(std::move(options)),
       settings_(std::move(settings), !options_.try_each && has_scopes(*world_), options_.bucket_bytes),
-      predictor_(world_) {
+      predictor_(world_, options_.link) {
   if (ddp.options().hook_between_hosts)
     throw Error(
         "[ddp] comm_hook = \"auto\" tries its hook between hosts by itself: leave comm_scope out, or name a "
@@ -211,7 +211,8 @@ std::size_t HookChooser::finest_layout() const {
   return static_cast<std::size_t>(finest - layouts_.begin());
 }
 
-/// Chooses the largest all-reduce with which a window can check the link, given the current time of a step.
+/// Chooses the largest all-reduce with which a window can check the link, given the current time of a step. A
+/// collective call where the config names the link.
 void HookChooser::choose_probe() {
   probe_bytes_ = 0;
   probe_seconds_ = 0;
@@ -222,6 +223,7 @@ void HookChooser::choose_probe() {
   for (const CollectiveTime& each : times.measured())
     if (each.seconds >= kLatencies * times.latency() && each.seconds <= affordable)
       std::tie(probe_bytes_, probe_seconds_) = std::pair(static_cast<std::int64_t>(each.bytes), each.seconds);
+  if (predictor_.has_named_link()) probe_seconds_ = probe_link();  // what is compared must be measured
 }
 
 /// Rank 0's decision, on all ranks.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/checks/hook_settings.h"
+#include "config/schema/link_text.h"
 #include "parallel/choice/choice_report.h"
 #include "parallel/choice/observed_steps.h"
 #include "parallel/choice/setting_list.h"
@@ -41,6 +42,7 @@ struct ChoiceOptions {
   WatchRule watch = {};
   // Bucket size limits to choose from besides the config's, the largest first.
   std::vector<std::int64_t> bucket_bytes = {};
+  std::optional<NamedLink> link = {};  // between hosts; none: it is measured
   // A hook is dropped if ‖g - e‖ / ‖e‖ of its gradients g and the exact ones e exceeds this.
   double max_error = std::numeric_limits<double>::infinity();
   bool try_each = false;  // measure steps with each setting instead of predicting them; always so on a GPU

@@ -1,14 +1,17 @@
 #include "parallel/choice/step_predictor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "base/duration_text.h"
 #include "base/log.h"
 #include "parallel/choice/hook_costs.h"
 #include "prediction/choice_rule.h"
+#include "prediction/network.h"
 
 namespace hookline {
 namespace {
@@ -18,6 +21,14 @@ const std::string kName = "the choice of a hook";
 // that each may take in any case.
 constexpr double kLinkBudget = 1, kHooksBudget = 2, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.01;
 constexpr std::size_t kHooksInOtherBuckets = 2;
+// The config names another link than the run's if communication adds this many times as much to a step as it
+// would on that link, or as little, and the difference is more than a part of the step.
+constexpr double kTimesOff = 3, kPartOff = 0.1;
+bool is_near(const Added& added, double step_seconds) {
+  const double measured = std::max(0.0, added.measured), allowed = kPartOff * step_seconds;
+  return measured <= kTimesOff * added.simulated + allowed &&
+         added.simulated <= kTimesOff * measured + allowed;
+}
 
 double largest_send(const std::vector<BucketCost>& costs) {
   double largest = 0;
@@ -68,49 +79,82 @@ struct StepPredictor::Round {
   }
 };
 
-LinkCost StepPredictor::measured_link(SumScope scope, const std::vector<BucketCost>& sends,
-                                      double step_seconds) {
+c10d::ProcessGroup& StepPredictor::group(SumScope scope) {
   ProcessGroupPtr& group = groups_[scope];
   if (!group)
     group = scope == SumScope::all_ranks ? world_->group() : world_->make_group("hook-choice", scope);
-  return measure_link(*world_, *group, static_cast<std::int64_t>(largest_send(sends)),
-                      std::max(kLeastLinkBudget, kLinkBudget * step_seconds), kName);
+  return *group;
+}
+
+LinkCost StepPredictor::measured_link(SumScope scope) {
+  const MeasuredStep& step = *measured_;
+  return measure_link(*world_, group(scope), static_cast<std::int64_t>(largest_send(step.no_hook)),
+                      std::max(kLeastLinkBudget, kLinkBudget * step.seconds), kName);
 }
 
 double StepPredictor::time_all_reduce(std::int64_t bytes) {
-  return hookline::time_all_reduce(*world_, *groups_.at(SumScope::all_ranks), bytes, kName);
+  return hookline::time_all_reduce(*world_, group(SumScope::all_ranks), bytes, kName);
 }
 
-void StepPredictor::measure(const ObservedStep& observed, const BucketParameters& buckets) {
+void StepPredictor::measure(const ObservedStep& observed, const SettingList& settings,
+                            const BucketParameters& buckets) {
   StepPlan plan = observed.plan;
   plan.buckets.clear();
   for (const double ready : ready_times(buckets, observed.buckets, observed.plan))
     plan.buckets.push_back({ready, {}});
-  std::vector<BucketCost> sends = cost_without_a_hook(buckets);
-  const LinkCost link = measured_link(SumScope::all_ranks, sends, observed.seconds);
   measured_ = MeasuredStep{std::move(plan),
-                           std::move(sends),
+                           cost_without_a_hook(buckets),
                            observed.seconds,
-                           {cores_of_a_rank(*world_), link.full, link.half},
+                           {cores_of_a_rank(*world_), {}, {}},
                            {},
                            {}};
+  if (named_link_ && take_named_link(settings)) return;
+  const LinkCost link = measured_link(SumScope::all_ranks);
+  measured_->machine.full = link.full;
+  measured_->machine.half = link.half;
+}
+
+/// Takes the times of all-reduces from the link that the config names; only those inside a host are measured.
+/// Returns false if the step without a hook shows another link, which is to be measured.
+bool StepPredictor::take_named_link(const SettingList& settings) {
+  MeasuredStep& step = *measured_;
+  const Network network{static_cast<double>(world_->layout().hosts.size()), named_link_->bits_per_second / 8,
+                        named_link_->latency_seconds};
+  LinkCost inside;
+  if (settings.has_scopes()) inside = measured_link(SumScope::inside_hosts);
+  step.machine.full = all_reduces_on(network, inside.full);
+  step.machine.half = all_reduces_on(network, inside.half);
+  const Added added = added_by_communication(step);
+  if (!is_near(added, step.seconds)) {
+    if (world_->rank() == 0)
+      log::warning(
+          "link " + to_text(*named_link_) + " in [ddp.auto] is not this run's: communication adds " +
+          duration_text(std::chrono::duration<double>(added.measured)) + " to a step, and would add " +
+          duration_text(std::chrono::duration<double>(added.simulated)) +
+          " on that link. The link is measured instead: leave 'link' out, or run hookline test again");
+    named_link_.reset();
+    return false;
+  }
+  if (!settings.has_scopes()) return true;
+  inside_hosts_ = inside.full;
+  step.between_hosts = Machine{step.machine.cores, all_reduces_on(network, {}), all_reduces_on(network, {})};
+  return true;
 }
 
 void StepPredictor::measure_scopes() {
-  MeasuredStep& step = *measured_;
-  inside_hosts_ = measured_link(SumScope::inside_hosts, step.no_hook, step.seconds).full;
-  const LinkCost between = measured_link(SumScope::between_hosts, step.no_hook, step.seconds);
-  step.between_hosts = Machine{step.machine.cores, between.full, between.half};
+  inside_hosts_ = measured_link(SumScope::inside_hosts).full;
+  const LinkCost between = measured_link(SumScope::between_hosts);
+  measured_->between_hosts = Machine{measured_->machine.cores, between.full, between.half};
 }
 
 std::vector<StepPredictor::Prediction> StepPredictor::predict(const ObservedStep& observed,
                                                               const SettingList& settings,
                                                               const std::vector<BucketParameters>& layouts,
                                                               bool all) {
-  measure(observed, layouts[0]);
+  measure(observed, settings, layouts[0]);
   const bool may_gain = seconds_alone(*measured_) <= observed.seconds * (1 - ChoiceRule().least_gain);
   if (!may_gain && !all) return {};
-  if (settings.has_scopes()) measure_scopes();
+  if (settings.has_scopes() && !measured_->between_hosts) measure_scopes();
   Round round{observed,
               settings,
               layouts,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "config/schema/link_text.h"
 #include "hooks/catalog/hook_cost.h"
 #include "hooks/hook_state.h"
 #include "parallel/choice/link_cost.h"
@@ -35,7 +36,9 @@ class StepPredictor {
     HookCost::Known how;
   };
 
-  explicit StepPredictor(std::shared_ptr<World> world) : world_(std::move(world)) {}
+  /// `named_link`: the link between hosts, by the config; none: it is measured.
+  StepPredictor(std::shared_ptr<World> world, std::optional<NamedLink> named_link)
+      : world_(std::move(world)), named_link_(named_link) {}
 
   /// Predicts each hook with the config's buckets, layouts[0], then no hook and the fastest hooks with the
   /// other layouts. Returns nothing if communication takes too little of a step for a hook to pay. Timing
@@ -47,18 +50,24 @@ class StepPredictor {
   /// What the last predictions were made from; none before.
   const std::optional<MeasuredStep>& measured() const { return measured_; }
 
-  /// Seconds of an all-reduce of `bytes` among all ranks, now. After predict().
+  /// True as long as nothing has shown that the link the config names is not the run's.
+  bool has_named_link() const { return named_link_.has_value(); }
+
+  /// Seconds of an all-reduce of `bytes` among all ranks, now.
   double time_all_reduce(std::int64_t bytes);
 
  private:
   struct Round;
-  LinkCost measured_link(SumScope scope, const std::vector<BucketCost>& sends, double step_seconds);
-  void measure(const ObservedStep& observed, const BucketParameters& buckets);
+  c10d::ProcessGroup& group(SumScope scope);
+  LinkCost measured_link(SumScope scope);
+  void measure(const ObservedStep& observed, const SettingList& settings, const BucketParameters& buckets);
+  bool take_named_link(const SettingList& settings);
   void measure_scopes();
   void add_costs(Round& round, std::size_t layout, const std::vector<std::size_t>& hooks);
   void log_left_out(const std::string& text) const;
 
   std::shared_ptr<World> world_;
+  std::optional<NamedLink> named_link_;
   std::optional<MeasuredStep> measured_;
   std::map<SumScope, ProcessGroupPtr> groups_;
   CollectiveTimes inside_hosts_;

@@ -114,6 +114,63 @@ TEST_F(AutoHook, RefusesHooksThatCanNotBeChosen) {
                  "it is low_rank, and allow is \"half\": leave it out, or set allow = \"low_rank\"");
 }
 
+std::string link_in(const std::string& text, const Variables& variables = {}) {
+  const Resolution resolution = resolve_text(kChosen + "[ddp.auto]\n" + text, variables);
+  EXPECT_EQ(resolution.report(), "");
+  return resolution.config.auto_hook.link;
+}
+
+TEST_F(AutoHook, TakesALinkByItsSpeedAndLatency) {
+  EXPECT_EQ(link_in(""), "auto");
+  EXPECT_EQ(link_in("link = \"auto\"\n"), "auto");
+  EXPECT_EQ(link_in("link = \"2.5Gbit,200us\"\n"), "2500mbit,0.2ms");
+  EXPECT_EQ(link_in("link = \"2500mbit,0.2ms\"\n"), "2500mbit,0.2ms") << "as ranks read it";
+}
+
+const std::string kReport = R"({"links": [{"same_node": true, "latency_seconds": 1, "bytes_per_second": 5},)"
+                            R"({"same_node": false, "latency_seconds": 0.0001, "bytes_per_second": 25e6},)"
+                            R"({"same_node": false, "latency_seconds": 0.0003, "bytes_per_second": 50e6}]})";
+
+TEST_F(AutoHook, TakesTheSlowestLinkOfAReport) {
+  TempFolder::write("link.json", kReport);
+  EXPECT_EQ(link_in("link = \"link.json\"\n"), "200mbit,0.3ms");
+  EXPECT_EQ(link_in("", {{"HOOKLINE_DDP__AUTO__LINK", "./link.json"}}), "200mbit,0.3ms");
+}
+
+TEST_F(AutoHook, FindsAReportBesideTheConfigThatNamesIt) {
+  std::filesystem::create_directory("conf");
+  TempFolder::write("conf/link.json", kReport);
+  TempFolder::write("conf/run.toml", kChosen + "[ddp.auto]\nlink = \"link.json\"\n");
+  Sources sources;
+  sources.file = "conf/run.toml";
+  const Resolution resolution = resolve(sources, Catalog::built_in());
+  EXPECT_EQ(resolution.report(), "");
+  EXPECT_EQ(resolution.config.auto_hook.link, "200mbit,0.3ms");
+}
+
+TEST_F(AutoHook, RefusesTextsThatNameNoLink) {
+  const auto expect_refused = [](const std::string& link, const std::string& what, const std::string& why) {
+    EXPECT_EQ(report_of_hooks("link = \"" + link + "\"\n"),
+              "run.toml:4:8: error: bad value for 'link' in [ddp.auto]: '" + link + "' " + what +
+                  "\n  4 | link = \"" + link + "\"\n    |        ^" + std::string(link.size() + 1, '~') +
+                  " " + why + "\n");
+  };
+  expect_refused("fast", "is no speed", "write 100mbit or 10gbit");
+  expect_refused("1gbit,3", "has no latency behind its comma", "write it in us, ms or s, as in 1gbit,0.2ms");
+  expect_refused("none.json", "can't be read", "No such file or directory");
+  TempFolder::write("other.json", "[]");
+  expect_refused("other.json", "is no report of hookline test",
+                 "make one with hookline test --json, or write 1gbit,0.2ms");
+}
+
+TEST_F(AutoHook, WarnsOfALinkWithoutALatency) {
+  EXPECT_EQ(report_of_hooks("link = \"1gbit\"\n"),
+            "run.toml:4:8: warning: link '1gbit' in [ddp.auto] names no latency\n"
+            "  4 | link = \"1gbit\"\n"
+            "    |        ^~~~~~~ predictions take 0 s, which is too little between hosts; add it, as in "
+            "1gbit,0.2ms\n");
+}
+
 TEST_F(AutoHook, KnowsItsTableAmongTheKeysOfDdp) {
   EXPECT_THAT(report_of(kChosen + "[ddp.autos]\nallow = \"half\"\n"), HasSubstr("did you mean 'auto'?"));
   EXPECT_THAT(report_of(kChosen + "auto = 3\n"), HasSubstr("error: 'ddp.auto' is 3, not a table\n"));

@@ -356,6 +356,7 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "allow = \"half\"                   # default\n"
             "max_error = \"none\"               # default\n"
             "hooks = []                       # default\n"
+            "link = \"auto\"                    # default\n"
             "\n"
             "[fsdp]\n"
             "sharding_strategy = \"no_shard\"   # default\n"

@@ -188,17 +188,22 @@ TEST(Interview, AsksForTheShardedHookOnlyWithAShardedModel) {
 
 TEST(Interview, AsksWhatAutoMayChoose) {
   Script script;
-  script.answers = {{"launch.nnodes", {"1"}},         {"ddp.comm_hook", {"auto"}},
-                    {"ddp.auto.allow", {"low_rank"}}, {"more", {kAutoHookTable, "done"}},
-                    {"ddp.auto.max_error", {"0.5"}},  {"ddp.auto.hooks", {"power_sgd"}}};
+  script.answers = {{"launch.nnodes", {"2"}},
+                    {"ddp.comm_hook", {"auto"}},
+                    {"ddp.auto.allow", {"low_rank"}},
+                    {"more", {kAutoHookTable, "done"}},
+                    {"ddp.auto.max_error", {"0.5"}},
+                    {"ddp.auto.hooks", {"power_sgd"}},
+                    {"ddp.auto.link", {"fast", "1gbit,0.2ms"}}};
   const InterviewEnd end = hold_interview(interview(), script, false);
   EXPECT_EQ(end.how, InterviewEnd::How::finished) << end.message;
-  EXPECT_THAT(script.problems, IsEmpty());
+  EXPECT_THAT(script.problems, ElementsAre(HasSubstr("'fast' is no speed")));
   EXPECT_THAT(script.ids(), Not(Contains("ddp.comm_wrapper")));
   const RunConfig config = interview().config(end.answers);
   EXPECT_EQ(config.auto_hook.allow, "low_rank");
   EXPECT_EQ(config.auto_hook.max_error, 0.5);
   EXPECT_THAT(config.auto_hook.hooks, ElementsAre("power_sgd"));
+  EXPECT_EQ(config.auto_hook.link, "1000mbit,0.2ms");
 }
 
 TEST(Interview, SaysWhyAnAnswerIsInvalid) {

@@ -126,7 +126,7 @@ TEST_F(Advise, TakesTheSlowestLinkOfATestOverSeveralHosts) {
 
 TEST_F(Advise, RefusesAReportWithoutALinkBetweenHosts) {
   expect_refused({"--parameters", "5", "--link", "./none"},
-                 "--link: './none' can't be read: No such file or directory");
+                 "--link './none' can't be read: No such file or directory");
   std::ofstream(folder_.path() / "inside.json")
       << R"({"links": [{"same_node": true, "latency_seconds": 1e-6, "bytes_per_second": 5e9}]})";
   expect_refused({"--parameters", "5", "--link", "inside.json"},
@@ -194,7 +194,7 @@ TEST_F(Advise, IsNotNeededToSeeThatARunWasTooShortToChoose) {
   EXPECT_THAT(
       result.err + result.out,
       HasSubstr("hookline: warning: comm_hook auto: the run ended at step 23, before a hook was chosen: "
-                "let it take at least 36 steps, and some 60 to measure hooks\n"));
+                "let it take some 300 steps, or name a hook\n"));
   const auto summary =
       nlohmann::json::parse(testing::read_file(folder_.path() / "hookline-runs" / "latest" / "summary.json"));
   EXPECT_TRUE(summary["models"][0]["choice"]["chosen"].is_null()) << summary;
@@ -208,8 +208,9 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       {"--parameters", "5", "./train"},
       "say what is to be trained, by one of these alone: a program, --model FILE, --shape once for each "
       "parameter, or --parameters N");
-  expect_refused({"--parameters", "5", "--link", "1gbit,3"},
-                 "--link '1gbit,3': behind the comma comes a latency in us, ms or s, as in 1gbit,0.2ms");
+  expect_refused(
+      {"--parameters", "5", "--link", "1gbit,3"},
+      "--link '1gbit,3' has no latency behind its comma: write it in us, ms or s, as in 1gbit,0.2ms");
   expect_refused(
       {"--parameters", "5", "--set", "ddp.shard_optimizer=true"},
       "hookline advise compares hooks of DDP with a whole optimizer, and the config shards the "
@@ -227,7 +228,7 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       {"--parameters", "5", "--processes-per-node", "1"},
       "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
   expect_refused({"--parameters", "5", "--link", "1gbit,61s"},
-                 "--link '1gbit,61s': a latency is at most 60s");
+                 "--link '1gbit,61s' has too long a latency: it is at most 60s");
 }
 
 TEST_F(Advise, RefusesMoreRanksOnAnUnknownNetwork) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -87,6 +88,31 @@ TEST(Recordings, LeadToChoicesNearTheBest) {
     EXPECT_LE(chosen, 1.03 * run.measured.at("no hook")) << run.name;
   }
   EXPECT_GE(near, 0.9 * static_cast<double>(recorded_runs().size()));
+}
+
+/// The network that `run` was recorded on, by its name "100mbit-3-charlm"; none on one machine.
+std::optional<Network> network_named_by(const RecordedRun& run) {
+  std::istringstream name(run.name);
+  double speed = 0, hosts = 0;
+  std::string unit, after;
+  if (!(name >> speed) || !std::getline(name, unit, '-') || !(name >> hosts)) return std::nullopt;
+  if (name.peek() != '-') return std::nullopt;  // "2x2": two ranks on each host
+  return Network{hosts, speed * (unit == "gbit" ? 1e9 : 1e6) / 8, 50e-6};
+}
+
+// With [ddp.auto] link, all-reduces are computed instead of timed.
+TEST(Recordings, LeadToChoicesNearTheBestOnANamedLink) {
+  int near = 0, all = 0;
+  for (RecordedRun run : recorded_runs()) {
+    const auto network = network_named_by(run);
+    if (!network) continue;
+    run.step.machine.full = run.step.machine.half = all_reduces_on(*network, {});
+    ++all;
+    near += measured_of_choice(run) <= 1.05 * best_of(run);
+    EXPECT_LE(measured_of_choice(run), 1.03 * run.measured.at("no hook")) << run.name;
+  }
+  EXPECT_GE(all, 14);
+  EXPECT_GE(near, 0.9 * all);
 }
 
 /// The median relative error of the predictions, as a fraction of the measured time.

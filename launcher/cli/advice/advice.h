@@ -6,14 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "launcher/cli/advice/link_text.h"
+#include "config/schema/link_text.h"
 
 namespace hookline {
 
 /// Which network and which number of ranks to predict for; if neither is set, only for the run that was
 /// measured.
 struct AskedFor {
-  std::optional<LinkText> link;
+  std::optional<NamedLink> link;
   std::optional<std::int64_t> ranks;
 };
 

@@ -117,7 +117,7 @@ int advise(const Arguments& arguments) {
   AdviseFlags flags;
   VerbParser parser(
       "hookline advise [flags] program [arguments]",
-      "Train for up to 300 steps (600 on a GPU), predict how long a step takes with each communication hook, "
+      "Train for a few hundred steps, predict how long a step takes with each communication hook, "
       "and measure it without a hook and with the best ones. The config's comm_hook and comm_wrapper are not "
       "used. Instead of a program, name a model's file or the shapes of its parameters. Changes no file.",
       "hookline advise --processes-per-node 2 ./train");
@@ -139,7 +139,11 @@ int advise(const Arguments& arguments) {
   parser.add_flag("--json", flags.json, "Print JSON");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   AskedFor asked;
-  if (!flags.link.empty()) asked.link = link_of(flags.link);
+  try {
+    if (!flags.link.empty()) asked.link = link_of(flags.link);
+  } catch (const LinkTextError& error) {
+    throw UsageError(std::string("--link ") + error.what());
+  }
   if (flags.ranks > 0) asked.ranks = flags.ranks;
   if (asked.link && asked.link->latency_seconds == 0)
     log::warning("--link " + flags.link +

@@ -10,10 +10,10 @@
 #include "base/number_text.h"
 #include "config/checks/hook_settings.h"
 #include "config/resolve.h"
+#include "config/schema/link_text.h"
 #include "config/schema/node_count.h"
 #include "config/visible_gpus.h"
 #include "hooks/catalog/wire_estimate.h"
-#include "launcher/cli/advice/link_text.h"
 #include "launcher/cli/advice/model_shapes.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/overrides.h"
@@ -390,7 +390,11 @@ int estimate(const Arguments& arguments) {
     throw UsageError("--unit " + std::to_string(unit) + " is more than the model's " +
                      std::to_string(static_cast<std::int64_t>(question.count)) + " parameters");
   }
-  question.link = link, question.bits = link_speed_of(link);
+  try {
+    question.link = link, question.bits = link_speed_of(link);
+  } catch (const LinkTextError& error) {
+    throw UsageError(std::string("--link ") + error.what());
+  }
   question.optimizer = optimizer, question.buffers = optimizer_buffers(optimizer);
 
   Sources sources = choice.sources();

@@ -11,6 +11,7 @@
 #include "parallel/accelerator.h"
 #include "tests/parallel/choice/choosing_trainer.h"
 #include "tests/support/failure.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace hookline {
@@ -194,6 +195,60 @@ TEST(HookChoice, IsMadeAgainIfStepTimesHaveChanged) {
     after.train(kMeasured + kProved);
     EXPECT_EQ(after.chosen(), "free");
   });
+}
+
+/// The link that the predictions of one choice were made from, in bytes a second. 0 while there are none.
+double predicted_with(const HookChooser& chooser) {
+  const auto measured = chooser.report().measured;
+  if (!measured) return 0;
+  const auto& times = measured->machine.full.measured();
+  const auto &last = times.back(), &before = times[times.size() - 2];
+  return (last.bytes - before.bytes) / (last.seconds - before.seconds);
+}
+
+TEST(HookChoice, TakesTheLinkThatIsNamed) {
+  testing::run_ranks_on_hosts({0, 1}, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.link = NamedLink{4e9, 1e-4};  // within three times of what Gloo reaches on one machine
+    Trainer trainer(world, {"free", "slow"}, options);
+    trainer.train(kMeasured + 1);
+    EXPECT_NEAR(predicted_with(*trainer.chooser), 4e9 / 8, 1e3);
+    trainer.train(kProved + 4 * testing::kWindow);
+    EXPECT_EQ(trainer.chosen(), "free");
+    EXPECT_EQ(trainer.chooser->exchanges(), 1) << "the watched all-reduces are compared with measured ones";
+  });
+}
+
+TEST(HookChoice, MeasuresALinkThatIsNotAsNamed) {
+  const testing::Messages messages;
+  testing::run_ranks_on_hosts({0, 1}, [](const std::shared_ptr<World>& world) {
+    ChoiceOptions options;
+    options.link = NamedLink{1e6, 1e-4};  // 24 MB take over three minutes
+    Trainer trainer(world, {"free", "slow"}, options);
+    trainer.train(kMeasured + 1);
+    EXPECT_GT(predicted_with(*trainer.chooser), 1e7);
+    EXPECT_EQ(trainer.chosen(), "free");
+  });
+  EXPECT_THAT(
+      messages.text(),
+      ::testing::ContainsRegex(
+          "hookline: warning: link 1mbit,0.1ms in \\[ddp.auto\\] is not this run's: communication adds "
+          "[0-9.]+ m?s to a step, and would add 3 min 12 s on that link. The link is measured instead: leave "
+          "'link' out, or run hookline test again\n"));
+}
+
+TEST(HookChoice, SaysThatALinkHasNoEffectOnOneHost) {
+  const testing::Messages messages;
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    RunConfig config;
+    config.ddp.comm_hook = "auto";
+    config.auto_hook.link = "1gbit,0.1ms";
+    Accelerator accelerator(config, world);
+    auto net = std::make_shared<LargeImpl>();
+    accelerator.prepare(net);
+  });
+  EXPECT_THAT(messages.text(),
+              HasSubstr("warning: 'link' in [ddp.auto] has no effect: all ranks are on one host\n"));
 }
 
 /// As in a program: set in the config and saved in checkpoint files.

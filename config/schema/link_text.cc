@@ -1,21 +1,24 @@
-#include "launcher/cli/advice/link_text.h"
+#include "config/schema/link_text.h"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/bounded_json.h"
-#include "base/error.h"
+#include "base/number_text.h"
 #include "base/regular_file.h"
-#include "launcher/cli/verb_parser.h"
 
 namespace hookline {
 namespace {
 
 constexpr std::uint64_t kLargestReport = 64 << 20;
+constexpr double kMegabit = 1e6, kGigabit = 1e9;
 constexpr double kSlowestLink = 1e3, kFastestLink = 1e15;  // bits a second
+constexpr double kLongestLatency = 60;                     // seconds
+constexpr int kDigits = 4;
 
 /// Splits "2.5Gbit" into 2.5 and "gbit". The number is 0 if `text` does not begin with one.
 std::pair<double, std::string> number_and_unit(const std::string& text) {
@@ -27,14 +30,12 @@ std::pair<double, std::string> number_and_unit(const std::string& text) {
 }
 
 /// The link in a report of `hookline test`: the lowest speed, since an all-reduce waits for the slowest link.
-LinkText link_in(const std::string& name) {
-  nlohmann::json report;
-  try {
-    report = json_or_discarded<nlohmann::json>(read_regular_file(name, kLargestReport));
-  } catch (const Error& error) {
-    throw UsageError(std::string("--link: ") + error.what());
-  }
-  LinkText slowest;
+NamedLink link_in(const std::string& name) {
+  InputFile file(name, kLargestReport);
+  const std::string text = file.read_all();
+  if (file.problem() != FileProblem::none) throw LinkTextError("'" + name + "' can't be read", file.why());
+  const auto report = json_or_discarded<nlohmann::json>(text);
+  NamedLink slowest;
   try {
     for (const nlohmann::json& link : report.at("links")) {
       if (link.at("same_node").get<bool>()) continue;
@@ -44,20 +45,13 @@ LinkText link_in(const std::string& name) {
       slowest.latency_seconds = std::max(slowest.latency_seconds, link.at("latency_seconds").get<double>());
     }
   } catch (const nlohmann::json::exception&) {
-    throw UsageError(
-        "--link '" + name +
-        "' is no report of hookline test: make one with hookline test --json, or write 1gbit,0.2ms");
+    throw LinkTextError("'" + name + "' is no report of hookline test",
+                        "make one with hookline test --json, or write 1gbit,0.2ms");
   }
   if (slowest.bits_per_second == 0)
-    throw UsageError("--link '" + name +
-                     "' has no link between hosts: run hookline test on two hosts, or write 1gbit,0.2ms");
+    throw LinkTextError("'" + name + "' has no link between hosts",
+                        "run hookline test on two hosts, or write 1gbit,0.2ms");
   return slowest;
-}
-
-/// "125MB/s" and "1Gbit/s,200us" are speeds with a unit of another kind.
-bool is_file_name(const std::string& text) {
-  const bool is_speed = text.find("/s") != text.npos && number_and_unit(text).first > 0;
-  return !is_speed && (text.find('/') != text.npos || text.ends_with(".json"));
 }
 
 }  // namespace
@@ -65,25 +59,37 @@ bool is_file_name(const std::string& text) {
 double link_speed_of(const std::string& text) {
   const auto [number, unit] = number_and_unit(text);
   if (!(number > 0) || (unit != "mbit" && unit != "gbit"))
-    throw UsageError("--link '" + text + "' is no speed: write 100mbit or 10gbit");
-  const double bits = number * (unit == "gbit" ? 1e9 : 1e6);
+    throw LinkTextError("'" + text + "' is no speed", "write 100mbit or 10gbit");
+  const double bits = number * (unit == "gbit" ? kGigabit : kMegabit);
   if (bits < kSlowestLink || bits > kFastestLink)
-    throw UsageError("--link '" + text + "' is no network's speed: it is from 0.001mbit to 1000000gbit");
+    throw LinkTextError("'" + text + "' is no network's speed", "it is from 0.001mbit to 1000000gbit");
   return bits;
 }
 
-LinkText link_of(const std::string& text) {
-  if (is_file_name(text)) return link_in(text);
+// "125MB/s" and "1Gbit/s,200us" are speeds with a unit of another kind.
+bool names_link_report(const std::string& text) {
+  const bool is_speed = text.find("/s") != text.npos && number_and_unit(text).first > 0;
+  return !is_speed && (text.find('/') != text.npos || text.ends_with(".json"));
+}
+
+NamedLink link_of(const std::string& text) {
+  if (names_link_report(text)) return link_in(text);
   const std::size_t comma = text.find(',');
-  LinkText link{link_speed_of(text.substr(0, comma)), 0};
+  NamedLink link{link_speed_of(text.substr(0, comma)), 0};
   if (comma == std::string::npos) return link;
   const auto [number, unit] = number_and_unit(text.substr(comma + 1));
   if (!(number >= 0) || (unit != "us" && unit != "ms" && unit != "s"))
-    throw UsageError("--link '" + text +
-                     "': behind the comma comes a latency in us, ms or s, as in 1gbit,0.2ms");
+    throw LinkTextError("'" + text + "' has no latency behind its comma",
+                        "write it in us, ms or s, as in 1gbit,0.2ms");
   link.latency_seconds = number * (unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : 1);
-  if (link.latency_seconds > 60) throw UsageError("--link '" + text + "': a latency is at most 60s");
+  if (link.latency_seconds > kLongestLatency)
+    throw LinkTextError("'" + text + "' has too long a latency", "it is at most 60s");
   return link;
+}
+
+std::string to_text(const NamedLink& link) {
+  return rounded(link.bits_per_second / kMegabit, kDigits) + "mbit," +
+         rounded(1e3 * link.latency_seconds, kDigits) + "ms";
 }
 
 }  // namespace hookline

@@ -1,0 +1,42 @@
+// A network between hosts, as a config or a command line names it.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+
+namespace hookline {
+
+struct NamedLink {
+  double bits_per_second = 0;
+  double latency_seconds = 0;  // of a message, one way; 0: not named
+};
+
+/// A text that names no link.
+class LinkTextError : public Error {
+ public:
+  LinkTextError(const std::string& problem, const std::string& why)
+      : Error(problem + ": " + why), problem_(problem), why_(why) {}
+
+  const std::string& problem() const { return problem_; }  // "'fast' is no speed"
+  const std::string& why() const { return why_; }          // or what to do
+
+ private:
+  std::string problem_, why_;
+};
+
+/// "1gbit", "100mbit", "2.5gbit": bits a second. Throws LinkTextError.
+double link_speed_of(const std::string& text);
+
+/// True for text that names the report of a `hookline test` rather than a speed: it has a slash, or ends in
+/// .json.
+bool names_link_report(const std::string& text);
+
+/// "1gbit", or "1gbit,0.2ms" with the latency of a message; or the report of a `hookline test --json` over
+/// several hosts, by its file's name: the slowest of the links between hosts. Throws LinkTextError.
+NamedLink link_of(const std::string& text);
+
+/// "941.5mbit,0.2ms", which link_of() reads.
+std::string to_text(const NamedLink& link);
+
+}  // namespace hookline

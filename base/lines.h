@@ -16,6 +16,9 @@ namespace hookline {
 /// The lines of `text`, without their newlines. The views last as long as the text.
 std::vector<std::string_view> lines_of(std::string_view text);
 
+/// `text` without white space at its ends.
+std::string_view trimmed(std::string_view text);
+
 /// What follows the last newline: all of a text that has none.
 std::string last_line(const std::string& text);
 

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/lines.h"
+
 namespace hookline {
 namespace {
 
@@ -15,12 +17,6 @@ bool names_a_device(std::string_view entry, int devices) {
   int index = -1;
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
   return error == std::errc() && end == entry.data() + entry.size() && index >= 0 && index < devices;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
 }
 
 std::optional<std::string> hiding_variable() {

@@ -15,6 +15,7 @@ enum class ProblemKind {
   unknown_wrapper,
   unknown_option,  // of a hook
   never_starts,    // a hook for which no step is left
+  given_twice,     // a key or table of a file
 };
 
 /// Line and column count from 1 (columns in characters, not bytes); line 0: the problem has no place in a

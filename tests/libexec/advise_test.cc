@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -28,6 +29,9 @@ class Advise : public ::testing::Test {
  protected:
   ProcessResult advise(const std::vector<std::string>& arguments) const { return run("advise", arguments); }
   ProcessResult run(const std::string& verb, const std::vector<std::string>& arguments) const {
+    return testing::run_process(HOOKLINE_BINARY, options_for(verb, arguments));
+  }
+  ProcessOptions options_for(const std::string& verb, const std::vector<std::string>& arguments) const {
     ProcessOptions options;
     options.folder = folder_.path();
     options.environment = {{"OMP_NUM_THREADS", "1"},
@@ -37,7 +41,7 @@ class Advise : public ::testing::Test {
     options.limit = std::chrono::minutes(4);
     options.arguments = {verb};
     options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
-    return testing::run_process(HOOKLINE_BINARY, options);
+    return options;
   }
   void expect_refused(const std::vector<std::string>& arguments, const std::string& text) const {
     const ProcessResult result = advise(arguments);
@@ -186,6 +190,22 @@ TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
                         "it prepares, or 600 on a GPU, with more epochs or more data; its logs are in '"));
 }
 
+TEST_F(Advise, SaysOnTheHostOfRank0ThatAProgramEndedTooSoon) {
+  const auto on_node = [&](const char* rank) {
+    ProcessOptions options =
+        options_for("advise", {"--set", "launch.nnodes=2", "--set", "rendezvous.main_address=127.0.0.1",
+                               "--set", "rendezvous.main_port=29417", "--processes-per-node", "1", "--set",
+                               std::string("launch.node_rank=") + rank, TRAINING_PROGRAM, "--epochs", "1"});
+    return std::make_unique<testing::Process>(HOOKLINE_BINARY, options);
+  };
+  const auto first = on_node("0"), second = on_node("1");
+  const ProcessResult of_first = first->wait(), of_second = second->wait();
+  EXPECT_EQ(of_first.exit_code, 1) << of_first.err;
+  EXPECT_THAT(of_first.err, HasSubstr("hookline: error: the program ended before a hook was chosen: "));
+  EXPECT_EQ(of_second.exit_code, 0) << of_second.err;
+  EXPECT_THAT(of_second.err, Not(HasSubstr("error")));
+}
+
 /// What a run with comm_hook = "auto" says, and leaves behind, if it ends within its first steps.
 TEST_F(Advise, IsNotNeededToSeeThatARunWasTooShortToChoose) {
   const ProcessResult result = run("launch", {"--processes-per-node", "2", "--set", "ddp.comm_hook=auto",
@@ -220,10 +240,10 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       AllOf(HasSubstr("hookline: error: these parameters take 3.64 TiB on each rank, and this host has "),
             HasSubstr("iB of memory: name a smaller model\n")));
   expect_refused({"--parameters", "5", "--link", "125MB/s"},
-                 "--link '125MB/s' is no speed: write 100mbit or 10gbit");
+                 "--link '125MB/s' is no speed: write one as in 100mbit or 10gbit");
   expect_refused({"--parameters", "5", "--set", "ddp.comm_hook=fp16"},
-                 "--set ddp.comm_hook: hookline advise tries every hook, so leave it out; [ddp.auto] hooks "
-                 "names some");
+                 "--set ddp.comm_hook: hookline advise compares all hooks, so leave it out; to compare only "
+                 "some, set ddp.auto.hooks");
   expect_refused(
       {"--parameters", "5", "--processes-per-node", "1"},
       "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
@@ -232,9 +252,10 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
 }
 
 TEST_F(Advise, RefusesMoreRanksOnAnUnknownNetwork) {
-  expect_refused({"--parameters", "5000", "--ranks", "8"},
-                 "--ranks 8 where 2 run on this host: nothing is known of a network between more; add its "
-                 "speed and latency, as in --link 1gbit,0.2ms");
+  expect_refused(
+      {"--parameters", "5000", "--ranks", "8"},
+      "--ranks 8 differs from the 2 ranks of this host: to predict for them, name a network, as in "
+      "--link 1gbit,0.2ms");
   EXPECT_THAT(left_in_folder(), IsEmpty());
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "config/schema/origin_text.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/process/machine.h"
 
@@ -25,5 +26,12 @@ LogFolder::~LogFolder() {
   std::error_code stays;
   if (!is_kept_) fs::remove_all(path_, stays);
 }
+
+void LogFolder::take_logs(RunConfig& config) {
+  takes_logs_ = !is_given(config, "logging.dir");
+  if (takes_logs_) config.logging.dir = path_.string();
+}
+
+void LogFolder::keep() { is_kept_ = takes_logs_ && !fs::is_empty(path_); }
 
 }  // namespace hookline

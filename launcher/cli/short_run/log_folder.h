@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "config/schema/run_config.h"
+
 namespace hookline {
 
 /// Made in $TMPDIR, else /tmp; removed with what is in it at the end, unless it is kept.
@@ -16,12 +18,15 @@ class LogFolder {
   LogFolder(const LogFolder&) = delete;
   LogFolder& operator=(const LogFolder&) = delete;
 
-  void keep() { is_kept_ = true; }
+  /// The ranks log into this folder, unless the config names another one.
+  void take_logs(RunConfig& config);
+  /// Leaves the folder there, if it has taken logs.
+  void keep();
   const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
-  bool is_kept_ = false;
+  bool takes_logs_ = false, is_kept_ = false;
 };
 
 }  // namespace hookline

@@ -49,8 +49,8 @@ struct AdviseFlags {
 std::vector<Override> overrides_of(const AdviseFlags& flags) {
   for (const Override& set : overrides_from_sets(flags.run.sets))
     if (set.key == "ddp.comm_hook" || set.key == "ddp.comm_wrapper")
-      throw UsageError("--set " + set.key + ": hookline advise tries every hook, so leave it out; " +
-                       "[ddp.auto] hooks names some");
+      throw UsageError("--set " + set.key + ": hookline advise compares all hooks, so leave it out; " +
+                       "to compare only some, set ddp.auto.hooks");
   const std::string verb = "hookline advise";
   std::vector<Override> own = {
       {"ddp.comm_hook", kAutoHook, verb}, {"ddp.comm_wrapper", "no", verb}, {"logging.show", "none", verb}};
@@ -134,7 +134,8 @@ int advise(const Arguments& arguments) {
   parser.add_text("--link", flags.link, "SPEED",
                   "Also predict for another network: 1gbit, 1gbit,0.2ms with its latency, or the file of "
                   "hookline test --json");
-  parser.add_number("--ranks", flags.ranks, "N", "Also predict for this many ranks", {2, 1 << 20});
+  parser.add_number("--ranks", flags.ranks, "N",
+                    "Also predict for this many ranks; from a single host, with --link", {2, 1 << 20});
   flags.run.add_set_flag(parser);
   parser.add_flag("--json", flags.json, "Print JSON");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
@@ -170,32 +171,31 @@ int advise(const Arguments& arguments) {
         "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
 
   if (asked.ranks && !asked.link && !has_many_nodes(config.launch) && *asked.ranks != ranks_of(config.launch))
-    throw UsageError(
-        "--ranks " + std::to_string(*asked.ranks) + " where " + std::to_string(ranks_of(config.launch)) +
-        " run on this host: nothing is known of a network between more; add its speed and latency, as in "
-        "--link 1gbit,0.2ms");
+    throw UsageError("--ranks " + std::to_string(*asked.ranks) + " differs from the " +
+                     std::to_string(ranks_of(config.launch)) +
+                     " ranks of this host: to predict for them, name a network, as in --link 1gbit,0.2ms");
 
   LogFolder folder("advise", "the ranks'");
-  const bool keeps_logs_here = !is_given(config, "logging.dir");
-  if (keeps_logs_here) config.logging.dir = folder.path().string();
+  folder.take_logs(config);
   const fs::path file = folder.path() / "advice.json";
   ::setenv("HOOKLINE_ADVICE_FILE", file.c_str(), 1);
   const int code = start_ranks(config, program);
   if (code != kSuccess) {
     // The logs of ranks that a signal stopped explain nothing.
-    if (code <= 128 && keeps_logs_here && !fs::is_empty(folder.path())) folder.keep();
+    if (code <= 128) folder.keep();
     return code;
   }
-  if (!fs::exists(file)) {
-    if (has_many_nodes(config.launch)) return kSuccess;  // the node of rank 0 prints the advice
-    if (keeps_logs_here) folder.keep();
+  if (!fs::exists(file) && has_many_nodes(config.launch)) return kSuccess;  // rank 0 is on another node
+  const nlohmann::ordered_json advice =
+      fs::exists(file) ? advice_in(file, asked) : nlohmann::ordered_json::array();
+  if (advice.empty()) {
+    folder.keep();
     log::error(
         "the program ended before a hook was chosen: let it take 300 steps of a model that it prepares, or "
         "600 on a GPU, with more epochs or more data; its logs are in '" +
         config.logging.dir + "'");
     return kNoAdvice;
   }
-  const nlohmann::ordered_json advice = advice_in(file, asked);
   std::cout << (flags.json ? advice.dump(2) + "\n" : advice_text(advice)) << std::flush;
   return kSuccess;
 }

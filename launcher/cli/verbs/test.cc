@@ -123,8 +123,7 @@ int self_test(const Arguments& arguments) {
   take_two_ranks(config);
 
   LogFolder folder("test", "the test's");
-  const bool keeps_logs_here = !is_given(config, "logging.dir");
-  if (keeps_logs_here) config.logging.dir = folder.path().string();
+  folder.take_logs(config);
   const fs::path report = folder.path() / "report.json";
   program.arguments.push_back(std::to_string(flags.time_limit));
   program.arguments_here = {report.string()};
@@ -133,7 +132,7 @@ int self_test(const Arguments& arguments) {
   const int code = start_ranks(config, program);
   conclude(report_in(report), code, flags.json);
   // A test that a signal stopped has found nothing, so its logs are not kept.
-  if (code != kSuccess && code <= 128 && keeps_logs_here) folder.keep();
+  if (code != kSuccess && code <= 128) folder.keep();
   return code;
 }
 

@@ -1,6 +1,7 @@
 // The text that a scheduler gets: a template with a run's values in it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,9 @@
 #include <vector>
 
 namespace hookline {
+
+/// Seconds that a job is warned before it ends, unless the user says otherwise.
+inline constexpr std::int64_t kWarningSeconds = 90;
 
 /// A template uses a name that has no value.
 class TemplateError : public std::runtime_error {

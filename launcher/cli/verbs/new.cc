@@ -102,7 +102,8 @@ std::string kubernetes_config(const Variant& variant) {
 std::vector<ProjectFile> files_of(const std::string& name, const Variant& variant) {
   const bool has_hook = variant.has_hook;
   const std::vector<std::string> command = {"hookline", "launch", "--config", "hookline.toml", "build/train"};
-  const std::string warning = "90", nodes = "2", ranks = "2";  // ranks of a node, as in the config
+  const std::string warning = std::to_string(kWarningSeconds), nodes = "2",
+                    ranks = "2";  // ranks of a node, as in the config
   std::vector<ProjectFile> files = {
       {"CMakeLists.txt",
        fill(kProjectCMake, {{"sources", has_hook ? "train.cpp mean_after.cpp" : "train.cpp"}}) +

@@ -40,7 +40,7 @@ struct Request {
   ConfigChoice config;
   std::int64_t nodes = 0;  // 0: as the config says
   bool nodes_are_given = false;
-  std::int64_t warning_seconds = 90;
+  std::int64_t warning_seconds = 0;  // 0: not given
   std::vector<std::string> sets, scheduler_arguments;
   bool print = false, no_follow = false;
   Variables variables;  // those of this shell that the job gets
@@ -72,6 +72,8 @@ void check_for_scheduler(const Request& request, const RunConfig& config) {
   if (!request.image.empty() && !for_kubernetes) throw UsageError("--image is for kubernetes");
   if (!request.template_file.empty() && request.scheduler == "mpirun")
     throw UsageError("--template is for slurm and kubernetes");
+  if (request.warning_seconds > 0 && request.scheduler == "mpirun")
+    throw UsageError("--warning-seconds is for slurm and kubernetes");
   if (!request.scheduler_arguments.empty() && for_kubernetes)
     throw UsageError("--scheduler-arg is for slurm and mpirun");
   if (request.scheduler == "mpirun") {
@@ -268,8 +270,11 @@ int submit(const Arguments& arguments) {
   parser.add_text("--name", request.name, "NAME", "The job's name; else the program's");
   parser.add_text("--image", request.image, "IMAGE",
                   "Container image for Kubernetes, with hookline and the program in it");
-  parser.add_number("--warning-seconds", request.warning_seconds, "N",
-                    "Seconds before the end of the job's time at which it is warned", {1, 86400});
+  parser.add_number(
+      "--warning-seconds", request.warning_seconds, "N",
+      "Slurm: seconds before the end of the job's time at which it is warned; Kubernetes: seconds that a pod "
+      "may take to stop; else 90",
+      {1, 86400});
   parser.add_text("--template", request.template_file, "FILE", "Template to use instead of the built-in one");
   parser.add_texts("--set", request.sets, "KEY=VALUE",
                    "Any value of the config, such as training.max_steps=1000; once for each");
@@ -329,6 +334,7 @@ int submit(const Arguments& arguments) {
   if (request.nodes == 0) request.nodes = NodeCount::parse(resolution.config.launch.nnodes)->total();
   if (request.name.empty()) request.name = fs::path(program[0]).stem().string();
   check_for_scheduler(request, resolution.config);
+  if (request.warning_seconds == 0) request.warning_seconds = kWarningSeconds;
   if (here) warn_of_script(resolution.config, *here);
 
   try {

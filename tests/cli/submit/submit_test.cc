@@ -206,6 +206,8 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   expect_refused({"--scheduler", "kubernetes", "--image", "i", "./train"},
                  "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
   expect_refused({"--scheduler", "slurm", "--image", "i", "./train"}, "--image is for kubernetes");
+  expect_refused({"--scheduler", "mpirun", "--warning-seconds", "9", "./train"},
+                 "--warning-seconds is for slurm and kubernetes");
   expect_refused({"--scheduler", "mpirun", "--template", "t", "./train"},
                  "--template is for slurm and kubernetes");
   expect_refused({"--scheduler", "slurm", "--scheduler-arg", "time=02:00:00", "./train"},

@@ -48,7 +48,7 @@ class CommHook : public c10d::CommHookInterface {
   ///
   /// It must not wait, since it runs under a lock of the Reducer. What follows a collective goes into then(),
   /// which may run on another thread: capture tensors or shared state there, never the bucket or `this`. An
-  /// exception ends the step on every rank.
+  /// exception ends the run: every rank throws.
   virtual FuturePtr run(GradBucket bucket) = 0;
 
   /// Name and options, such as "power_sgd(rank=2, start=10)": for the log, and to find the same hook in a

@@ -49,7 +49,7 @@ void warn_of_too_few_steps(const Collected& collected, const RunConfig& config,
       diagnostic_at(collected.keys.at("training.max_steps").back().place, Severity::warning,
                     "max_steps " + std::to_string(*steps) + " may end the run before a hook is chosen",
                     "comm_hook \"auto\" measures " + std::to_string(kStepsBeforeAChoice) +
-                        " steps first, fewer if they are long: take more, or name a hook"));
+                        " steps first, and then some of each hook: take some 300, or name a hook"));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ NamedLink link_in(const std::string& name) {
 double link_speed_of(const std::string& text) {
   const auto [number, unit] = number_and_unit(text);
   if (!(number > 0) || (unit != "mbit" && unit != "gbit"))
-    throw LinkTextError("'" + text + "' is no speed", "write 100mbit or 10gbit");
+    throw LinkTextError("'" + text + "' is no speed", "write one as in 100mbit or 10gbit");
   const double bits = number * (unit == "gbit" ? kGigabit : kMegabit);
   if (bits < kSlowestLink || bits > kFastestLink)
     throw LinkTextError("'" + text + "' is no network's speed", "it is from 0.001mbit to 1000000gbit");
@@ -74,6 +74,9 @@ bool names_link_report(const std::string& text) {
 
 NamedLink link_of(const std::string& text) {
   if (names_link_report(text)) return link_in(text);
+  if (number_and_unit(text).first <= 0)
+    throw LinkTextError("'" + text + "' is no network",
+                        "write speed and latency, as in 1gbit,0.2ms, or a file whose name ends in .json");
   const std::size_t comma = text.find(',');
   NamedLink link{link_speed_of(text.substr(0, comma)), 0};
   if (comma == std::string::npos) return link;

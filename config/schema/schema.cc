@@ -71,7 +71,7 @@ OptionRow text(const char* name, const char* help) { return option(name, OptionT
 
 OptionRow processes_per_node() {
   OptionRow row = count("processes_per_node", "processes", 1,
-                        "Ranks on each host; auto: one per GPU, or one where there is no GPU.");
+                        "Ranks on each host; auto: one per GPU, or one if there is none or device is cpu.");
   row.at_most = 4096;
   return row;
 }
@@ -202,9 +202,10 @@ void add_auto_hook(std::vector<KeyRow>& rows) {
       kAutoHookTable,
       option("hooks", OptionType::texts, "", "Consider only these hooks; empty: all that allow permits.")));
   rows.push_back(key<auto_hook, &AutoHookConfig::link>(
-      kAutoHookTable, text("link",
-                           "The network between hosts, as in 1gbit,0.2ms (speed, latency) or by the file of "
-                           "`hookline test --json`; auto: measured when training starts.")));
+      kAutoHookTable,
+      text("link",
+           "The network between hosts: speed and latency, as in 1gbit,0.2ms, or a report that "
+           "`hookline test --json > link.json` saved; auto: measured when training starts.")));
 }
 
 void add_fsdp(std::vector<KeyRow>& rows) {
@@ -331,16 +332,21 @@ std::vector<KeyRow> make_schema() {
       count("node_rank", "", 0, "This host's node rank, from 0; auto: in the order in which nodes join.")));
   rows.push_back(open_key<launch, &LaunchConfig::omp_num_threads, kAuto>(
       "launch", count_up_to(1 << 16, "omp_num_threads", "threads",
-                            "Threads of each rank (OMP_NUM_THREADS); auto: usable cores divided by ranks.")));
+                            "Threads of each rank; auto: usable cores divided by ranks. OMP_NUM_THREADS, if "
+                            "it is set, wins over "
+                            "auto and over a file.")));
   rows.push_back(key<launch, &LaunchConfig::device>(
       "launch",
       one_of(
           "device", {"auto", "cpu", "cuda"},
-          "Where models and batches live; auto: on a GPU per rank where there are GPUs, else on the CPU.")));
+          "Where models and batches live. auto: on GPUs where there are any, else on the CPU; with backend "
+          "shm, on the CPU.")));
   rows.push_back(key<launch, &LaunchConfig::backend>(
-      "launch", one_of("backend", {"auto", "gloo", "nccl", "shm"},
-                       "What ranks communicate over. auto: nccl if each rank has a GPU, else shared memory "
-                       "(shm) inside a host and gloo between hosts. shm works on one host only.")));
+      "launch",
+      one_of("backend", {"auto", "gloo", "nccl", "shm"},
+             "What ranks communicate over. auto: nccl if each rank has a GPU of its own, gloo if ranks share "
+             "GPUs; on the CPU, shared memory (shm) inside a host and gloo between hosts. shm is for the "
+             "CPU and one host.")));
   rows.push_back(key<launch, &LaunchConfig::grace_period_seconds>("launch", grace_period()));
   rows.push_back(key<launch, &LaunchConfig::binding>(
       "launch",

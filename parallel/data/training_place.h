@@ -51,7 +51,8 @@ class TrainingPlace {
   bool ends_round() const { return last_step_.size() <= 1 || last_stepped_ == last_of_round_; }
   bool knows_round() const { return last_of_round_ != 0; }
   /// True in the middle of a round, in which all optimizers step; a round ends when the first optimizer steps
-  /// again. A round as long as an epoch does not count, since each optimizer then has loops of its own.
+  /// again after another one. A round as long as an epoch does not count, since each optimizer then has loops
+  /// of its own.
   bool is_in_round() const;
   /// True if the previous round took more steps than this one so far, so that this one should end soon.
   bool round_goes_on() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }

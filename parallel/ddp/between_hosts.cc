@@ -62,10 +62,11 @@ void BetweenHosts::load_state(const HookState& saved, const BucketParameters& bu
   if (!is_same && !state.own.empty()) {
     state.own.clear();
     if (is_first_)
-      log::warning("the hook '" + describe() +
-                   "' starts afresh with what each host keeps, such as PowerSGD's error: the ranks were on "
-                   "other hosts "
-                   "when the checkpoint was saved");
+      log::warning(
+          "the hook '" + describe() +
+          "' starts without what it kept on each host, such as PowerSGD's error feedback: the ranks were on "
+          "other hosts "
+          "when the checkpoint was saved");
   }
   hook_->load_state(state, buckets);
 }

@@ -225,11 +225,11 @@ void Ddp::begin_backward() {
     if (awaits_inner_pass_.communication->is_begun) awaits_inner_pass_ = {};
   } else if (!outputs_are_known_ && sync() && !reducer_->expects_gradients() && reducer_->is_reached()) {
     throw Error(
-        "a backward reaches the model's parameters, and it is not known of which forward it is: the "
-        "gradients of "
-        "the latest forward have been averaged already, and what forward returns is of a type that hookline "
-        "can't "
-        "look into; return tensors, or give the type a visit_tensors (parallel/model/module_outputs.h)");
+        "hookline can't tell which forward a backward belongs to: the gradients of the latest forward have "
+        "been "
+        "averaged already, and what forward returns is of a type that hookline can't look into. Return "
+        "tensors, "
+        "or give the type a visit_tensors (parallel/model/module_outputs.h)");
   }
   if (averages_shares()) {
     // Also for a pass that goes through no output: the Reducer may communicate its gradients all the same.

@@ -370,7 +370,7 @@ TEST(Estimate, SaysWhatIsWrong) {
   EXPECT_EQ(error({"--shape", "10x"}),
             "hookline: error: --shape '10x' is no shape: write its sizes as 1024x512, or 10 for a vector");
   EXPECT_EQ(error({"--parameters", "5", "--link", "fast"}),
-            "hookline: error: --link 'fast' is no speed: write 100mbit or 10gbit");
+            "hookline: error: --link 'fast' is no speed: write one as in 100mbit or 10gbit");
   EXPECT_EQ(
       error({"--parameters", "5", "--optimizer", "lion"}),
       "hookline: error: there is no optimizer 'lion': it is sgd, momentum, adagrad, rmsprop, adam or adamw");

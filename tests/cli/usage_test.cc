@@ -91,7 +91,7 @@ Options:
   -h,--help                         Print this and exit
   --config FILE                     TOML file to read; else the one that 'hookline config where' names
   --profile NAME                    Let the values of [profile.NAME] override the file's others
-  --processes-per-node N            Ranks on this host, or auto: one per GPU, else 1
+  --processes-per-node N            Ranks on this host, or auto: one per GPU, 1 on the CPU
   --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
   --comm-wrapper WRAPPER            Precision that the hook communicates in: no, fp16, bf16
   --max-steps N                     Optimizer steps after which should_stop() is true

@@ -29,8 +29,9 @@ ProcessResult answer(const Sandbox& sandbox, const std::string& lines, std::vect
 
 const std::string kFp16File =
     "# A config of hookline; all other keys have their defaults: hookline config default\n"
-    "schema_version = 2\n\n[launch]\n# Ranks on each host; auto: one per GPU, or one where there is no "
-    "GPU.\nprocesses_per_node = "
+    "schema_version = 2\n\n[launch]\n# Ranks on each host; auto: one per GPU, or one if there is none or "
+    "device "
+    "is cpu.\nprocesses_per_node = "
     "2\n\n[ddp]\n# The communication hook that averages gradients: a name from `hookline hooks list`, or "
     "auto (see [ddp.auto]).\ncomm_hook = "
     "\"fp16\"\n";
@@ -52,7 +53,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    [1] > 1
 
 2. How many ranks on each machine?
-   Ranks on each host; auto: one per GPU, or one where there is no GPU.
+   Ranks on each host; auto: one per GPU, or one if there is none or device is cpu.
    (launch.processes_per_node: an integer from 1 to 4096, or "auto", in processes)
    [auto] > 2
 

@@ -60,12 +60,12 @@ TEST_F(AutoHook, RefusesAScope) {
 }
 
 TEST_F(AutoHook, WarnsOfARunThatMayEndBeforeTheChoice) {
-  EXPECT_EQ(report_of(kChosen + "[training]\nmax_steps = 36\n"),
-            "run.toml:4:13: warning: max_steps 36 may end the run before a hook is chosen\n"
-            "  4 | max_steps = 36\n"
-            "    |             ^~ comm_hook \"auto\" measures 36 steps first, fewer if they are long: take "
-            "more, or "
-            "name a hook\n");
+  EXPECT_EQ(
+      report_of(kChosen + "[training]\nmax_steps = 36\n"),
+      "run.toml:4:13: warning: max_steps 36 may end the run before a hook is chosen\n"
+      "  4 | max_steps = 36\n"
+      "    |             ^~ comm_hook \"auto\" measures 36 steps first, and then some of each hook: take "
+      "some 300, or name a hook\n");
   EXPECT_EQ(report_of(kChosen + "[training]\nmax_steps = 37\n"), "");
 }
 
@@ -155,7 +155,9 @@ TEST_F(AutoHook, RefusesTextsThatNameNoLink) {
                   "\n  4 | link = \"" + link + "\"\n    |        ^" + std::string(link.size() + 1, '~') +
                   " " + why + "\n");
   };
-  expect_refused("fast", "is no speed", "write 100mbit or 10gbit");
+  expect_refused("fast", "is no network",
+                 "write speed and latency, as in 1gbit,0.2ms, or a file whose name ends in .json");
+  expect_refused("125MB/s", "is no speed", "write one as in 100mbit or 10gbit");
   expect_refused("1gbit,3", "has no latency behind its comma", "write it in us, ms or s, as in 1gbit,0.2ms");
   expect_refused("none.json", "can't be read", "No such file or directory");
   TempFolder::write("other.json", "[]");

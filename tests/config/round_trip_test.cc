@@ -128,6 +128,7 @@ class Generator {
 
   OptionValue value(const OptionRow& row, const TextForm& form) {
     if (row.or_word && chance(4)) return *row.or_word;
+    if (row.name == "link") return std::string(chance(2) ? kMeasuredLink : "2.5gbit,0.2ms");
     if (row.type == OptionType::texts && !row.allowed.empty())
       return std::vector<std::string>(below(3), row.allowed[below(row.allowed.size())]);
     if (!row.allowed.empty()) return row.allowed[below(row.allowed.size())];

@@ -13,7 +13,7 @@ void ShortRunFlags::add_ranks_flags(VerbParser& parser) {
   config.add_file_flag(parser);
   config.add_profile_flag(parser);
   parser.add_text("--processes-per-node", processes_per_node, "N",
-                  "Ranks on this host; else the config's, one per GPU, or 2 without a GPU");
+                  "Ranks on this host; else the config's, or one per GPU, but at least 2");
 }
 
 void ShortRunFlags::add_set_flag(VerbParser& parser) {

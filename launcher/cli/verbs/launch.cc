@@ -39,7 +39,7 @@ struct Request {
   ConfigChoice config;
   std::vector<KeyFlag> keys = {
       {"--processes-per-node", "launch.processes_per_node", "N",
-       "Ranks on this host, or auto: one per GPU, else 1"},
+       "Ranks on this host, or auto: one per GPU, 1 on the CPU"},
       {"--comm-hook", "ddp.comm_hook", "HOOK", "Gradient communication hook (see: hookline hooks list)"},
       {"--comm-wrapper", "ddp.comm_wrapper", "WRAPPER",
        "Precision that the hook communicates in: no, fp16, bf16"},

@@ -62,8 +62,10 @@ int report(const Arguments& arguments) {
                     "the end of its log. The page is one file that needs no network. A sweep may still be "
                     "running. Several sweeps, such as the same one on different networks, share one page.",
                     "hookline report hookline-sweeps/hooks");
-  parser.add_text("--output", output, "FILE",
-                  "File for the page; else report.html in the sweep's folder; - is standard output");
+  parser.add_text(
+      "--output", output, "FILE",
+      "File for the page; else report.html in the folder of the sweep, if it is one; - is standard "
+      "output");
   parser.add_text("--csv", csv, "FILE", "Also write the trials as CSV; - is standard output");
   parser.add_text("--jsonl", json_lines, "FILE", "Also write the trials as JSON lines; - is standard output");
   parser.add_text("--plots", plots, "DIR",
@@ -99,7 +101,7 @@ int report(const Arguments& arguments) {
   expect_access(plots);
   if (!plots.empty() && is_file(plots)) throw UsageError("--plots '" + plots + "' is a file: name a folder");
   if (folders.size() > 1 && output.empty())
-    throw UsageError("the page of several sweeps is in the folder of none: say where with --output FILE");
+    throw UsageError("a page of several sweeps has no folder of its own: name its file with --output FILE");
   if (output.empty()) output = folders[0] / "report.html";
   expect_apart({{"--output", output}, {"--csv", csv}, {"--jsonl", json_lines}});
   if (output == "-" && !plots.empty())

@@ -364,8 +364,9 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "and runs the other trials again");
   keep_trials(sandbox.folder.path() / "one", 1);
   keep_trials(sandbox.folder.path() / "two", 1);
-  EXPECT_THAT(error({"one", "two"}, 2),
-              HasSubstr("the page of several sweeps is in the folder of none: say where with --output FILE"));
+  EXPECT_THAT(
+      error({"one", "two"}, 2),
+      HasSubstr("a page of several sweeps has no folder of its own: name its file with --output FILE"));
   keep_trials(sandbox.folder.path() / "two", 1, /*has_baseline=*/false, "max");
   EXPECT_EQ(error({"one", "two", "--output", "both.html"}, 2),
             "hookline: error: 'one' goes by the last 'loss' (min), and 'two' by the last 'loss' (max): a "

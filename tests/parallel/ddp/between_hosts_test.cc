@@ -170,8 +170,8 @@ TEST(BetweenHosts, ResetsHostStateIfRanksMovedBetweenHosts) {
   train({0, 0, 1, 1}, false);
   for (const HookState& state : states) EXPECT_FALSE(state.own.empty());
   const std::string warning =
-      "the hook 'power_sgd(rank=2, start=2) between hosts' starts afresh with what each host keeps, such as "
-      "PowerSGD's error: the ranks were on other hosts when the checkpoint was saved";
+      "the hook 'power_sgd(rank=2, start=2) between hosts' starts without what it kept on each host, such as "
+      "PowerSGD's error feedback: the ranks were on other hosts when the checkpoint was saved";
   {
     Messages messages;
     train({0, 0, 1, 1}, true);

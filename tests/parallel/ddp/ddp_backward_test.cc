@@ -565,13 +565,12 @@ TEST(DdpBackward, RefusesABackwardItCannotMatchToAForward) {
     model.module()->zero_grad();
     const Hidden first = model.forward(input(world->rank())), second = model.forward(input(world->rank(), 1));
     first.values.sum().backward();
-    EXPECT_EQ(
-        failure_of([&] { second.values.sum().backward(); }),
-        "a backward reaches the model's parameters, and it is not known of which forward it is: the "
-        "gradients of "
-        "the latest forward have been averaged already, and what forward returns is of a type that "
-        "hookline can't "
-        "look into; return tensors, or give the type a visit_tensors (parallel/model/module_outputs.h)");
+    EXPECT_EQ(failure_of([&] { second.values.sum().backward(); }),
+              "hookline can't tell which forward a backward belongs to: the gradients of the latest forward "
+              "have been "
+              "averaged already, and what forward returns is of a type that hookline can't look into. Return "
+              "tensors, "
+              "or give the type a visit_tensors (parallel/model/module_outputs.h)");
   });
 }
 

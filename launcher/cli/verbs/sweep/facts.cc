@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/count_text.h"
-#include "base/time_text.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/shell.h"
@@ -34,7 +33,11 @@ SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, c
   facts.command = shown_shell_line(command);
   facts.machine = host_name() + ", " + count_text(machine.cores.size(), "core");
   if (machine.gpus > 0) facts.machine += ", " + count_text(static_cast<std::size_t>(machine.gpus), "GPU");
-  facts.began = time_text(std::time(nullptr));
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  char text[32] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", gmtime_r(&now, &utc));
+  facts.began = text;
   facts.metric = sweep.settings.metric;
   facts.goal = sweep.settings.goal;
   facts.metric_value = sweep.settings.metric_value;

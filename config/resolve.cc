@@ -171,7 +171,7 @@ Resolution resolve(const Sources& sources, const Catalog& built_in_and_program) 
   const bool all_hooks_known = plugins.problems.empty();
   resolve_hook(collected, catalog, {sources.allow_program_hooks, all_hooks_known}, config,
                resolution.diagnostics);
-  resolve_link(collected, config, resolution.diagnostics);
+  if (sources.reads_link_report) resolve_link(collected, config, resolution.diagnostics);
   check_auto_hook(collected, catalog, all_hooks_known, config, resolution.diagnostics);
   check_backend(collected, config, resolution.diagnostics);
   check_scope(collected, config, resolution.diagnostics);

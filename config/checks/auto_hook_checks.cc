@@ -56,13 +56,14 @@ void warn_of_too_few_steps(const Collected& collected, const RunConfig& config,
 
 void resolve_link(const Collected& collected, RunConfig& config, std::vector<Diagnostic>& diagnostics) {
   std::string& link = config.auto_hook.link;
-  if (link == kMeasuredLink) return;
+  if (link == kMeasuredLink || config.ddp.comm_hook != kAutoHook) return;
   const Given& given = collected.keys.at(kTable + ".link").back();
   const auto report = [&](Severity severity, const std::string& message, const std::string& note) {
     diagnostics.push_back(diagnostic_at(given.place, severity, message, note));
   };
   try {
-    const NamedLink named = link_of(names_link_report(link) ? path_given(link, given).string() : link);
+    const NamedLink named =
+        names_link_report(link) ? link_in_report(path_given(link, given).string()) : link_of(link);
     if (named.latency_seconds == 0 && link.find(',') == link.npos)
       report(Severity::warning, "link '" + link + "' in [ddp.auto] names no latency",
              "predictions take 0 s, which is too little between hosts; add it, as in 1gbit,0.2ms");

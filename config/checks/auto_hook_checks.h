@@ -15,7 +15,7 @@ void check_auto_hook(const Collected& collected, const Catalog& catalog, bool al
                      const RunConfig& config, std::vector<Diagnostic>& diagnostics);
 
 /// Replaces a report of `hookline test` that link of [ddp.auto] names by the link that it holds, so that
-/// ranks need no file. Reports a text that names no link.
+/// ranks need no file. Reports a text that names no link. Does nothing for another comm_hook.
 void resolve_link(const Collected& collected, RunConfig& config, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace hookline

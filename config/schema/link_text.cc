@@ -29,8 +29,26 @@ std::pair<double, std::string> number_and_unit(const std::string& text) {
   return {read.ec == std::errc() ? number : 0, std::move(unit)};
 }
 
-/// The link in a report of `hookline test`: the lowest speed, since an all-reduce waits for the slowest link.
-NamedLink link_in(const std::string& name) {
+/// Throws unless `link`, which `text` names, may be a network.
+void expect_network(const NamedLink& link, const std::string& text) {
+  if (link.bits_per_second < kSlowestLink || link.bits_per_second > kFastestLink)
+    throw LinkTextError("'" + text + "' is no network's speed", "it is from 0.001mbit to 1000000gbit");
+  if (link.latency_seconds > kLongestLatency)
+    throw LinkTextError("'" + text + "' has too long a latency", "it is at most 60s");
+}
+
+}  // namespace
+
+double link_speed_of(const std::string& text) {
+  const auto [number, unit] = number_and_unit(text);
+  if (!(number > 0) || (unit != "mbit" && unit != "gbit"))
+    throw LinkTextError("'" + text + "' is no speed", "write one as in 100mbit or 10gbit");
+  const double bits = number * (unit == "gbit" ? kGigabit : kMegabit);
+  expect_network({bits, 0}, text);
+  return bits;
+}
+
+NamedLink link_in_report(const std::string& name) {
   InputFile file(name, kLargestReport);
   const std::string text = file.read_all();
   if (file.problem() != FileProblem::none) throw LinkTextError("'" + name + "' can't be read", file.why());
@@ -51,29 +69,19 @@ NamedLink link_in(const std::string& name) {
   if (slowest.bits_per_second == 0)
     throw LinkTextError("'" + name + "' has no link between hosts",
                         "run hookline test on two hosts, or write 1gbit,0.2ms");
+  expect_network(slowest, name);
   return slowest;
-}
-
-}  // namespace
-
-double link_speed_of(const std::string& text) {
-  const auto [number, unit] = number_and_unit(text);
-  if (!(number > 0) || (unit != "mbit" && unit != "gbit"))
-    throw LinkTextError("'" + text + "' is no speed", "write one as in 100mbit or 10gbit");
-  const double bits = number * (unit == "gbit" ? kGigabit : kMegabit);
-  if (bits < kSlowestLink || bits > kFastestLink)
-    throw LinkTextError("'" + text + "' is no network's speed", "it is from 0.001mbit to 1000000gbit");
-  return bits;
 }
 
 // "125MB/s" and "1Gbit/s,200us" are speeds with a unit of another kind.
 bool names_link_report(const std::string& text) {
+  if (text.ends_with(".json")) return true;
   const bool is_speed = text.find("/s") != text.npos && number_and_unit(text).first > 0;
-  return !is_speed && (text.find('/') != text.npos || text.ends_with(".json"));
+  return !is_speed && text.find('/') != text.npos;
 }
 
 NamedLink link_of(const std::string& text) {
-  if (names_link_report(text)) return link_in(text);
+  if (names_link_report(text)) return link_in_report(text);
   if (number_and_unit(text).first <= 0)
     throw LinkTextError("'" + text + "' is no network",
                         "write speed and latency, as in 1gbit,0.2ms, or a file whose name ends in .json");
@@ -85,8 +93,7 @@ NamedLink link_of(const std::string& text) {
     throw LinkTextError("'" + text + "' has no latency behind its comma",
                         "write it in us, ms or s, as in 1gbit,0.2ms");
   link.latency_seconds = number * (unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : 1);
-  if (link.latency_seconds > kLongestLatency)
-    throw LinkTextError("'" + text + "' has too long a latency", "it is at most 60s");
+  expect_network(link, text);
   return link;
 }
 

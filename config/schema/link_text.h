@@ -28,12 +28,16 @@ class LinkTextError : public Error {
 /// "1gbit", "100mbit", "2.5gbit": bits a second. Throws LinkTextError.
 double link_speed_of(const std::string& text);
 
-/// True for text that names the report of a `hookline test` rather than a speed: it has a slash, or ends in
-/// .json.
+/// True for text that names the report of a `hookline test` rather than a speed: it ends in .json, or has a
+/// slash that is not that of "125MB/s".
 bool names_link_report(const std::string& text);
 
-/// "1gbit", or "1gbit,0.2ms" with the latency of a message; or the report of a `hookline test --json` over
-/// several hosts, by its file's name: the slowest of the links between hosts. Throws LinkTextError.
+/// The slowest of the links between hosts in the report `name` of a `hookline test --json`, since an
+/// all-reduce waits for it. Throws LinkTextError.
+NamedLink link_in_report(const std::string& name);
+
+/// "1gbit", or "1gbit,0.2ms" with the latency of a message; or a report by its file's name. Throws
+/// LinkTextError.
 NamedLink link_of(const std::string& text);
 
 /// "941.5mbit,0.2ms", which link_of() reads.

@@ -31,6 +31,8 @@ struct Sources {
   /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
   /// options are then left to the rank.
   bool allow_program_hooks = true;
+  /// False for `hookline test`, which makes the report that link of [ddp.auto] may name.
+  bool reads_link_report = true;
   /// What the program was built with, as read_build says it; empty: not known, and not compared with
   /// plug-ins.
   std::string program_build = {};

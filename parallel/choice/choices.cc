@@ -42,7 +42,7 @@ std::string plan_text(const std::vector<HookSetting>& settings, std::size_t othe
 Choices::Choices(std::shared_ptr<World> world) : world_(std::move(world)) {
   if (const auto file = environment_text("HOOKLINE_ADVICE_FILE")) advice_ = *file;
   // Of several hosts, the one of rank 0 is to find the file, even if the program ends before a prediction.
-  if (advice_ && world_->rank() == 0) write_advice(false);
+  if (advice_ && world_->rank() == 0 && !std::filesystem::exists(*advice_)) write_advice(false);
 }
 
 std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const AutoHookConfig& wanted) {

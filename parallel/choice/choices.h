@@ -16,7 +16,8 @@ namespace hookline {
 
 /// Makes models choose hooks by [ddp.auto]. Under `hookline advise`, the program exits with code 0 once every
 /// model has chosen, and rank 0 writes the results to the file that $HOOKLINE_ADVICE_FILE names. Preliminary
-/// results are written from the first prediction on, in case the program ends earlier. Not synchronised.
+/// results are written from the start, at first without a model, in case the program ends earlier. Not
+/// synchronised.
 class Choices {
  public:
   explicit Choices(std::shared_ptr<World> world);

@@ -118,7 +118,9 @@ void StepPredictor::measure(const ObservedStep& observed, const SettingList& set
 /// Returns false if the step without a hook shows another link, which is to be measured.
 bool StepPredictor::take_named_link(const SettingList& settings) {
   MeasuredStep& step = *measured_;
-  const Network network{static_cast<double>(world_->layout().hosts.size()), named_link_->bits_per_second / 8,
+  // Ranks of one host first sum through shared memory; without it, the ring goes through all ranks.
+  const auto ring = settings.has_scopes() ? world_->layout().hosts.size() : world_->size();
+  const Network network{static_cast<double>(ring), named_link_->bits_per_second / 8,
                         named_link_->latency_seconds};
   LinkCost inside;
   if (settings.has_scopes()) inside = measured_link(SumScope::inside_hosts);

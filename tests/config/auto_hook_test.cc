@@ -138,14 +138,26 @@ TEST_F(AutoHook, TakesTheSlowestLinkOfAReport) {
 }
 
 TEST_F(AutoHook, FindsAReportBesideTheConfigThatNamesIt) {
-  std::filesystem::create_directory("conf");
-  TempFolder::write("conf/link.json", kReport);
-  TempFolder::write("conf/run.toml", kChosen + "[ddp.auto]\nlink = \"link.json\"\n");
+  const std::string folder = "2x2/s";  // which is not a speed
+  std::filesystem::create_directories(folder);
+  TempFolder::write(folder + "/link.json", kReport);
+  TempFolder::write(folder + "/run.toml", kChosen + "[ddp.auto]\nlink = \"link.json\"\n");
   Sources sources;
-  sources.file = "conf/run.toml";
+  sources.file = folder + "/run.toml";
   const Resolution resolution = resolve(sources, Catalog::built_in());
   EXPECT_EQ(resolution.report(), "");
   EXPECT_EQ(resolution.config.auto_hook.link, "200mbit,0.3ms");
+}
+
+TEST_F(AutoHook, ReadsNoReportForANamedHookOrTheTestThatMakesIt) {
+  EXPECT_EQ(
+      resolve_text(kChosen + "[ddp.auto]\nlink = \"none.json\"\n", {}, {{"ddp.comm_hook", "fp16"}}).ok(),
+      true);
+  TempFolder::write("run.toml", kChosen + "[ddp.auto]\nlink = \"none.json\"\n");
+  Sources sources;
+  sources.file = "run.toml";
+  sources.reads_link_report = false;
+  EXPECT_EQ(resolve(sources, Catalog::built_in()).report(), "");
 }
 
 TEST_F(AutoHook, RefusesTextsThatNameNoLink) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/free_port.h"
 #include "support/process.h"
 
 namespace hookline {
@@ -191,10 +192,11 @@ TEST_F(Advise, SaysThatAProgramEndedTooSoon) {
 }
 
 TEST_F(Advise, SaysOnTheHostOfRank0ThatAProgramEndedTooSoon) {
+  const std::string port = "rendezvous.main_port=" + std::to_string(testing::free_port());
   const auto on_node = [&](const char* rank) {
     ProcessOptions options =
         options_for("advise", {"--set", "launch.nnodes=2", "--set", "rendezvous.main_address=127.0.0.1",
-                               "--set", "rendezvous.main_port=29417", "--processes-per-node", "1", "--set",
+                               "--set", port, "--processes-per-node", "1", "--set",
                                std::string("launch.node_rank=") + rank, TRAINING_PROGRAM, "--epochs", "1"});
     return std::make_unique<testing::Process>(HOOKLINE_BINARY, options);
   };

@@ -108,6 +108,7 @@ int self_test(const Arguments& arguments) {
   const CatalogOf hooks = flags.program.empty() ? known : catalog_of_named(flags.program);
   hooks.apply_to(sources);
   sources.allow_program_hooks = true;
+  sources.reads_link_report = false;
   const Resolution resolution = resolve(sources, hooks.catalog);
   std::cerr << resolution.report() << std::flush;
   if (!resolution.ok()) return kBadInput;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lines.h"
 #include "config/toml/toml_tree.h"
 #include "hooks/catalog/option.h"
 
@@ -58,19 +59,12 @@ struct Line {
   std::size_t begin = 0, end = 0;
   std::string_view text;
 
-  std::string_view trimmed() const {
-    std::string_view result = text;
-    while (!result.empty() && std::isspace(static_cast<unsigned char>(result.front())))
-      result.remove_prefix(1);
-    while (!result.empty() && std::isspace(static_cast<unsigned char>(result.back())))
-      result.remove_suffix(1);
-    return result;
-  }
+  std::string_view trimmed() const { return hookline::trimmed(text); }
   bool is_header() const { return trimmed().starts_with("["); }
   bool is_empty() const { return trimmed().empty() || trimmed().starts_with("#"); }
 };
 
-std::vector<Line> lines_of(std::string_view text) {
+std::vector<Line> lines_with_ends(std::string_view text) {
   std::vector<Line> lines;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
@@ -108,7 +102,7 @@ class Editor {
   explicit Editor(const SourceText& source)
       : source_(source),
         text_(source.text()),
-        lines_(lines_of(text_)),
+        lines_(lines_with_ends(text_)),
         keys_(find_keys(text_)),
         newline_(text_.find("\r\n") == text_.npos ? "\n" : "\r\n") {}
 

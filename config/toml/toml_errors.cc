@@ -71,7 +71,7 @@ Diagnostic given_twice(const SourceText& source, Span line, Span key, std::size_
 
 }  // namespace
 
-bool is_header(const SourceText& source, Span line) { return trimmed(source.at(line)).substr(0, 1) == "["; }
+bool is_header(const SourceText& source, Span line) { return trimmed(source.at(line)).starts_with("["); }
 
 Diagnostic diagnostic_of(const ParserError& error, const SourceText& source) {
   const std::string title = without_function_name(error.title);

@@ -108,6 +108,7 @@ void StepPredictor::measure(const ObservedStep& observed, const SettingList& set
                            {cores_of_a_rank(*world_), {}, {}},
                            {},
                            {}};
+  inside_hosts_ = {};
   if (named_link_ && take_named_link(settings)) return;
   const LinkCost link = measured_link(SumScope::all_ranks);
   measured_->machine.full = link.full;
@@ -123,7 +124,12 @@ bool StepPredictor::take_named_link(const SettingList& settings) {
   const Network network{static_cast<double>(ring), named_link_->bits_per_second / 8,
                         named_link_->latency_seconds};
   LinkCost inside;
-  if (settings.has_scopes()) inside = measured_link(SumScope::inside_hosts);
+  if (settings.has_scopes()) {
+    inside = measured_link(SumScope::inside_hosts);
+    inside_hosts_ = inside.full;
+    const CollectiveTimes between = all_reduces_on(network, {});
+    step.between_hosts = Machine{step.machine.cores, between, between};
+  }
   step.machine.full = all_reduces_on(network, inside.full);
   step.machine.half = all_reduces_on(network, inside.half);
   const Added added = added_by_communication(step);
@@ -135,16 +141,15 @@ bool StepPredictor::take_named_link(const SettingList& settings) {
           duration_text(std::chrono::duration<double>(added.simulated)) +
           " on that link. The link is measured instead: leave 'link' out, or run hookline test again");
     named_link_.reset();
+    step.between_hosts.reset();
     return false;
   }
-  if (!settings.has_scopes()) return true;
-  inside_hosts_ = inside.full;
-  step.between_hosts = Machine{step.machine.cores, all_reduces_on(network, {}), all_reduces_on(network, {})};
   return true;
 }
 
+/// The link inside hosts was measured before if the config names the one between them.
 void StepPredictor::measure_scopes() {
-  inside_hosts_ = measured_link(SumScope::inside_hosts).full;
+  if (inside_hosts_.measured().empty()) inside_hosts_ = measured_link(SumScope::inside_hosts).full;
   const LinkCost between = measured_link(SumScope::between_hosts);
   measured_->between_hosts = Machine{measured_->machine.cores, between.full, between.half};
 }

@@ -16,7 +16,29 @@
 namespace hookline {
 namespace fs = std::filesystem;
 
-FolderLock::FolderLock(const fs::path& folder, const std::string& name, std::chrono::milliseconds patience) {
+namespace {
+
+constexpr const char* kClaim = "\nlaunch ";
+
+/// What the lock's file says: its holder, and the launch for which the folder was claimed.
+struct LockText {
+  std::string holder, claim;
+};
+
+LockText read_lock(int descriptor) {
+  char bytes[512];
+  const ssize_t count = ::pread(descriptor, bytes, sizeof bytes, 0);
+  if (count <= 0) return {};
+  std::string text(bytes, static_cast<std::size_t>(count));
+  const auto end = text.find(kClaim);
+  if (end == std::string::npos) return {text, ""};
+  return {text.substr(0, end), text.substr(end + std::strlen(kClaim))};
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const fs::path& folder, const std::string& name, std::chrono::milliseconds patience)
+    : folder_(folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (const std::string access = access_problem(folder); !access.empty()) throw Error(name + ": " + access);
@@ -33,20 +55,33 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& name, std::chr
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     refused = ::flock(descriptor_, LOCK_EX | LOCK_NB);
   }
-  if (refused == 0) {
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    const std::string holder = "process " + std::to_string(::getpid()) + " on " + host;
-    if (::ftruncate(descriptor_, 0) == 0) [[maybe_unused]]
-      const ssize_t written = ::pwrite(descriptor_, holder.data(), holder.size(), 0);
+  const bool is_in_use = refused != 0 && errno == EWOULDBLOCK;
+  const LockText before = read_lock(descriptor_);
+  if (!is_in_use) {
+    claimed_by_ = before.claim;
+    write();  // for people only, unless there is a claim, which it leaves as it was
     return;
   }
-  if (errno != EWOULDBLOCK) return;
-  char holder[512] = "";
-  const ssize_t count = ::pread(descriptor_, holder, sizeof holder - 1, 0);
   ::close(descriptor_);
-  throw Error(what + "is in use by another run (" + (count > 0 ? holder : "which does not say where it is") +
+  throw Error(what + "is in use by another run (" +
+              (before.holder.empty() ? "which does not say where it is" : before.holder) +
               "): wait for its end, or name another folder");
+}
+
+bool FolderLock::write() const {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::string text = "process " + std::to_string(::getpid()) + " on " + host;
+  if (!claimed_by_.empty()) text += kClaim + claimed_by_;
+  // Shortened only afterwards: on a full disk the bytes that the file has already can still be overwritten.
+  const auto size = static_cast<ssize_t>(text.size());
+  return ::pwrite(descriptor_, text.data(), text.size(), 0) == size && ::ftruncate(descriptor_, size) == 0;
+}
+
+void FolderLock::claim_for(const std::string& launch) {
+  claimed_by_ = launch;
+  if (!write())
+    throw Error("'" + (folder_ / kFolderLockFile).string() + "' can't be written: " + std::strerror(errno));
 }
 
 bool is_locked(const fs::path& folder) {

@@ -22,8 +22,18 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  /// The launch for which the folder was claimed last; empty if for none.
+  const std::string& claimed_by() const { return claimed_by_; }
+  /// Records in the folder that `launch`, a text without line breaks, uses it. Throws Error.
+  void claim_for(const std::string& launch);
+
  private:
+  /// Writes the lock's file: who holds it, and the claim.
+  bool write() const;
+
+  std::filesystem::path folder_;
   int descriptor_ = -1;
+  std::string claimed_by_;
 };
 
 /// Does a run hold the lock of `folder`? Leaves nothing in the folder, which may be read-only. Returns true

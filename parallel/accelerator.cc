@@ -78,8 +78,9 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
   state_->optimizer_shards = std::make_shared<OptimizerShards>(state_->world, state_->shards);
   for (const std::string& plugin : state_->config.ddp.plugins) load_plugin(plugin, Registry::instance());
   state_->progress->listener = state_;
-  const bool restarted = environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0;
-  state_->checkpointer = std::make_unique<Checkpointer>(state_->world, state_->config.training, restarted,
+  const Attempt attempt{environment_number("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0) > 0,
+                        environment_text("HOOKLINE_LAUNCH_ID").value_or("")};
+  state_->checkpointer = std::make_unique<Checkpointer>(state_->world, state_->config.training, attempt,
                                                         state_->progress, state_->place);
   if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
     state_->run_folder = *folder;

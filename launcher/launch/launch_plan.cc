@@ -66,7 +66,8 @@ std::string plan_text(const RunConfig& config, const Program& program) {
                   node * place.ranks,
                   nodes * place.ranks,
                   config.rendezvous.main_address,
-                  run_id_of(config, program, place.ranks)};
+                  run_id_of(config, program, place.ranks),
+                  /*launch_id=*/""};
     text +=
         "as node " + std::to_string(node) + " of " + std::to_string(nodes) + ", if each has as many ranks\n";
   }

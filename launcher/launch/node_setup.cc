@@ -152,6 +152,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
 NodeSetup own_setup(const RunConfig& config, int ranks) {
   NodeSetup setup;
   setup.store.address = NodePlace().main_address;
+  setup.store.node = new_id();
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   setup.policy = restart_policy(config);

@@ -57,6 +57,7 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!malloc_is_set_up) {
     for (const char* name : kMallocVariables) ours.emplace_back(name, kNoThreshold);
   }
+  if (!node.launch_id.empty()) ours.emplace_back("HOOKLINE_LAUNCH_ID", node.launch_id);
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
 

@@ -18,6 +18,7 @@ struct NodePlace {
   int world_size = 0;                      // 0: the ranks of this node, which is the only one
   std::string main_address = "127.0.0.1";  // of rank 0's host, as all nodes reach it
   std::string run_id;                      // empty: the run folder's name
+  std::string launch_id;                   // of all nodes and attempts of one launch; empty in a dry run
 };
 
 /// What all ranks of an attempt share.

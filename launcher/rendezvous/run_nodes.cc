@@ -106,6 +106,7 @@ class NodeRun {
     place.world_size = round.world_size;
     place.main_address = setup_.store.address;
     place.run_id = setup_.store.run_id;
+    place.launch_id = round.members.front().node;  // the coordinator's node: the same in every round
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;

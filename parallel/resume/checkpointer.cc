@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "base/time_text.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/manifest.h"
+#include "config/resolve.h"
 #include "parallel/resume/loader_state.h"
 #include "parallel/resume/preemption.h"
 #include "parallel/resume/random_state.h"
@@ -52,9 +54,21 @@ void load_progress(detail::TrainingProgress& progress, const SavedPart& saved, R
   }
 }
 
+bool is_named(const TrainingConfig& config) { return config.resume != "no" && config.resume != "auto"; }
+
+/// The step of the checkpoint that `resume` names; -1 if it names none, or one that is no longer there.
+std::int64_t step_of_named(const TrainingConfig& config) {
+  if (!is_named(config)) return -1;
+  try {
+    return read_manifest(locate(config.resume)).step;
+  } catch (const Error&) {  // pruned since this run has saved newer ones, else opening it says what is wrong
+    return -1;
+  }
+}
+
 }  // namespace
 
-Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
+Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, const Attempt& attempt,
                            std::shared_ptr<detail::TrainingProgress> progress,
                            std::shared_ptr<TrainingPlace> place)
     : world_(std::move(world)),
@@ -62,25 +76,19 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
       progress_(std::move(progress)),
       place_(std::move(place)),
       save_point_(place_, config_.checkpoint_every_steps.value_or(1)) {
+  bool has_own = false;
   if (config_.checkpoint_every_steps) {
     watch_for_preemption();
-    const std::string problem = problem_of_any(*world_, "the checkpoints", [this] {
-      if (world_->rank() == 0) lock_.emplace(config_.checkpoint_dir, "checkpoint_dir");
-    });
-    if (!problem.empty()) throw Error(problem);
+    has_own = lock_folder(attempt);
   }
-  const bool is_named = config_.resume != "no" && config_.resume != "auto";
-  if (config_.resume == "auto" || (restarted && config_.checkpoint_every_steps)) {
-    auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir);
+  if (config_.resume == "auto" || has_own) {
+    auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir, step_of_named(config_));
     if (newest) go_on_from(std::move(newest));
-    if (!from_ && !is_named && world_->rank() == 0)
+    if (!from_ && !is_named(config_) && world_->rank() == 0)
       log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': starting at step 0");
   }
-  if (!from_ && is_named) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
-  if (config_.checkpoint_every_steps && !restarted) {
-    if (is_named) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
-    if (config_.resume == "no") expect_no_checkpoints(config_.checkpoint_dir);
-  }
+  if (!from_ && is_named(config_)) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
+  if (config_.checkpoint_every_steps && !has_own) claim_folder(attempt);
   add({kProgressPart, [this] { return save_progress(*progress_, has_ended_); },
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
@@ -93,6 +101,29 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
   first_step_ = last_saved_step_ = progress_->steps;
   add({kRandomPart, [this] { return save_random(world_->device()); },
        [this](const SavedPart&, Resumption&) { first_batch_is_due_ = true; }});
+}
+
+bool Checkpointer::lock_folder(const Attempt& attempt) {
+  const char* const kWhat = "the checkpoints";
+  const std::string problem = problem_of_any(*world_, kWhat, [this] {
+    if (world_->rank() == 0) lock_.emplace(config_.checkpoint_dir, "checkpoint_dir");
+  });
+  // The ranks of the attempt before may take a while to go, on a host that was lost: try again.
+  if (!problem.empty() && attempt.is_restart) throw Error(problem);
+  if (!problem.empty()) throw ConfigError(problem);
+  if (!attempt.is_restart || attempt.launch.empty()) return attempt.is_restart;
+  const bool is_ours = lock_ && lock_->claimed_by() == attempt.launch;
+  return !text_of_rank_zero(*world_, world_->group(), is_ours ? "yes" : "", kWhat).empty();
+}
+
+void Checkpointer::claim_folder(const Attempt& attempt) {
+  const std::string problem = problem_of_any(*world_, "the checkpoints", [&] {
+    if (world_->rank() != 0) return;
+    if (is_named(config_)) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
+    if (config_.resume == "no") expect_no_checkpoints(config_.checkpoint_dir);
+    lock_->claim_for(attempt.launch);
+  });
+  if (!problem.empty()) throw ConfigError(problem);
 }
 
 CheckpointSaver& Checkpointer::saver() {

@@ -25,15 +25,21 @@
 
 namespace hookline {
 
+/// One start of all ranks.
+struct Attempt {
+  bool is_restart = false;  // after a failure
+  std::string launch;       // the same for all attempts of one launch, and only for them; empty: not known
+};
+
 /// The parts of a run, as they are prepared; each is restored when it is added, if the run resumes from a
 /// checkpoint. Not synchronised; what saves and loads is called by every rank alike.
 class Checkpointer {
  public:
-  /// Finds the checkpoint to resume from by [training] resume; if `restarted` after a failure, a run that
-  /// keeps checkpoints resumes from its newest one, whatever `resume` says. A collective call if it keeps or
-  /// resumes from checkpoints. Throws Error if a named checkpoint does not exist, or if the folder to save to
-  /// holds checkpoints of another run.
-  Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, bool restarted,
+  /// Finds the checkpoint to resume from by [training] resume; after a failure, a run that keeps checkpoints
+  /// resumes from the newest one that it has saved, whatever `resume` says. A collective call if it keeps or
+  /// resumes from checkpoints. Throws Error if a named checkpoint does not exist, and ConfigError if the
+  /// folder to save to is in use, or holds checkpoints of another run.
+  Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, const Attempt& attempt,
                std::shared_ptr<detail::TrainingProgress> progress, std::shared_ptr<TrainingPlace> place);
 
   void add(CheckpointPart part);
@@ -69,6 +75,12 @@ class Checkpointer {
   void remind() noexcept;
 
  private:
+  /// Takes the folder to save to. Returns whether an earlier attempt of this launch had it, so that its
+  /// checkpoints are those of this run. A collective call; throws as the constructor does.
+  bool lock_folder(const Attempt& attempt);
+  /// Checks that no checkpoints of another run are in the folder to save to, and records that it belongs to
+  /// this launch. A collective call; throws as the constructor does.
+  void claim_folder(const Attempt& attempt);
   CheckpointSaver& saver();
   CheckpointContent content() const;
   bool is_due() const;

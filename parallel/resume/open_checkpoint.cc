@@ -59,12 +59,15 @@ std::unique_ptr<OpenCheckpoint> OpenCheckpoint::open(World& world, const std::fi
   return checkpoint;
 }
 
-std::unique_ptr<OpenCheckpoint> OpenCheckpoint::newest(World& world, const std::filesystem::path& folder) {
+std::unique_ptr<OpenCheckpoint> OpenCheckpoint::newest(World& world, const std::filesystem::path& folder,
+                                                       std::int64_t after) {
   // All ranks use rank 0's list, since another host may see an older state of the folder.
   nlohmann::json names = nlohmann::json::array();
   std::string problem = problem_of_any(world, kWhat, [&] {
     if (world.rank() != 0) return;
-    for (const FoundCheckpoint& found : list_checkpoints(folder)) names.push_back(found.path.string());
+    for (const FoundCheckpoint& found : list_checkpoints(folder)) {
+      if (found.step > after) names.push_back(found.path.string());
+    }
   });
   if (!problem.empty()) throw Error("checkpoint_dir '" + folder.string() + "' can't be read: " + problem);
   names = nlohmann::json::parse(text_of_rank_zero(world, world.group(), names.dump(), kWhat));

@@ -1,6 +1,7 @@
 // A checkpoint that all ranks have found good, to be read from.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -17,9 +18,10 @@ class OpenCheckpoint {
   /// Collective calls. The checkpoint in `folder`; throws Error, on every rank, which names the file that is
   /// wrong.
   static std::unique_ptr<OpenCheckpoint> open(World& world, const std::filesystem::path& folder);
-  /// The newest good one of a run's `folder`; null if there is none. Rank 0 logs those that are not
-  /// good.
-  static std::unique_ptr<OpenCheckpoint> newest(World& world, const std::filesystem::path& folder);
+  /// The newest good one of a run's `folder` beyond step `after`, as rank 0 gives it; null if there is none.
+  /// Rank 0 logs those that are not good.
+  static std::unique_ptr<OpenCheckpoint> newest(World& world, const std::filesystem::path& folder,
+                                                std::int64_t after = -1);
 
   const std::filesystem::path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }

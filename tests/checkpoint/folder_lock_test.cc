@@ -1,5 +1,6 @@
 #include "checkpoint/folder_lock.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -57,6 +58,19 @@ TEST(FolderLock, WaitsForTheHolderToRelease) {
   });
   EXPECT_NO_THROW(FolderLock(folder.path(), "checkpoint_dir", std::chrono::minutes(2)));
   holder.join();
+}
+
+TEST(FolderLock, RemembersWhoseFolderItIs) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(FolderLock(folder.path(), "checkpoint_dir").claimed_by(), "");
+  FolderLock(folder.path(), "checkpoint_dir").claim_for("a longer launch");
+  FolderLock(folder.path(), "checkpoint_dir").claim_for("launch 2");
+  FolderLock held(folder.path(), "checkpoint_dir");
+  EXPECT_EQ(held.claimed_by(), "launch 2");
+  EXPECT_THAT(
+      failure_of([&] { FolderLock(folder.path(), "checkpoint_dir"); }),
+      ::testing::MatchesRegex("checkpoint_dir '.*' is in use by another run \\(process [0-9]+ on [^ ]+"
+                              "\\): wait for its end, or name another folder"));
 }
 
 // Opening a named pipe blocks until its other end is opened.

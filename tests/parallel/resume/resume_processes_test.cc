@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "resuming_launch.h"
+#include "support/free_port.h"
 
 namespace hookline {
 namespace {
@@ -109,6 +110,78 @@ TEST(ResumedRun, RestartsFromItsResumePointIfKilledBeforeItsFirstSave) {
   const ProcessResult result = run(options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("restarting all ranks"));
+  EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
+}
+
+/// Launches `program` on two nodes of this machine, with a rank each, and returns what each launcher did.
+std::vector<ProcessResult> run_on_two_nodes(const std::filesystem::path& folder,
+                                            const std::vector<std::string>& sets,
+                                            const std::vector<std::string>& program = {
+                                                RESUMING_RANK_PROGRAM}) {
+  ProcessOptions options =
+      launch_in(folder,
+                with(sets, {"launch.nnodes=2", "rendezvous.main_address=127.0.0.1",
+                            "rendezvous.main_port=" + std::to_string(testing::free_port())}),
+                program);
+  options.arguments[2] = "1";  // --processes-per-node
+  testing::Process other(HOOKLINE_BINARY, options);
+  const ProcessResult result = run(options);
+  return {result, other.wait()};
+}
+
+const std::string kFirstAttemptFails = "[ $TORCHELASTIC_RESTART_COUNT != 0 ] || exit 7; exec ";
+
+// Nodes can't check the folder before their ranks start: one may join late, when the run has saved already.
+TEST(ResumedRun, NeverResumesFromAnotherRunsCheckpointsOnSeveralNodes) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> sets = {"training.checkpoint_every_steps=5", "launch.max_restarts=2"};
+  for (const ProcessResult& first : run_on_two_nodes(folder.path(), with(sets, {"training.max_steps=13"})))
+    ASSERT_EQ(first.exit_code, 0) << first.err;
+  const auto expect_refused = [](const std::vector<ProcessResult>& nodes) {
+    std::string messages;
+    for (const ProcessResult& node : nodes) {
+      EXPECT_EQ(node.exit_code, 2) << node.err;
+      EXPECT_EQ(node.out, "");
+      messages += node.err;
+    }
+    EXPECT_THAT(messages, HasSubstr("checkpoint_dir 'checkpoints' holds checkpoints of an earlier run"));
+  };
+  const auto longer = with(sets, {"training.max_steps=30"});
+  expect_refused(run_on_two_nodes(folder.path(), longer));
+  const std::string late = kFirstAttemptFails + RESUMING_RANK_PROGRAM;
+  expect_refused(run_on_two_nodes(folder.path(), longer, {"/bin/sh", "-c", late}));
+}
+
+TEST(ResumedRun, ResumesFromItsOwnCheckpointsOnSeveralNodes) {
+  const TemporaryFolder folder;
+  const std::string killed = "[ $TORCHELASTIC_RESTART_COUNT != 0 ] || export KILL_AT=8; exec ";
+  const std::vector<ProcessResult> nodes = run_on_two_nodes(
+      folder.path(), {"training.checkpoint_every_steps=5", "launch.max_restarts=2", "training.max_steps=30"},
+      {"/bin/sh", "-c", killed + RESUMING_RANK_PROGRAM});
+  std::string messages;
+  for (const ProcessResult& node : nodes) {
+    EXPECT_EQ(node.exit_code, 0) << node.err;
+    messages += node.err;
+  }
+  EXPECT_THAT(messages, HasSubstr("resuming from step 5: "));
+}
+
+TEST(ResumedRun, RestartsFromItsResumePointRatherThanFromOlderCheckpoints) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> keeps = {"training.checkpoint_every_steps=5"};
+  ASSERT_EQ(run(launch_in(folder.path(), with(keeps, {"training.max_steps=11"}))).exit_code, 0);
+  ASSERT_EQ(run(launch_in(folder.path(), with(keeps, {"training.max_steps=8", "training.seed=3",
+                                                      "training.checkpoint_dir=other"})))
+                .exit_code,
+            0);
+  ProcessOptions options =
+      launch_in(folder.path(), {"training.checkpoint_every_steps=1000", "training.max_steps=30",
+                                "training.resume=checkpoints/step_00000011", "launch.max_restarts=1",
+                                "training.checkpoint_dir=other"});
+  options.environment["KILL_AT"] = "14";
+  const ProcessResult result = run(options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("restarting all ranks"), Not(HasSubstr("resuming from step 8"))));
   EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
 }
 

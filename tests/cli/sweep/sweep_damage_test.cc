@@ -36,6 +36,7 @@ using testing::timeless;
 
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kTrials = 60, kFailed = 3;  // enough for several pages of rows
+constexpr int kRandomFlips = testing::kSanitized ? 15 : 60;
 constexpr char kTableLeaf = 0x0d, kTableInterior = 0x05, kIndexLeaf = 0x0a;
 constexpr const char* kState = "results/state.sqlite";
 constexpr const char* kAdvice =
@@ -539,7 +540,7 @@ TEST(DamagedSweep, NeverYieldsADifferentTableFromADamagedLog) {
   std::mt19937 random(20260401);
   std::vector<std::size_t> flips;                                                               // bit numbers
   for (std::size_t byte = 0; byte < 32 + 24; ++byte) flips.push_back(8 * byte + random() % 8);  // headers
-  for (int i = 0; i < 60; ++i) flips.push_back(random() % (8 * log.size()));
+  for (int i = 0; i < kRandomFlips; ++i) flips.push_back(random() % (8 * log.size()));
   for (int i = 0; i < 20; ++i) flips.push_back(8 * (log.size() - 4120) + random() % (8 * 4120));  // its end
   for (const std::size_t flip : flips) {
     SCOPED_TRACE("bit " + std::to_string(flip));
@@ -586,7 +587,7 @@ TEST(DamagedSweep, IsDetectedInAJournalLeftByAKill) {
   ASSERT_NE(file, sweep.bytes);
   std::mt19937 random(20260402);
   std::size_t refused = 0;
-  for (int i = -1; i < 60; ++i) {
+  for (int i = -1; i < kRandomFlips; ++i) {
     SCOPED_TRACE(i);
     std::string damaged = journal;
     if (i >= 0) damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);

@@ -98,7 +98,7 @@ OptionRow join_timeout() {
 }
 
 OptionRow main_port() {
-  OptionRow row = count("main_port", "", 1, "Port on that host where the nodes meet.");
+  OptionRow row = count("main_port", "", 1, "Port on rank 0's host at which the nodes meet.");
   row.at_most = 65535;
   return row;
 }
@@ -212,7 +212,7 @@ void add_fsdp(std::vector<KeyRow>& rows) {
   constexpr auto fsdp = &RunConfig::fsdp;
   rows.push_back(key<fsdp, &FsdpConfig::sharding_strategy>(
       "fsdp", one_of("sharding_strategy", {"no_shard", "shard_grad_op", "full_shard"},
-                     "What each rank keeps only its share of. no_shard: nothing (DDP); shard_grad_op: "
+                     "What is sharded among the ranks. no_shard: nothing (DDP); shard_grad_op: "
                      "gradients and optimizer state; full_shard: parameters, too.")));
   rows.push_back(key<fsdp, &FsdpConfig::comm_hook>(
       "fsdp", one_of("comm_hook", {"no", "fp16", "bf16"},
@@ -375,7 +375,9 @@ std::vector<KeyRow> make_schema() {
       "launch", seconds_up_to_a_day("stall_timeout_seconds",
                                     "Fail the run if no rank finishes a step for this long; 0: never.")));
   rows.push_back(key<launch, &LaunchConfig::stall_stacks>(
-      "launch", flag("stall_stacks", "Log every rank's stack, by means of gdb, when the run stalls.")));
+      "launch", flag("stall_stacks",
+                     "When the run stalls, write every rank's stacks to stacks.txt beside its logs; "
+                     "needs gdb.")));
   rows.push_back(key<launch, &LaunchConfig::join_timeout_seconds>("launch", join_timeout()));
   rows.push_back(key<launch, &LaunchConfig::peer_timeout_seconds>(
       "launch",
@@ -390,8 +392,8 @@ std::vector<KeyRow> make_schema() {
                     "rendezvous",
                     text("run_id",
                          "Names the run: auto makes the id from the program, its arguments and the config. A "
-                         "node with another run_id is refused. Runs on one host also need different values "
-                         "of main_port.")),
+                         "node with another run_id is refused. Two runs that meet on one host also need "
+                         "different values of main_port.")),
                 is_not_empty, "must be a word, such as \"auto\""));
   rows.push_back(key<rendezvous, &RendezvousConfig::last_call_seconds>(
       "rendezvous", seconds_up_to_a_day("last_call_seconds",

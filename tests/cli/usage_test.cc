@@ -95,8 +95,8 @@ Options:
   --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
   --comm-wrapper WRAPPER            Precision that the hook communicates in: no, fp16, bf16
   --max-steps N                     Optimizer steps after which should_stop() is true
-  --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2; once for each
-  --set KEY=VALUE ...               Any value of the config, such as logging.level=debug; once for each
+  --state-option KEY=VALUE ...      An option of the hook, such as matrix_approximation_rank=2; may be repeated
+  --set KEY=VALUE ...               Any value of the config, such as logging.level=debug; may be repeated
   --dry-run                         Print what each rank would get, and start nothing
 
 Example:

@@ -13,7 +13,7 @@ void ShortRunFlags::add_ranks_flags(VerbParser& parser) {
   config.add_file_flag(parser);
   config.add_profile_flag(parser);
   parser.add_text("--processes-per-node", processes_per_node, "N",
-                  "Ranks on this host; else the config's, or one per GPU, but at least 2");
+                  "Ranks on this host; else the config's, or one per GPU, but at least 2 on a single host");
 }
 
 void ShortRunFlags::add_set_flag(VerbParser& parser) {

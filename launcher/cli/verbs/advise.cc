@@ -126,7 +126,8 @@ int advise(const Arguments& arguments) {
                   "lossless, half or low_rank; else the config's, or low_rank");
   parser.add_text("--model", flags.model, "FILE",
                   "A safetensors or .pt file, or a checkpoint, instead of a program");
-  parser.add_texts("--shape", flags.shapes, "SIZES", "Of a parameter, such as 1024x512; once for each");
+  parser.add_texts("--shape", flags.shapes, "SIZES",
+                   "Sizes of one parameter, such as 1024x512; may be repeated");
   parser.add_number("--parameters", flags.parameters, "N",
                     "Number of parameters, taken to be in matrices of 1024 x 1024 and a smaller one",
                     {1, kMostParameters});
@@ -135,7 +136,7 @@ int advise(const Arguments& arguments) {
                   "Also predict for another network: 1gbit, 1gbit,0.2ms with its latency, or the file of "
                   "hookline test --json");
   parser.add_number("--ranks", flags.ranks, "N",
-                    "Also predict for this many ranks; from a single host, with --link", {2, 1 << 20});
+                    "Also predict for this many ranks; on a single host, --link is required", {2, 1 << 20});
   flags.run.add_set_flag(parser);
   parser.add_flag("--json", flags.json, "Print JSON");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;

@@ -358,11 +358,12 @@ int estimate(const Arguments& arguments) {
   parser.add_number("--parameters", parameters, "N",
                     "Number of parameters, taken to be in matrices of the usual sizes",
                     {1, kMostTypicalParameters});
-  parser.add_texts("--shape", shape_texts, "SIZES", "Of a parameter, such as 1024x512; once for each");
+  parser.add_texts("--shape", shape_texts, "SIZES",
+                   "Sizes of one parameter, such as 1024x512; may be repeated");
   parser.add_number("--ranks", ranks_given, "N",
                     "Ranks that average their gradients; else the config's, or 2", {1, 1 << 20});
   parser.add_number("--unit", unit, "N",
-                    "Parameters of the largest FsdpUnit; else those of the largest parameter",
+                    "Number of elements in the largest FsdpUnit; else in the largest parameter",
                     {1, kMostTypicalParameters});
   parser.add_text("--link", link, "SPEED", "Speed of the network: 100mbit, 2.5gbit; else 1gbit");
   parser.add_text("--optimizer", optimizer, "NAME",

@@ -29,8 +29,8 @@ void print_text(const Catalog& catalog) {
   for (const HookRow& row : catalog.hooks()) print_row(names_of(row), row.summary);
   std::cout << "\nWrappers (comm_wrapper in [ddp]):\n";
   for (const WrapperRow& row : catalog.wrappers()) print_row(row.name, row.summary);
-  std::cout << "\n'hookline hooks describe NAME' prints a hook's options; comm_hook = \"auto\" has a hook "
-               "chosen by measurements.\n";
+  std::cout << "\n'hookline hooks describe NAME' prints a hook's options. With comm_hook = \"auto\", "
+               "hookline chooses the hook by measuring.\n";
 }
 
 void print_json(const Catalog& catalog) {

@@ -150,9 +150,9 @@ int launch(const Arguments& arguments) {
   request.config.add_profile_flag(parser);
   for (KeyFlag& flag : request.keys) parser.add_text(flag.flag, flag.value, flag.value_name, flag.help);
   parser.add_texts("--state-option", request.state_options, "KEY=VALUE",
-                   "An option of the hook, such as matrix_approximation_rank=2; once for each");
+                   "An option of the hook, such as matrix_approximation_rank=2; may be repeated");
   parser.add_texts("--set", request.sets, "KEY=VALUE",
-                   "Any value of the config, such as logging.level=debug; once for each");
+                   "Any value of the config, such as logging.level=debug; may be repeated");
   parser.add_flag("--dry-run", request.dry_run, "Print what each rank would get, and start nothing");
   if (!parser.parse(arguments, PlainArguments::end_flags)) return kSuccess;
   if (parser.plain().empty()) throw UsageError(missing_program(arguments));

@@ -64,7 +64,7 @@ int report(const Arguments& arguments) {
                     "hookline report hookline-sweeps/hooks");
   parser.add_text(
       "--output", output, "FILE",
-      "File for the page; else report.html in the folder of the sweep, if it is one; - is standard "
+      "File for the page; else report.html in the sweep's folder; required for several sweeps; - is standard "
       "output");
   parser.add_text("--csv", csv, "FILE", "Also write the trials as CSV; - is standard output");
   parser.add_text("--jsonl", json_lines, "FILE", "Also write the trials as JSON lines; - is standard output");

@@ -259,10 +259,11 @@ int hand_to_slurm(const Request& request, const RunConfig& config, const std::ve
 int submit(const Arguments& arguments) {
   Request request;
   VerbParser parser("hookline submit --scheduler S [flags] program [arguments]",
-                    "Write a job that launches a program on several nodes, and submit it to a scheduler. A "
+                    "Write a job that launches a program on several nodes, and submit it to Slurm. A "
                     "preempted job saves a checkpoint, is queued again, and resumes.",
                     "hookline submit --scheduler slurm --nodes 2 --config run.toml --print ./train");
-  parser.add_text("--scheduler", request.scheduler, "S", "slurm, kubernetes or mpirun");
+  parser.add_text("--scheduler", request.scheduler, "S",
+                  "slurm; or kubernetes or mpirun, which need --print");
   request.config.add_file_flag(parser);
   request.config.add_profile_flag(parser);
   parser.add_number("--nodes", request.nodes, "N", "How many nodes; else [launch] nnodes",
@@ -270,17 +271,17 @@ int submit(const Arguments& arguments) {
   parser.add_text("--name", request.name, "NAME", "The job's name; else the program's");
   parser.add_text("--image", request.image, "IMAGE",
                   "Container image for Kubernetes, with hookline and the program in it");
-  parser.add_number(
-      "--warning-seconds", request.warning_seconds, "N",
-      "Slurm: seconds before the end of the job's time at which it is warned; Kubernetes: seconds that a pod "
-      "may take to stop; else 90",
-      {1, 86400});
+  parser.add_number("--warning-seconds", request.warning_seconds, "N",
+                    "Slurm: warn the job this many seconds before its time is over; Kubernetes: seconds that "
+                    "a pod may take "
+                    "to stop; else 90",
+                    {1, 86400});
   parser.add_text("--template", request.template_file, "FILE", "Template to use instead of the built-in one");
   parser.add_texts("--set", request.sets, "KEY=VALUE",
-                   "Any value of the config, such as training.max_steps=1000; once for each");
+                   "Any value of the config, such as training.max_steps=1000; may be repeated");
   parser.add_texts(
       "--scheduler-arg", request.scheduler_arguments, "ARG",
-      "An argument of sbatch or mpirun, such as --time=02:00:00; once for each word of mpirun's");
+      "An argument of sbatch or mpirun, such as --time=02:00:00; may be repeated, for mpirun once per word");
   parser.add_flag("--print", request.print, "Print the job instead of submitting it");
   parser.add_flag("--no-follow", request.no_follow,
                   "Return when the job is queued, instead of showing its log");

@@ -165,7 +165,7 @@ TEST(Joining, NamesTheRankThatDoesNotJoin) {
   EXPECT_THAT(
       first.err,
       MatchesRegex(".*ranks 1 and 3 did not join the run within [0-9.]+ s, for which rank 0 has waited: "
-                   "see whether it failed, or takes long to get to Accelerator::from_env \\(then set "
+                   "see whether they failed, or take long to get to Accelerator::from_env \\(then set "
                    "\\[launch\\] join_timeout_seconds\\)\n"));
   const ProcessResult other = ranks[1]->wait();
   EXPECT_FALSE(other.timed_out);

@@ -83,9 +83,9 @@ int config_wizard(const Arguments& arguments) {
   parser.add_number("--parameters", flags.parameters, "N",
                     "Number of your model's parameters, to show what each hook would send",
                     {1, kMostTypicalParameters});
-  parser.add_flag(
-      "--measure", flags.measure,
-      "First measure how long a step takes with each hook on this machine, as hookline advise does");
+  parser.add_flag("--measure", flags.measure,
+                  "First measure or predict how long a step takes with each hook on this machine, as "
+                  "hookline advise does");
   parser.add_program(flags.program);
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("", 0, 0);

@@ -12,17 +12,17 @@ void SweepFlags::add_to(VerbParser& parser) {
   parser.add_text("--output", output, "DIR",
                   "Folder of the results; else hookline-sweeps/NAME, after the file's name");
   parser.add_flag("--dry-run", dry_run, "List the trials, and run none of them");
-  parser.add_flag("--retry-failed", retry_failed,
-                  "Run failed trials and those that were stopped early again");
-  parser.add_texts("--rerun", rerun, "ID", "Run a finished trial again; once for each");
-  parser.add_flag("--repair", repair,
-                  "Rebuild a damaged state.sqlite from its intact rows, keep a copy of it, and run the other "
-                  "trials again");
+  parser.add_flag("--retry-failed", retry_failed, "Run trials again that failed or were stopped early");
+  parser.add_texts("--rerun", rerun, "ID", "Run a finished trial again; may be repeated");
+  parser.add_flag(
+      "--repair", repair,
+      "Rebuild a damaged state.sqlite from its intact rows, keep the damaged file as a copy, and run "
+      "the trials again whose rows were lost");
   parser.add_flag("--json", json, "Print a JSON object per trial, or per row of the results");
   parser.add_text("--scheduler", scheduler, "S",
                   "slurm: run the trials as an array job instead of on this machine");
   parser.add_texts("--scheduler-arg", scheduler_arguments, "ARG",
-                   "An argument of sbatch, such as --time=01:00:00; once for each");
+                   "An argument of sbatch, such as --time=01:00:00; may be repeated");
   parser.add_text("--template", template_file, "FILE",
                   "Template of the array job to use instead of the built-in one");
   parser.add_flag("--print", print, "Print the array job instead of submitting it");

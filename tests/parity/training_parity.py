@@ -2,8 +2,8 @@
 
 Usage: training_parity.py HOOKLINE TRAINING_PARITY    (the launcher, and the program built from training_parity.cc)
 
-Both start from the same weights and see the same batches, on two ranks (Python's over Gloo, ours through shared memory); the weights that come out must
-agree to within rounding, and each must have sent the same number of bytes.
+Both start from the same weights and see the same batches, on two ranks (Python's over Gloo, ours through shared memory);
+the weights that come out must agree to within rounding, and each must have sent the same number of bytes.
 """
 
 import pathlib

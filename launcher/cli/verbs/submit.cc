@@ -273,8 +273,7 @@ int submit(const Arguments& arguments) {
                   "Container image for Kubernetes, with hookline and the program in it");
   parser.add_number("--warning-seconds", request.warning_seconds, "N",
                     "Slurm: warn the job this many seconds before its time is over; Kubernetes: seconds that "
-                    "a pod may take "
-                    "to stop; else 90",
+                    "a pod may take to stop; else 90",
                     {1, 86400});
   parser.add_text("--template", request.template_file, "FILE", "Template to use instead of the built-in one");
   parser.add_texts("--set", request.sets, "KEY=VALUE",

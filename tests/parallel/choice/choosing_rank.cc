@@ -1,8 +1,8 @@
 // One rank of a model that chooses its hook:  choosing_rank SECONDS [HOOK...]
 //
-// Trains a network with 6 MB of gradients for that long, by rank 0's clock. Rank 0 prints "chose NAME"
-// whenever the choice changes, and finally "exchanges N". Ranks whose parameters differ at the end exit with
-// 4.
+// Trains a network with 6 MB of gradients for that long, by rank 0's clock, or until rank 0 gets SIGUSR1.
+// Rank 0 prints "chose NAME" whenever the choice changes, and finally "exchanges N". Ranks whose parameters
+// differ at the end exit with 4.
 #include <ATen/ops/mse_loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -10,6 +10,7 @@
 #include <torch/optim/sgd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -21,7 +22,12 @@
 #include "parallel/world/same_bits.h"
 #include "tests/support/random_rows.h"
 
+namespace {
+volatile std::sig_atomic_t told_to_end = 0;
+}  // namespace
+
 int main(int argc, char** argv) {
+  std::signal(SIGUSR1, [](int) { told_to_end = 1; });
   using Clock = std::chrono::steady_clock;
   const std::chrono::duration<double> duration(argc > 1 ? std::atof(argv[1]) : 10);
   std::vector<hookline::HookSetting> settings;
@@ -42,7 +48,8 @@ int main(int argc, char** argv) {
   std::string chosen;
   const auto end = Clock::now() + duration;
   for (int step = 0;; ++step) {
-    const at::Tensor go_on = at::full({1}, static_cast<std::int64_t>(Clock::now() < end), at::kLong);
+    const at::Tensor go_on =
+        at::full({1}, static_cast<std::int64_t>(told_to_end == 0 && Clock::now() < end), at::kLong);
     accelerator.world_ptr()->broadcast({go_on});
     if (go_on.item<std::int64_t>() == 0) break;
     optimizer.zero_grad();

@@ -32,8 +32,9 @@ std::string to_toml(const RunConfig& config);
 /// The values that were given explicitly, as a config file of their own.
 std::string chosen_to_toml(const RunConfig& config);
 
-/// The same as one JSON object, which read_resolved() reads: {"ddp": {"comm_hook": {"value": …, "origin":
-/// "file", "where": "run.toml:2:1"}}, …}. Bytes that are no UTF-8 become U+FFFD.
+/// The whole resolved config, defaults included, as one JSON object, which read_resolved() reads: {"ddp":
+/// {"comm_hook": {"value": …, "origin": "file", "where": "run.toml:2:1"}}, …}. Bytes that are no UTF-8 become
+/// U+FFFD.
 std::string to_json(const RunConfig& config);
 
 }  // namespace hookline

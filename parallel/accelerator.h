@@ -164,7 +164,7 @@ class Accelerator {
   /// Adds `object` to every checkpoint, and restores it at once if the run resumes. It is a tensor, a number,
   /// a string, a torch LRScheduler, or an object with save(OutputArchive&) and load(InputArchive&), and must
   /// live as long as checkpoints are saved or loaded. `name` consists of letters, digits, '_' and '-'. Throws
-  /// Error for another name and for a taken one.
+  /// Error for a name with other characters, and for one that is taken.
   template <class Object>
   void register_for_checkpointing(const std::string& name, Object& object) {
     // An integer, or an object of the program's own with an archive, may be its count of epochs.

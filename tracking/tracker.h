@@ -57,8 +57,9 @@ class TryAgain : public Error {
 /// none fails because of it. begin(), write() and end() are called in this order, one at a time, and may
 /// block.
 ///
-/// The first exception that they throw is logged. After TryAgain they are called again; after any other one
-/// the lines are lost. end() has five seconds until the process may exit.
+/// The first exception that they throw is logged. After TryAgain, begin() and write() are called again until
+/// the run ends; after any other one the lines are lost. end() is called once, and has five seconds until the
+/// process may exit.
 class Tracker {
  public:
   Tracker() = default;

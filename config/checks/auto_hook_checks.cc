@@ -66,7 +66,7 @@ void resolve_link(const Collected& collected, RunConfig& config, std::vector<Dia
         names_link_report(link) ? link_in_report(path_given(link, given).string()) : link_of(link);
     if (named.latency_seconds == 0 && link.find(',') == link.npos)
       report(Severity::warning, "link '" + link + "' in [ddp.auto] names no latency",
-             "predictions take 0 s, which is too little between hosts; add it, as in 1gbit,0.2ms");
+             "predictions assume 0 s, which is too little between hosts; add it, as in 1gbit,0.2ms");
     link = to_text(named);
   } catch (const LinkTextError& error) {
     report(Severity::error, "bad value for 'link' in [ddp.auto]: " + error.problem(), error.why());

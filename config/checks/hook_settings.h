@@ -28,7 +28,8 @@ bool may_be_chosen(const HookRow& hook);
 
 /// The settings that `wanted` permits, the most exact first. "No hook" is not among them. "allreduce",
 /// "batched_power_sgd" and hooks with unstated exactness are included only if `wanted` names them. PowerSGD
-/// comes with ranks 4, 2 and 1, each in float32 and in fp16, compressing from its third step on.
+/// comes with ranks 4, 2 and 1, each in float32 and in fp16, with start_powerSGD_iter = 2, which with final
+/// buckets, as in use, means from its first step on.
 std::vector<HookSetting> settings_for(const AutoHookConfig& wanted, const Catalog& catalog);
 
 }  // namespace hookline

@@ -58,7 +58,7 @@ constexpr Row kQuestions[] = {
     {"ddp.comm_state_option.batch_tensors_with_same_shape",
      "Draw the random Qs of equal shapes as one batch?"},
     {"fsdp.sharding_strategy", "What should be sharded among the ranks?"},
-    {"fsdp.comm_hook", "Should gradients be reduced in half precision?"},
+    {"fsdp.comm_hook", "Should gradients travel in half precision?"},
     {"training.max_steps", "After how many optimizer steps should the run stop?"},
     {"training.gradient_accumulation_steps", "How many batches per optimizer step?"},
     {"training.seed", "Which seed should random numbers start from?"},

@@ -98,8 +98,9 @@ struct TrainingConfig {
   std::string checkpoint_dir = "checkpoints";          // the folder for checkpoints
   std::int64_t checkpoint_keep_last = 3;               // older ones are removed
   bool checkpoint_async = false;                       // save from a copy, while training goes on
-  std::string resume = "no";     // or auto: from the newest in checkpoint_dir; or a checkpoint's folder
-  std::string record_gradients;  // the folder to record gradients in; empty: don't
+  std::string resume = "no";  // or auto: from the newest in checkpoint_dir; or a checkpoint's folder
+  bool resumes_by_name() const { return resume != "no" && resume != "auto"; }
+  std::string record_gradients;              // the folder to record gradients in; empty: don't
   std::int64_t record_gradients_steps = 10;  // how many steps of them
 };
 

@@ -216,7 +216,7 @@ void add_fsdp(std::vector<KeyRow>& rows) {
                      "gradients and optimizer state; full_shard: parameters, too.")));
   rows.push_back(key<fsdp, &FsdpConfig::comm_hook>(
       "fsdp", one_of("comm_hook", {"no", "fp16", "bf16"},
-                     "The precision in which a sharded model's gradients are reduced.")));
+                     "The precision in which a sharded model's gradients travel between ranks.")));
 }
 
 bool has_several_nodes(const RunConfig& config, const Detected&) {

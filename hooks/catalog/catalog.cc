@@ -58,9 +58,10 @@ std::vector<OptionRow> batched_power_sgd_options() {
       boolean_option("use_error_feedback", true,
                      "Add what compression left out to the next step's gradient."),
       boolean_option("warm_start", true, "Start from the previous step's Q instead of a random one."),
-      number_option("orthogonalization_epsilon", 0, 0,
-                    "Added to a column's norm before dividing by it; 0 leaves only all-zero columns alone. "
-                    "Usual: 0 to 1e-8."),
+      number_option(
+          "orthogonalization_epsilon", 0, 0,
+          "Added to a column's norm before dividing by it. Above rank 2 it has no effect in float32 "
+          "and float64, as in PyTorch. Usual: 0 to 1e-8."),
       seed_option(),
       integer_option("compression_stats_logging_frequency", 10000, 1, "steps",
                      "Steps between two reports of the compression rate."),
@@ -73,8 +74,9 @@ std::vector<OptionRow> power_sgd_options() {
       options.begin() + 2,
       number_option("min_compression_rate", 2, 0,
                     "Compress a gradient only if it shrinks by more than this factor. Usual: 1 to 4."));
-  options.push_back(boolean_option("batch_tensors_with_same_shape", false,
-                                   "Draw the random Qs of equal shapes as one batch, as PyTorch does."));
+  options.push_back(boolean_option(
+      "batch_tensors_with_same_shape", false,
+      "Draw the random Qs of equal shapes as one batch, as PyTorch's option of this name does."));
   return options;
 }
 

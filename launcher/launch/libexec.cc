@@ -25,8 +25,8 @@ Program libexec_rank(const std::string& name, const std::string& does) {
   if (!std::filesystem::exists(file, error))
     throw ProgramError(
         "'" + file.string() + "', which " + does +
-            ", is not there: this hookline was built without libtorch, in part only (./dev build "
-            "builds the rest), or moved without it",
+            ", is not there: this hookline was built without libtorch, was built in part only (./dev build "
+            "builds the rest), or was moved without it",
         kNotFound);
   return {file, file, {file.string()}};
 }

@@ -116,8 +116,9 @@ class GridPoints {
     for (const RandomSearch& search : sweep.searches) {
       const std::int64_t found = draw(search, sweep.fixed);
       if (found < search.samples)
-        remarks_.push_back("a random search for " + std::to_string(search.samples) + " samples has found " +
-                           std::to_string(found) + " that were not there yet: there are hardly more");
+        remarks_.push_back("a random search for " + std::to_string(search.samples) +
+                           " samples has found only " + std::to_string(found) +
+                           " new ones: there are hardly any others");
     }
     for (std::size_t i = 0; i < exclusions_.size(); ++i) {
       if (is_used_[i]) continue;

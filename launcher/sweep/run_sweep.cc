@@ -234,8 +234,8 @@ class Sweep {
         running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
-    log::info("stopped with " + std::to_string(ended()) + " of " + std::to_string(trials_.size()) +
-              " trials done; " + run_.same_command() + " continues from there");
+    log::info("stopped after " + std::to_string(ended()) + " of " + count_text(trials_.size(), "trial") +
+              "; " + run_.same_command() + " continues from there");
   }
 
   std::string time_left() const {

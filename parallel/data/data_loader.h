@@ -85,7 +85,8 @@ class DataLoader {
   bool at_last_batch() const { return state_->plan.at_last_batch(); }
 
   /// Called by Accelerator::prepare(): limits the loader to the part of `rank`, in [0, world_size). Throws
-  /// Error after the first loop has begun, for another rank, and if a rank would get no batch.
+  /// Error after the first loop has begun, for a rank outside of that range, and if a rank would get no
+  /// batch.
   void shard(std::int64_t rank, std::int64_t world_size) { state_->plan.shard(rank, world_size); }
   /// Called by Accelerator::prepare(): sets the seed of the shuffling from the next loop on, the same on
   /// every rank; a seed in the options wins.

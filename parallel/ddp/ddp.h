@@ -74,8 +74,8 @@ struct DdpState {
 class Ddp : public ParallelStrategy {
  public:
   /// Compares the ranks' parameters and buffers by name, shape, strides and dtype; then broadcasts rank 0's.
-  /// Throws Error, on every rank and within seconds, if the ranks' models differ, naming the parameter and
-  /// the rank, if no parameter requires a gradient, or if an embedding has sparse gradients.
+  /// Throws Error, on every rank and within seconds, if the ranks' models differ (it names the parameter and
+  /// the rank), if no parameter requires a gradient, or if an embedding has sparse gradients.
   Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module, const DdpOptions& options);
   ~Ddp() override;
   Ddp(const Ddp&) = delete;
@@ -95,8 +95,8 @@ class Ddp : public ParallelStrategy {
   void exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets = {});
   bool shards_optimizer() const { return shares_ != nullptr; }
 
-  /// Runs `action` before the first forward with gradients after each backward that communicated: between two
-  /// steps.
+  /// After each backward that communicated, runs `action` once, right before the next forward with gradients:
+  /// between two steps.
   void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
 
   /// For sharded optimizers: `average` averages only this rank's shares of the gradients; if it is null, the

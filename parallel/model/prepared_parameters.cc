@@ -115,8 +115,9 @@ void PreparedParameters::expect_same_in_other_places() {
     }
     if (!known->requires_grad && parameter.defined() && parameter.requires_grad())
       throw Error("the parameter '" + name +
-                  "' requires a gradient now, and did not when the model was prepared: let it require one "
-                  "before prepare(), and take that away afterwards if it is to be frozen at first");
+                  "' requires a gradient now, and did not when the model was prepared: call "
+                  "requires_grad_(true) before prepare(), and requires_grad_(false) after it if it is to be "
+                  "frozen at first");
     now.push_back({parameter, known->requires_grad, name});
   });
   for (const Known& each : known_)

@@ -146,7 +146,7 @@ void write_reason(Writer& out, const SignalReport& report) {
       if (info.si_code == FPE_INTDIV)
         out << "an integer was divided by zero, or the result does not fit";
       else
-        out << "an arithmetic operation failed, as the program wants to be told";
+        out << "an arithmetic operation failed, and the program has asked for a signal if one does";
       out << ", at address ";
       break;
     default:

@@ -54,11 +54,9 @@ void load_progress(detail::TrainingProgress& progress, const SavedPart& saved, R
   }
 }
 
-bool is_named(const TrainingConfig& config) { return config.resume != "no" && config.resume != "auto"; }
-
 /// The step of the checkpoint that `resume` names; -1 if it names none, or one that is no longer there.
 std::int64_t step_of_named(const TrainingConfig& config) {
-  if (!is_named(config)) return -1;
+  if (!config.resumes_by_name()) return -1;
   try {
     return read_manifest(locate(config.resume)).step;
   } catch (const Error&) {  // pruned since this run has saved newer ones, else opening it says what is wrong
@@ -84,10 +82,10 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
   if (config_.resume == "auto" || has_own) {
     auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir, step_of_named(config_));
     if (newest) go_on_from(std::move(newest));
-    if (!from_ && !is_named(config_) && world_->rank() == 0)
+    if (!from_ && !config_.resumes_by_name() && world_->rank() == 0)
       log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': starting at step 0");
   }
-  if (!from_ && is_named(config_)) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
+  if (!from_ && config_.resumes_by_name()) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
   if (config_.checkpoint_every_steps && !has_own) claim_folder(attempt);
   add({kProgressPart, [this] { return save_progress(*progress_, has_ended_); },
        [this](const SavedPart& saved, Resumption& resumption) {
@@ -119,7 +117,7 @@ bool Checkpointer::lock_folder(const Attempt& attempt) {
 void Checkpointer::claim_folder(const Attempt& attempt) {
   const std::string problem = problem_of_any(*world_, "the checkpoints", [&] {
     if (world_->rank() != 0) return;
-    if (is_named(config_)) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
+    if (config_.resumes_by_name()) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
     if (config_.resume == "no") expect_no_checkpoints(config_.checkpoint_dir);
     lock_->claim_for(attempt.launch);
   });

@@ -54,8 +54,9 @@ void Checkpointer::tell_of_save_in_round(std::int64_t step, bool before_batch) {
       "the checkpoint of step " + std::to_string(step) + " was saved between the steps of two optimizers";
   const std::string less_often = "save less often, with a larger checkpoint_every_steps";
   if (!before_batch)
-    return warn_once(told_of_saved_in_round_,
-                     begin + ": a run that resumes from it begins with the first one's; " + less_often);
+    return warn_once(
+        told_of_saved_in_round_,
+        begin + ": a run that resumes from it begins with the first optimizer's step; " + less_often);
   if (!counts_.empty()) return;  // one may count the steps of a round
   warn_once(told_of_saved_in_round_,
             begin +

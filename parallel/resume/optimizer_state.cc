@@ -256,8 +256,9 @@ void load_archive(optim::Optimizer& optimizer, const SavedPart& saved, const Sha
     throw Error(
         is_own
             ? "it is not that of a run sharded over as many ranks, and hookline does not know how to cut it"
-            : "it is that of a sharded run, of which each rank kept its own, and this run is not sharded, or "
-              "its model not yet: prepare that before the optimizer");
+            : "it was saved by a sharded run, in which each rank kept its own part; this run is not sharded, "
+              "or "
+              "its model is not prepared yet: prepare the model before the optimizer");
   torch::serialize::InputArchive archive;
   open_archive(archive, found->second);
   optimizer.load(archive);

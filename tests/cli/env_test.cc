@@ -68,14 +68,15 @@ TEST(Env, ReportsALauncherWithoutItsHelperPrograms) {
   std::filesystem::copy_file(HOOKLINE_BINARY, moved);
   const ProcessResult env = testing::run_process(moved, sandbox.options({"env", "--json"}));
   EXPECT_EQ(nlohmann::json::parse(env.out)["libtorch"],
-            "none: this hookline was built without it, in part only (./dev build builds the rest), or moved "
+            "none: this hookline was built without it, was built in part only (./dev build builds the rest), "
+            "or was moved "
             "without it");
   const ProcessResult result = testing::run_process(moved, sandbox.options({"test"}));
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_EQ(result.err,
             "hookline: error: '" + (sandbox.folder.path() / "libexec/hookline/self_test_rank").string() +
                 "', which tries everything on each rank, is not there: this hookline was built without "
-                "libtorch, in part only (./dev build builds the rest), or moved without it\n");
+                "libtorch, was built in part only (./dev build builds the rest), or was moved without it\n");
 }
 
 TEST(Env, PrintsTheSameFactsAsText) {

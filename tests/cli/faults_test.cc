@@ -489,8 +489,9 @@ TEST(FaultTable, MatchesTheDocumentedTable) {
     const ProcessResult result = run.end();
     EXPECT_EQ(result.exit_code, fault.exit_code) << result.err;
     EXPECT_THAT(result.err, ::testing::HasSubstr(fault.said));
-    EXPECT_NE(readme.find(row_of(fault) + "\n"), readme.npos) << "launcher/README.md lacks the row\n"
-                                                              << row_of(fault);
+    EXPECT_NE(readme.find(row_of(fault) + "\n"), readme.npos)
+        << "launcher/containment/faults.md lacks the row\n"
+        << row_of(fault);
   }
 }
 

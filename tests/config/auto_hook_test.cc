@@ -181,7 +181,7 @@ TEST_F(AutoHook, WarnsOfALinkWithoutALatency) {
   EXPECT_EQ(report_of_hooks("link = \"1gbit\"\n"),
             "run.toml:4:8: warning: link '1gbit' in [ddp.auto] names no latency\n"
             "  4 | link = \"1gbit\"\n"
-            "    |        ^~~~~~~ predictions take 0 s, which is too little between hosts; add it, as in "
+            "    |        ^~~~~~~ predictions assume 0 s, which is too little between hosts; add it, as in "
             "1gbit,0.2ms\n");
 }
 

@@ -499,8 +499,7 @@ TEST(SweepPlan, SaysWhenASearchHasFoundTooFew) {
   EXPECT_THAT(plan.trials, SizeIs(3));
   EXPECT_THAT(
       plan.remarks,
-      ElementsAre("a random search for 5 samples has found 2 that were not there yet: there are hardly "
-                  "more"));
+      ElementsAre("a random search for 5 samples has found only 2 new ones: there are hardly any others"));
 }
 
 TEST(SweepPlan, KeepsLabelsOnOneLine) { EXPECT_EQ(label_of({{"args.a", "x\ny\x1b[m"}}, {}), "a=x?y?[m"); }

@@ -108,8 +108,9 @@ TEST_F(Advise, ShowsATable) {
   const ProcessResult result =
       advise({"--parameters", "500000", "--allow", "half", "--link", "1gbit", "--ranks", "4"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("hookline: warning: --link 1gbit names no latency: predictions take 0 s, "
-                                    "which is too little between hosts; add it, as in --link 1gbit,0.2ms\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: warning: --link 1gbit names no latency: predictions assume 0 s, "
+                        "which is too little between hosts; add it, as in --link 1gbit,0.2ms\n"));
   EXPECT_THAT(
       result.out,
       AllOf(HasSubstr("500000 parameters, 2 MB of gradients a step · 2 ranks on 1 host over shared memory\n"),

@@ -148,9 +148,10 @@ int advise(const Arguments& arguments) {
   }
   if (flags.ranks > 0) asked.ranks = flags.ranks;
   if (asked.link && asked.link->latency_seconds == 0)
-    log::warning("--link " + flags.link +
-                 " names no latency: predictions take 0 s, which is too little between hosts; add it, as in "
-                 "--link 1gbit,0.2ms");
+    log::warning(
+        "--link " + flags.link +
+        " names no latency: predictions assume 0 s, which is too little between hosts; add it, as in "
+        "--link 1gbit,0.2ms");
 
   Program program = program_of(flags, parser.plain());
   const CatalogOf hooks = catalog_of(program.file);

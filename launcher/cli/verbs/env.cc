@@ -24,8 +24,9 @@ Facts libtorch_facts() {
   const std::filesystem::path file = libexec_program("self_test_rank");
   std::error_code error;
   if (!std::filesystem::exists(file, error))
-    return "none: this hookline was built without it, in part only (./dev build builds the rest), or moved "
-           "without it";
+    return "none: this hookline was built without it, was built in part only (./dev build builds the rest), "
+           "or was "
+           "moved without it";
   const CommandOutput output = output_of({file.string(), "--versions"});
   Facts facts = Facts::parse(output.text, nullptr, /*allow_exceptions=*/false);
   if (output.exit_code == 0 && facts.is_object()) return facts;

@@ -356,7 +356,7 @@ int estimate(const Arguments& arguments) {
       "--parameters. The sharded column is [fsdp] sharding_strategy = full_shard.",
       "hookline estimate --parameters 125000000 --ranks 4 --link 1gbit");
   parser.add_number("--parameters", parameters, "N",
-                    "Number of parameters, taken to be in matrices of the usual sizes",
+                    "Number of parameters, taken to be in matrices of 1024 x 1024 and a smaller one",
                     {1, kMostTypicalParameters});
   parser.add_texts("--shape", shape_texts, "SIZES",
                    "Sizes of one parameter, such as 1024x512; may be repeated");

@@ -119,8 +119,7 @@ bool can_resume(const RunConfig& config, bool dry) {
   const TrainingConfig& training = config.training;
   std::string key = "resume";  // what the next check is about
   try {
-    const bool is_named = training.resume != "no" && training.resume != "auto";
-    const std::int64_t from = is_named ? step_of_named(training.resume) : 0;
+    const std::int64_t from = training.resumes_by_name() ? step_of_named(training.resume) : 0;
     // A node may join a run late and find the checkpoints that this run has saved: the ranks know which
     // attempt it is.
     if (!training.checkpoint_every_steps || has_many_nodes(config.launch)) return true;
@@ -129,7 +128,7 @@ bool can_resume(const RunConfig& config, bool dry) {
     // longer.
     constexpr std::chrono::seconds kPatience{3};
     if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir", kPatience);
-    if (is_named) expect_none_beyond(training.checkpoint_dir, from);
+    if (training.resumes_by_name()) expect_none_beyond(training.checkpoint_dir, from);
     if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;
   } catch (const Error& error) {

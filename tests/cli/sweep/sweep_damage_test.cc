@@ -264,7 +264,7 @@ TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
           (results / "state.sqlite.damaged-1").string() +
           "'\nhookline: warning: 1 trial of the sweep had no sound row, and waits again: " + id +
           "; what was left of it is kept in '" + (results / "trials" / (id + ".1")).string() + "'\n");
-  EXPECT_THAT(repaired.err, HasSubstr("hookline: 60 trials, 59 of them done before; "));
+  EXPECT_THAT(repaired.err, HasSubstr("hookline: 60 trials, 59 of them ended before; "));
   EXPECT_THAT(repaired.err, Not(HasSubstr("the sweep has changed")));
   EXPECT_EQ(timeless(repaired.out), timeless(sweep.ended.out));
   EXPECT_EQ(sweep.starts(), starts + 1);

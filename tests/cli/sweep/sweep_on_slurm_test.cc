@@ -145,7 +145,7 @@ TEST_F(SweepOnSlurm, GivesTheResultsOfALocalSweep) {
   without_slurm.environment["PATH"] = "/nowhere";
   const ProcessResult again = testing::run_process(HOOKLINE_BINARY, without_slurm);
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("hookline: 8 trials, 8 of them done before; results in "));
+  EXPECT_THAT(again.err, HasSubstr("hookline: 8 trials, 8 of them ended before; results in "));
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 8u);
 }
@@ -170,7 +170,7 @@ TEST_F(SweepOnSlurm, SaysWhyEachTrialFailed) {
   sandbox_.script("train", "echo '{\"step\": 1, \"score\": 2}' >> $HOOKLINE_RUN_DIR/metrics.jsonl\n");
   const ProcessResult retried = sweep({"--retry-failed"});
   EXPECT_EQ(retried.exit_code, 0) << retried.err;
-  EXPECT_THAT(retried.err, AllOf(HasSubstr("hookline: 4 trials, 1 of them done before; results in "),
+  EXPECT_THAT(retried.err, AllOf(HasSubstr("hookline: 4 trials, 1 of them ended before; results in "),
                                  HasSubstr(" runs 3 trials; ")));
 }
 
@@ -194,7 +194,7 @@ TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
   sandbox_.folder.write("go", "");
   const ProcessResult second = sweep();
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: 3 trials, 2 of them done before; results in "),
+  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: 3 trials, 2 of them ended before; results in "),
                                 HasSubstr(" runs 1 trial; "), HasSubstr("hookline: [3/3] wait=yes: score ")));
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 4u);
 
@@ -428,7 +428,8 @@ TEST_F(SweepJob, IsPrinted) {
                 folder + "/trials/\"$(sed -n \"$SLURM_ARRAY_TASK_ID p\" " + folder +
                 "/array/NOW.trials)\"\n");
   EXPECT_EQ(result.err,
-            "hookline: to look at: what it reads is written when it is submitted, without --print\n");
+            "hookline: this script is only to look at: the files that it reads are written when it is "
+            "submitted, without --print\n");
   EXPECT_FALSE(sandbox.has("hookline-sweeps"));
 
   const auto line_of = [&](const std::string& settings, const std::string& begin) {
@@ -461,7 +462,9 @@ TEST_F(SweepJob, IsPrinted) {
   sandbox.folder.write("s.toml", kHead + "[grid]\nargs.a = [1, 2, 3]\n");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
   const ProcessResult nothing = sweep({"--scheduler", "slurm", "--print"});
-  EXPECT_EQ(nothing.err, "hookline: there is nothing to submit: no trial waits that no job has\n");
+  EXPECT_EQ(nothing.err,
+            "hookline: there is nothing to submit: each trial that still waits is in a job already, or none "
+            "waits\n");
   EXPECT_EQ(nothing.out, "");
   const ProcessResult plan = sweep({"--scheduler", "slurm", "--dry-run"});
   EXPECT_THAT(plan.out, HasSubstr("3 trials\n"));

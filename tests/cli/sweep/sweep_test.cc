@@ -92,7 +92,7 @@ TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
   // A second run repeats nothing.
   const ProcessResult again = sandbox.run({"sweep", "s.toml"});
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_THAT(again.err, HasSubstr("hookline: 10 trials, 10 of them done before; results in "));
+  EXPECT_THAT(again.err, HasSubstr("hookline: 10 trials, 10 of them ended before; results in "));
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 20u);  // ten trials of two ranks each
 }
@@ -138,8 +138,8 @@ TEST(Sweep, ResumesFromWhereverItIsKilled) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(timeless(result.out), expected);
   EXPECT_THAT(result.err,
-              ::testing::ContainsRegex("hookline: 225 trials(, [0-9]+ of them done before)?; results in "));
-  EXPECT_THAT(result.err, Not(HasSubstr("225 of them done before"))) << "no kill came too late";
+              ::testing::ContainsRegex("hookline: 225 trials(, [0-9]+ of them ended before)?; results in "));
+  EXPECT_THAT(result.err, Not(HasSubstr("225 of them ended before"))) << "no kill came too late";
   starts = lines_in(sandbox.read("starts.log"));
   EXPECT_GT(starts, kTrials) << "trials ran as it was killed";
   EXPECT_LE(starts, kTrials + 2 * kills) << "begun again were at most those that ran as it was killed";
@@ -170,9 +170,8 @@ TEST(Sweep, StopsOnASignalAndResumes) {
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT);
   EXPECT_THAT(
       stopped.err,
-      AllOf(
-          HasSubstr("hookline: stopping 1 trial\n"),
-          HasSubstr("hookline: stopped with 0 of 12 trials done; the same command continues from there\n")));
+      AllOf(HasSubstr("hookline: stopping 1 trial\n"),
+            HasSubstr("hookline: stopped after 0 of 12 trials; the same command continues from there\n")));
   EXPECT_FALSE(sandbox.has("hookline-sweeps/s/best.toml"));
   sandbox.folder.write("go", "");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
@@ -190,7 +189,7 @@ TEST(Sweep, SaysToResumeWithoutTheRerunFlag) {
   ASSERT_TRUE(testing::eventually([&] { return sandbox.has("again"); }));
   sweep.signal(SIGINT);
   EXPECT_THAT(sweep.wait().err,
-              HasSubstr("hookline: stopped with 11 of 12 trials done; the same command, without "
+              HasSubstr("hookline: stopped after 11 of 12 trials; the same command, without "
                         "--rerun, continues from there\n"));
 }
 
@@ -248,7 +247,7 @@ TEST(Sweep, RunsOnlyTheNewGridPointsOfAChangedFile) {
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("hookline: 4 trials, 2 of them done before; results in "),
+              AllOf(HasSubstr("hookline: 4 trials, 2 of them ended before; results in "),
                     HasSubstr("hookline: the sweep has changed: 2 trials are new, 1 trial is no longer "
                               "part of it\n")));
   EXPECT_EQ(sandbox.read("starts.log"), "--a 1\n--a 2\n--a 3\n--a 4\n--a 5\n");
@@ -272,7 +271,7 @@ TEST(Sweep, RunsThePlanEvenIfTheFilesChange) {
   // Settings that resolve to the same values are the same trial, however they are written.
   sandbox.folder.write("s.toml", sweep + "3\n[fixed]\ntraining.max_steps = 10" + grid);
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
-  EXPECT_THAT(result.err, HasSubstr("hookline: 3 trials, 2 of them done before; "));
+  EXPECT_THAT(result.err, HasSubstr("hookline: 3 trials, 2 of them ended before; "));
   EXPECT_EQ(sandbox.read("steps.log"), "max_steps=10\nmax_steps=10\nmax_steps=10\n");
 }
 
@@ -365,7 +364,7 @@ TEST(Sweep, SaysWhyEachTrialFailed) {
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
   const ProcessResult retried = sandbox.run({"sweep", "s.toml", "--retry-failed", "--json"});
   EXPECT_EQ(retried.exit_code, 0) << retried.err;
-  EXPECT_THAT(retried.err, HasSubstr("hookline: 7 trials, 1 of them done before; results in "));
+  EXPECT_THAT(retried.err, HasSubstr("hookline: 7 trials, 1 of them ended before; results in "));
   std::size_t kept = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(sandbox.folder.path() / "hookline-sweeps/s/trials"))
@@ -373,14 +372,14 @@ TEST(Sweep, SaysWhyEachTrialFailed) {
   EXPECT_EQ(kept, 6u);
   const std::string id = timeless(retried.out)[0].at("best_id");
   const ProcessResult rerun = sandbox.run({"sweep", "s.toml", "--rerun", id.substr(0, 8)});
-  EXPECT_THAT(rerun.err, HasSubstr("hookline: 7 trials, 6 of them done before; results in "));
+  EXPECT_THAT(rerun.err, HasSubstr("hookline: 7 trials, 6 of them ended before; results in "));
   const ProcessResult unknown = sandbox.run({"sweep", "s.toml", "--rerun", id, "--rerun", "zzz"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(unknown.err,
             "hookline: error: --rerun 'zzz' names no trial of this sweep; --dry-run lists their ids\n"
             "  see: hookline sweep --help\n");
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err,
-              HasSubstr("hookline: 7 trials, 7 of them done before; results in "));
+              HasSubstr("hookline: 7 trials, 7 of them ended before; results in "));
 }
 
 TEST(Sweep, StopsAfterAFailureOnRequest) {
@@ -448,7 +447,7 @@ TEST(Sweep, RerunsTrialsThatADifferentRuleStopped) {
     return sandbox.run({"sweep", "s.toml"});
   };
   EXPECT_THAT(run("max", "median").out, HasSubstr("0, 1 stopped  score=1\n"));
-  EXPECT_THAT(run("max", "median").err, HasSubstr("hookline: 4 trials, 4 of them done before; "));
+  EXPECT_THAT(run("max", "median").err, HasSubstr("hookline: 4 trials, 4 of them ended before; "));
   sandbox.folder.write("go", "");
   std::string file = sandbox.read("s.toml");
   file.replace(file.find("median"), 6, "halving");
@@ -459,7 +458,7 @@ TEST(Sweep, RerunsTrialsThatADifferentRuleStopped) {
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: 1 trial that was ended early, by another rule, metric or goal "
                               "than the file's, runs again\n"),
-                    HasSubstr("hookline: 4 trials, 3 of them done before; ")));
+                    HasSubstr("hookline: 4 trials, 3 of them ended before; ")));
   EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("  ./train --score 1\n"));
 }
 

@@ -675,7 +675,7 @@ TEST(Fsdp, AllowsFreezingAndRefusesLateUnfreezing) {
             frozen->forward(torch::ones({2, 4}));
           }),
           HasSubstr("the parameter 'u0.weight' requires a gradient now, and did not when the model was "
-                    "prepared: let it require one before prepare()"));
+                    "prepared: call requires_grad_(true) before prepare()"));
     });
   }
 }

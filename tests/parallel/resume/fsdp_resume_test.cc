@@ -234,13 +234,12 @@ TEST(FsdpResume, SaysWhatItCannotRestore) {
       }),
       HasSubstr(
           "it is not that of a run sharded over as many ranks, and hookline does not know how to cut it"));
-  EXPECT_THAT(
-      failure_of([&] {
-        train({"no_shard", 2, own}, 3, 4, saved);
-      }),
-      HasSubstr(
-          "it is that of a sharded run, of which each rank kept its own, and this run is not sharded, or its "
-          "model not yet: prepare that before the optimizer"));
+  EXPECT_THAT(failure_of([&] {
+                train({"no_shard", 2, own}, 3, 4, saved);
+              }),
+              HasSubstr("it was saved by a sharded run, in which each rank kept its own part; this run is "
+                        "not sharded, or its "
+                        "model is not prepared yet: prepare the model before the optimizer"));
   run_ranks(2, [&](const std::shared_ptr<World>& world) {
     RunConfig config;
     config.fsdp.sharding_strategy = "full_shard";

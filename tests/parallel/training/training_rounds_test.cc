@@ -43,7 +43,7 @@ TEST(TrainingRounds, WarnOfACheckpointBetweenTheStepsOfTwoOptimizers) {
       messages_of(loop, 2),
       HasSubstr(
           "hookline: warning: the checkpoint of step 6 was saved between the steps of two optimizers: a "
-          "run that resumes from it begins with the first one's; save less often, with a larger "
+          "run that resumes from it begins with the first optimizer's step; save less often, with a larger "
           "checkpoint_every_steps\n"));
 }
 

@@ -18,7 +18,7 @@ void SweepFlags::add_to(VerbParser& parser) {
       "--repair", repair,
       "Rebuild a damaged state.sqlite from its intact rows, keep the damaged file as a copy, and run "
       "the trials again whose rows were lost");
-  parser.add_flag("--json", json, "Print a JSON object per trial, or per row of the results");
+  parser.add_flag("--json", json, "Print a JSON object per row of the results, or with --dry-run per trial");
   parser.add_text("--scheduler", scheduler, "S",
                   "slurm: run the trials as an array job instead of on this machine");
   parser.add_texts("--scheduler-arg", scheduler_arguments, "ARG",

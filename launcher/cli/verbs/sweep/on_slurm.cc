@@ -56,11 +56,13 @@ int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& re
     for (const auto& [element, id] : job.elements) busy.insert(id);
   const NextTrials next = next_trials(trials, busy, run.settings.budget_trials);
   if (next.ids.empty()) {
-    log::info("there is nothing to submit: no trial waits that no job has");
+    log::info("there is nothing to submit: each trial that still waits is in a job already, or none waits");
     return kSuccess;
   }
   std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;
-  log::info("to look at: what it reads is written when it is submitted, without --print");
+  log::info(
+      "this script is only to look at: the files that it reads are written when it is submitted, without "
+      "--print");
   return kSuccess;
 }
 

@@ -45,6 +45,10 @@ class Liveness {
     const auto found = members_.find(member);
     return found == members_.end() ? "" : found->second.heartbeat;
   }
+  bool is_present(const Member& member) const {
+    const auto found = members_.find(member);
+    return found != members_.end() && !found->second.is_lost;
+  }
   /// Those who are not lost, in their order.
   std::vector<Member> present() const {
     std::vector<Member> all;

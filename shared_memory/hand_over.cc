@@ -1,7 +1,6 @@
 #include "shared_memory/hand_over.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/random_hex.h"
 
 namespace hookline {
 namespace {
@@ -57,15 +57,6 @@ bool is_of_this_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
 }
 
-std::string random_token() {
-  std::array<unsigned char, kTokenCharacters / 2> random{};
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) fail("getrandom");
-  std::string token;
-  for (const unsigned char byte : random)
-    for (const int digit : {byte >> 4, byte & 15}) token += "0123456789abcdef"[digit];
-  return token;
-}
-
 /// An abstract socket address: its name begins with a zero byte. The kernel chose the rest.
 std::pair<sockaddr_un, socklen_t> address_named(const std::string& name) {
   sockaddr_un address{};
@@ -83,7 +74,7 @@ struct Ancillary {
 
 SegmentSource::SegmentSource(const SharedSegment& segment)
     : segment_(segment),
-      token_(random_token()),
+      token_(random_hex(kTokenCharacters / 2)),
       socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   if (socket_ < 0) fail("a socket for shared memory");
   sockaddr_un address{};

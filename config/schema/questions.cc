@@ -30,6 +30,8 @@ constexpr Row kQuestions[] = {
     {"rendezvous.run_id", "Which word names this run, on all hosts?"},
     {"rendezvous.last_call_seconds", "How long to wait for extra nodes once the minimum has joined?"},
     {"rendezvous.node_timeout_seconds", "After how long without a heartbeat is a node lost?"},
+    {"rendezvous.token_file", "Which file holds the token that all nodes have?"},
+    {"rendezvous.insecure", "May anybody join the run, without a token?"},
     {"ddp.broadcast_buffers", "Broadcast rank 0's buffers before each forward pass?"},
     {"ddp.bucket_cap_mb", "How large should gradient buckets be?"},
     {"ddp.find_unused_parameters", "Are there steps whose loss leaves some parameters out?"},

@@ -50,6 +50,8 @@ struct RendezvousConfig {
   std::string run_id = kDerivedRunId;  // names the run, on all nodes
   double last_call_seconds = 5;        // wait this long for extra nodes once the minimum has joined
   double node_timeout_seconds = 5;     // a node is lost after this long without a heartbeat
+  std::string token_file;              // only nodes with the same token may join; empty: $HOOKLINE_TOKEN
+  bool insecure = false;               // anybody may join
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.

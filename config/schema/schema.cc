@@ -287,6 +287,8 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"rendezvous", "run_id", 0, needs_an_address},
       {"rendezvous", "last_call_seconds", 0, has_several_nodes},
       {"rendezvous", "node_timeout_seconds", 0, has_several_nodes},
+      {"rendezvous", "token_file", 0, has_several_nodes},
+      {"rendezvous", "insecure", 0, has_several_nodes},
       {"ddp", "comm_scope", 0, has_a_hook_between_hosts},
       {"ddp", "dim", 0, never},  // has no effect
       {"ddp", "check_reduction", 0, never},
@@ -399,6 +401,13 @@ std::vector<KeyRow> make_schema() {
       "rendezvous", seconds_up_to_a_day("last_call_seconds",
                                         "Wait this long for extra nodes once the minimum has joined.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::node_timeout_seconds>("rendezvous", node_timeout()));
+  rows.push_back(key<rendezvous, &RendezvousConfig::token_file>(
+      "rendezvous",
+      text("token_file",
+           "File with the run's token, readable by you alone: only nodes that have the same token "
+           "may join. Empty: $HOOKLINE_TOKEN; without that, your own in ~/.config/hookline/token.")));
+  rows.push_back(key<rendezvous, &RendezvousConfig::insecure>(
+      "rendezvous", flag("insecure", "Need no token: anybody who reaches main_address may join the run.")));
   add_ddp(rows);
   add_auto_hook(rows);
   add_fsdp(rows);

@@ -12,18 +12,25 @@ ConfigPlace place(const fs::path& file, const std::string& what) {
   return {file, what, fs::exists(fs::symlink_status(file, ignored))};
 }
 
+const char* const kXdg = "XDG_CONFIG_HOME";
+
+bool has_path(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value && *value == '/';
+}
+
 }  // namespace
+
+std::optional<fs::path> own_config_folder() {
+  if (has_path(kXdg)) return fs::path(std::getenv(kXdg)) / "hookline";
+  if (has_path("HOME")) return fs::path(std::getenv("HOME")) / ".config" / "hookline";
+  return std::nullopt;
+}
 
 std::vector<ConfigPlace> config_places() {
   std::vector<ConfigPlace> places = {place("hookline.toml", "the current folder")};
-  const fs::path below = fs::path("hookline") / "config.toml";
-  const char* const xdg = std::getenv("XDG_CONFIG_HOME");
-  const char* const home = std::getenv("HOME");
-  if (xdg && *xdg == '/') {
-    places.push_back(place(xdg / below, "XDG_CONFIG_HOME"));
-  } else if (home && *home == '/') {
-    places.push_back(place(home / fs::path(".config") / below, "your own, in HOME"));
-  }
+  if (const auto folder = own_config_folder())
+    places.push_back(place(*folder / "config.toml", has_path(kXdg) ? kXdg : "your own, in HOME"));
   return places;
 }
 

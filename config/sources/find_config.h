@@ -8,6 +8,10 @@
 
 namespace hookline {
 
+/// The folder of this user's own files: $XDG_CONFIG_HOME/hookline, or ~/.config/hookline if that is not set.
+/// Nothing if neither variable has a path.
+std::optional<std::filesystem::path> own_config_folder();
+
 /// A place that is looked at.
 struct ConfigPlace {
   std::filesystem::path file;
@@ -15,7 +19,7 @@ struct ConfigPlace {
   bool is_there = false;
 };
 
-/// ./hookline.toml, then $XDG_CONFIG_HOME/hookline/config.toml (~/.config, if that is not set).
+/// ./hookline.toml, then config.toml in own_config_folder().
 std::vector<ConfigPlace> config_places();
 
 /// The first that is there.

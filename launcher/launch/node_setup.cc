@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <exception>
-#include <random>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "base/random_hex.h"
 #include "checkpoint/checksum.h"
 #include "config/schema/node_count.h"
 #include "config/schema/origin_text.h"
@@ -57,7 +58,32 @@ std::map<std::string, std::string> common_to_nodes(const RunConfig& config, cons
   }
   for (const auto& [name, value] : config.ddp.comm_state_option)
     common[std::string(kHookOptionTable) + "." + name] = to_text(value);
+  // They travel to the other nodes, and are shown where they differ.
+  constexpr std::size_t kLongest = 64 << 10;
+  for (auto& [key, value] : common) {
+    if (value.size() <= kLongest) continue;
+    Checksum sum;
+    sum.add(value.data(), value.size());
+    value = std::to_string(value.size()) + " bytes with the checksum " + sum.text();
+  }
   return common;
+}
+
+/// Logs an error and returns false if the token that is given can't be used.
+bool take_given_token(const RendezvousConfig& meeting, RunSecret& secret) {
+  try {
+    const auto given = given_secret(meeting.token_file, meeting.insecure);
+    if (!given) return true;
+    secret = *given;
+    if (meeting.insecure && secret.kind == RunSecret::Kind::token)
+      log::warning(
+          "[rendezvous] insecure = true has no effect beside a token: only nodes that have the one in " +
+          secret.from + " may join");
+    return true;
+  } catch (const Error& error) {
+    log::error(error.what());
+    return false;
+  }
 }
 
 std::string run_id_from(const RunConfig& config, const std::map<std::string, std::string>& common) {
@@ -71,12 +97,7 @@ std::string run_id_from(const RunConfig& config, const std::map<std::string, std
 }
 
 /// An id for this start of the launcher, different from all others.
-std::string new_id() {
-  std::random_device random;
-  char id[40];
-  std::snprintf(id, sizeof id, "%08x%08x-%d", random(), random(), static_cast<int>(getpid()));
-  return id;
-}
+std::string new_id() { return random_hex(8) + "-" + std::to_string(getpid()); }
 
 RestartPolicy restart_policy(const RunConfig& config) {
   const LaunchConfig& launch = config.launch;
@@ -127,32 +148,45 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
     return std::nullopt;
   }
   using Seconds = std::chrono::duration<double>;
-  setup.store.serves = config.launch.node_rank ? *config.launch.node_rank == 0 : is_here;
-  setup.store.may_join = !config.launch.node_rank;
-  setup.store.address = meeting.main_address;
-  setup.store.port = static_cast<int>(meeting.main_port);
-  setup.store.node = new_id();
-  setup.store.join_timeout = Seconds(config.launch.join_timeout_seconds);
-  setup.store.node_timeout = Seconds(meeting.node_timeout_seconds);
+  setup.meeting.serves = config.launch.node_rank ? *config.launch.node_rank == 0 : is_here;
+  setup.meeting.may_join = !config.launch.node_rank;
+  setup.meeting.address = meeting.main_address;
+  setup.meeting.port = static_cast<int>(meeting.main_port);
+  setup.meeting.node = new_id();
+  setup.meeting.join_timeout = Seconds(config.launch.join_timeout_seconds);
+  setup.meeting.node_timeout = Seconds(meeting.node_timeout_seconds);
+  if (!take_given_token(meeting, setup.meeting.secret)) return std::nullopt;
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   if (config.launch.node_rank) setup.hello.node_rank = static_cast<int>(*config.launch.node_rank);
   setup.hello.common = common_to_nodes(config, program, ranks);
-  setup.store.run_id = run_id_from(config, setup.hello.common);
+  setup.meeting.run_id = run_id_from(config, setup.hello.common);
   setup.limits = {nodes.least,
                   nodes.most,
-                  setup.store.join_timeout,
+                  setup.meeting.join_timeout,
                   Seconds(meeting.last_call_seconds),
-                  setup.store.node_timeout,
+                  setup.meeting.node_timeout,
                   nodes.spares};
   setup.policy = restart_policy(config);
   return setup;
 }
 
+bool take_own_token(NodeSetup& setup) {
+  RunSecret& secret = setup.meeting.secret;
+  if (secret.kind != RunSecret::Kind::user) return true;
+  try {
+    secret = own_secret();
+    return true;
+  } catch (const Error& error) {
+    log::error(error.what());
+    return false;
+  }
+}
+
 NodeSetup own_setup(const RunConfig& config, int ranks) {
   NodeSetup setup;
-  setup.store.address = NodePlace().main_address;
-  setup.store.node = new_id();
+  setup.meeting.address = NodePlace().main_address;
+  setup.meeting.node = new_id();
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   setup.policy = restart_policy(config);

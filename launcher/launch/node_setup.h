@@ -17,8 +17,13 @@ bool has_many_nodes(const LaunchConfig& config);
 bool node_rank_fits(const RunConfig& config);
 
 /// How this node meets the others. Logs an error and returns nothing if the config can't be right: it has no
-/// address, one that does not resolve, or another host's address on the node of rank 0.
+/// address, one that does not resolve, another host's address on the node of rank 0, or a token that can't be
+/// used. Without a token in the config or the environment it has none: see take_own_token().
 std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& program, int ranks);
+
+/// Has the nodes of `setup` meet by this user's own token, which it writes if there is none, unless they have
+/// another. Logs an error and returns false if that can't be used.
+bool take_own_token(NodeSetup& setup);
 
 /// [rendezvous] run_id, or if that is "auto", one made from the program, its arguments and the config.
 std::string run_id_of(const RunConfig& config, const Program& program, int ranks);

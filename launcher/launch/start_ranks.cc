@@ -33,7 +33,7 @@
 #include "launcher/rank/rank_sockets.h"
 #include "launcher/rank/run_folder.h"
 #include "launcher/rendezvous/own_link.h"
-#include "launcher/rendezvous/store_link.h"
+#include "launcher/rendezvous/relay_link.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {
@@ -194,6 +194,7 @@ int show_plan(const RunConfig& config, const Program& program) {
 int start_ranks(const RunConfig& config, const Program& program) {
   std::optional<NodeSetup> nodes;
   if (!can_start(config, program, nodes)) return kBadInput;
+  if (nodes && !take_own_token(*nodes)) return kBadInput;
   const std::optional<RunFolder> folder = make_run_folder(config);
   if (!folder) return kBadInput;
   // Must live until the last message is written: without it, SIGPIPE from a closed reader would end this
@@ -202,9 +203,9 @@ int start_ranks(const RunConfig& config, const Program& program) {
   std::unique_ptr<NodeLink> link;
   try {
     // Outside of the agent, so that the link survives the agent, which ends with everything below it.
-    if (nodes) link = std::make_unique<StoreLink>(libexec_program("store_node"), nodes->store, signals);
+    if (nodes) link = std::make_unique<RelayLink>(libexec_program("node_relay"), nodes->meeting, signals);
   } catch (const SpawnError& error) {
-    log::error(std::string("runs of several nodes need hookline's libtorch half: ") + error.what());
+    log::error(std::string("the program through which nodes meet can't be started: ") + error.what());
     return kFailure;
   }
   if (!link) link = std::make_unique<OwnLink>();

@@ -71,10 +71,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
                                           int rank) {
   const Variables ours = rank_variables(base, place, rank);
   // These are left over from a launcher around this one: the store is rank 0's here, not an agent's, and the
-  // descriptors belong to another run.
+  // descriptors belong to another run. The token is for launchers only.
   const auto is_stale = [](const std::string& entry) {
     return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
-           is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
+           is_variable(entry, kTokenVariable) || is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
   };
   std::vector<std::string> result;
   for (const std::string& entry : base)

@@ -11,6 +11,10 @@
 
 namespace hookline {
 
+/// The variable that may hold the token of a run of several nodes (rendezvous/run_secret.h). Ranks don't get
+/// it.
+inline constexpr const char* kTokenVariable = "HOOKLINE_TOKEN";
+
 /// Where this node's ranks stand among those of all nodes.
 struct NodePlace {
   int node = 0, nodes = 1;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::seconds kTimeToSayMore{1};
 
 void append(Coordinator::Words& words, Coordinator::Words more) {
-  for (Down& word : more) words.push_back(std::move(word));
+  for (Word& word : more) words.push_back(std::move(word));
 }
 
 Coordinator::Time later(Coordinator::Time time, std::chrono::duration<double> by) {
@@ -40,10 +40,12 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (const auto* end = std::get_if<NodeEnd>(&up.what)) return end_of(up.node, *end, now);
   if (const auto* port = std::get_if<StorePort>(&up.what)) {
     if (port->round != round_.number || phase_ != Phase::running) return {};
-    return {*port};
+    return {{*port}};
   }
   const std::optional<int> signal = std::get<Leave>(up.what).signal;
   const std::string who = "the node " + nodes_.at(up.node).hello.host;
+  if (up.node == own_id_ && !signal)
+    return finish(1, who + " has left the run, which can't continue without it");
   const bool runs_without_it = phase_ == Phase::running && !running_.contains(up.node);
   if (signal == SIGUSR1 && !runs_without_it) return finish_for_later();
   if (signal && !runs_without_it)
@@ -52,13 +54,12 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
 }
 
 Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& hello, Time now) {
-  if (const std::string why = refusal(hello); !why.empty()) return {Refuse{node, why}};
+  if (const std::string why = refusal(node, hello); !why.empty()) return {{Refuse{why}, node}};
   nodes_[node] = {hello, came_++, now};
   last_came_ = now;
   if (phase_ == Phase::gathering) {
     Words words = gather(now);
-    if (words.empty()) words.push_back(Say{"the node " + hello.host + " joined: " + so_many()});
-    return words;
+    return words.empty() ? say_here("the node " + hello.host + " joined: " + so_many()) : words;
   }
   std::string how = "; it takes part when the nodes form again";
   if (surplus().contains(node))
@@ -66,7 +67,8 @@ Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& 
           (limits_.spares > 0 ? " and " + count_text(limits_.spares, "spare") : "");
   else if (limits_.spares > 0 && phase_ == Phase::running)
     how = " as a spare; it takes the place of a node that is lost";
-  return {Say{"the node " + hello.host + " waits" + how}};
+  const Say waits{"the node " + hello.host + " waits" + how};
+  return {{waits, own_id_}, {waits, node}};
 }
 
 std::map<std::string, Coordinator::Time> Coordinator::surplus() const {
@@ -89,8 +91,9 @@ Coordinator::Words Coordinator::refuse_surplus(Time now) {
   for (const auto& [id, until] : surplus()) {
     if (now < until) continue;
     nodes_.erase(id);
-    words.push_back(Refuse{id, "it is one too many: the run has its " + count_text(limits_.most, "node") +
-                                   " already, " + members_text()});
+    words.push_back({Refuse{"it is one too many: the run has its " + count_text(limits_.most, "node") +
+                            " already, " + members_text()},
+                     id});
   }
   return words;
 }
@@ -101,7 +104,7 @@ std::string Coordinator::members_text() const {
   return list_text(hosts);
 }
 
-std::string Coordinator::refusal(const NodeHello& hello) const {
+std::string Coordinator::refusal(const std::string& node, const NodeHello& hello) const {
   const NodeHello& own = nodes_.at(own_id_).hello;
   std::string differences;
   for (const auto& [key, value] : own.common) {
@@ -116,7 +119,7 @@ std::string Coordinator::refusal(const NodeHello& hello) const {
     return "node_rank is " + std::to_string(*hello.node_rank) + ", and there are " +
            count_text(most, "node") + ": it must be less";
   for (const auto& [id, other] : nodes_) {
-    if (other.hello.node_rank == hello.node_rank)
+    if (id != node && other.hello.node_rank == hello.node_rank)
       return "node_rank " + std::to_string(*hello.node_rank) + " is taken by " + other.hello.host +
              ": each node needs one of its own";
   }
@@ -178,7 +181,15 @@ Coordinator::Words Coordinator::start() {
   stop_at_.reset();
   member_lost_ = warned_ = false;
   phase_ = Phase::running;
-  return {round_};
+  Words words;
+  for (std::size_t i = 0; i < round_.members.size(); ++i) {
+    const Member& member = round_.members[i];
+    words.push_back(
+        {Seat{round_.number, round_.restarts, static_cast<int>(i), static_cast<int>(round_.members.size()),
+              member.first_rank, round_.world_size, own_id_},
+         member.node});
+  }
+  return words;
 }
 
 std::string Coordinator::failed_rank_text(const std::string& node, int rank, const std::string& how) const {
@@ -212,7 +223,12 @@ Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& e
     if (end.step) failure_->step = end.step;
     failure_text_ = failed_rank_text(node, failure_->rank, end.report);
   }
-  return running_.empty() ? stopped(now) : Words();
+  Words words;
+  // Every node gets the report of the first failure; a later one is shown where it was.
+  if (end.failed_rank && !(failure_ && node == failed_node_ && end.failed_rank == failure_->rank))
+    words.push_back({Say{failed_rank_text(node, *end.failed_rank, end.report), /*is_warning=*/true}, node});
+  if (running_.empty()) append(words, stopped(now));
+  return words;
 }
 
 Coordinator::Words Coordinator::lost(const std::string& node, Time now) {
@@ -220,10 +236,15 @@ Coordinator::Words Coordinator::lost(const std::string& node, Time now) {
   return gone(node, "the node " + nodes_.at(node).hello.host + " is lost: it sends no heartbeat", now);
 }
 
+Coordinator::Words Coordinator::back(const std::string& node) {
+  if (phase_ == Phase::over || nodes_.contains(node)) return {};
+  return {{Rejoin{}, node}};
+}
+
 Coordinator::Words Coordinator::gone(const std::string& node, const std::string& how, Time now) {
   nodes_.erase(node);
   const bool was_running = running_.erase(node) != 0;
-  if (!was_running) return {Say{how}};
+  if (!was_running) return say_here(how);
   // Other ranks have failed since then, or before the node was missed: a consequence of losing it.
   Words words;
   if (!member_lost_) failure_text_ = how;
@@ -237,7 +258,7 @@ Coordinator::Words Coordinator::gone(const std::string& node, const std::string&
 Coordinator::Words Coordinator::stop(const std::string& why) {
   phase_ = Phase::stopping;
   stop_at_.reset();
-  return {StopRound{round_.number, why}};
+  return {{StopRound{round_.number, why}}};
 }
 
 /// The ranks of all members have ended.
@@ -249,7 +270,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
     if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
-    Words words{Say{"forming again: " + so_many()}};
+    Words words{{Say{"forming again: " + so_many()}}};
     append(words, gather(now));
     return words;
   }
@@ -262,21 +283,18 @@ Coordinator::Words Coordinator::stopped(Time now) {
   if (const auto* restart = std::get_if<RestartAfter>(&next)) {
     phase_ = Phase::waiting_to_restart;
     restart_at_ = later(now, restart->delay);
-    Words words;
-    words.push_back(Say{failure_text_, /*is_warning=*/true});
-    words.push_back(Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
-                        std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) +
-                        ")"});
-    return words;
+    return {{Say{failure_text_, /*is_warning=*/true}},
+            {Say{"restarting all ranks in " + seconds_text(restart->delay) + " (restart " +
+                 std::to_string(failures_.size()) + " of " + std::to_string(policy_.max_restarts) + ")"}}};
   }
   Words words;
   if (std::holds_alternative<EndForLater>(next)) {
-    words.push_back(Say{failure_text_, /*is_warning=*/true});
+    words.push_back({Say{failure_text_, /*is_warning=*/true}});
     append(words, finish_for_later());
     return words;
   }
   if (const auto* end = std::get_if<GiveUp>(&next); end && !end->reason.empty())
-    words.push_back(Say{"no restart: " + end->reason});
+    words.push_back({Say{"no restart: " + end->reason}});
   append(words, finish(exit_code(failure_->outcome),
                        saved_for_later(policy_, failure_->outcome) ? kSavedForLaterText : failure_text_));
   return words;
@@ -284,7 +302,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
 
 Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {
   phase_ = Phase::over;
-  return {EndRun{exit_code, why}};
+  return {{EndRun{exit_code, why}}};
 }
 
 Coordinator::Words Coordinator::tick(Time now) {

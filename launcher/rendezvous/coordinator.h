@@ -24,14 +24,36 @@ struct NodeLimits {
   int spares = 0;                                   // that may wait, if the number is fixed
 };
 
-/// Runs in the launcher of one node, which serves the store and is the first member of every round. A round
-/// is one start of all ranks. It ends when all ranks succeed, when a rank fails, or when a node is lost.
-/// After a failure or a loss, the remaining nodes and those that have joined meanwhile form the next round.
-/// Losing a node does not use up a restart. Each call returns the messages to send to all nodes, in order.
+struct Member {
+  std::string node;  // its id
+  std::string host;
+  int first_rank = 0;
+  int ranks = 1;
+};
+
+/// One start of all ranks: those of each member, in this order.
+struct Round {
+  int number = 0;
+  std::int64_t restarts = 0;  // before it: failures and changes of membership
+  std::vector<Member> members;
+  int world_size = 0;
+};
+
+/// A message of the coordinator's.
+struct Word {
+  Down what;
+  std::string to = {};  // the id of the node that it is for; empty: for all
+};
+
+/// Runs in the launcher of one node, where all nodes meet, and which is the first member of every round. A
+/// round ends when all ranks succeed, when a rank fails, or when a node is lost. After a failure or a loss,
+/// the remaining nodes and those that have joined meanwhile form the next round. Losing a node does not use
+/// up a restart. Each call returns the messages to send, in order; as many as there are nodes, at most, for
+/// each event.
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  using Words = std::vector<Down>;
+  using Words = std::vector<Word>;
 
   /// `own_id` and `own`: of the node it runs in.
   Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now);
@@ -39,9 +61,14 @@ class Coordinator {
   Words take(const Up& up, Time now);
   /// Call it when `node` has sent no heartbeat for too long.
   Words lost(const std::string& node, Time now);
+  /// Call it when a node that was lost sends heartbeats again.
+  Words back(const std::string& node);
   /// Call it at the time that next() returns.
   Words tick(Time now);
   Time next() const;
+
+  /// The latest; its number is 0 before the first.
+  const Round& round() const { return round_; }
 
  private:
   enum class Phase { gathering, waiting_to_restart, running, stopping, over };
@@ -62,8 +89,10 @@ class Coordinator {
   Words stop(const std::string& why);
   Words stopped(Time now);
   Words finish(int exit_code, const std::string& why);
+  /// For the log of the coordinator's node.
+  Words say_here(const std::string& text) const { return {{Say{text}, own_id_}}; }
   Words finish_for_later() { return finish(kSavedForLater, kEndedForLaterText); }
-  std::string refusal(const NodeHello& hello) const;
+  std::string refusal(const std::string& node, const NodeHello& hello) const;
   Words refuse_surplus(Time now);
   /// The nodes that came to a full run of a fixed number, without its spares, and when each is to be refused
   /// unless a member is lost by then: it may replace a node that has just died.

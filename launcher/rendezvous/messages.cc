@@ -82,21 +82,22 @@ Json json_of(const Leave& leave) {
   put(json, "signal", leave.signal);
   return json;
 }
-Json json_of(const Round& round) {
-  Json json = {{"is", "round"},
-               {"number", round.number},
-               {"restarts", round.restarts},
-               {"world_size", round.world_size},
-               {"members", Json::array()}};
-  for (const Member& member : round.members)
-    json["members"].push_back({member.node, member.host, member.first_rank, member.ranks});
-  return json;
+Json json_of(const Seat& seat) {
+  return {{"is", "seat"},
+          {"round", seat.round},
+          {"restarts", seat.restarts},
+          {"node", seat.node},
+          {"nodes", seat.nodes},
+          {"first_rank", seat.first_rank},
+          {"world_size", seat.world_size},
+          {"launch", seat.launch}};
 }
 Json json_of(const StopRound& stop) { return {{"is", "stop"}, {"round", stop.round}, {"why", stop.why}}; }
 Json json_of(const EndRun& end) {
   return {{"is", "end_run"}, {"exit_code", end.exit_code}, {"why", end.why}};
 }
-Json json_of(const Refuse& refuse) { return {{"is", "refuse"}, {"node", refuse.node}, {"why", refuse.why}}; }
+Json json_of(const Refuse& refuse) { return {{"is", "refuse"}, {"why", refuse.why}}; }
+Json json_of(const Rejoin&) { return {{"is", "rejoin"}}; }
 Json json_of(const Say& say) { return {{"is", "say"}, {"text", say.text}, {"warning", say.is_warning}}; }
 
 int round_in(const Json& json) { return int_in(json.at("round"), 0, kMost); }
@@ -134,40 +135,36 @@ Json message_in(const std::string& line) {
   return json;
 }
 
-Round round_of(const Json& json) {
-  Round round{int_in(json.at("number"), 0, kMost),
-              number_in(json.at("restarts"), 0, kLargest),
-              {},
-              int_in(json.at("world_size"), 1, kMost)};
-  for (const Json& member : json.at("members")) {
-    if (!member.is_array()) throw JsonError("a member that is no list");
-    round.members.push_back(
-        {member.at(0), member.at(1), int_in(member.at(2), 0, kMost), int_in(member.at(3), 1, kMostRanks)});
-  }
-  return round;
+Seat seat_of(const Json& json) {
+  const int nodes = int_in(json.at("nodes"), 1, kMost), world_size = int_in(json.at("world_size"), 1, kMost);
+  return {round_in(json),
+          number_in(json.at("restarts"), 0, kLargest),
+          int_in(json.at("node"), 0, nodes - 1),
+          nodes,
+          int_in(json.at("first_rank"), 0, world_size - 1),
+          world_size,
+          json.at("launch")};
 }
 
 }  // namespace
 
 std::string to_line(const Up& up) {
-  Json json = std::visit([](const auto& what) { return json_of(what); }, up.what);
-  json["from"] = up.node;
-  return dump(json);
+  return dump(std::visit([](const auto& what) { return json_of(what); }, up.what));
 }
 
 std::string to_line(const Down& down) {
   return dump(std::visit([](const auto& what) { return json_of(what); }, down));
 }
 
-std::optional<Up> up_of(const std::string& line) {
+std::optional<Up> up_of(const std::string& node, const std::string& line) {
   try {
     const Json json = message_in(line);
-    const std::string is = json.at("is"), from = json.at("from");
-    if (is == "hello") return Up{from, hello_of(json)};
-    if (is == "port") return Up{from, port_of(json)};
-    if (is == "failed") return Up{from, failed_of(json)};
-    if (is == "end") return Up{from, end_of(json)};
-    if (is == "leave") return Up{from, Leave{signal_in(json)}};
+    const std::string is = json.at("is");
+    if (is == "hello") return Up{node, hello_of(json)};
+    if (is == "port") return Up{node, port_of(json)};
+    if (is == "failed") return Up{node, failed_of(json)};
+    if (is == "end") return Up{node, end_of(json)};
+    if (is == "leave") return Up{node, Leave{signal_in(json)}};
   } catch (const JsonError&) {
   } catch (const Json::exception&) {
   }
@@ -178,11 +175,12 @@ std::optional<Down> down_of(const std::string& line) {
   try {
     const Json json = message_in(line);
     const std::string is = json.at("is");
-    if (is == "round") return round_of(json);
+    if (is == "seat") return seat_of(json);
     if (is == "port") return port_of(json);
     if (is == "stop") return StopRound{round_in(json), json.at("why")};
     if (is == "end_run") return EndRun{int_in(json.at("exit_code"), 0, kMostExitCode), json.at("why")};
-    if (is == "refuse") return Refuse{json.at("node"), json.at("why")};
+    if (is == "refuse") return Refuse{json.at("why")};
+    if (is == "rejoin") return Rejoin{};
     if (is == "say") return Say{json.at("text"), json.at("warning")};
   } catch (const JsonError&) {
   } catch (const Json::exception&) {

@@ -56,19 +56,15 @@ struct Up {
   std::variant<NodeHello, StorePort, NodeFailed, NodeEnd, Leave> what;
 };
 
-struct Member {
-  std::string node;  // its id
-  std::string host;
-  int first_rank = 0;
-  int ranks = 1;
-};
-
-/// Ranks are to be started: those of each member, in this order.
-struct Round {
-  int number = 0;
+/// A node's place in a round: its ranks are to be started.
+struct Seat {
+  int round = 0;
   std::int64_t restarts = 0;  // before it: failures and changes of membership
-  std::vector<Member> members;
-  int world_size = 0;
+  int node = 0;               // its node rank
+  int nodes = 1;
+  int first_rank = 0;
+  int world_size = 1;
+  std::string launch;  // the id of this start of all launchers
 };
 
 /// The ranks are to be stopped.
@@ -82,11 +78,13 @@ struct EndRun {
   std::string why;  // empty if all went well
 };
 
-/// A node can't take part.
+/// The node that this is sent to can't take part.
 struct Refuse {
-  std::string node;
   std::string why;
 };
+
+/// The node that this is sent to counted as lost: it must stop its ranks, and say hello again.
+struct Rejoin {};
 
 /// For people.
 struct Say {
@@ -94,19 +92,18 @@ struct Say {
   bool is_warning = false;
 };
 
-/// From the coordinator to all nodes.
-using Down = std::variant<Round, StorePort, StopRound, EndRun, Refuse, Say>;
+/// From the coordinator.
+using Down = std::variant<Seat, StorePort, StopRound, EndRun, Refuse, Rejoin, Say>;
 
+/// Who sent a message to the coordinator is not in its line: the connection tells.
 std::string to_line(const Up& up);
 std::string to_line(const Down& down);
 
-/// The longest message that a node sends. Its longest part is a rank's error file of at most 1 MiB, which may
-/// take six times as much in JSON. libtorch's store accepts no more either.
+/// The longest message that a node sends: a hello, whose longest part is the program's arguments.
 inline constexpr std::size_t kLongestMessageBytes = 8 << 20;
 
-/// Parses a message; nothing if the line is not one that a node sends, since strangers may write to the
-/// store, too.
-std::optional<Up> up_of(const std::string& line);
+/// Parses a message of `node`; nothing if the line is not one that a node of this version sends.
+std::optional<Up> up_of(const std::string& node, const std::string& line);
 std::optional<Down> down_of(const std::string& line);
 
 }  // namespace hookline

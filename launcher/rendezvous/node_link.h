@@ -10,19 +10,23 @@ namespace hookline {
 /// One line that came.
 struct LinkWord {
   enum class Kind {
-    serves,       // `text` says whether this node does: "yes" or "no"
-    up,           // for the coordinator: `text` is an Up
+    serves,       // `text` says whether the nodes meet at this one: "yes" or "no"
+    up,           // for the coordinator: `text` is an Up of `node`
     down,         // from the coordinator: a Down
-    lost,         // the node `text` sends no heartbeat
-    gone,         // the store is, and with it the coordinator's node; `text` says how
-    unreachable,  // the store never was there
+    lost,         // `node` sends no heartbeat
+    back,         // `node` does again
+    warning,      // `text` is for people
+    gone,         // the coordinator's node; `text` says how
+    unreachable,  // the coordinator's node never was there
     unusable      // this node can't take part: `text` says why
   };
   Kind kind = Kind::gone;
   std::string text;
+  std::string node = {};
 };
 
-/// Lines both ways: up to the coordinator, and down from it to all nodes.
+/// Lines between nodes: up to the coordinator, and down from it. What the coordinator's own node sends and
+/// gets takes no link.
 class NodeLink {
  public:
   virtual ~NodeLink() = default;
@@ -30,7 +34,8 @@ class NodeLink {
   /// Readable when a line has come from outside; -1 if none can.
   virtual int descriptor() const = 0;
   virtual void send_up(const std::string& line) = 0;
-  virtual void send_down(const std::string& line) = 0;
+  /// `node`: its id; empty for all other nodes that are there.
+  virtual void send_down(const std::string& node, const std::string& line) = 0;
 
   /// The next line that has come, if there is one; does not wait.
   virtual std::optional<LinkWord> next() = 0;

@@ -1,15 +1,16 @@
 #include "launcher/rendezvous/run_nodes.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
+#include <deque>
 #include <utility>
+#include <vector>
 
 #include "base/address_text.h"
 #include "base/count_text.h"
+#include "base/list_text.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "launcher/process/outcome.h"
@@ -22,6 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kTimeToTell{5};  // for the others to learn of the end
+constexpr std::size_t kMostHostsNamed = 16;
 
 class NodeRun {
  public:
@@ -39,6 +41,7 @@ class NodeRun {
       }
     } catch (...) {
       say(Leave{});
+      if (coordinator_) tell(coordinator_->take(own_ups_.back(), Clock::now()));
       link_.finish(kTimeToTell);
       throw;
     }
@@ -48,22 +51,47 @@ class NodeRun {
 
  private:
   std::string place() const {
-    return host_and_port(setup_.store.address, setup_.store.port) + " (run id '" + setup_.store.run_id + "')";
+    return host_and_port(setup_.meeting.address, setup_.meeting.port) + " (run id '" + setup_.meeting.run_id +
+           "')";
+  }
+
+  std::string who_may_join() const {
+    const RunSecret& secret = setup_.meeting.secret;
+    return secret.kind == RunSecret::Kind::user ? "; they need " + secret.ticket() : "";
   }
 
   StoreReach reach_of_store() const {
     if (is_alone()) return StoreReach::this_host;
-    in_addr digits{};
-    return inet_pton(AF_INET, setup_.store.address.c_str(), &digits) == 1 ? StoreReach::ipv4
-                                                                          : StoreReach::any;
+    return is_address(setup_.meeting.address, AF_INET) ? StoreReach::ipv4 : StoreReach::any;
   }
 
   bool is_alone() const { return setup_.limits.is_alone(); }
 
-  void say(decltype(Up::what) what) { link_.send_up(to_line(Up{setup_.store.node, std::move(what)})); }
+  /// If this node's launcher was killed: says nothing to the others, for whom the node is lost, as if its
+  /// host were. Its relay ends with the launcher, or a moment later.
+  bool is_killed() {
+    if (is_alone() || !signals_.is_guard_gone()) return false;
+    exit_code_ = 128 + SIGKILL;
+    return true;
+  }
+
+  /// To the coordinator, which may be here.
+  void say(decltype(Up::what) what) {
+    Up up{setup_.meeting.node, std::move(what)};
+    if (coordinator_)
+      own_ups_.push_back(std::move(up));
+    else
+      link_.send_up(to_line(up));
+  }
 
   void tell(const Coordinator::Words& words) {
-    for (const Down& word : words) link_.send_down(to_line(word));
+    for (const Word& word : words) {
+      const bool is_own = word.to == setup_.meeting.node;
+      if (is_own || word.to.empty()) own_words_.push_back(word.what);
+      if (!is_own && !is_alone()) link_.send_down(word.to, to_line(word.what));
+      if (const auto* refusal = std::get_if<Refuse>(&word.what))
+        log::warning("a node was refused: " + refusal->why);
+    }
   }
 
   void wait() {
@@ -85,67 +113,71 @@ class NodeRun {
     poll(descriptors.data(), descriptors.size(), patience_ms);
     take_words();
     const auto signal = signals_.asked_to_end(setup_.policy.keeps_checkpoints);
-    if (!signal) return;
+    if (!signal || is_killed()) return;
     const bool warned = signal == SIGUSR1;
     log::info(warned ? kEndedForLaterText
                      : "stopped by " + signal_name(*signal) + " while no ranks were running");
     if (coordinator_)
-      tell(coordinator_->take({setup_.store.node, Leave{signal}}, Clock::now()));
+      tell(coordinator_->take({setup_.meeting.node, Leave{signal}}, Clock::now()));
     else
       say(Leave{signal});
     exit_code_ = warned ? kSavedForLater : 128 + *signal;
   }
 
   void run_round() {
-    const Round round = round_;
-    const Member& mine = round.members[static_cast<std::size_t>(*own_)];
+    const Seat seat = *seat_;
     NodePlace place;
-    place.node = *own_;
-    place.nodes = static_cast<int>(round.members.size());
-    place.first_rank = mine.first_rank;
-    place.world_size = round.world_size;
-    place.main_address = setup_.store.address;
-    place.run_id = setup_.store.run_id;
-    place.launch_id = round.members.front().node;  // the coordinator's node: the same in every round
+    place.node = seat.node;
+    place.nodes = seat.nodes;
+    place.first_rank = seat.first_rank;
+    place.world_size = seat.world_size;
+    place.main_address = setup_.meeting.address;
+    place.run_id = setup_.meeting.run_id;
+    place.launch_id = seat.launch;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;
     stop_wanted_ = false;
-    if (place.node == 0 && !is_alone()) {
-      std::string nodes;
-      for (const Member& member : round.members)
-        nodes += (nodes.empty() ? "" : ", ") + member.host + " (" + std::to_string(member.ranks) + ")";
-      log::info(count_text(round.world_size, "rank") + " on " + count_text(place.nodes, "node") + ": " +
-                nodes);
+    if (coordinator_ && !is_alone()) {
+      std::vector<std::string> nodes;
+      for (const Member& member : coordinator_->round().members)
+        nodes.push_back(member.host + " (" + std::to_string(member.ranks) + ")");
+      log::info(count_text(seat.world_size, "rank") + " on " + count_text(seat.nodes, "node") + ": " +
+                list_text(nodes, kMostHostsNamed));
     }
-    JobSpec job = make_job_(place, round.restarts, std::move(store));
-    job.first_rank = mine.first_rank;
+    JobSpec job = make_job_(place, seat.restarts, std::move(store));
+    job.first_rank = seat.first_rank;
     if (!is_alone()) {  // else nothing but its own ranks can end the round
       job.stop_source.descriptor = [this] { return link_.descriptor(); };
       job.stop_source.read = [this] {
         take_words();
         if (coordinator_) tell(coordinator_->tick(Clock::now()));
+        hear_own();
         return std::exchange(stop_wanted_, false);
       };
       if (coordinator_) job.stop_source.next = [this] { return coordinator_->next(); };
     }
-    job.stop_source.failed = [this, &round](int rank, const Outcome& outcome,
-                                            std::optional<std::int64_t> step) {
-      say(NodeFailed{round.number, rank, outcome, step});
+    job.stop_source.failed = [this, &seat](int rank, const Outcome& outcome,
+                                           std::optional<std::int64_t> step) {
+      has_failed_ = true;
+      say(NodeFailed{seat.round, rank, outcome, step});
+      if (!is_alone()) hear_own();  // the others learn of it now
     };
     running_ = has_taken_part_ = true;
-    was_told_to_stop_ = false;
+    was_told_to_stop_ = has_failed_ = false;
     Supervisor supervisor(std::move(job), signals_);
     const RunResult result = supervisor.run();
     running_ = false;
+    if (is_killed()) return;
     is_explained_ = result.is_explained;
-    NodeEnd end{round.number, {}, result.state.warned, "", {}};
+    NodeEnd end{seat.round, {}, result.state.warned, "", {}};
     if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
       // The coordinator reports the first failure of all to every node.
-      if (was_told_to_stop_ || lost_store_) {
+      if (was_told_to_stop_ || lost_others_ || rejoins_) {
         log::warning(failure_report(*result.failure));
       } else {
         end.report = failure_details(*result.failure);
+        if (!is_alone()) end.report = shortened_report(end.report);  // every node gets it
         end.failed_rank = result.failure->cause.rank;
         const auto& error = result.failure->error;
         end.step = error && error->step ? error->step : result.step;
@@ -155,20 +187,44 @@ class NodeRun {
       end.signal = result.state.stopped_by;
       log::info("stopped by " + signal_name(*end.signal));
     }
-    say(end);
-    if (lost_store_) give_up_store();
+    if (!exit_code_) say(end);  // else the coordinator knows all that it needs
+    if (lost_others_) give_up();
+    if (std::exchange(rejoins_, false)) say(setup_.hello);
   }
 
   void take_words() {
-    while (const auto word = link_.next()) take(*word);
+    hear_own();
+    while (const auto word = link_.next()) {
+      take(*word);
+      hear_own();
+    }
+  }
+
+  /// What this node says to itself, as long as there is something.
+  void hear_own() {
+    while (!own_ups_.empty() || !own_words_.empty()) {
+      if (!own_words_.empty()) {
+        const Down word = std::move(own_words_.front());
+        own_words_.pop_front();
+        std::visit([this](const auto& said) { hear(said); }, word);
+      } else {
+        const Up up = std::move(own_ups_.front());
+        own_ups_.pop_front();
+        tell(coordinator_->take(up, Clock::now()));
+      }
+    }
   }
 
   void take(const LinkWord& word) {
     switch (word.kind) {
       case LinkWord::Kind::serves:
+        has_joined_ = true;
+        if (!is_alone() && setup_.meeting.secret.kind == RunSecret::Kind::none)
+          log::warning("[rendezvous] insecure = true: anybody who reaches " + place() +
+                       " can join this run, read what the nodes tell each other, and end it");
         if (word.text == "yes") {
-          coordinator_.emplace(setup_.limits, setup_.policy, setup_.store.node, setup_.hello, Clock::now());
-          if (setup_.limits.least > 1) log::info("waiting for other nodes at " + place());
+          coordinator_.emplace(setup_.limits, setup_.policy, setup_.meeting.node, setup_.hello, Clock::now());
+          if (setup_.limits.least > 1) log::info("waiting for other nodes at " + place() + who_may_join());
         } else {
           say(setup_.hello);
           log::info("joined the nodes at " + place());
@@ -176,13 +232,19 @@ class NodeRun {
         break;
       case LinkWord::Kind::up:
         if (!coordinator_) break;
-        if (const auto up = up_of(word.text))
+        if (const auto up = up_of(word.node, word.text))
           tell(coordinator_->take(*up, Clock::now()));
         else
           ignore(word.text);
         break;
       case LinkWord::Kind::lost:
-        if (coordinator_) tell(coordinator_->lost(word.text, Clock::now()));
+        if (coordinator_) tell(coordinator_->lost(word.node, Clock::now()));
+        break;
+      case LinkWord::Kind::back:
+        if (coordinator_) tell(coordinator_->back(word.node));
+        break;
+      case LinkWord::Kind::warning:
+        log::warning(word.text);
         break;
       case LinkWord::Kind::down:
         if (const auto down = down_of(word.text))
@@ -194,74 +256,87 @@ class NodeRun {
         refuse(word.text, 1);
         break;
       case LinkWord::Kind::unusable:
-        refuse(word.text, 2);
+        if (has_joined_)
+          lose_others(word.text);
+        else
+          refuse(word.text, 2);
         break;
       case LinkWord::Kind::gone:
-        if (exit_code_ || lost_store_) break;
-        lost_store_ = word.text;
-        want_stop("the node at " + setup_.store.address + ", which the others meet at, is gone");
-        if (!running_) give_up_store();
+        if (has_joined_)
+          lose_others(word.text);
+        else
+          refuse(word.text, 1);
         break;
     }
   }
 
-  /// Logs only the first such message: anyone who can reach the store can write there any number of times.
+  void lose_others(const std::string& how) {
+    if (exit_code_ || lost_others_) return;
+    lost_others_ = how;
+    want_stop("the node at " + setup_.meeting.address + ", which the others meet at, is gone");
+    if (!running_) give_up();
+  }
+
+  /// Logs only the first such message.
   void ignore(const std::string& message) {
-    if (is_alone()) throw std::logic_error("a message of this node to itself can't be read");
     constexpr std::size_t kShownBytes = 80;
     if (std::exchange(is_stranger_told_, true)) return;
-    log::warning("a message at the nodes' store at " + place() +
+    log::warning("a message at " + place() +
                  " was not sent by a node of this hookline; ignoring this and all further such messages: '" +
                  printable(message.substr(0, kShownBytes)) + (message.size() > kShownBytes ? " …'" : "'"));
   }
 
-  void give_up_store() {
-    log::error("the node at " + host_and_port(setup_.store.address, setup_.store.port) +
-               ", which the others meet at, is gone (" + *lost_store_ +
+  void give_up() {
+    log::error("the node at " + host_and_port(setup_.meeting.address, setup_.meeting.port) +
+               ", which the others meet at, is gone (" + *lost_others_ +
                "): the run can't continue without it");
     exit_code_ = 1;
   }
 
   void refuse(const std::string& why, int code) {
+    if (exit_code_) return;
     log::error("this node can't take part in the run: " + why);
     exit_code_ = code;
   }
 
   void want_stop(const std::string& why) {
-    if (!running_ || was_told_to_stop_) return;
+    if (!running_ || was_told_to_stop_ || has_failed_) return;
     log::warning("stopping this node's ranks: " + why);
     stop_wanted_ = was_told_to_stop_ = true;
   }
 
-  void hear(const Round& round) {
-    const bool was_member = std::exchange(is_member_, false);
-    round_ = round;
-    own_.reset();
-    for (std::size_t i = 0; i < round.members.size(); ++i) {
-      if (round.members[i].node == setup_.store.node) own_ = static_cast<int>(i);
-    }
-    is_member_ = own_.has_value();
-    if (was_member && !is_member_) say(setup_.hello);  // it was considered lost
-    if (own_ != 0) return;                             // the port of rank 0's store comes later
+  void hear(const Seat& seat) {
+    seat_ = seat;
+    if (seat.node != 0) return;  // the port of rank 0's store comes later
     store_ = bind_store_socket(reach_of_store());
     store_port_ = store_.port;
-    say(StorePort{round.number, store_port_});
+    say(StorePort{seat.round, store_port_});
     due_ = true;
   }
 
   void hear(const StorePort& port) {
-    if (port.round != round_.number || !own_ || *own_ == 0) return;
+    if (!seat_ || port.round != seat_->round || seat_->node == 0) return;
     store_port_ = port.port;
     due_ = true;
   }
 
   void hear(const StopRound& stop) {
-    if (stop.round != round_.number || !own_) return;
+    if (!seat_ || stop.round != seat_->round) return;
     want_stop(stop.why);
     if (running_) return;
     due_ = false;
-    own_.reset();
-    say(NodeEnd{round_.number, {}, false, "", {}});  // a second one does no harm
+    say(NodeEnd{seat_->round, {}, false, "", {}});  // a second one does no harm
+    seat_.reset();
+  }
+
+  void hear(const Rejoin&) {
+    want_stop("the others have not heard of this node for too long");
+    due_ = false;
+    // Its old ranks must have ended before it gets a new seat.
+    if (running_)
+      rejoins_ = true;
+    else
+      say(setup_.hello);
   }
 
   void hear(const EndRun& end) {
@@ -276,10 +351,7 @@ class NodeRun {
     exit_code_ = 1;
   }
 
-  void hear(const Refuse& refusal) {
-    if (refusal.node == setup_.store.node) return refuse(refusal.why, 2);
-    if (coordinator_) log::warning("a node was refused: " + refusal.why);
-  }
+  void hear(const Refuse& refusal) { refuse(refusal.why, 2); }
 
   void hear(const Say& said) { said.is_warning ? log::warning(said.text) : log::info(said.text); }
 
@@ -287,19 +359,21 @@ class NodeRun {
   NodeLink& link_;
   Signals& signals_;
   const MakeNodeJob& make_job_;
-  std::optional<Coordinator> coordinator_;  // if this node serves the store
-  Round round_;
-  std::optional<int> own_;       // this node's place in the round; none: not a member
-  bool is_member_ = false;       // of the latest round
-  bool has_taken_part_ = false;  // in any round
-  bool is_explained_ = false;    // the failure of this node's ranks in the round
-  StoreSocket store_;            // of the next round to start
+  std::optional<Coordinator> coordinator_;  // if the nodes meet at this one
+  std::deque<Up> own_ups_;                  // this node's to the coordinator, if that is here
+  std::deque<Down> own_words_;              // the coordinator's to this node
+  std::optional<Seat> seat_;                // in the latest round; none: not a member
+  bool has_joined_ = false;                 // the nodes, at this one or another
+  bool has_taken_part_ = false;             // in any round
+  bool is_explained_ = false;               // the failure of this node's ranks in the round
+  StoreSocket store_;                       // of the next round to start
   int store_port_ = 0;
   bool due_ = false;  // the round's ranks must be started
-  bool running_ = false;
+  bool running_ = false, rejoins_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
+  bool has_failed_ = false;  // a rank of this node in the round: that stops the others by itself
   bool is_stranger_told_ = false;
-  std::optional<std::string> lost_store_;  // set once the store is lost: how
+  std::optional<std::string> lost_others_;  // set once the coordinator's node is lost: how
   std::optional<int> exit_code_;
 };
 

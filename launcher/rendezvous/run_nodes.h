@@ -10,13 +10,13 @@
 #include "launcher/rank/rank_sockets.h"
 #include "launcher/rendezvous/coordinator.h"
 #include "launcher/rendezvous/node_link.h"
-#include "launcher/rendezvous/store_link.h"
+#include "launcher/rendezvous/relay_link.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace hookline {
 
 struct NodeSetup {
-  StorePlace store;
+  MeetingPlace meeting;
   NodeHello hello;
   NodeLimits limits;
   RestartPolicy policy;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/bytes_text.h"
 #include "base/list_text.h"
 #include "base/printable.h"
 
@@ -106,6 +107,13 @@ std::string failure_details(const Failure& failure) {
   }
   return text + "\n  its logs on " + printable(failure.host) + ": " +
          printable((failure.log_folder / "").string());
+}
+
+std::string shortened_report(const std::string& report) {
+  constexpr std::size_t kFirst = 48 << 10, kLast = 16 << 10;
+  if (report.size() <= kFirst + kLast) return report;
+  return report.substr(0, kFirst) + "\n  … " + bytes_text(report.size() - kFirst - kLast) +
+         " are left out here; its logs have them …\n" + report.substr(report.size() - kLast);
 }
 
 }  // namespace hookline

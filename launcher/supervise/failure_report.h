@@ -44,4 +44,7 @@ std::string failure_report(const Failure& failure);
 /// The same without the rank: "exited with code 7", and the rest of the report.
 std::string failure_details(const Failure& failure);
 
+/// `report`, at most some 64 KiB of it: of a longer one its middle is left out, and it says so.
+std::string shortened_report(const std::string& report);
+
 }  // namespace hookline

@@ -1,8 +1,6 @@
 // The socket to the launcher that started this process. It carries lines of text in both directions.
 #pragma once
 
-#include <chrono>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,22 +8,29 @@
 
 namespace hookline {
 
-/// tell() may be called from several threads, read() from one.
+/// Never waits for the launcher, which may itself be waiting for this process to read.
 class LauncherSocket {
  public:
   explicit LauncherSocket(int descriptor) : descriptor_(descriptor) {}
 
-  /// Sends "WORD TEXT" as one line.
-  void tell(const std::string& word, const std::string& text);
+  int descriptor() const { return descriptor_; }
+  /// For poll(): POLLIN, and POLLOUT as long as lines are left to be sent.
+  short events() const;
 
-  /// Appends the lines that have arrived; waits at most `patience` for the first. False once the launcher has
-  /// closed its end.
-  bool read(std::vector<std::string>& lines, std::chrono::milliseconds patience);
+  /// Sends "WORD TEXT" as one line, as far as the launcher reads; the rest goes with flush().
+  void tell(const std::string& word, const std::string& text);
+  void flush();
+  /// Sends what is left, and waits for the launcher to read it; returns early if it has exited.
+  void finish();
+
+  /// Appends the lines that have arrived. False once the launcher has closed its end.
+  bool read(std::vector<std::string>& lines);
 
  private:
+  std::string unsent_;
+  std::size_t sent_ = 0;  // of unsent_
   int descriptor_;
-  std::mutex mutex_;
-  BoundedLines received_{BoundedLines::kUnlimited};  // a failure's text may take megabytes
+  BoundedLines received_{BoundedLines::kUnlimited};  // at most a message each
 };
 
 }  // namespace hookline

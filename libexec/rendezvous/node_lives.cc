@@ -6,22 +6,35 @@
 
 namespace hookline {
 
-void NodeLives::heard(const std::string& line, Time now) {
+bool NodeLives::heard(const std::string& node, Time now) {
+  if (lost_.erase(node) > 0) {
+    nodes_.join(node, now);
+    return true;
+  }
+  if (nodes_.is_present(node)) nodes_.hear(node, std::to_string(++frames_), now);
+  return false;
+}
+
+void NodeLives::took(const std::string& node, const std::string& line, Time now) {
   const auto json = json_or_discarded<nlohmann::json>(line);
-  const auto word = [&json](const char* key) -> std::string {
-    const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
-    return is_there ? json[key].get<std::string>() : "";
-  };
-  const std::string from = word("from"), is = word("is");
-  if (from.empty() || from == own_) return;
-  nodes_.expect(from, now);
-  if (is == "leave") nodes_.lose(from);
-  if (is == "hello") nodes_.join(from, now);
+  const bool has_kind = json.is_object() && json.contains("is") && json["is"].is_string();
+  if (has_kind && json["is"] == "leave")
+    nodes_.lose(node);
+  else if (has_kind && json["is"] == "hello")
+    nodes_.join(node, now);
+  else
+    nodes_.expect(node, now);
 }
 
 std::vector<std::string> NodeLives::take_lost(Time now) {
+  // This process was stopped, or the machine was: what has arrived meanwhile is not read yet.
+  if (looked_ != Time() && now - looked_ > timeout_ / 2) nodes_.begin_anew(now);
+  looked_ = now;
   std::vector<std::string> lost = nodes_.late(timeout_, now);
-  for (const std::string& node : lost) nodes_.lose(node);
+  for (const std::string& node : lost) {
+    nodes_.lose(node);
+    lost_.insert(node);
+  }
   return lost;
 }
 

@@ -1,4 +1,4 @@
-// What the launcher tells its store_node: where the nodes' store is.
+// What the launcher tells its node_relay: where the nodes meet, and who this one is.
 #pragma once
 
 #include <chrono>
@@ -8,18 +8,19 @@
 
 namespace hookline {
 
-struct StoreArguments {
+struct RelayPlace {
   bool serves = false;
-  bool may_join = false;  // if another launcher of this host serves the store already
+  bool may_join = false;  // if another launcher of this host serves already
   std::string address, node;
   int port = 0;
   int descriptor = -1;  // of the socket to the launcher
+  std::string ticket;   // what a node needs to join, for people
   std::chrono::milliseconds join_timeout{}, node_timeout{};
 
   std::string address_and_port() const { return host_and_port(address, port); }
 };
 
 /// Reads the JSON that the launcher writes. Throws nlohmann's exceptions if it is something else.
-StoreArguments place_of(const std::string& json);
+RelayPlace place_of(const std::string& json);
 
 }  // namespace hookline

@@ -1,6 +1,6 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts, choice; all if none is named)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts, nodes, choice; all if none is named)
        bench.py BUILD_FOLDER gpu           on a GPU, which all ranks share
        bench.py BUILD_FOLDER recordings    the table "choice", and tests/prediction/recordings made anew
 
@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import choice
+import nodes
 from hosts import Hosts
 
 HERE = pathlib.Path(__file__).parent
@@ -334,7 +335,7 @@ def hosts_of_two(folder, step_rank, pair):
 
 
 def main():
-    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts", "choice"]
+    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts", "nodes", "choice"]
     tables = sys.argv[2:] or all_tables
     if len(sys.argv) < 2 or not set(tables) <= {*all_tables, "gpu", "recordings"}:
         sys.exit(__doc__)
@@ -363,6 +364,8 @@ def main():
             gpu(folder, build, hookline, step_rank)
         if "hosts" in tables:
             hosts(folder, step_rank)
+        if "nodes" in tables:
+            nodes.nodes(hookline, show)
         if "choice" in tables or "recordings" in tables:
             choice.table(folder, build, ENVIRONMENT, HERE.parent / "prediction" / "recordings" if "recordings" in tables else None)
 

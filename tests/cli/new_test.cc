@@ -56,7 +56,9 @@ TEST(New, MakesAProjectWhoseModelIsSharded) {
   EXPECT_THAT(sandbox.read("parted/hookline.toml"),
               HasSubstr("[fsdp]\nsharding_strategy = \"full_shard\"\n"));
   EXPECT_THAT(sandbox.read("parted/job.yaml"),
-              HasSubstr("    [fsdp]\n    sharding_strategy = \"full_shard\"\n"));
+              AllOf(HasSubstr("    [fsdp]\n    sharding_strategy = \"full_shard\"\n"),
+                    HasSubstr("kubectl create secret generic parted --from-literal=token="),
+                    ::testing::Not(HasSubstr("kind: Secret"))));
   EXPECT_THAT(
       sandbox.read("parted/README.md"),
       AllOf(HasSubstr("    hookline launch build/train                        # as hookline.toml"),

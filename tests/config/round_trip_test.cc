@@ -339,6 +339,8 @@ TEST_F(RoundTrip, PrintsTomlWithOrigins) {
             "run_id = \"auto\"                  # default\n"
             "last_call_seconds = 5.0          # default\n"
             "node_timeout_seconds = 5.0       # default\n"
+            "token_file = \"\"                  # default\n"
+            "insecure = false                 # default\n"
             "\n"
             "[ddp]\n"
             "dim = 0                          # default\n"

@@ -241,22 +241,23 @@ bool takes_message(const TemporaryFolder&, const std::string& text) {
   const auto now = std::chrono::steady_clock::now();
   Coordinator coordinator({2, 3}, {}, "a", hello_of("one"), now);
   coordinator.take({"b", {hello_of("two")}}, now);
-  const auto up = up_of(text);
+  const auto up = up_of("b", text);
   if (up)
-    for (const Down& said : coordinator.take(*up, now)) down_of(to_line(said));
-  for (const Down& said : coordinator.tick(now + std::chrono::hours(1))) down_of(to_line(said));
+    for (const Word& said : coordinator.take(*up, now)) down_of(to_line(said.what));
+  for (const Word& said : coordinator.tick(now + std::chrono::hours(1))) down_of(to_line(said.what));
   const auto down = down_of(text);
   if (down) to_line(*down);
   return up || down;
 }
 
 Reader messages() {
-  const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
+  const Seat seat{2, 1, 1, 2, 2, 3, "a"};
   return {"NodeMessages",
           {to_line(Up{"b", hello_of("two")}), to_line(Up{"b", NodeFailed{1, 3, Signalled{9, true}, 12}}),
            to_line(Up{"b", NodeEnd{1, 15, true, "fell", 3}}), to_line(Up{"b", Leave{10}}),
-           to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(round)), to_line(Down(StopRound{1, "so"})),
-           to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"b", "so"})), to_line(Down(Say{"so"}))},
+           to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(seat)), to_line(Down(StopRound{1, "so"})),
+           to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"so"})), to_line(Down(Rejoin{})),
+           to_line(Down(Say{"so"}))},
           kJsonPieces,
           takes_message};
 }

@@ -22,33 +22,42 @@ NodeHello node(const std::string& host, int ranks, std::optional<int> node_rank 
 
 NodeLimits limits(int least, int most) { return {least, most, seconds(300), seconds(5), seconds(6)}; }
 
-/// The coordinator's messages in short form.
-std::vector<std::string> said(const Coordinator::Words& words) {
-  std::vector<std::string> texts;
-  for (const Down& word : words) {
-    if (const auto* round = std::get_if<Round>(&word)) {
-      std::string text =
-          "round " + std::to_string(round->number) + " after " + std::to_string(round->restarts) + ":";
-      for (const Member& member : round->members)
-        text += " " + member.host + "@" + std::to_string(member.first_rank);
-      texts.push_back(text + " of " + std::to_string(round->world_size));
-    }
-    if (const auto* port = std::get_if<StorePort>(&word))
-      texts.push_back("port " + std::to_string(port->port));
-    if (const auto* stop = std::get_if<StopRound>(&word)) texts.push_back("stop: " + stop->why);
-    if (const auto* end = std::get_if<EndRun>(&word))
-      texts.push_back("end " + std::to_string(end->exit_code) + ": " + end->why);
-    if (const auto* refusal = std::get_if<Refuse>(&word))
-      texts.push_back("refuse " + refusal->node + ": " + refusal->why);
-    if (const auto* say = std::get_if<Say>(&word))
-      texts.push_back((say->is_warning ? "warn: " : "say: ") + say->text);
-  }
-  return texts;
-}
-
 struct Nodes {
   Coordinator coordinator;
   Coordinator::Time now = kStart;
+
+  /// The coordinator's messages in short form: a round by the seats of all its members, and what is said to
+  /// its own node.
+  std::vector<std::string> said(const Coordinator::Words& words) const {
+    std::vector<std::string> texts;
+    for (const auto& [word, to] : words) {
+      if (const auto* seat = std::get_if<Seat>(&word)) {
+        const Member& member = coordinator.round().members.at(static_cast<std::size_t>(seat->node));
+        EXPECT_EQ(to, member.node);
+        EXPECT_EQ(seat->first_rank, member.first_rank);
+        EXPECT_EQ(seat->nodes, static_cast<int>(coordinator.round().members.size()));
+        EXPECT_EQ(seat->launch, "a") << "the coordinator's node";
+        const std::string place = " " + member.host + "@" + std::to_string(seat->first_rank);
+        if (seat->node == 0)
+          texts.push_back("round " + std::to_string(seat->round) + " after " +
+                          std::to_string(seat->restarts) + ":" + place);
+        else
+          texts.back() += place;
+        if (seat->node + 1 == seat->nodes) texts.back() += " of " + std::to_string(seat->world_size);
+      }
+      if (const auto* port = std::get_if<StorePort>(&word))
+        texts.push_back("port " + std::to_string(port->port));
+      if (const auto* stop = std::get_if<StopRound>(&word)) texts.push_back("stop: " + stop->why);
+      if (const auto* end = std::get_if<EndRun>(&word))
+        texts.push_back("end " + std::to_string(end->exit_code) + ": " + end->why);
+      if (const auto* refusal = std::get_if<Refuse>(&word))
+        texts.push_back("refuse " + to + ": " + refusal->why);
+      if (std::holds_alternative<Rejoin>(word)) texts.push_back("rejoin " + to);
+      if (const auto* say = std::get_if<Say>(&word); say && (to.empty() || to == "a"))
+        texts.push_back((say->is_warning ? "warn: " : "say: ") + say->text);
+    }
+    return texts;
+  }
 
   Nodes(NodeLimits of, RestartPolicy policy, NodeHello own)
       : coordinator(of, policy, "a", std::move(own), kStart) {}
@@ -61,6 +70,7 @@ struct Nodes {
     return said(coordinator.tick(now));
   }
   std::vector<std::string> lost(const std::string& who) { return said(coordinator.lost(who, now)); }
+  std::vector<std::string> back(const std::string& who) { return said(coordinator.back(who)); }
 };
 
 TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
@@ -165,6 +175,32 @@ TEST(Coordinator, IgnoresAFailureReportAboutAnotherRank) {
               ElementsAre("end 7: rank 1 on two exited with code 7"));
 }
 
+TEST(Coordinator, ShowsALaterFailureWhereItWas) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  run.take("b", NodeFailed{1, 1, Exited{7}, {}});
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, "exited with code 3\n  its logs on one: /logs", 0}),
+              ElementsAre("warn: rank 0 on one exited with code 3\n  its logs on one: /logs"));
+  EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, "exited with code 7", 1}),
+              ElementsAre("end 7: rank 1 on two exited with code 7"));
+}
+
+TEST(Coordinator, EndsTheRunIfItsOwnNodeLeaves) {
+  Nodes run(limits(2, 3), {}, node("one", 1));
+  run.take("b", node("two", 1));
+  run.take("c", node("three", 1));
+  EXPECT_THAT(run.take("a", Leave{}),
+              ElementsAre("end 1: the node one has left the run, which can't continue without it"));
+}
+
+TEST(Coordinator, TakesASecondHelloOfANode) {
+  Nodes run(limits(2, 2), {}, node("one", 1, 0));
+  run.take("b", node("two", 1, 1));
+  EXPECT_THAT(run.take("b", node("two", 1, 1)),
+              ::testing::Not(::testing::Contains(::testing::StartsWith("refuse"))))
+      << "its node_rank is its own";
+}
+
 TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
   Nodes run(limits(2, 2), {1, false, seconds(2)}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
@@ -195,6 +231,32 @@ TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {
   EXPECT_THAT(run.take("d", node("four", 2)), ElementsAre("say: the node four joined: 2 of 3 nodes"))
       << "a newcomer is waited for";
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
+}
+
+TEST(Coordinator, HasALostNodeJoinAgainWhenItIsBack) {
+  Nodes run(limits(2, 3), {}, node("one", 1));
+  run.take("b", node("two", 1));
+  run.take("c", node("three", 1));
+  run.lost("c");
+  run.take("a", NodeEnd{1, {}, false, ""});
+  run.take("b", NodeEnd{1, {}, false, ""});
+  EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), IsEmpty()) << "of a node that counts as lost";
+  EXPECT_THAT(run.back("c"), ElementsAre("rejoin c"));
+  EXPECT_THAT(run.take("c", node("three", 1)), ElementsAre("round 2 after 1: one@0 two@1 three@2 of 3"));
+  EXPECT_THAT(run.back("c"), IsEmpty()) << "it is here";
+}
+
+TEST(Coordinator, SendsAsManyMessagesAsThereAreNodes) {
+  constexpr int kNodes = 4000;
+  Nodes run(limits(kNodes, kNodes), {}, node("node 0", 1));
+  std::size_t messages = 0;
+  for (int i = 1; i < kNodes; ++i) {
+    const Coordinator::Words words =
+        run.coordinator.take({"n" + std::to_string(i), node("node " + std::to_string(i), 1)}, run.now);
+    for (const Word& word : words) messages += word.to == "a" || word.to.empty() ? 0 : 1;
+    EXPECT_LE(messages, i + 1 < kNodes ? 0U : kNodes) << "joining takes no message to the others";
+  }
+  EXPECT_EQ(messages, kNodes - 1U) << "one seat each";
 }
 
 TEST(Coordinator, BlamesALostNodeForTheFailuresItCauses) {
@@ -338,47 +400,50 @@ TEST(Coordinator, EndsForLaterIfANodeIsPreemptedWhileNoRanksTrain) {
 }
 
 TEST(NodeMessages, AreReadAsTheyWereWritten) {
-  const auto up = [](Up said) { return to_line(*up_of(to_line(said))); };
+  const auto up = [](Up said) { return to_line(*up_of(said.node, to_line(said))); };
   NodeHello hello = node("one", 2, 3);
   EXPECT_EQ(up({"a", hello}), to_line(Up{"a", hello}));
-  EXPECT_EQ(up_of(to_line(Up{"a", hello}))->node, "a");
+  EXPECT_EQ(up_of("a", to_line(Up{"b", hello}))->node, "a") << "as the connection says";
   for (const Outcome& outcome :
        {Outcome(Exited{7}), Outcome(Signalled{9, true}), Outcome(Stuck{2.5}), Outcome(Stuck{2.5, true})}) {
-    const auto read = up_of(to_line(Up{"a", NodeFailed{2, 5, outcome, 12}}));
+    const auto read = up_of("a", to_line(Up{"a", NodeFailed{2, 5, outcome, 12}}));
     ASSERT_TRUE(read);
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
     EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
   }
   EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "fell\n  over", 1, 7}}),
             to_line(Up{"a", NodeEnd{2, 15, true, "fell\n  over", 1, 7}}));
-  EXPECT_EQ(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, false, "fell", 1}}))->what).failed_rank,
-            1);
-  EXPECT_FALSE(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, false, ""}}))->what).failed_rank);
-  EXPECT_TRUE(std::get<NodeEnd>(up_of(to_line(Up{"a", NodeEnd{2, {}, true, ""}}))->what).warned);
-  const Round round{2, 1, {{"a", "one", 0, 2}, {"b", "two", 2, 1}}, 3};
-  EXPECT_EQ(to_line(*down_of(to_line(Down(round)))), to_line(Down(round)));
+  const auto end = [](const NodeEnd& said) {
+    return std::get<NodeEnd>(up_of("a", to_line(Up{"a", said}))->what);
+  };
+  EXPECT_EQ(end({2, {}, false, "fell", 1}).failed_rank, 1);
+  EXPECT_FALSE(end({2, {}, false, ""}).failed_rank);
+  EXPECT_TRUE(end({2, {}, true, ""}).warned);
+  const Seat seat{2, 1, 1, 2, 2, 3, "a"};
+  EXPECT_EQ(to_line(*down_of(to_line(Down(seat)))), to_line(Down(seat)));
   for (const std::string rubbish :
-       {"", "{", "[]", "7", "{\"is\":\"round\"}", "{\"is\":7}", "GET / HTTP/1.1", "\xff\xfe"}) {
-    EXPECT_FALSE(up_of(rubbish)) << rubbish;
+       {"", "{", "[]", "7", "{\"is\":\"seat\"}", "{\"is\":7}", "GET / HTTP/1.1", "\xff\xfe"}) {
+    EXPECT_FALSE(up_of("a", rubbish)) << rubbish;
     EXPECT_FALSE(down_of(rubbish)) << rubbish;
   }
 }
 
 TEST(NodeMessages, AreRefusedWithOutOfRangeNumbers) {
-  const std::string hello = R"({"is":"hello","from":"a","host":"h","config":{},"ranks":)";
-  ASSERT_TRUE(up_of(hello + "2}"));
+  const std::string hello = R"({"is":"hello","host":"h","config":{},"ranks":)";
+  ASSERT_TRUE(up_of("a", hello + "2}"));
   for (const char* const ranks :
        {"0", "-1", "1.5", "true", "\"2\"", "65537", "4294967298", "18446744073709551615", "1e300", "null"})
-    EXPECT_FALSE(up_of(hello + ranks + "}")) << ranks;
-  const std::string leave = R"({"is":"leave","from":"a","signal":)";
-  ASSERT_TRUE(up_of(leave + "15}"));
+    EXPECT_FALSE(up_of("a", hello + ranks + "}")) << ranks;
+  const std::string leave = R"({"is":"leave","signal":)";
+  ASSERT_TRUE(up_of("a", leave + "15}"));
   for (const char* const signal : {"0", "65", "2147483647"})
-    EXPECT_FALSE(up_of(leave + signal + "}")) << signal;
-  const std::string round = R"({"is":"round","number":1,"restarts":0,"world_size":1,"members":)";
-  ASSERT_TRUE(down_of(round + R"([["a","h",0,1]]})"));
-  for (const char* const members :
-       {R"([["a","h",-1,1]]})", R"([["a","h",0,0]]})", R"([["a","h",0]]})", R"([7]})"})
-    EXPECT_FALSE(down_of(round + members)) << members;
+    EXPECT_FALSE(up_of("a", leave + signal + "}")) << signal;
+  const std::string seat = R"({"is":"seat","round":1,"restarts":0,"nodes":2,"world_size":3,"launch":"a",)";
+  ASSERT_TRUE(down_of(seat + R"("node":1,"first_rank":2})"));
+  for (const char* const place :
+       {R"("node":2,"first_rank":2})", R"("node":-1,"first_rank":2})", R"("node":1,"first_rank":3})",
+        R"("node":1,"first_rank":-1})", R"("node":1})"})
+    EXPECT_FALSE(down_of(seat + place)) << place;
   EXPECT_FALSE(down_of(R"({"is":"port","round":1,"port":65536})"));
   EXPECT_FALSE(down_of(R"({"is":"end_run","exit_code":256,"why":""})"));
 }
@@ -389,7 +454,7 @@ TEST(NodeMessages, AreRefusedIfTooLongOrTooDeep) {
   EXPECT_FALSE(down_of(say + std::string(kLongestMessageBytes, 'x') + "\"}"));
   const std::string deep = R"({"is":"say","warning":false,"text":"x","more":)" + std::string(3'000'000, '[');
   EXPECT_FALSE(down_of(deep + std::string(3'000'000, ']') + "}"));
-  EXPECT_FALSE(up_of(deep));
+  EXPECT_FALSE(up_of("a", deep));
 }
 
 }  // namespace

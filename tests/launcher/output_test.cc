@@ -191,6 +191,14 @@ TEST(FailureReport, NamesTheRankItsExitItsLastOutputAndItsLogs) {
             "  its logs on node7: /runs/latest/1/");
 }
 
+TEST(FailureReport, LosesOnlyItsMiddleOnTheWayToOtherNodes) {
+  const std::string just_short_enough(64 << 10, 'a');
+  EXPECT_EQ(shortened_report(just_short_enough), just_short_enough);
+  const std::string begin(48 << 10, 'b'), end(16 << 10, 'e');
+  EXPECT_EQ(shortened_report(begin + std::string(3'000'000, 'm') + end),
+            begin + "\n  … 3 MB are left out here; its logs have them …\n" + end);
+}
+
 TEST(FailureReport, ShowsASignalsStackAfterItsReason) {
   Failure failure{{1, Signalled{SIGSEGV}}, "node7", "/runs/latest/1", {}, {}, {}, {}, {}, {}};
   failure.error = RankError{"the program used address 0x0, where there is no memory", "SIGSEGV", 12};

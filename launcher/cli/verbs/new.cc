@@ -136,13 +136,17 @@ std::vector<ProjectFile> files_of(const std::string& name, const Variant& varian
              {{"name", name},
               {"nodes", nodes},
               {"nnodes", nodes},
+              {"secret",
+               "# The launchers know each other by a token. Make it once: kubectl create secret generic " +
+                   name + " --from-literal=token=\"$(openssl rand -hex 32)\""},
               {"image", "registry.example/" + name + ":latest"},
               {"warning_seconds", warning},
               {"cpus", ranks},
               {"gpus", ""},
               {"config", kubernetes_config(variant)},
               {"command", R"(["hookline","launch","--config","/etc/hookline/run.toml","build/train"])"}}),
-        "two pods of Kubernetes: name your image, then `kubectl apply -f job.yaml`"},
+        "two pods of Kubernetes: name your image, make the Secret that it speaks of, then `kubectl apply -f "
+        "job.yaml`"},
        {".gitignore", std::string(kProjectIgnored), ""}});
   std::string rows;
   for (const ProjectFile& file : files)

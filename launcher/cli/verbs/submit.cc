@@ -149,15 +149,21 @@ Variables variables_of_job(const Request& request, const Variables& here) {
 }
 
 void warn_of_lost_variables(const Request& request, const Variables& here) {
-  for (const std::string& name : lost_variables(here, request.variables)) {
+  std::vector<std::string> lost = lost_variables(here, request.variables);
+  if (value_of(here, kTokenVariable) && !value_of(request.variables, kTokenVariable)) {
+    if (request.scheduler == "mpirun")
+      lost.emplace_back(kTokenVariable);
+    else
+      log::info(std::string(kTokenVariable) + " is not passed on: the job has a token of its own");
+  }
+  for (const std::string& name : lost) {
     std::string why = "Kubernetes passes on no variables of this shell: use --set instead";
     if (request.scheduler == "slurm")
       why = "--export or SBATCH_EXPORT keeps it back: use --set instead, or name it there";
     if (request.scheduler == "mpirun")
-      why =
-          "mpirun passes on only the variables that it is given: use --set instead, or --scheduler-arg=-x "
-          "--scheduler-arg=" +
-          name;
+      why = std::string("mpirun passes on only the variables that it is given: use ") +
+            (name == kTokenVariable ? "" : "--set instead, or ") +
+            "--scheduler-arg=-x --scheduler-arg=" + name;
     log::warning(name + " is set here, but the job does not get it: " + why);
   }
 }

@@ -93,6 +93,13 @@ TEST_F(Submit, WarnsOfVariablesThatTheJobDoesNotGet) {
                 "mpirun passes on only the variables that it is given: use --set instead, or "
                 "--scheduler-arg=-x --scheduler-arg=HOOKLINE_LAUNCH__NNODES\n");
   EXPECT_THAT(result.out, ::testing::StartsWith("mpirun -np 1 "));
+  const Variables token = {{"HOOKLINE_TOKEN", std::string(40, 'a')}};
+  EXPECT_EQ(
+      lost_of(run_with(token, {"--scheduler", "mpirun", "./train"}).err),
+      "hookline: warning: HOOKLINE_TOKEN is set here, but the job does not get it: mpirun passes on only the "
+      "variables that it is given: use --scheduler-arg=-x --scheduler-arg=HOOKLINE_TOKEN\n");
+  EXPECT_THAT(run_with(token, {"--scheduler", "kubernetes", "--image", "i", "./train"}).err,
+              HasSubstr("hookline: HOOKLINE_TOKEN is not passed on: the job has a token of its own\n"));
   for (const std::vector<std::string>& passed : {std::vector<std::string>{"-x", "HOOKLINE_LAUNCH__NNODES"},
                                                  {"-x", "HOOKLINE_LAUNCH__NNODES=3"},
                                                  {"-genvall"},

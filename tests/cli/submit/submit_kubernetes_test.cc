@@ -66,6 +66,26 @@ TEST_F(Submit, PrintsManifestsThatKubernetesTakes) {
     EXPECT_THAT(checked.out + checked.err, HasSubstr(std::string("passed for resource ") + resource));
 }
 
+TEST_F(Submit, GivesEachKubernetesJobATokenOfItsOwn) {
+  const auto token_of = [&] {
+    const std::string manifest =
+        run({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "job-1", "/app/train"}).out;
+    const std::string begin =
+        "kind: Secret\nmetadata:\n  name: \"job-1\"\nimmutable: true\nstringData:\n  token: \"";
+    const std::size_t at = manifest.find(begin);
+    EXPECT_NE(at, manifest.npos) << manifest;
+    EXPECT_THAT(manifest, HasSubstr("            - name: HOOKLINE_TOKEN\n"
+                                    "              valueFrom:\n"
+                                    "                secretKeyRef:\n"
+                                    "                  name: \"job-1\"\n"
+                                    "                  key: token\n"));
+    return at == manifest.npos ? "" : manifest.substr(at + begin.size(), 65);
+  };
+  const std::string one = token_of(), other = token_of();
+  EXPECT_THAT(one, ::testing::MatchesRegex("[0-9a-f]{64}\""));
+  EXPECT_NE(one, other);
+}
+
 TEST_F(Submit, KeepsTheIndentationOfAConfig) {
   sandbox.folder.write("indented.toml", "  # comment\n[launch]\n  nnodes = 2\n");
   const std::string manifest = run({"--scheduler", "kubernetes", "--print", "--image", "i", "--config",

@@ -44,8 +44,11 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
       "#SBATCH --requeue\n"
       "#SBATCH --signal=USR1@120\n"
       "#SBATCH --time=02:00:00\n"
-      "# srun does not take the number of CPUs from the job by itself.\n"
-      "srun --ntasks-per-node=1 "
+      "# The launchers' token, by which they know each other; srun hands it to them.\n"
+      "export HOOKLINE_TOKEN=\"${HOOKLINE_TOKEN:-$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')}\"\n"
+      "# srun does not take the number of CPUs from the job by itself. What the job's script has, the "
+      "launchers get.\n"
+      "srun --export=ALL --ntasks-per-node=1 "
       "${SLURM_CPUS_PER_TASK:+--cpus-per-task=\"$SLURM_CPUS_PER_TASK\"} " HOOKLINE_BINARY
       " launch --config run.toml --set ddp.comm_hook=fp16 --set training.resume=auto ./train --name 'a b'\n"
       "code=$?\n"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -16,11 +17,10 @@
 namespace hookline {
 namespace {
 
-using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Both ends of the socket between a launcher and its store_node process.
+/// Both ends of the socket between a launcher and its node_relay process.
 struct Ends {
   Ends() {
     int ends[2];
@@ -38,13 +38,13 @@ TEST(LauncherSocket, DeliversOnlyWholeLines) {
   const Ends ends;
   LauncherSocket socket(ends.node.get());
   std::vector<std::string> lines;
-  EXPECT_TRUE(socket.read(lines, milliseconds(0))) << "nothing has come yet";
+  EXPECT_TRUE(socket.read(lines)) << "nothing has come yet";
   ends.say("up a\ndown b\nup");
-  EXPECT_TRUE(socket.read(lines, milliseconds(1000)));
+  EXPECT_TRUE(socket.read(lines));
   EXPECT_THAT(lines, ElementsAre("up a", "down b"));
   lines.clear();
   ends.say(" c\n");
-  EXPECT_TRUE(socket.read(lines, milliseconds(1000)));
+  EXPECT_TRUE(socket.read(lines));
   EXPECT_THAT(lines, ElementsAre("up c"));
 }
 
@@ -55,7 +55,7 @@ TEST(LauncherSocket, DeliversTheLongestMessage) {
   std::thread launcher([&] { ends.say(line + "\n"); });
   std::vector<std::string> lines;
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (lines.empty() && std::chrono::steady_clock::now() < end) socket.read(lines, milliseconds(100));
+  while (lines.empty() && std::chrono::steady_clock::now() < end) socket.read(lines);
   launcher.join();
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_TRUE(lines[0] == line);
@@ -66,9 +66,32 @@ TEST(LauncherSocket, SaysWhenTheLauncherIsGone) {
   LauncherSocket socket(ends.node.get());
   ends.launcher.reset();
   std::vector<std::string> lines;
-  EXPECT_FALSE(socket.read(lines, milliseconds(1000)));
+  EXPECT_FALSE(socket.read(lines));
   EXPECT_THAT(lines, IsEmpty());
   socket.tell("gone", "nobody reads this");
+}
+
+// The launcher may be waiting for this process to read.
+TEST(LauncherSocket, NeverWaitsForALauncherThatDoesNotRead) {
+  const Ends ends;
+  LauncherSocket socket(ends.node.get());
+  const std::string line(kLongestMessageBytes, 'x');
+  for (int i = 0; i < 3; ++i) socket.tell("up", line);
+  EXPECT_EQ(socket.events(), POLLIN | POLLOUT);
+  std::size_t received = 0;
+  const std::size_t whole = 3 * (line.size() + std::string("up \n").size());
+  std::thread launcher([&] {
+    char block[65536];
+    while (received < whole) {
+      const ssize_t count = recv(ends.launcher.get(), block, sizeof block, 0);
+      if (count <= 0) break;
+      received += static_cast<std::size_t>(count);
+    }
+  });
+  socket.finish();
+  launcher.join();
+  EXPECT_EQ(received, whole);
+  EXPECT_EQ(socket.events(), POLLIN);
 }
 
 TEST(LauncherSocket, SendsMultiLineTextAsOneMessage) {

@@ -17,65 +17,64 @@ using ::testing::IsEmpty;
 
 constexpr NodeLives::Time kStart = NodeLives::Time(std::chrono::hours(1));
 
-std::string hello(const std::string& node) { return to_line(Up{node, NodeHello{}}); }
+const std::string kHello = to_line(Up{"", NodeHello{}});
 
-/// A run whose store the node "own" serves; nodes are lost after ten seconds without a heartbeat.
+/// Nodes are lost ten seconds after the last frame.
 NodeLives lives_of(const std::vector<std::string>& nodes) {
-  NodeLives lives("own", seconds(10));
-  for (const std::string& node : nodes) lives.heard(hello(node), kStart);
+  NodeLives lives(seconds(10));
+  for (const std::string& node : nodes) lives.took(node, kHello, kStart);
   return lives;
 }
 
-TEST(NodeLives, WatchOtherNodesFromTheirFirstMessage) {
-  EXPECT_THAT(lives_of({"b", "own", "a"}).watched(), ElementsAre("a", "b"));
+/// The nodes lost when somebody has looked every second from `from` to `to`.
+std::vector<std::string> lost_between(NodeLives& lives, seconds from, seconds to) {
+  std::vector<std::string> all;
+  for (seconds at = from; at <= to; ++at)
+    for (const std::string& node : lives.take_lost(kStart + at)) all.push_back(node);
+  return all;
+}
+
+TEST(NodeLives, WatchNodesFromTheirFirstMessage) {
+  EXPECT_THAT(lives_of({"b", "a"}).watched(), ElementsAre("a", "b"));
   NodeLives lives = lives_of({});
-  lives.heard(to_line(Up{"a", StorePort{1, 2}}), kStart);
+  EXPECT_FALSE(lives.heard("a", kStart)) << "it has said nothing yet";
+  EXPECT_THAT(lives.watched(), IsEmpty());
+  lives.took("a", to_line(Up{"", StorePort{1, 2}}), kStart);
   EXPECT_THAT(lives.watched(), ElementsAre("a")) << "any message will do";
 }
 
-/// The nodes lost after reading `heartbeat` of node "a".
-std::vector<std::string> lost_with(NodeLives& lives, const std::string& heartbeat, NodeLives::Time now) {
-  lives.read("a", heartbeat, now);
-  return lives.take_lost(now);
-}
-
-TEST(NodeLives, LoseANodeWhoseHeartbeatStopsChanging) {
+TEST(NodeLives, LoseANodeFromWhichNothingArrives) {
   NodeLives lives = lives_of({"a"});
-  EXPECT_THAT(lost_with(lives, "1", kStart + seconds(1)), IsEmpty());
-  EXPECT_THAT(lost_with(lives, "2", kStart + seconds(12)), IsEmpty()) << "it has changed";
-  EXPECT_THAT(lost_with(lives, "2", kStart + seconds(22)), IsEmpty());
-  EXPECT_THAT(lost_with(lives, "2", kStart + seconds(23)), ElementsAre("a"));
+  EXPECT_THAT(lost_between(lives, seconds(0), seconds(9)), IsEmpty());
+  EXPECT_FALSE(lives.heard("a", kStart + seconds(9)));
+  EXPECT_THAT(lost_between(lives, seconds(10), seconds(19)), IsEmpty());
+  EXPECT_THAT(lost_between(lives, seconds(20), seconds(30)), ElementsAre("a")) << "it is lost once";
   EXPECT_THAT(lives.watched(), IsEmpty());
-  EXPECT_THAT(lives.take_lost(kStart + seconds(99)), IsEmpty()) << "it is lost once";
+  EXPECT_TRUE(lives.heard("a", kStart + seconds(31))) << "it is back";
+  EXPECT_FALSE(lives.heard("a", kStart + seconds(32)));
+  EXPECT_THAT(lost_between(lives, seconds(33), seconds(42)), IsEmpty());
 }
 
-TEST(NodeLives, CountFromTheFirstMessageOfANodeThatSendsNoHeartbeat) {
+TEST(NodeLives, LoseNobodyBecauseTheyPausedThemselves) {
   NodeLives lives = lives_of({"a"});
-  EXPECT_THAT(lives.take_lost(kStart + seconds(10)), IsEmpty());
-  EXPECT_THAT(lives.take_lost(kStart + seconds(11)), ElementsAre("a"));
+  EXPECT_THAT(lives.take_lost(kStart), IsEmpty());
+  EXPECT_THAT(lives.take_lost(kStart + seconds(3600)), IsEmpty()) << "this process was stopped for an hour";
+  EXPECT_THAT(lost_between(lives, seconds(3601), seconds(3610)), IsEmpty());
+  EXPECT_THAT(lost_between(lives, seconds(3611), seconds(3612)), ElementsAre("a"));
 }
 
 TEST(NodeLives, StopWatchingANodeThatHasLeft) {
   NodeLives lives = lives_of({"a", "b"});
-  lives.heard(to_line(Up{"a", Leave{}}), kStart);
+  lives.took("a", to_line(Up{"", Leave{}}), kStart);
   EXPECT_THAT(lives.watched(), ElementsAre("b"));
-}
-
-TEST(NodeLives, TakeALostNodeBackOnHello) {
-  NodeLives lives = lives_of({"a"});
-  EXPECT_THAT(lives.take_lost(kStart + seconds(11)), ElementsAre("a"));
-  lives.heard(to_line(Up{"a", NodeEnd{}}), kStart + seconds(12));
-  EXPECT_THAT(lives.watched(), IsEmpty()) << "only a hello brings it back";
-  lives.heard(hello("a"), kStart + seconds(20));
-  EXPECT_THAT(lives.watched(), ElementsAre("a"));
-  EXPECT_THAT(lives.take_lost(kStart + seconds(30)), IsEmpty());
+  EXPECT_FALSE(lives.heard("a", kStart)) << "its last heartbeat does not bring it back";
 }
 
 TEST(NodeLives, IgnoreInvalidMessages) {
-  NodeLives lives = lives_of({});
-  for (const char* line : {"", "no JSON", "[]", "{}", R"({"from": 3, "is": "hello"})", R"({"from": ""})"})
-    lives.heard(line, kStart);
-  EXPECT_THAT(lives.watched(), IsEmpty());
+  NodeLives lives = lives_of({"a"});
+  for (const char* line : {"", "no JSON", "[]", "{}", R"({"is": 3})", R"({"is": ""})"})
+    lives.took("a", line, kStart);
+  EXPECT_THAT(lives.watched(), ElementsAre("a"));
 }
 
 }  // namespace

@@ -5,20 +5,21 @@
 namespace hookline {
 namespace {
 
-TEST(StoreArguments, IsReadFromWhatTheLauncherWrites) {
-  const StoreArguments place = place_of(
+TEST(RelayPlace, IsReadFromWhatTheLauncherWrites) {
+  const RelayPlace place = place_of(
       R"({"serves": true, "may_join": false, "address": "node7", "port": 29500, "node": "a",
-          "descriptor": 5, "join_seconds": 1.5, "node_timeout_seconds": 30})");
+          "descriptor": 5, "ticket": "a token", "join_seconds": 1.5, "node_timeout_seconds": 30})");
   EXPECT_TRUE(place.serves);
   EXPECT_FALSE(place.may_join);
   EXPECT_EQ(place.address_and_port(), "node7:29500");
   EXPECT_EQ(place.node, "a");
   EXPECT_EQ(place.descriptor, 5);
+  EXPECT_EQ(place.ticket, "a token");
   EXPECT_EQ(place.join_timeout, std::chrono::milliseconds(1500));
   EXPECT_EQ(place.node_timeout, std::chrono::seconds(30));
 }
 
-TEST(StoreArguments, IsRefusedIfIncomplete) { EXPECT_ANY_THROW(place_of(R"({"serves": true})")); }
+TEST(RelayPlace, IsRefusedIfIncomplete) { EXPECT_ANY_THROW(place_of(R"({"serves": true})")); }
 
 }  // namespace
 }  // namespace hookline

@@ -149,10 +149,11 @@ TEST_P(ExchangedParameters, AreNamedIfALayersMemberIsAssigned) {
 }
 
 TEST_P(ExchangedParameters, AreNamedIfOneRequiresAGradientOnlyNow) {
-  expect_error([](Changing& net) { net->offset.requires_grad_(); },
-               "the parameter 'offset' requires a gradient now, and did not when the model was prepared: let "
-               "it require one "
-               "before prepare(), and take that away afterwards if it is to be frozen at first");
+  expect_error(
+      [](Changing& net) { net->offset.requires_grad_(); },
+      "the parameter 'offset' requires a gradient now, and did not when the model was prepared: call "
+      "requires_grad_(true) before prepare(), and requires_grad_(false) after it if it is to be frozen at "
+      "first");
 }
 
 TEST_P(ExchangedParameters, AreNotReportedForAllowedChanges) {

@@ -1,12 +1,14 @@
-#include "launcher/rendezvous/store_link.h"
+#include "launcher/rendezvous/relay_link.h"
 
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -18,15 +20,17 @@ namespace {
 
 using Kind = LinkWord::Kind;
 
-constexpr std::array<std::pair<const char*, Kind>, 7> kKinds{{{"serves ", Kind::serves},
-                                                              {"unreachable ", Kind::unreachable},
-                                                              {"up ", Kind::up},
-                                                              {"down ", Kind::down},
-                                                              {"lost ", Kind::lost},
-                                                              {"gone ", Kind::gone},
-                                                              {"unusable ", Kind::unusable}}};
+constexpr std::array<std::pair<std::string_view, Kind>, 9> kKinds{{{"serves", Kind::serves},
+                                                                   {"unreachable", Kind::unreachable},
+                                                                   {"up", Kind::up},
+                                                                   {"down", Kind::down},
+                                                                   {"lost", Kind::lost},
+                                                                   {"back", Kind::back},
+                                                                   {"warning", Kind::warning},
+                                                                   {"gone", Kind::gone},
+                                                                   {"unusable", Kind::unusable}}};
 
-std::string text_of(const StorePlace& place, int descriptor) {
+std::string text_of(const MeetingPlace& place, int descriptor) {
   return nlohmann::json{{"serves", place.serves},
                         {"may_join", place.may_join},
                         {"address", place.address},
@@ -34,28 +38,32 @@ std::string text_of(const StorePlace& place, int descriptor) {
                         {"node", place.node},
                         {"join_seconds", place.join_timeout.count()},
                         {"node_timeout_seconds", place.node_timeout.count()},
-                        {"descriptor", descriptor}}
-      .dump();
+                        {"descriptor", descriptor},
+                        {"ticket", place.secret.ticket()}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
 
-StoreLink::StoreLink(const std::filesystem::path& program, const StorePlace& place, const Signals& signals) {
+RelayLink::RelayLink(const std::filesystem::path& program, const MeetingPlace& place, const Signals& signals)
+    : program_(program.string()) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::system_error(errno, std::generic_category(), "socketpair");
   socket_ = FileDescriptor(ends[0]);
   const FileDescriptor theirs(ends[1]);
   ChildSpec child;
-  child.program = program.string();
+  child.program = program_;
   child.arguments = {program.filename().string(), text_of(place, theirs.get())};
   child.environment = own_environment();
   child.inherited = {theirs.get()};
   child.before_exec = [&signals] { signals.restore(); };
   spawn(child);
+  send("secret " +
+       secret_text(place.secret));  // not on its command line, which every user of the host can read
 }
 
-void StoreLink::send(const std::string& line) {
+void RelayLink::send(const std::string& line) {
   if (ended_) return;
   const std::string whole = line + "\n";
   for (std::size_t sent = 0; sent < whole.size();) {
@@ -66,12 +74,26 @@ void StoreLink::send(const std::string& line) {
   }
 }
 
-void StoreLink::take(const std::string& line) {
-  for (const auto& [prefix, kind] : kKinds)
-    if (line.starts_with(prefix)) received_.push_back({kind, line.substr(std::string(prefix).size())});
+void RelayLink::take(const std::string& line) {
+  const std::size_t end = line.find(' ');
+  if (end == std::string::npos) return;
+  const std::string_view word = std::string_view(line).substr(0, end);
+  const auto found =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == word; });
+  if (found == kKinds.end()) return;
+  LinkWord received{found->second, line.substr(end + 1)};
+  if (received.kind == Kind::lost || received.kind == Kind::back) {
+    received.node = std::exchange(received.text, "");
+  } else if (received.kind == Kind::up) {
+    const std::size_t name = received.text.find(' ');
+    if (name == std::string::npos) return;
+    received.node = received.text.substr(0, name);
+    received.text.erase(0, name + 1);
+  }
+  received_.push_back(std::move(received));
 }
 
-std::optional<LinkWord> StoreLink::next() {
+std::optional<LinkWord> RelayLink::next() {
   while (true) {
     if (!received_.empty()) {
       const LinkWord word = std::move(received_.front());
@@ -80,7 +102,7 @@ std::optional<LinkWord> StoreLink::next() {
     }
     if (ended_) {
       if (std::exchange(told_of_end_, true)) return std::nullopt;
-      return LinkWord{Kind::gone, "the process that talks to the nodes' store has ended"};
+      return LinkWord{Kind::gone, "'" + program_ + "', which talks to the other nodes, has ended"};
     }
     char block[4096];
     const ssize_t count = ::recv(socket_.get(), block, sizeof block, MSG_DONTWAIT);
@@ -96,7 +118,7 @@ std::optional<LinkWord> StoreLink::next() {
   }
 }
 
-void StoreLink::finish(std::chrono::milliseconds patience) {
+void RelayLink::finish(std::chrono::milliseconds patience) {
   if (!ended_) ::shutdown(socket_.get(), SHUT_WR);
   const auto give_up = std::chrono::steady_clock::now() + patience;
   while (!ended_) {

@@ -1,5 +1,4 @@
-// The launcher's connection to the helper process that accesses the nodes' store; only that process uses
-// libtorch.
+// The launcher's connection to the helper process that talks to the other nodes.
 #pragma once
 
 #include <chrono>
@@ -12,30 +11,34 @@
 #include "base/lines.h"
 #include "launcher/process/signals.h"
 #include "launcher/rendezvous/node_link.h"
+#include "launcher/rendezvous/run_secret.h"
 
 namespace hookline {
 
-/// Where the store is, and who this node is to it.
-struct StorePlace {
-  bool serves = false;    // this node is to serve the store
-  bool may_join = false;  // it may join instead if another launcher on this host serves the store already
+/// Where the nodes meet, and who this one is.
+struct MeetingPlace {
+  bool serves = false;    // the nodes are to meet at this one
+  bool may_join = false;  // it may join instead if they already meet at another launcher of this host
   std::string address;
   int port = 0;
   std::string run_id;
   std::string node;  // this one's id
   std::chrono::duration<double> join_timeout{300};
   std::chrono::duration<double> node_timeout{5};  // without a heartbeat
+  RunSecret secret;
 };
 
-/// Lines through the nodes' store, over a socket to the process that talks to it.
-class StoreLink : public NodeLink {
+/// Lines over a socket to the process that talks to the other nodes.
+class RelayLink : public NodeLink {
  public:
-  /// Starts the program `store_node` with this end's other half. Throws SpawnError or std::system_error.
-  StoreLink(const std::filesystem::path& program, const StorePlace& place, const Signals& signals);
+  /// Starts the program `node_relay` with this end's other half. Throws SpawnError or std::system_error.
+  RelayLink(const std::filesystem::path& program, const MeetingPlace& place, const Signals& signals);
 
   int descriptor() const override { return socket_.get(); }
   void send_up(const std::string& line) override { send("up " + line); }
-  void send_down(const std::string& line) override { send("down " + line); }
+  void send_down(const std::string& node, const std::string& line) override {
+    send("down " + (node.empty() ? "*" : node) + " " + line);
+  }
 
   /// What has come; does not wait. After the program's end, `gone` once.
   std::optional<LinkWord> next() override;
@@ -48,7 +51,8 @@ class StoreLink : public NodeLink {
   void take(const std::string& line);
 
   FileDescriptor socket_;
-  BoundedLines lines_{BoundedLines::kUnlimited};  // a failure's text may take megabytes
+  std::string program_;
+  BoundedLines lines_{BoundedLines::kUnlimited};  // at most a message each
   std::deque<LinkWord> received_;
   bool ended_ = false, told_of_end_ = false;
 };

@@ -1,0 +1,79 @@
+// The relay of a node that joins the others: finds the serving one, and passes lines between it and this
+// node's launcher.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/place.h"
+#include "libexec/rendezvous/wire.h"
+
+namespace hookline {
+
+class JoiningRelay {
+ public:
+  /// `taken_here`: this node could not serve because the port is taken. The arguments must outlive it.
+  JoiningRelay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context,
+               LauncherSocket& launcher, bool taken_here);
+
+  /// Returns when the launcher has closed its end and all that it sent has arrived, or when the serving node
+  /// can't be reached or no longer answers, which the launcher is told.
+  void run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// A connection to one of the addresses that the serving host's name stands for.
+  struct Attempt {
+    Attempt(const std::string& address, const RelayPlace& place, const RunKeys& keys,
+            zmq::context_t& context);
+    std::string address;
+    zmq::socket_t socket;
+    ConnectionEvents events;
+    bool is_connected = false;  // to something, which has not proved yet that it holds the secret
+  };
+
+  /// Connects; returns false if that fails or the launcher ends.
+  bool join();
+  /// Connects to the next address; the earlier ones stay on trial, unless what listens there is no launcher.
+  void try_next_address(Clock::time_point now);
+  /// The connection that is established first, if one is by now.
+  bool take_joined();
+  /// `failed`: the other side is no launcher that accepts this node.
+  enum class Fate { open, joined, failed };
+  Fate fate_of(Attempt& attempt);
+  /// Sends over a new connection what may have been lost with the last.
+  void resume();
+  /// Looks at what became of the connection; why it is of no more use, if it is.
+  std::optional<std::string> look_at_connection(Clock::time_point now);
+  /// Reads from the launcher; false once it has closed its end.
+  bool read_launcher();
+  void take_frames(Clock::time_point now);
+  void send(const std::string& frame);
+  std::string why_unreachable() const;
+
+  const RelayPlace& place_;
+  const RunKeys& keys_;
+  zmq::context_t& context_;
+  LauncherSocket& launcher_;
+  bool taken_here_;
+  std::vector<std::string> addresses_;  // that the name stood for when it was looked up last
+  std::string why_no_address_;
+  Clock::time_point looked_up_{};
+  std::size_t next_ = 0;  // of addresses_, to be tried
+  std::vector<std::unique_ptr<Attempt>> attempts_;
+  std::unique_ptr<Attempt> joined_;  // the one that was established first
+  bool has_connected_ = false, has_warned_ = false;
+  std::optional<Clock::time_point> cut_since_;  // the connection is broken; or when that was looked at last
+  LineStream lines_;
+  bool owes_count_ = false;
+  Clock::time_point answered_{};  // when the serving relay answered last
+};
+
+}  // namespace hookline

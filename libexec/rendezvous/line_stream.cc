@@ -1,0 +1,86 @@
+#include "libexec/rendezvous/line_stream.h"
+
+#include <charconv>
+#include <utility>
+
+namespace hookline {
+namespace {
+
+/// Parses a number at the beginning of `text`, and cuts it off.
+std::optional<std::uint64_t> take_number(std::string_view& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+bool take_char(std::string_view& text, char c) {
+  if (text.empty() || text.front() != c) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+}  // namespace
+
+std::optional<LineStream::Frame> LineStream::parse(std::string_view bytes) {
+  Frame frame;
+  if (take_char(bytes, 'L')) {
+    const auto number = take_number(bytes);
+    if (!number || !take_char(bytes, '\n')) return std::nullopt;
+    frame.number = *number;
+    frame.line = bytes;
+    return frame;
+  }
+  if (take_char(bytes, 'B'))
+    frame.kind = Kind::heartbeat;
+  else if (take_char(bytes, 'R'))
+    frame.kind = Kind::resume;
+  else if (take_char(bytes, 'A'))
+    frame.kind = Kind::answer;
+  else
+    return std::nullopt;
+  const auto received = take_number(bytes);
+  if (!received || !bytes.empty()) return std::nullopt;
+  frame.received = *received;
+  return frame;
+}
+
+std::string LineStream::frame(std::uint64_t number, const std::string& line) const {
+  return "L" + std::to_string(number) + "\n" + line;
+}
+
+std::string LineStream::send(SharedLine line) {
+  kept_.push_back(std::move(line));
+  return frame(++sent_, *kept_.back());
+}
+
+std::string LineStream::count(Kind kind) const {
+  const char* const letter = kind == Kind::heartbeat ? "B" : kind == Kind::resume ? "R" : "A";
+  return letter + std::to_string(received_);
+}
+
+bool LineStream::takes(const Frame& line) {
+  if (line.number != received_ + 1) return false;
+  ++received_;
+  return true;
+}
+
+void LineStream::heard(std::uint64_t received) {
+  if (received > sent_) return;  // no peer of ours counts so
+  while (sent_ - kept_.size() < received) kept_.pop_front();
+}
+
+std::vector<std::string> LineStream::unreceived() const {
+  std::vector<std::string> frames;
+  std::uint64_t number = sent_ - kept_.size();
+  for (const SharedLine& line : kept_) frames.push_back(frame(++number, *line));
+  return frames;
+}
+
+void LineStream::forget() {
+  static const auto nothing = std::make_shared<const std::string>();
+  for (SharedLine& line : kept_) line = nothing;
+}
+
+}  // namespace hookline

@@ -1,0 +1,96 @@
+// Carries lines between the launchers of a run's nodes, over encrypted connections. The launcher starts it if
+// a run has several nodes; its only argument is JSON that says where they meet.
+//
+// The launcher first writes "secret SECRET", then "up LINE", which goes to the coordinator, and the
+// coordinator's launcher "down NODE LINE", which goes to that node, or to all if NODE is "*". This process
+// answers "serves yes" or "serves no": whether the nodes meet at this one. Then it passes on "up NODE LINE"
+// (at the node where they meet) and "down LINE", and reports "lost NODE" (nothing arrives from it), "back
+// NODE", "warning TEXT", "unreachable WHY" and "unusable WHY" (it can't join), and "gone WHY" (the node where
+// they meet is gone). When its input ends, it still delivers the lines that it was given.
+#include <poll.h>
+#include <zmq.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "launcher/process/file_limit.h"
+#include "libexec/rendezvous/joining_relay.h"
+#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/place.h"
+#include "libexec/rendezvous/run_keys.h"
+#include "libexec/rendezvous/serving_relay.h"
+
+namespace {
+
+using hookline::JoiningRelay;
+using hookline::LauncherSocket;
+using hookline::RelayPlace;
+using hookline::RunKeys;
+using hookline::ServingRelay;
+
+/// The secret that the launcher sends first; empty if the launcher has gone.
+std::string read_secret(LauncherSocket& launcher) {
+  const std::string word = "secret ";
+  std::vector<std::string> lines;
+  while (lines.empty()) {
+    pollfd descriptor = {launcher.descriptor(), POLLIN, 0};
+    ::poll(&descriptor, 1, -1);
+    if (!launcher.read(lines)) break;
+  }
+  return !lines.empty() && lines[0].starts_with(word) ? lines[0].substr(word.size()) : "";
+}
+
+void relay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context, LauncherSocket& launcher) {
+  bool taken_here = false;
+  if (place.serves) {
+    try {
+      ServingRelay(place, keys, context, launcher).run();
+      return;
+    } catch (const zmq::error_t& error) {
+      taken_here = error.num() == EADDRINUSE;
+      if (!taken_here) {
+        launcher.tell("unusable",
+                      "the nodes can't meet at " + place.address_and_port() + ": " + error.what());
+        return;
+      }
+      if (!place.may_join) {
+        launcher.tell("unusable",
+                      "the port " + std::to_string(place.port) +
+                          " is taken on this host, by another program or by a node that has the "
+                          "same node_rank: set [rendezvous] main_port to a free one, on every node");
+        return;
+      }
+    }
+  }
+  JoiningRelay(place, keys, context, launcher, taken_here).run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "node_relay: this is a part of 'hookline launch', which starts it by itself\n");
+    return 2;
+  }
+  // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
+  const RelayPlace place = hookline::place_of(argv[1]);
+  LauncherSocket launcher(place.descriptor);
+  try {
+    const hookline::RaisedFileLimit each_connection_takes_one;
+    const std::string secret = read_secret(launcher);
+    if (secret.empty()) return 0;
+    if (zmq_has("curve") != 1) throw std::runtime_error("libzmq on this host was built without CURVE");
+    const RunKeys keys = hookline::keys_of(secret);
+    zmq::context_t context;
+    relay(place, keys, context, launcher);
+  } catch (const std::exception& error) {
+    launcher.tell("unusable", error.what());
+  }
+  launcher.finish();
+}

@@ -1,0 +1,29 @@
+#include "libexec/rendezvous/run_keys.h"
+
+#include <sodium.h>
+
+#include <string_view>
+
+#include "base/error.h"
+
+namespace hookline {
+namespace {
+
+KeyPair pair_of(const std::string& secret, std::string_view role) {
+  const std::string text = "hookline rendezvous 1 " + std::string(role) + "\n" + secret;
+  KeyPair pair;
+  static_assert(crypto_scalarmult_SCALARBYTES == 32 && crypto_scalarmult_BYTES == 32);
+  crypto_generichash(pair.secret_key.data(), pair.secret_key.size(),
+                     reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
+  crypto_scalarmult_base(pair.public_key.data(), pair.secret_key.data());
+  return pair;
+}
+
+}  // namespace
+
+RunKeys keys_of(const std::string& secret) {
+  if (sodium_init() < 0) throw Error("libsodium can't be used on this machine");
+  return {pair_of(secret, "serving"), pair_of(secret, "joining")};
+}
+
+}  // namespace hookline

@@ -1,0 +1,24 @@
+// The keys of a run's connections, which everyone who holds its secret can derive.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace hookline {
+
+/// A key pair of CURVE (Curve25519), as libzmq takes it.
+struct KeyPair {
+  std::array<std::uint8_t, 32> public_key{}, secret_key{};
+};
+
+/// Those who meet: each knows both pairs, since both follow from the secret. The joining nodes share one.
+struct RunKeys {
+  KeyPair serving, joining;
+};
+
+/// Derives the keys by BLAKE2b (libsodium's crypto_generichash). The secret must be as hard to guess as a
+/// key: whoever records a handshake can try secrets at leisure. Throws Error if libsodium can't be used.
+RunKeys keys_of(const std::string& secret);
+
+}  // namespace hookline

@@ -1,0 +1,53 @@
+// The relay of the node where the others meet: passes lines between its launcher, the coordinator, and all
+// other nodes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <zmq.hpp>
+
+#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/node_lives.h"
+#include "libexec/rendezvous/place.h"
+#include "libexec/rendezvous/wire.h"
+
+namespace hookline {
+
+class ServingRelay {
+ public:
+  /// Begins to take connections. Throws zmq::error_t, with EADDRINUSE if the port is taken. The arguments
+  /// must outlive it.
+  ServingRelay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context,
+               LauncherSocket& launcher);
+
+  /// Returns when the launcher has closed its end and the other nodes have what it sent to them, or have had
+  /// the time to get it.
+  void run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Sends "NODE LINE" of the launcher's on; NODE is "*" for all who are there.
+  void pass_on(const std::string& text);
+  void take(const std::string& node, const std::string& bytes, Clock::time_point now);
+  void look_at_connections();
+  bool all_have_everything();
+  void send(const std::string& node, const std::string& frame);
+
+  const RelayPlace& place_;
+  LauncherSocket& launcher_;
+  AccessCheck access_;
+  zmq::socket_t socket_;
+  ConnectionEvents events_;
+  NodeLives lives_;
+  std::map<std::string, LineStream> lines_;  // by the nodes' names
+  std::set<std::string> owed_answers_;
+  bool has_warned_of_strangers_ = false;
+};
+
+}  // namespace hookline

@@ -1,0 +1,150 @@
+#include "libexec/rendezvous/wire.h"
+
+#include <poll.h>
+#include <zmq.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "launcher/rendezvous/messages.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::chrono::milliseconds kTimeToShakeHands{3'000};
+constexpr std::chrono::milliseconds kTimeToConnect{3'000};  // then libzmq tries again
+constexpr int kConnectionsWaiting = 4096;                   // to be accepted
+constexpr std::int64_t kLongestFrame = static_cast<std::int64_t>(kLongestMessageBytes) + 64;
+constexpr int kUnlimited = 0;  // LineStream's lines are kept anyway
+const char* const kAccessCheckAt = "inproc://zeromq.zap.01";
+
+zmq::const_buffer buffer_of(const std::array<std::uint8_t, 32>& key) {
+  return zmq::buffer(key.data(), key.size());
+}
+
+zmq::socket_t socket_of(zmq::context_t& context, zmq::socket_type type, const KeyPair& own) {
+  zmq::socket_t socket(context, type);
+  socket.set(zmq::sockopt::ipv6, true);
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::handshake_ivl, static_cast<int>(kTimeToShakeHands.count()));
+  socket.set(zmq::sockopt::maxmsgsize, kLongestFrame);
+  socket.set(zmq::sockopt::sndhwm, kUnlimited);
+  socket.set(zmq::sockopt::curve_secretkey, buffer_of(own.secret_key));
+  return socket;
+}
+
+}  // namespace
+
+zmq::socket_t serving_socket(zmq::context_t& context, const RunKeys& keys, const std::string& endpoint) {
+  zmq::socket_t socket = socket_of(context, zmq::socket_type::router, keys.serving);
+  socket.set(zmq::sockopt::curve_server, true);
+  socket.set(zmq::sockopt::zap_domain, "hookline");
+  socket.set(zmq::sockopt::backlog, kConnectionsWaiting);
+  // A node that connects again comes before its old connection is known to be broken.
+  socket.set(zmq::sockopt::router_handover, true);
+  socket.bind(endpoint);
+  return socket;
+}
+
+zmq::socket_t joining_socket(zmq::context_t& context, const RunKeys& keys, const std::string& node) {
+  zmq::socket_t socket = socket_of(context, zmq::socket_type::dealer, keys.joining);
+  socket.set(zmq::sockopt::curve_publickey, buffer_of(keys.joining.public_key));
+  socket.set(zmq::sockopt::curve_serverkey, buffer_of(keys.serving.public_key));
+  socket.set(zmq::sockopt::routing_id, node);
+  socket.set(zmq::sockopt::connect_timeout, static_cast<int>(kTimeToConnect.count()));
+  socket.set(zmq::sockopt::reconnect_ivl, 100);
+  socket.set(zmq::sockopt::reconnect_ivl_max, 2000);
+  return socket;
+}
+
+AccessCheck::AccessCheck(zmq::context_t& context, const RunKeys& keys)
+    : socket_(context, zmq::socket_type::rep),
+      allowed_(keys.joining.public_key.begin(), keys.joining.public_key.end()) {
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.bind(kAccessCheckAt);
+}
+
+void AccessCheck::answer() {
+  while (true) {
+    std::vector<std::string> asked;
+    bool more = true;
+    while (more) {
+      zmq::message_t part;
+      if (!socket_.recv(part, zmq::recv_flags::dontwait)) return;
+      asked.push_back(part.to_string());
+      more = part.more();
+    }
+    // Version, request, domain, address, identity, mechanism and the client's public key.
+    const bool is_ours = asked.size() == 7 && asked[5] == "CURVE" && asked[6] == allowed_;
+    const std::string answer[] = {"1.0",
+                                  asked.size() > 1 ? asked[1] : "",
+                                  is_ours ? "200" : "400",
+                                  is_ours ? "OK" : "no node of this run",
+                                  "",
+                                  ""};
+    for (std::size_t i = 0; i < std::size(answer); ++i)
+      socket_.send(zmq::buffer(answer[i]),
+                   i + 1 < std::size(answer) ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  }
+}
+
+ConnectionEvents::ConnectionEvents(zmq::context_t& context, zmq::socket_t& watched)
+    : watched_(watched.handle()), socket_(context, zmq::socket_type::pair) {
+  static std::atomic<int> count{0};
+  const std::string at = "inproc://events-" + std::to_string(count++);
+  constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED;
+  if (zmq_socket_monitor(watched_, at.c_str(), kEvents) != 0) throw zmq::error_t();
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.connect(at);
+}
+
+// Else libzmq's I/O thread would wait for somebody to read the next event.
+ConnectionEvents::~ConnectionEvents() { zmq_socket_monitor(watched_, nullptr, 0); }
+
+std::optional<ConnectionEvents::Event> ConnectionEvents::next() {
+  zmq::message_t event, endpoint;
+  if (!socket_.recv(event, zmq::recv_flags::dontwait)) return std::nullopt;
+  if (event.more()) static_cast<void>(socket_.recv(endpoint, zmq::recv_flags::dontwait));
+  std::uint16_t kind = 0;
+  if (event.size() < sizeof kind) return Event::broken_off;
+  std::memcpy(&kind, event.data(), sizeof kind);
+  if (kind == ZMQ_EVENT_CONNECTED) return Event::connected;
+  if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return Event::joined;
+  if (kind == ZMQ_EVENT_DISCONNECTED) return Event::disconnected;
+  return kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ? Event::broken_off : Event::refused;
+}
+
+zmq::pollitem_t item_of(const LauncherSocket& launcher, bool reads) {
+  const bool writes = (launcher.events() & POLLOUT) != 0;
+  return {nullptr, launcher.descriptor(),
+          static_cast<short>((reads ? ZMQ_POLLIN : 0) | (writes ? ZMQ_POLLOUT : 0)), 0};
+}
+
+void wait_for_any(std::vector<zmq::pollitem_t>& items, std::chrono::milliseconds patience) {
+  const int count =
+      zmq_poll(items.data(), static_cast<int>(items.size()), static_cast<long>(patience.count()));
+  if (count < 0 && zmq_errno() != EINTR) throw zmq::error_t();
+}
+
+std::optional<std::string> receive(zmq::socket_t& socket, std::string* from) {
+  while (true) {
+    std::vector<zmq::message_t> parts;
+    bool more = true;
+    while (more) {
+      zmq::message_t part;
+      if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+      more = part.more();
+      parts.push_back(std::move(part));
+    }
+    if (parts.size() != (from ? 2U : 1U)) continue;
+    if (from) *from = parts[0].to_string();
+    return parts.back().to_string();
+  }
+}
+
+}  // namespace hookline

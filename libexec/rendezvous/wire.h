@@ -1,0 +1,72 @@
+// The encrypted connections between nodes: libzmq's sockets with CURVE.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/run_keys.h"
+
+namespace hookline {
+
+/// A socket that takes connections on `endpoint`, and only from those who hold the run's secret. Throws
+/// zmq::error_t.
+zmq::socket_t serving_socket(zmq::context_t& context, const RunKeys& keys, const std::string& endpoint);
+
+/// A socket to be connected, which connects again if the connection breaks. The serving side knows it as
+/// `node`. Throws zmq::error_t.
+zmq::socket_t joining_socket(zmq::context_t& context, const RunKeys& keys, const std::string& node);
+
+/// Decides whose connections the serving sockets of a context take: libzmq asks it for every handshake
+/// (ZAP, rfc.zeromq.org/spec/27).
+class AccessCheck {
+ public:
+  /// It must live longer than the serving socket: without it libzmq takes everybody. Throws zmq::error_t.
+  AccessCheck(zmq::context_t& context, const RunKeys& keys);
+
+  zmq::socket_t& socket() { return socket_; }
+  /// Answers all questions that have come.
+  void answer();
+
+ private:
+  zmq::socket_t socket_;
+  std::string allowed_;  // the public key of those who join
+};
+
+/// What happens to the connections of a socket. It must be destroyed before the socket.
+class ConnectionEvents {
+ public:
+  /// Throws zmq::error_t.
+  ConnectionEvents(zmq::context_t& context, zmq::socket_t& watched);
+  ~ConnectionEvents();
+  ConnectionEvents(const ConnectionEvents&) = delete;
+  ConnectionEvents& operator=(const ConnectionEvents&) = delete;
+
+  zmq::socket_t& socket() { return socket_; }
+
+  enum class Event { connected, joined, refused, broken_off, disconnected };
+  /// The next one that has come; does not wait. `joined`: both sides have proved that they hold the secret.
+  /// `refused`: the other side has not. `broken_off`: it has closed the connection before. `disconnected`: a
+  /// connection is over, after `refused` and `broken_off`, too.
+  std::optional<Event> next();
+
+ private:
+  void* watched_;
+  zmq::socket_t socket_;
+};
+
+/// What to wait for at the launcher's end: lines, if `reads`, and room for those that are left to be sent.
+zmq::pollitem_t item_of(const LauncherSocket& launcher, bool reads);
+
+/// Waits until something has come to one of the sockets, or for `patience`. Throws zmq::error_t.
+void wait_for_any(std::vector<zmq::pollitem_t>& items, std::chrono::milliseconds patience);
+
+/// The next frame that has come; does not wait. `from`, if given, gets the node it is from. Frames of another
+/// form than nodes send are dropped.
+std::optional<std::string> receive(zmq::socket_t& socket, std::string* from = nullptr);
+
+}  // namespace hookline

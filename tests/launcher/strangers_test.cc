@@ -1,0 +1,545 @@
+// Attacks on the place where the nodes of a run meet, by those who hold no token: a run forms and ends as if
+// nobody had tried.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+#include "base/file_descriptor.h"
+#include "launcher/rendezvous/messages.h"
+#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/run_keys.h"
+#include "libexec/rendezvous/wire.h"
+#include "support/free_port.h"
+#include "support/process.h"
+
+namespace hookline {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using testing::eventually;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Process;
+using testing::ProcessOptions;
+using testing::ProcessResult;
+using testing::TemporaryFolder;
+
+const std::string kToken = "0123456789abcdef0123456789abcdef-of-the-run";
+
+/// A run of two nodes on this machine: the first is started, and waits for the second.
+class Strangers : public ::testing::Test {
+ protected:
+  Strangers() {
+    // Ranks wait for a file "exit", so that attacks reach a run that trains.
+    folder_.write("train", "#!/bin/sh\ntouch here$RANK\nwhile ! [ -e exit ]; do sleep 0.02; done\n", true);
+  }
+
+  std::unique_ptr<Process> launch(int node, const std::string& token = kToken,
+                                  const std::vector<std::string>& sets = {}, int port = 0) {
+    ProcessOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"HOOKLINE_TOKEN", token},
+                           {"OMP_NUM_THREADS", "1"},
+                           {"XDG_CONFIG_HOME", (folder_.path() / "own").string()}};
+    if (token.empty()) options.environment["HOOKLINE_TOKEN"] = std::nullopt;
+    options.arguments = {"launch", "--processes-per-node", "1"};
+    for (const std::string& set : {std::string("launch.nnodes=2"), "launch.node_rank=" + std::to_string(node),
+                                   std::string("rendezvous.main_address=127.0.0.1"),
+                                   "rendezvous.main_port=" + std::to_string(port != 0 ? port : port_)})
+      options.arguments.insert(options.arguments.end(), {"--set", set});
+    for (const std::string& set : sets) options.arguments.insert(options.arguments.end(), {"--set", set});
+    options.arguments.emplace_back("./train");
+    return std::make_unique<Process>(HOOKLINE_BINARY, options);
+  }
+
+  /// A connection to where the nodes meet; -1 if it was not taken.
+  FileDescriptor connect_here() const {
+    FileDescriptor descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(descriptor.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      descriptor.reset();
+    return descriptor;
+  }
+
+  static void send(const FileDescriptor& to, const std::string& bytes) {
+    [[maybe_unused]] const ssize_t count = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+  /// Starts the first node, attacks it while it waits, has the second one join, attacks again while the ranks
+  /// run, and expects the run to end well. Returns what the first node logged.
+  std::string expect_withstands(const std::function<void()>& attack) {
+    const auto first = launch(0);
+    EXPECT_TRUE(first->wait_for("waiting for other nodes"));
+    attack();
+    const auto second = launch(1);
+    const bool runs = eventually([&] { return has("here0") && has("here1"); });
+    EXPECT_TRUE(runs) << first->err() << second->err();
+    if (runs) attack();
+    folder_.write("exit", "");
+    const ProcessResult one = first->wait(), two = second->wait();
+    EXPECT_EQ(one.exit_code, 0) << one.err;
+    EXPECT_EQ(two.exit_code, 0) << two.err;
+    return one.err;
+  }
+
+  bool has(const std::string& name) const { return std::filesystem::exists(folder_.path() / name); }
+  std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
+
+  TemporaryFolder folder_;
+  int port_ = testing::free_port();
+};
+
+constexpr const char* kRefused =
+    "was refused, as all further such are: a node needs the token that is here in "
+    "$HOOKLINE_TOKEN\n";
+
+TEST_F(Strangers, WithGarbageChangeNothing) {
+  std::mt19937 random(5);
+  std::string noise(200'000, '\0');
+  for (char& c : noise) c = static_cast<char>(random());
+  const std::string greeting(
+      "\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01"
+      "CURVE\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+      33);
+  const std::vector<std::string> texts = {
+      "GET / HTTP/1.1\r\n\r\n",
+      noise,
+      greeting,
+      greeting + std::string(31, '\0') + noise,                             // a greeting, then noise
+      greeting + std::string(31, '\0') + "\x06" + std::string(8, '\x7f'),   // a frame of 2^62 bytes
+      std::string("\xce\xf7\x85\x3c\0\0\0\0", 8) + noise,                   // a client of c10d's TCPStore
+      std::string("\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 11) + noise,  // TLS
+      std::string(1, '\xff'),
+      R"({"is":"end_run","exit_code":3,"why":"because"})"
+      "\n",
+  };
+  int answered = 0;
+  expect_withstands([&] {
+    for (const std::string& text : texts) {
+      const FileDescriptor stranger = connect_here();
+      ASSERT_GE(stranger.get(), 0);
+      send(stranger, text);
+      char answer[1024];
+      ssize_t told = 0, count = 0;
+      pollfd readable = {stranger.get(), POLLIN, 0};
+      while (::poll(&readable, 1, 200) > 0 && (count = ::recv(stranger.get(), answer, sizeof answer, 0)) > 0)
+        told += count;
+      EXPECT_LE(told, 64) << "libzmq's greeting is all that a stranger is told";
+      answered += told > 0 ? 1 : 0;
+    }
+  });
+  EXPECT_GT(answered, 0) << "libzmq greets those who begin as its clients do";
+}
+
+/// Tries for a second to join with these keys and to end the run; true if anything comes back.
+bool gets_an_answer(zmq::context_t& context, const RunKeys& keys, const std::string& endpoint) {
+  zmq::socket_t socket = joining_socket(context, keys, "stranger");
+  socket.connect(endpoint);
+  LineStream lines;
+  const auto hello = std::make_shared<const std::string>(to_line(Up{"", NodeHello{"evil", 1, 1, {}}}));
+  socket.send(zmq::buffer(lines.send(hello)), zmq::send_flags::dontwait);
+  socket.send(zmq::buffer(lines.count(LineStream::Kind::heartbeat)), zmq::send_flags::dontwait);
+  zmq::pollitem_t item = {socket.handle(), 0, ZMQ_POLLIN, 0};
+  return zmq::poll(&item, 1, milliseconds(1000)) > 0;
+}
+
+TEST_F(Strangers, WithAnotherTokenAreRefused) {
+  zmq::context_t context;
+  const std::string log = expect_withstands([&] {
+    EXPECT_FALSE(gets_an_answer(context, keys_of("token " + kToken + "!"), endpoint()));
+    EXPECT_FALSE(gets_an_answer(context, keys_of("none"), endpoint()));
+  });
+  EXPECT_THAT(log, HasSubstr(kRefused));
+}
+
+// Each side must prove that it holds the secret.
+TEST_F(Strangers, WhoKnowOnlyThePublicKeyAreRefused) {
+  zmq::context_t context;
+  RunKeys half = keys_of("token " + kToken);
+  half.joining = keys_of("another").joining;
+  const std::string log = expect_withstands([&] { EXPECT_FALSE(gets_an_answer(context, half, endpoint())); });
+  EXPECT_THAT(log, HasSubstr(kRefused));
+}
+
+TEST_F(Strangers, WithoutEncryptionGetNoAnswer) {
+  zmq::context_t context;
+  expect_withstands([&] {
+    zmq::socket_t plain(context, zmq::socket_type::dealer);
+    plain.set(zmq::sockopt::linger, 0);
+    plain.connect(endpoint());
+    plain.send(zmq::str_buffer("L1\n{\"is\":\"leave\"}"), zmq::send_flags::dontwait);
+    zmq::pollitem_t item = {plain.handle(), 0, ZMQ_POLLIN, 0};
+    EXPECT_EQ(zmq::poll(&item, 1, milliseconds(1000)), 0);
+  });
+}
+
+/// Passes what a node and the place where it joins send each other on, and records what the node sends.
+class Recorder {
+ public:
+  explicit Recorder(int to_port) : listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in here{}, there{};
+    here.sin_family = there.sin_family = AF_INET;
+    here.sin_addr.s_addr = there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    there.sin_port = htons(static_cast<std::uint16_t>(to_port));
+    socklen_t size = sizeof here;
+    EXPECT_EQ(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&here), size), 0);
+    EXPECT_EQ(::listen(listening_.get(), 4), 0);
+    ::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&here), &size);
+    port_ = ntohs(here.sin_port);
+    thread_ = std::thread([this, there] { carry(there); });
+  }
+  ~Recorder() {
+    is_over_ = true;
+    thread_.join();
+  }
+  int port() const { return port_; }
+  /// What the node has sent. Call it after the node's end.
+  const std::string& sent() const { return sent_; }
+  /// Breaks the connection; the next one is carried again.
+  void cut() { is_cut_ = true; }
+  int connections() const { return connections_; }
+
+ private:
+  void carry(const sockaddr_in& there) {
+    while (!is_over_) {
+      pollfd waiting = {listening_.get(), POLLIN, 0};
+      if (::poll(&waiting, 1, 50) <= 0) continue;
+      const FileDescriptor node(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      const FileDescriptor place(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (::connect(place.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0) continue;
+      ++connections_;
+      while (!is_over_ && !is_cut_.exchange(false)) {
+        pollfd both[] = {{node.get(), POLLIN, 0}, {place.get(), POLLIN, 0}};
+        ::poll(both, 2, 50);
+        if (both[0].revents != 0 && !pass(node, place, &sent_)) break;
+        if (both[1].revents != 0 && !pass(place, node, nullptr)) break;
+      }
+    }
+  }
+  static bool pass(const FileDescriptor& from, const FileDescriptor& to, std::string* record) {
+    char block[65536];
+    const ssize_t count = ::recv(from.get(), block, sizeof block, 0);
+    if (count <= 0) return false;
+    if (record) record->append(block, static_cast<std::size_t>(count));
+    return ::send(to.get(), block, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
+  }
+
+  FileDescriptor listening_;
+  int port_ = 0;
+  std::atomic<bool> is_over_{false}, is_cut_{false};
+  std::atomic<int> connections_{0};
+  std::string sent_;
+  std::thread thread_;
+};
+
+TEST_F(Strangers, WhoReplayWhatTheyRecordedChangeNothing) {
+  std::string recorded;
+  {
+    const auto first = launch(0);
+    ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+    Recorder recorder(port_);
+    const auto second = launch(1, kToken, {}, recorder.port());
+    ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
+    second->signal(SIGINT);  // the recorded node leaves the run, which ends it
+    EXPECT_EQ(second->wait().exit_code, 130);
+    EXPECT_EQ(first->wait().exit_code, 130);
+    recorded = recorder.sent();
+  }
+  ASSERT_GT(recorded.size(), 500U);
+  std::filesystem::remove(folder_.path() / "here0");
+  std::filesystem::remove(folder_.path() / "here1");
+  port_ = testing::free_port();
+  expect_withstands([&] {
+    const FileDescriptor stranger = connect_here();
+    send(stranger, recorded);
+    char answer[65536];
+    pollfd readable = {stranger.get(), POLLIN, 0};
+    while (::poll(&readable, 1, 500) > 0 && ::recv(stranger.get(), answer, sizeof answer, 0) > 0) {
+    }
+  });
+}
+
+TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
+  const auto first = launch(0);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  Recorder link(port_);
+  const auto second = launch(1, kToken, {}, link.port());
+  ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
+  for (int times = 1; times <= 3; ++times) {
+    link.cut();
+    ASSERT_TRUE(eventually([&] { return link.connections() == 1 + times; })) << second->err();
+  }
+  folder_.write("exit", "");
+  const ProcessResult one = first->wait(), two = second->wait();
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_EQ(two.exit_code, 0) << two.err;
+}
+
+TEST_F(Strangers, WhoListenedThereBeforeDoNotKeepNodesOut) {
+  std::unique_ptr<Process> second;
+  {
+    const FileDescriptor web(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1;
+    ::setsockopt(web.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    here.sin_port = htons(static_cast<std::uint16_t>(port_));
+    ASSERT_EQ(::bind(web.get(), reinterpret_cast<sockaddr*>(&here), sizeof here), 0);
+    ASSERT_EQ(::listen(web.get(), 4), 0);
+    second = launch(1);
+    const FileDescriptor node(::accept4(web.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    send(node, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n" + std::string(100, ' '));
+    ASSERT_TRUE(second->wait_for("does not accept this node, or is no launcher of hookline's; trying for"));
+  }
+  const auto first = launch(0);
+  folder_.write("exit", "");
+  EXPECT_EQ(second->wait().exit_code, 0) << second->err();
+  EXPECT_EQ(first->wait().exit_code, 0) << first->err();
+}
+
+TEST_F(Strangers, NodesLearnAtOnceThatTheCoordinatorWasKilled) {
+  const std::vector<std::string> patient = {"rendezvous.node_timeout_seconds=100"};
+  const auto first = launch(0, kToken, patient), second = launch(1, kToken, patient);
+  ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
+  first->signal(SIGKILL);
+  const ProcessResult result = second->wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: the node at 127.0.0.1:" + std::to_string(port_) +
+                        ", which the others meet at, is gone (it has closed the connection, and takes "
+                        "no other): the run can't continue without it\n"));
+}
+
+/// While it lives, this process may have as many files open as the system allows it.
+bool may_open(rlim_t files) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > files;
+}
+
+TEST_F(Strangers, WithTenThousandConnectionsDoNotKeepNodesOut) {
+  int taken = 0;
+  expect_withstands([&] {
+    if (taken > 0) return;  // once is enough
+    for (int i = 0; i < 10'000; ++i) taken += connect_here().get() >= 0;
+  });
+  EXPECT_GT(taken, 9'000);
+}
+
+TEST_F(Strangers, WithThousandsOfIdleConnectionsDoNotKeepNodesOut) {
+  constexpr int kIdle = 3000;
+  if (!may_open(2 * kIdle)) GTEST_SKIP() << "the system allows too few open files";
+  std::vector<FileDescriptor> idle;
+  expect_withstands([&] {
+    if (!idle.empty()) return;
+    for (int i = 0; i < kIdle; ++i) {
+      idle.push_back(connect_here());
+      ASSERT_GE(idle.back().get(), 0) << i;
+    }
+  });
+}
+
+TEST_F(Strangers, WhoSendByteByByteDoNotKeepNodesOut) {
+  std::atomic<bool> is_over{false};
+  std::thread slow;
+  expect_withstands([&] {
+    if (slow.joinable()) return;
+    slow = std::thread([&] {
+      std::vector<FileDescriptor> all;
+      for (int i = 0; i < 200; ++i) {
+        all.push_back(connect_here());
+        ASSERT_GE(all.back().get(), 0) << i;
+      }
+      const std::string greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11);
+      for (std::size_t at = 0; !is_over; at = (at + 1) % greeting.size()) {
+        for (const FileDescriptor& each : all) send(each, greeting.substr(at, 1));
+        std::this_thread::sleep_for(milliseconds(50));
+      }
+    });
+  });
+  is_over = true;
+  slow.join();
+}
+
+// One who holds the token can end the run, but not crash its coordinator.
+TEST_F(Strangers, WhoHoldTheTokenAndSendNonsenseAreIgnored) {
+  zmq::context_t context;
+  const RunKeys keys = keys_of("token " + kToken);
+  std::mt19937 random(6);
+  const std::string log = expect_withstands([&] {
+    zmq::socket_t socket = joining_socket(context, keys, "confused" + std::to_string(random()));
+    socket.connect(endpoint());
+    LineStream lines;
+    const auto say = [&](const std::string& text) {
+      socket.send(zmq::buffer(lines.send(std::make_shared<const std::string>(text))), zmq::send_flags::none);
+    };
+    say("no JSON");
+    say(R"({"is":"hello"})");
+    say(R"({"is":"end","round":1,"warned":false,"report":""})");
+    say(R"({"is":"failed","round":1,"rank":0,"exited":3})");
+    say(std::string(100'000, '['));
+    say("");
+    for (const std::string frame : {"", "L", "L7\nlate", "B", "A1 1", "A7", "B18446744073709551615"})
+      socket.send(zmq::buffer(frame), zmq::send_flags::none);
+    socket.send(zmq::str_buffer("two"), zmq::send_flags::sndmore);
+    socket.send(zmq::str_buffer("parts"), zmq::send_flags::none);
+    zmq::pollitem_t item = {socket.handle(), 0, ZMQ_POLLIN, 0};
+    zmq::poll(&item, 1, milliseconds(1000));
+    say(R"({"is":"leave"})");
+    std::this_thread::sleep_for(milliseconds(200));
+  });
+  EXPECT_THAT(
+      log, HasSubstr(" was not sent by a node of this hookline; ignoring this and all further such messages: "
+                     "'no JSON'\n"));
+}
+
+TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
+  const auto first = launch(0);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  const ProcessResult other = launch(1, kToken + "!", {"launch.join_timeout_seconds=2"})->wait();
+  EXPECT_EQ(other.exit_code, 1);
+  const std::string place = "127.0.0.1:" + std::to_string(port_);
+  EXPECT_THAT(
+      other.err,
+      AllOf(
+          HasSubstr("hookline: warning: what listens at " + place +
+                    " does not accept this node, or is no launcher of hookline's; trying for 2 s. The "
+                    "launcher there must have "
+                    "the token that is here in $HOOKLINE_TOKEN\n"),
+          HasSubstr("hookline: error: this node can't take part in the run: what listens at " + place +
+                    " does not accept this node, or is no launcher of hookline's: see that main_address and "
+                    "main_port are the same on every node, and that the launcher there has the token that is "
+                    "here in "
+                    "$HOOKLINE_TOKEN\n")));
+  const auto second = launch(1);
+  folder_.write("exit", "");
+  EXPECT_EQ(second->wait().exit_code, 0);
+  const ProcessResult served = first->wait();
+  EXPECT_EQ(served.exit_code, 0);
+  EXPECT_THAT(served.err, HasSubstr("hookline: warning: a connection to " + place + " " + kRefused));
+}
+
+TEST_F(Strangers, AreAllOtherUsersIfNoTokenIsGiven) {
+  const auto first = launch(0, "");
+  const std::string needs = "this user's token, which is here in '" +
+                            (folder_.path() / "own/hookline/token").string() +
+                            "' (hosts that do not share the home folder need [rendezvous] token_file or "
+                            "$HOOKLINE_TOKEN)\n";
+  ASSERT_TRUE(first->wait_for("; they need " + needs)) << first->err();
+  zmq::context_t context;
+  EXPECT_FALSE(gets_an_answer(context, keys_of("none"), endpoint()));
+  EXPECT_FALSE(gets_an_answer(context, keys_of("token " + std::string(64, '0')), endpoint()));
+  const auto second = launch(1, "");
+  folder_.write("exit", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
+  EXPECT_EQ(second->wait().exit_code, 0);
+  EXPECT_THAT(first->err(), HasSubstr("a node needs " + needs));
+}
+
+TEST_F(Strangers, MayJoinARunThatIsInsecure) {
+  const std::vector<std::string> open = {"rendezvous.insecure=true"};
+  const auto first = launch(0, "", open);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  EXPECT_THAT(first->err(), HasSubstr("hookline: warning: [rendezvous] insecure = true: anybody who reaches "
+                                      "127.0.0.1:" +
+                                      std::to_string(port_)));
+  zmq::context_t context;
+  EXPECT_TRUE(gets_an_answer(context, keys_of("none"), endpoint()));
+  const auto second = launch(1, "", open);
+  folder_.write("exit", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
+  EXPECT_EQ(second->wait().exit_code, 0);
+}
+
+TEST_F(Strangers, StayOutOfAnInsecureRunThatHasAToken) {
+  const std::vector<std::string> open = {"rendezvous.insecure=true"};
+  const auto first = launch(0, kToken, open);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  EXPECT_THAT(
+      first->err(),
+      HasSubstr(
+          "hookline: warning: [rendezvous] insecure = true has no effect beside a token: only nodes that "
+          "have the one in $HOOKLINE_TOKEN may join\n"));
+  zmq::context_t context;
+  EXPECT_FALSE(gets_an_answer(context, keys_of("none"), endpoint()));
+  first->signal(SIGINT);
+  EXPECT_EQ(first->wait().exit_code, 130);
+}
+
+TEST_F(Strangers, FindTheTokenNowhere) {
+  const auto first = launch(0), second = launch(1);
+  ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); }));
+  const std::vector<pid_t> all = testing::running_with((folder_.path() / "own").string());
+  EXPECT_GE(all.size(), 10U) << "two launchers, sentinels, agents, relays and ranks";
+  int ranks = 0;
+  for (const pid_t pid : all) {
+    EXPECT_THAT(testing::of_process(pid, "cmdline"), Not(HasSubstr(kToken)));
+    const std::string variables = testing::of_process(pid, "environ");
+    if (variables.find("LOCAL_RANK=") == std::string::npos) continue;
+    ++ranks;
+    EXPECT_THAT(variables, Not(HasSubstr(kToken)));
+  }
+  EXPECT_GE(ranks, 2);
+  folder_.write("exit", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
+  EXPECT_EQ(second->wait().exit_code, 0);
+  EXPECT_THAT(first->err() + first->out() + second->err() + second->out(), Not(HasSubstr(kToken)));
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_THAT(testing::read_file(entry.path()), Not(HasSubstr(kToken))) << entry.path();
+  }
+  EXPECT_GT(files, 4);
+}
+
+TEST_F(Strangers, TokensThatCannotBeUsedAreRefused) {
+  const auto error_of = [&](const std::string& token, const std::string& file) {
+    const auto node = launch(
+        0, token, file.empty() ? std::vector<std::string>() : std::vector{"rendezvous.token_file=" + file});
+    const ProcessResult result = node->wait();
+    EXPECT_EQ(result.exit_code, 2);
+    return result.err;
+  };
+  const std::string make_one = "make one with: (umask 077; openssl rand -hex 32 > token)\n";
+  EXPECT_EQ(
+      error_of("secret", ""),
+      "hookline: error: $HOOKLINE_TOKEN is too short for a token: it has 6 of at least 32 characters; " +
+          make_one);
+  folder_.write("two", kToken + "\n" + kToken + "\n");
+  std::filesystem::permissions(folder_.path() / "two", std::filesystem::perms::owner_read);
+  EXPECT_EQ(error_of("", "two"),
+            "hookline: error: token_file 'two' has more than one line, and a token has one: " + make_one);
+  folder_.write("open", kToken + "\n");
+  std::filesystem::permissions(folder_.path() / "open", std::filesystem::perms(0644));
+  EXPECT_EQ(error_of(kToken, "open"),
+            "hookline: error: token_file 'open' can be read or written by other users: chmod 600 open\n");
+  EXPECT_EQ(error_of(kToken, "missing"),
+            "hookline: error: token_file 'missing' can't be read: No such file or directory\n");
+}
+
+}  // namespace
+}  // namespace hookline

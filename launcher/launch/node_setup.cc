@@ -62,9 +62,8 @@ std::map<std::string, std::string> common_to_nodes(const RunConfig& config, cons
   constexpr std::size_t kLongest = 64 << 10;
   for (auto& [key, value] : common) {
     if (value.size() <= kLongest) continue;
-    Checksum sum;
-    sum.add(value.data(), value.size());
-    value = std::to_string(value.size()) + " bytes with the checksum " + sum.text();
+    value =
+        std::to_string(value.size()) + " bytes with the checksum " + checksum_of(value.data(), value.size());
   }
   return common;
 }

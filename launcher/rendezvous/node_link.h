@@ -10,15 +10,14 @@ namespace hookline {
 /// One line that came.
 struct LinkWord {
   enum class Kind {
-    serves,       // `text` says whether the nodes meet at this one: "yes" or "no"
-    up,           // for the coordinator: `text` is an Up of `node`
-    down,         // from the coordinator: a Down
-    lost,         // `node` sends no heartbeat
-    back,         // `node` does again
-    warning,      // `text` is for people
-    gone,         // the coordinator's node; `text` says how
-    unreachable,  // the coordinator's node never was there
-    unusable      // this node can't take part: `text` says why
+    serves,   // `text` says whether the nodes meet at this one: "yes" or "no"
+    up,       // for the coordinator: `text` is an Up of `node`
+    down,     // from the coordinator: a Down
+    lost,     // `node` sends no heartbeat
+    back,     // `node` does again
+    warning,  // `text` is for people
+    gone,     // the coordinator's node, or it never was there; `text` says how
+    unusable  // this node can't take part: `text` says why
   };
   Kind kind = Kind::gone;
   std::string text;

@@ -20,8 +20,7 @@ namespace {
 
 using Kind = LinkWord::Kind;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 9> kKinds{{{"serves", Kind::serves},
-                                                                   {"unreachable", Kind::unreachable},
+constexpr std::array<std::pair<std::string_view, Kind>, 8> kKinds{{{"serves", Kind::serves},
                                                                    {"up", Kind::up},
                                                                    {"down", Kind::down},
                                                                    {"lost", Kind::lost},
@@ -59,8 +58,8 @@ RelayLink::RelayLink(const std::filesystem::path& program, const MeetingPlace& p
   child.inherited = {theirs.get()};
   child.before_exec = [&signals] { signals.restore(); };
   spawn(child);
-  send("secret " +
-       secret_text(place.secret));  // not on its command line, which every user of the host can read
+  // Not on its command line, which every user of the host can read.
+  send("secret " + secret_text(place.secret));
 }
 
 void RelayLink::send(const std::string& line) {

@@ -25,7 +25,7 @@ struct MeetingPlace {
   std::string node;  // this one's id
   std::chrono::duration<double> join_timeout{300};
   std::chrono::duration<double> node_timeout{5};  // without a heartbeat
-  RunSecret secret;
+  RunSecret secret;                               // no token yet: this user's own is still to be taken
 };
 
 /// Lines over a socket to the process that talks to the other nodes.

@@ -40,8 +40,7 @@ class NodeRun {
         }
       }
     } catch (...) {
-      say(Leave{});
-      if (coordinator_) tell(coordinator_->take(own_ups_.back(), Clock::now()));
+      leave({});
       link_.finish(kTimeToTell);
       throw;
     }
@@ -84,6 +83,14 @@ class NodeRun {
       link_.send_up(to_line(up));
   }
 
+  /// Tells the others that this node goes. It does not wait to hear what follows from that for itself.
+  void leave(std::optional<int> signal) {
+    if (coordinator_)
+      tell(coordinator_->take({setup_.meeting.node, Leave{signal}}, Clock::now()));
+    else
+      say(Leave{signal});
+  }
+
   void tell(const Coordinator::Words& words) {
     for (const Word& word : words) {
       const bool is_own = word.to == setup_.meeting.node;
@@ -117,10 +124,7 @@ class NodeRun {
     const bool warned = signal == SIGUSR1;
     log::info(warned ? kEndedForLaterText
                      : "stopped by " + signal_name(*signal) + " while no ranks were running");
-    if (coordinator_)
-      tell(coordinator_->take({setup_.meeting.node, Leave{signal}}, Clock::now()));
-    else
-      say(Leave{signal});
+    leave(signal);
     exit_code_ = warned ? kSavedForLater : 128 + *signal;
   }
 
@@ -252,25 +256,18 @@ class NodeRun {
         else
           ignore(word.text);
         break;
-      case LinkWord::Kind::unreachable:
-        refuse(word.text, 1);
-        break;
       case LinkWord::Kind::unusable:
-        if (has_joined_)
-          lose_others(word.text);
-        else
-          refuse(word.text, 2);
+        lose_others(word.text, 2);
         break;
       case LinkWord::Kind::gone:
-        if (has_joined_)
-          lose_others(word.text);
-        else
-          refuse(word.text, 1);
+        lose_others(word.text, 1);
         break;
     }
   }
 
-  void lose_others(const std::string& how) {
+  /// Exits with `code_outside` if this node has not joined the others yet.
+  void lose_others(const std::string& how, int code_outside) {
+    if (!has_joined_) return refuse(how, code_outside);
     if (exit_code_ || lost_others_) return;
     lost_others_ = how;
     want_stop("the node at " + setup_.meeting.address + ", which the others meet at, is gone");

@@ -39,6 +39,13 @@ std::string without_variables(const std::string& word) {
   return result;
 }
 
+/// A Secret with a new token for the launchers of the job `name`.
+std::string secret_of(const std::string& name) {
+  return "# The token by which the launchers know each other.\napiVersion: v1\nkind: Secret\nmetadata:\n  "
+         "name: \"" +
+         name + "\"\nimmutable: true\nstringData:\n  token: \"" + random_hex(32) + "\"\n---";
+}
+
 }  // namespace
 
 std::string kubernetes_manifest(const std::string& template_text, const KubernetesJob& job) {
@@ -47,19 +54,13 @@ std::string kubernetes_manifest(const std::string& template_text, const Kubernet
   return fill(template_text, {{"name", job.name},
                               {"nodes", std::to_string(job.nodes)},
                               {"nnodes", job.nnodes},
-                              {"secret", kubernetes_secret(job.name)},
+                              {"secret", secret_of(job.name)},
                               {"image", job.image},
                               {"warning_seconds", std::to_string(job.warning_seconds)},
                               {"cpus", std::to_string(job.needed.cpus)},
                               {"gpus", gpu_limits(job.needed)},
                               {"config", indented(job.config, "    ")},
                               {"command", nlohmann::json(command).dump()}});
-}
-
-std::string kubernetes_secret(const std::string& name) {
-  return "# The token by which the launchers know each other.\napiVersion: v1\nkind: Secret\nmetadata:\n  "
-         "name: \"" +
-         name + "\"\nimmutable: true\nstringData:\n  token: \"" + random_hex(32) + "\"\n---";
 }
 
 bool is_kubernetes_name(std::string_view name) {

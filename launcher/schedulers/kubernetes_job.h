@@ -19,11 +19,9 @@ struct KubernetesJob {
   std::vector<std::string> command;  // valid UTF-8
 };
 
-/// `template_text` with the values of `job`, and a Secret of its own. Throws TemplateError or Error.
+/// `template_text` with the values of `job`, and a Secret with a new token for its launchers. Throws
+/// TemplateError or Error.
 std::string kubernetes_manifest(const std::string& template_text, const KubernetesJob& job);
-
-/// A Secret with a new token for the launchers of the job `name`. Throws Error if no token can be made.
-std::string kubernetes_secret(const std::string& name);
 
 /// Is it a name that Kubernetes accepts: lower-case letters, digits and '-', at most 52 characters, so that a
 /// pod's number fits after it?

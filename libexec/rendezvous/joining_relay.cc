@@ -132,7 +132,7 @@ bool JoiningRelay::join() {
     if (take_joined()) break;
     const auto left = place_.join_timeout - (now - start);
     if (left <= left.zero()) {
-      launcher_.tell("unreachable", why_unreachable());
+      launcher_.tell("gone", why_unreachable());
       return false;
     }
     std::vector<zmq::pollitem_t> items = {item_of(launcher_, true)};

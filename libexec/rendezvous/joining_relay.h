@@ -23,8 +23,8 @@ class JoiningRelay {
   JoiningRelay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context,
                LauncherSocket& launcher, bool taken_here);
 
-  /// Returns when the launcher has closed its end and all that it sent has arrived, or when the serving node
-  /// can't be reached or no longer answers, which the launcher is told.
+  /// Returns when the launcher has closed its end and all that it sent has arrived; or when the serving node
+  /// can't be reached or no longer answers, after reporting that to the launcher.
   void run();
 
  private:

@@ -15,6 +15,10 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
   return number;
 }
 
+std::string frame_of(std::uint64_t number, const std::string& line) {
+  return "L" + std::to_string(number) + "\n" + line;
+}
+
 bool take_char(std::string_view& text, char c) {
   if (text.empty() || text.front() != c) return false;
   text.remove_prefix(1);
@@ -46,13 +50,9 @@ std::optional<LineStream::Frame> LineStream::parse(std::string_view bytes) {
   return frame;
 }
 
-std::string LineStream::frame(std::uint64_t number, const std::string& line) const {
-  return "L" + std::to_string(number) + "\n" + line;
-}
-
 std::string LineStream::send(SharedLine line) {
   kept_.push_back(std::move(line));
-  return frame(++sent_, *kept_.back());
+  return frame_of(++sent_, *kept_.back());
 }
 
 std::string LineStream::count(Kind kind) const {
@@ -74,7 +74,7 @@ void LineStream::heard(std::uint64_t received) {
 std::vector<std::string> LineStream::unreceived() const {
   std::vector<std::string> frames;
   std::uint64_t number = sent_ - kept_.size();
-  for (const SharedLine& line : kept_) frames.push_back(frame(++number, *line));
+  for (const SharedLine& line : kept_) frames.push_back(frame_of(++number, *line));
   return frames;
 }
 

@@ -53,8 +53,6 @@ class LineStream {
   void forget();
 
  private:
-  std::string frame(std::uint64_t number, const std::string& line) const;
-
   std::deque<SharedLine> kept_;  // sent and not yet received, the last being number sent_
   std::uint64_t sent_ = 0, received_ = 0;
 };

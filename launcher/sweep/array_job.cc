@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "base/time_text.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "launcher/process/shell.h"
 #include "launcher/schedulers/job_text.h"
 #include "launcher/schedulers/slurm_array.h"
@@ -104,8 +104,8 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
   fs::create_directories(job.stem.parent_path(), error);
   if (error)
     throw Error("the folder '" + job.stem.parent_path().string() + "' can't be made: " + error.message());
-  replace_file(with(job.stem, ".trials"), list);
-  replace_file(job.script(), script);
+  replace_durably(with(job.stem, ".trials"), list);
+  replace_durably(job.script(), script);
   keep(job);
   try {
     job.number = submit_job(job.script(), signals);
@@ -156,7 +156,7 @@ void keep(const ArrayJob& job) {
   }
   Json elements = Json::object();
   for (const auto& [element, id] : job.elements) elements[std::to_string(element)] = id;
-  replace_file(file, Json{{"job", job.number}, {"elements", elements}}.dump(2) + "\n");
+  replace_durably(file, Json{{"job", job.number}, {"elements", elements}}.dump(2) + "\n");
 }
 
 }  // namespace hookline

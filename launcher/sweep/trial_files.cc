@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/regular_file.h"
 #include "checkpoint/folder_lock.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "config/toml/source_text.h"
 
 namespace hookline {
@@ -87,7 +87,7 @@ void write_plan(const fs::path& trial, const TrialPlan& plan) {
                      {"metric", plan.spec.by.metric},
                      {"goal", plan.spec.by.goal},
                      {"metric_value", plan.spec.by.metric_value}};
-  replace_file(trial / kPlanFile, json.dump(2) + "\n");
+  replace_durably(trial / kPlanFile, json.dump(2) + "\n");
 }
 
 TrialPlan read_plan(const fs::path& trial) {
@@ -122,7 +122,7 @@ void write_result(const fs::path& trial, const std::string& id, const TrialResul
                      {"step", or_null(result.step)},
                      {"measures", Json::parse(result.measures)}};
   // Text that a program has written may not be valid UTF-8.
-  replace_file(trial / kResultFile, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  replace_durably(trial / kResultFile, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::optional<TrialResult> read_result(const fs::path& trial, const std::string& id) {

@@ -7,7 +7,7 @@
 #include "base/folder_access.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "config/resolve.h"
 #include "config/starting_file.h"
 #include "config/toml/edit.h"
@@ -200,7 +200,7 @@ int new_project(const Arguments& arguments) {
     log::error("'" + folder.string() + "' can't be made: " + error.message());
     return kBadInput;
   }
-  for (const ProjectFile& file : files_of(job_name, chosen)) replace_file(folder / file.name, file.text);
+  for (const ProjectFile& file : files_of(job_name, chosen)) replace_durably(folder / file.name, file.text);
   std::cout << "made " << printable(folder.string()) << "; next:" << install_command() << "\n  cd "
             << shell_word(folder.string())
             << "\n  cmake -S . -B build -DCMAKE_PREFIX_PATH=" << shell_word(package_prefix())

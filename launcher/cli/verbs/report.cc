@@ -11,7 +11,7 @@
 #include "base/folder_access.h"
 #include "base/log.h"
 #include "base/time_text.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/process/exit_code.h"
@@ -29,7 +29,7 @@ constexpr std::size_t kMostSweeps = 100;
 void write(const std::string& file, const std::string& text) {
   if (file.empty()) return;
   if (file != "-")
-    replace_file(file, text);
+    replace_durably(file, text);
   else
     std::cout << text << std::flush;
 }
@@ -129,7 +129,7 @@ int report(const Arguments& arguments) {
     fs::create_directories(plots);
     for (const auto& [name, picture] : draw_plots(output, format, browser)) {
       const fs::path file = fs::path(plots) / (name + "." + format);
-      replace_file(file, picture);
+      replace_durably(file, picture);
       log::info("a chart is " + file.string());
     }
     return kSuccess;

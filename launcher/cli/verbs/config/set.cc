@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/log.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "config/print.h"
 #include "config/resolve.h"
 #include "config/schema/schema.h"
@@ -96,7 +96,7 @@ int config_set(const Arguments& arguments) {
     log::error("'" + file.string() + "' was not changed: it would not be valid");
     return kBadInput;
   }
-  replace_file(file, text);
+  replace_durably(file, text);
   if (is_new) log::info("'" + file.string() + "' was not there, and is made");
   return kSuccess;
 }

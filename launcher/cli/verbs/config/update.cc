@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "base/log.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "config/sources/file_keys.h"
 #include "config/sources/migrate.h"
 #include "config/toml/edit.h"
@@ -38,7 +38,7 @@ int config_update(const Arguments& arguments) {
     std::cout << line_diff(text.text(), migrated.text, file) << std::flush;
     for (const std::string& change : migrated.changes) log::info(change);
     if (dry_run) return kSuccess;
-    replace_file(file, migrated.text);
+    replace_durably(file, migrated.text);
   } catch (const EditError& error) {
     log::error(error.what());
     return kBadInput;

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/log.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "config/print.h"
 #include "config/starting_file.h"
 #include "hooks/catalog/wire_estimate.h"
@@ -119,7 +119,7 @@ int config_wizard(const Arguments& arguments) {
   }
   const RunConfig config = interview.config(end.answers);
   const std::string text = chosen_file(config);
-  replace_file(flags.output, text);
+  replace_durably(flags.output, text);
   std::cout << "\n--- " << flags.output << "\n" << text << "---\n";
   if (const std::string traffic = interview.traffic(config); !traffic.empty()) std::cout << traffic << "\n";
   std::cout << "run it: " << command_for(flags, config, here, Interview::scheduler_of(end.answers)) << "\n"

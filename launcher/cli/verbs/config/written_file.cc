@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/log.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "launcher/process/exit_code.h"
 
 namespace hookline {
@@ -23,7 +23,7 @@ int WrittenFile::write(const std::string& text) const {
     log::error("'" + file + "' is there already: name another file, or give --force to replace it");
     return kBadInput;
   }
-  replace_file(file, text);
+  replace_durably(file, text);
   log::info("wrote " + file);
   return kSuccess;
 }

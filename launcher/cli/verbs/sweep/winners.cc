@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/printable.h"
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 #include "launcher/process/shell.h"
 
 namespace hookline {
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path& file, const char* what) {
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
                                  [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
-  replace_file(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
+  replace_durably(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
                          shown_shell_line(best->program) + "\n" + best->point.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   for (const auto& [key, name] :

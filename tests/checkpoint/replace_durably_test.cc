@@ -1,4 +1,4 @@
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,25 +15,25 @@ namespace hookline::testing {
 namespace {
 namespace fs = std::filesystem;
 
-TEST(ReplaceFile, KeepsLinksAndPermissions) {
+TEST(ReplaceDurably, KeepsLinksAndPermissions) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file", link = folder.path() / "link";
-  replace_file(file, "one");
+  replace_durably(file, "one");
   fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
   fs::create_symlink("file", link);
-  replace_file(link, "two");
+  replace_durably(link, "two");
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(read_file(file), "two");
   EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST(ReplaceFile, WritesIntoAPipeAndDoesNotReplaceIt) {
+TEST(ReplaceDurably, WritesIntoAPipeAndDoesNotReplaceIt) {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   ASSERT_GE(reader, 0);
-  replace_file(pipe, "text");
+  replace_durably(pipe, "text");
   char text[16] = "";
   EXPECT_EQ(read(reader, text, sizeof text), 4);
   EXPECT_STREQ(text, "text");
@@ -43,14 +43,14 @@ TEST(ReplaceFile, WritesIntoAPipeAndDoesNotReplaceIt) {
 
 std::string problem_of(const fs::path& file) {
   try {
-    replace_file(file, "text");
+    replace_durably(file, "text");
   } catch (const Error& error) {
     return error.what();
   }
   return "";
 }
 
-TEST(ReplaceFile, DoesNotWaitForTheReaderOfAPipe) {
+TEST(ReplaceDurably, DoesNotWaitForTheReaderOfAPipe) {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-#include "checkpoint/replace_file.h"
+#include "checkpoint/replace_durably.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ void write_into(const fs::path& file, const std::string& text) {
 
 }  // namespace
 
-void replace_file(const fs::path& file, const std::string& text) {
+void replace_durably(const fs::path& file, const std::string& text) {
   if (is_special(file)) return write_into(file, text);
   std::error_code error;
   const fs::path target = behind_link(file), folder = folder_of(target);

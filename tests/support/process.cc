@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -41,18 +43,47 @@ void read_into(int& descriptor, std::string& text) {
   }
 }
 
+// The folders whose TemporaryFolder lives. A process that exits by std::exit, as the child of a death test
+// does, runs no destructor of TemporaryFolder: this one removes what it made.
+class FoldersLeft {
+ public:
+  static FoldersLeft& of_process() {
+    static FoldersLeft folders;
+    return folders;
+  }
+
+  ~FoldersLeft() {
+    while (!folders_.empty()) remove(folders_.begin()->first);
+  }
+
+  void add(const fs::path& folder) {
+    const std::lock_guard lock(mutex_);
+    folders_[folder] = getpid();
+  }
+
+  // A forked child keeps its parent's folders.
+  void remove(fs::path folder) {
+    const std::lock_guard lock(mutex_);
+    std::error_code ignored;
+    if (folders_.at(folder) == getpid()) fs::remove_all(folder, ignored);
+    folders_.erase(folder);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<fs::path, pid_t> folders_;
+};
+
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = fs::temp_directory_path() / "hookline-test-XXXXXX";
   if (!mkdtemp(pattern.data())) fail("mkdtemp");
   path_ = fs::canonical(pattern);
+  FoldersLeft::of_process().add(path_);
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
+TemporaryFolder::~TemporaryFolder() { FoldersLeft::of_process().remove(path_); }
 
 fs::path TemporaryFolder::write(const std::string& name, const std::string& text, bool executable) const {
   const fs::path file = path_ / name;

@@ -6,8 +6,8 @@
 
 namespace hookline {
 
-/// The base of hookline's errors but for ConfigError and CatalogError, which have std::runtime_error; what()
-/// holds where it happened, what is wrong, and what to do.
+/// The base of hookline's errors in a rank but for ConfigError and CatalogError, which have
+/// std::runtime_error; what() holds where it happened, what is wrong, and what to do.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -93,10 +93,11 @@ class Accelerator {
   /// Throws what the backward throws.
   void backward(const at::Tensor& loss);
 
-  /// Runs `body` for one batch of gradient_accumulation_steps. Only the last of these batches communicates
-  /// gradients, and only there do step() and zero_grad() of prepared optimizers act. The last batch of an
-  /// epoch of the training loader ends a group early, as in Accelerate, so no gradient is carried into the
-  /// next epoch. Takes the models that `body` trains, then `body`: accumulate(generator, critic, [&] { … }).
+  /// Runs `body` for one of the gradient_accumulation_steps batches of an optimizer step. Only the last of
+  /// these batches communicates gradients, and only there do step() and zero_grad() of prepared optimizers
+  /// act. The last batch of an epoch of the training loader ends a group early, as in Accelerate, so no
+  /// gradient is carried into the next epoch. Takes the models that `body` trains, then `body`:
+  /// accumulate(generator, critic, [&] { … }).
   template <class Module, class... ModelsThenBody>
   void accumulate(DistributedModule<Module>& model, ModelsThenBody&&... rest) {
     static_assert(sizeof...(rest) > 0, "accumulate() takes models, then the body to run");

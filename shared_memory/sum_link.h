@@ -34,8 +34,8 @@ class SumLink {
 
   /// Sums the piece over all machines, in place and in the order of machines, so that all get the same bits.
   /// Returns at once. `done` is called on a thread of the link, in the order of calls, until a piece fails;
-  /// the pieces after that one fail, too, or have no valid result. After stop, there may be no call of
-  /// `done`.
+  /// the pieces after that one fail, too, or have no valid result. After stop, `done` may never be
+  /// called for a piece that was under way.
   virtual void start(Piece piece) = 0;
 
   /// Ends the link: pieces that are under way or start later fail. Once this has returned, the memory of

@@ -48,8 +48,9 @@ void warn_of_too_few_steps(const Collected& collected, const RunConfig& config,
   diagnostics.push_back(
       diagnostic_at(collected.keys.at("training.max_steps").back().place, Severity::warning,
                     "max_steps " + std::to_string(*steps) + " may end the run before a hook is chosen",
-                    "comm_hook \"auto\" measures " + std::to_string(kStepsBeforeAChoice) +
-                        " steps first, and then some of each hook: take some 300, or name a hook"));
+                    "comm_hook \"auto\" needs up to " + std::to_string(kStepsBeforeAChoice) +
+                        " steps before its first choice, and then some with each hook: set max_steps to 300 "
+                        "or more, or name a hook"));
 }
 
 }  // namespace

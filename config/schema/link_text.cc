@@ -32,9 +32,10 @@ std::pair<double, std::string> number_and_unit(const std::string& text) {
 /// Throws unless `link`, which `text` names, may be a network.
 void expect_network(const NamedLink& link, const std::string& text) {
   if (link.bits_per_second < kSlowestLink || link.bits_per_second > kFastestLink)
-    throw LinkTextError("'" + text + "' is no network's speed", "it is from 0.001mbit to 1000000gbit");
+    throw LinkTextError("'" + text + "' is no network's speed",
+                        "a speed must be from 0.001mbit to 1000000gbit");
   if (link.latency_seconds > kLongestLatency)
-    throw LinkTextError("'" + text + "' has too long a latency", "it is at most 60s");
+    throw LinkTextError("'" + text + "' has too long a latency", "a latency must be at most 60s");
 }
 
 }  // namespace

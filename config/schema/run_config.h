@@ -48,10 +48,10 @@ struct RendezvousConfig {
   std::string main_address;            // of rank 0's host, as all nodes reach it; empty: not needed
   std::int64_t main_port = 29500;      // on that host
   std::string run_id = kDerivedRunId;  // names the run, on all nodes
-  double last_call_seconds = 5;        // wait this long for extra nodes once the minimum has joined
-  double node_timeout_seconds = 5;     // a node is lost after this long without a heartbeat
-  std::string token_file;              // only nodes with the same token may join; empty: $HOOKLINE_TOKEN
-  bool insecure = false;               // anybody may join
+  double last_call_seconds = 5;     // once the minimum has joined, and no further node for this long, start
+  double node_timeout_seconds = 5;  // a node is lost after this long without a heartbeat
+  std::string token_file;           // only nodes with the same token may join; empty: $HOOKLINE_TOKEN
+  bool insecure = false;            // anybody may join
 };
 
 /// [ddp]: the kwargs handler, as Accelerate's DistributedDataParallelKwargs names it.
@@ -79,7 +79,7 @@ struct AutoHookConfig {
   std::string allow = "half";  // lossless, half, low_rank: the most that a hook may change the gradients
   // Largest ‖g - e‖ / ‖e‖, in the 2-norm, for a hook's gradients g and the exact average e; unset: no limit.
   std::optional<double> max_error = {};
-  std::vector<std::string> hooks = {};  // the only ones considered; empty: all that `allow` permits
+  std::vector<std::string> hooks = {};  // the only ones considered; empty: as settings_for() says
   std::string link = kMeasuredLink;     // between hosts, as link_of() reads it; once resolved, never a file
 };
 

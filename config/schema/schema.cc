@@ -199,8 +199,9 @@ void add_auto_hook(std::vector<KeyRow>& rows) {
                     config.auto_hook.max_error = number ? std::optional(*number) : std::nullopt;
                   }});
   rows.push_back(key<auto_hook, &AutoHookConfig::hooks>(
-      kAutoHookTable,
-      option("hooks", OptionType::texts, "", "Consider only these hooks; empty: all that allow permits.")));
+      kAutoHookTable, option("hooks", OptionType::texts, "",
+                             "Consider only these hooks; empty: those that allow permits, except allreduce, "
+                             "batched_power_sgd and hooks that state no exactness.")));
   rows.push_back(key<auto_hook, &AutoHookConfig::link>(
       kAutoHookTable,
       text("link",
@@ -398,8 +399,10 @@ std::vector<KeyRow> make_schema() {
                          "different values of main_port.")),
                 is_not_empty, "must be a word, such as \"auto\""));
   rows.push_back(key<rendezvous, &RendezvousConfig::last_call_seconds>(
-      "rendezvous", seconds_up_to_a_day("last_call_seconds",
-                                        "Wait this long for extra nodes once the minimum has joined.")));
+      "rendezvous",
+      seconds_up_to_a_day(
+          "last_call_seconds",
+          "Once the minimum has joined, start when no further node has joined for this long.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::node_timeout_seconds>("rendezvous", node_timeout()));
   rows.push_back(key<rendezvous, &RendezvousConfig::token_file>(
       "rendezvous",

@@ -29,9 +29,10 @@ class PowerSgd::Statistics {
                   static_cast<long long>(after_), static_cast<double>(before_) / static_cast<double>(after_));
     log::info(text);
     if (after_ >= before_) {
-      log::warning(name +
-                   ": no gradient of this model is compressed: an n by m matrix is if (n + m) * rank * "
-                   "min_compression_rate < n * m; make the model larger or the rank smaller");
+      log::warning(
+          name +
+          ": compression saves nothing: as many elements are sent as without it; make the model larger "
+          "or the rank smaller");
     }
   }
 

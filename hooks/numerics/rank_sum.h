@@ -13,7 +13,8 @@ namespace hookline {
 /// rounded to the nearest even once; integers wrap around. `out` may be one of the parts.
 using RankSum = void (*)(const void* const* parts, int count, void* out, std::size_t elements);
 
-/// Null for a type that is not summed: bool, complex numbers, quantized ones, float8.
+/// Null for a type that is not summed: bool, int16, uint16 to uint64, complex numbers, quantized ones,
+/// float8.
 RankSum rank_sum_of(c10::ScalarType type, Kernels kernels = Kernels::best);
 
 }  // namespace hookline

@@ -53,7 +53,7 @@ void expect_own_log(const std::vector<std::string>& scheduler_arguments) {
 void expect_words(const std::vector<std::string>& scheduler_arguments) {
   if (!scheduler_arguments.empty() && !scheduler_arguments[0].starts_with("-"))
     throw UsageError("--scheduler-arg '" + scheduler_arguments[0] +
-                     "' is no option, which stands before its values: write --scheduler-arg=--" +
+                     "' is no option, and an option must come before its values: write --scheduler-arg=--" +
                      scheduler_arguments[0]);
   for (const std::string& argument : scheduler_arguments) {
     const auto end = argument.find_first_of(" =");

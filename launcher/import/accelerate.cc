@@ -86,7 +86,8 @@ const std::map<std::string, std::string>& fsdp_without_counterpart() {
       {"fsdp_forward_prefetch", "hookline always prefetches the next unit"},
       {"fsdp_cpu_ram_efficient_loading", "applies to Hugging Face models in Python only"},
       {"fsdp_sync_module_states", "all ranks always start with rank 0's parameters"},
-      {"fsdp_use_orig_params", "the optimizer always works on flat parameters"},
+      {"fsdp_use_orig_params",
+       "the optimizer always works on the original parameters, each cut to this rank's piece"},
   };
   return rows;
 }

@@ -1,4 +1,4 @@
-// How many files the launcher may have open: five for each rank.
+// Raises the number of files that a process may have open: the launcher needs five for each rank.
 #pragma once
 
 #include <sys/resource.h>

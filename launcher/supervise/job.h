@@ -49,7 +49,8 @@ struct JobSpec {
   std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never
   bool stall_stacks = false;                       // write down where stuck ranks are
   std::optional<int> explained_exit;  // a rank's code that needs no report: it has said what is wrong
-  bool holds_warnings = false;        // started with SIGUSR1 ignored; an early one is resent after a report
+  /// Ranks start with SIGUSR1 ignored; one that comes before a rank's first report is sent again after it.
+  bool holds_warnings = false;
   StatusLine::Form status_form = StatusLine::Form::none;
   std::chrono::duration<double> status_interval{60};
 };

@@ -40,7 +40,7 @@ struct EndForLater {  // with kSavedForLater: the machine is about to be taken a
   bool operator==(const EndForLater&) const = default;
 };
 struct GiveUp {
-  std::string reason;  // empty: no restarts were asked for
+  std::string reason;  // empty: no restarts were asked for, or ranks saved their state for later
   bool operator==(const GiveUp&) const = default;
 };
 using NextAttempt = std::variant<Finished, RestartAfter, EndForLater, GiveUp>;

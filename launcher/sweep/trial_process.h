@@ -86,7 +86,8 @@ class TrialRun {
   void wait_until_suspended(Clock::time_point patience) const;
   void resume(Clock::duration suspended);
 
-  /// Of one that has ended: by a signal, or as after one, and not because it was told to?
+  /// For a trial that has ended: did a signal end it, or did it exit with 128 + n, as after a signal, without
+  /// having been told to end?
   bool was_signalled() const;
   /// Of one that has ended: nothing if it was interrupted before it was done.
   std::optional<TrialResult> result_if_done();

@@ -23,15 +23,15 @@
 
 namespace hookline {
 
-/// The most steps that each phase of a choice takes; if steps are long, a phase takes fewer.
+/// How many steps each phase of a choice takes; if steps are long, fewer.
 struct ChoiceSteps {
   int settling = 3;       // before anything is measured: buckets are rebuilt, caches and allocators fill
   int plain = 25;         // measured without a hook
-  int deferred = 6;       // measured with all communication behind backward
+  int deferred = 6;       // measured with all communication behind backward, after one that is not
   int skipped = 2;        // of a new hook, before its steps count
   int first_window = 20;  // measured with a new hook, to decide whether it is kept
   int window = 50;        // between two checks of the link and of the step time
-  /// Measure short steps of a new hook for this long, in at most 3 x `first_window` steps.
+  /// If steps are short, measure a new hook for this long, in up to 3 x `first_window` steps.
   double least_seconds = 0.3;
   /// Target duration of a phase, ten times that for `window`; at least a fifth of the steps is taken.
   double seconds = 2;

@@ -162,7 +162,7 @@ void Ddp::explain_unused_parameters(const std::function<void()>& call) {
         if (index < names_.size()) unused += (unused.empty() ? "" : ", ") + ("'" + names_[index] + "'");
       }
     }
-    throw Error("the backward before did not reach " +
+    throw Error("the previous backward did not reach " +
                 (unused.empty() ? "all parameters of the model" : "the parameters " + unused) + " on rank " +
                 std::to_string(world_->rank()) +
                 ", and the averages wait for them: make all of them part of the loss, or set [ddp] "

@@ -295,8 +295,8 @@ void Checkpointer::has_trained() {
   for (const auto& [name, plan] : loaders_)
     if (plan->is_driver() && plan->asks_no_longer())
       warn(std::string(
-               "the program called loader.epoch() before it trained when the checkpoint was saved, and "
-               "has not now: if its loop over epochs begins at 0, it trains epochs again") +
+               "the program that saved the checkpoint had called loader.epoch() before it trained, and this "
+               "one has not: if its loop over epochs begins at 0, it trains epochs again") +
            kBeginAtEpoch);
   for (const auto& [name, plan] : loaders_)
     if (plan->is_driver() && plan->leaves() && plan->is_resumed_in_the_middle()) warn_of_left_loops();
@@ -486,7 +486,7 @@ std::string Checkpointer::reason_for_none() const {
   if (steps == 0)
     return "no optimizer that prepare() returned has made a step; call step() of the prepared optimizer";
   return "it took " + count_text(steps, "step") +
-         ", fewer than up to the next checkpoint, and the program did not call accelerator.end_training(), "
+         ", too few to reach the next checkpoint, and the program did not call accelerator.end_training(), "
          "which saves the end";
 }
 

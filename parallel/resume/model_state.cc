@@ -154,7 +154,7 @@ void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
     state.shared = saved.shared;
     state.own = saved.own;
   } else if (!saved.shared.empty()) {
-    resumption.resets.push_back("what " + is + " kept of each bucket, since the buckets are others");
+    resumption.resets.push_back("what " + is + " kept of each bucket, since the buckets are different now");
   }
   if (state.own.empty() && saved.notes.at("has_own").get<bool>() && !resumption.same_ranks())
     resumption.resets.push_back("what " + is + " kept on each rank, such as error feedback");

@@ -44,7 +44,8 @@ std::string outside_message(const std::string& parameter, const std::string& uni
 
 std::string piece_message(const std::string& parameter) {
   return "this rank's piece of the parameter '" + parameter +
-         "', which was kept from between two steps, is used in a forward or a backward: use the parameter "
+         "', which the program took between two steps and kept, is used in a forward or a backward: use the "
+         "parameter "
          "itself";
 }
 

@@ -58,8 +58,9 @@ void GradientShares::put_aside(std::size_t index) {
     if (was_stepped_ || std::exchange(told_of_drop_, true) || rank_ != 0) return;
     log::warning(
         "[ddp] shard_optimizer: averaged gradients were dropped, and no optimizer that prepare() returned "
-        "has stepped the model. Step that one: another one's step leaves the ranks with different "
-        "parameters, since each has the averages of its share alone");
+        "has stepped the model. Step the optimizer that prepare() returned: a step of any other leaves the "
+        "ranks "
+        "with different parameters, since each has the averages of its share alone");
     return;
   }
   const at::NoGradGuard no_grad;

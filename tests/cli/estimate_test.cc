@@ -286,8 +286,8 @@ TEST(Estimate, PrintsATable) {
           "  buckets     40 MB         21 MB\n  optimizer   80 MB         40 MB\n"
           "  hook        20 MB         0 B\n  shared      4.2 MB        6.3 MB\n"
           "  all         224 MB        107 MB\n"
-          "sharded: the largest unit has 1048576 parameters (that of the largest parameter; "
-          "--unit N says how many an FsdpUnit has)\n"
+          "sharded: the largest unit has 1048576 parameters (as many as the largest tensor has elements; "
+          "--unit N says how many the largest FsdpUnit has)\n"
           "shared: a rank's part of the memory through which the 2 ranks of a host communicate; all of it is "
           "8.4 MB with ddp\nin a step, 2 ranks over 1gbit:\n"));
   EXPECT_THAT(result.out, HasSubstr("  fp16                       20 MB         160   <- the config's\n"));
@@ -362,11 +362,12 @@ TEST(Estimate, SaysWhatIsWrong) {
   EXPECT_EQ(error(shapes),
             "hookline: error: the model has more parameters than any machine holds (2^50 are the most)")
       << "2^63 of them";
-  EXPECT_EQ(
-      error({"--parameters", "5", "--link", "1e-300mbit"}),
-      "hookline: error: --link '1e-300mbit' is no network's speed: it is from 0.001mbit to 1000000gbit");
+  EXPECT_EQ(error({"--parameters", "5", "--link", "1e-300mbit"}),
+            "hookline: error: --link '1e-300mbit' is no network's speed: a speed must be from 0.001mbit to "
+            "1000000gbit");
   EXPECT_EQ(error({"--parameters", "5", "--link", "1e300gbit"}),
-            "hookline: error: --link '1e300gbit' is no network's speed: it is from 0.001mbit to 1000000gbit");
+            "hookline: error: --link '1e300gbit' is no network's speed: a speed must be from 0.001mbit to "
+            "1000000gbit");
   EXPECT_EQ(error({"--shape", "10x"}),
             "hookline: error: --shape '10x' is no shape: write its sizes as 1024x512, or 10 for a vector");
   EXPECT_EQ(error({"--parameters", "5", "--link", "fast"}),

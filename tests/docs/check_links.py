@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Every relative link of the repository's Markdown files leads to a file and a heading that are there.
+"""Every relative link of the repository's Markdown files leads to a file and a heading that are there, and every
+`..._test.cc` that they name is a file: beside the one before it in its line, if it is named without a folder,
+or in the folder that the head of its table's column names.
 
 usage: check_links.py ROOT
 """
@@ -36,11 +38,28 @@ def anchors(page):
     return found
 
 
+def missing_tests(root, text):
+    """The tests that `text` names and that are not there."""
+    head = None
+    for line in text.splitlines():
+        folder = re.search(r"test[^|]*\(`(tests/[^`]*)`\)", line)
+        if folder or not line.startswith("|"):
+            head = folder[1] if folder else None
+        place = head
+        for name in re.findall(r"`([\w/]+_test\.cc)`", line):
+            if "/" in name:
+                place = os.path.dirname(name)
+            if place and not (root / place / os.path.basename(name)).is_file():
+                yield name
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     broken = []
     count = 0
     for page in pages(root):
+        for test in missing_tests(root, page.read_text(encoding="utf-8")):
+            broken.append(f"{page.relative_to(root)}: no test '{test}'")
         for link in LINK.findall(re.sub(r"`[^`\n]*`", "", without_code(page.read_text(encoding="utf-8")))):
             if re.match(r"[a-z]+:", link):
                 continue

@@ -206,9 +206,13 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("s.toml:3:18: error: baseline_every needs a baseline\n"));
   EXPECT_THAT(report(kProgram + "metric = 2026-11-22\n" + grid),
               HasSubstr("s.toml:3:10: error: bad value for 'metric' in [sweep]: a date\n"));
-  EXPECT_THAT(report(kProgram + "metric = \"step\"\n" + grid),
-              AllOf(HasSubstr("s.toml:3:10: error: 'step' is no metric\n"),
-                    HasSubstr("it counts what a line is of: name what the program logs beside it\n")));
+  EXPECT_THAT(
+      report(kProgram + "metric = \"step\"\n" + grid),
+      AllOf(
+          HasSubstr("s.toml:3:10: error: 'step' is no metric\n"),
+          HasSubstr(
+              "it is the number of the step that a line of metrics belongs to: name a value that the program "
+              "logs\n")));
   EXPECT_THAT(report(kProgram + "max_parallel = 100000000000\n" + grid),
               HasSubstr("must be an integer from 1 to 10000, or \"auto\"\n"));
   EXPECT_THAT(report(kProgram + "seeds = [3, 4, 3]\n" + grid),
@@ -249,7 +253,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = [\"x\", \"y\"]\n[grid]\nargs.b = 1\n"),
               HasSubstr("'args.a' has one value here\n"));
   EXPECT_THAT(report(kProgram + "[random]\nsamples = 1000000000\nargs.a = [1]\n"),
-              HasSubstr("it is an integer, at least 1 and at most 100000\n"));
+              HasSubstr("it must be an integer, at least 1 and at most 100000\n"));
   EXPECT_THAT(report(kProgram + "seeds = [1]\n[random]\nsamples = 2\ntraining.seed = [1, 2]\n"),
               HasSubstr("training.seed is given twice"));
   EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = [1, 2]\n[grid]\nargs.b = 1\n"),

@@ -251,7 +251,7 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       {"--parameters", "5", "--processes-per-node", "1"},
       "one rank alone sends nothing, and needs no hook: start two at least, with --processes-per-node 2");
   expect_refused({"--parameters", "5", "--link", "1gbit,61s"},
-                 "--link '1gbit,61s' has too long a latency: it is at most 60s");
+                 "--link '1gbit,61s' has too long a latency: a latency must be at most 60s");
 }
 
 TEST_F(Advise, RefusesMoreRanksOnAnUnknownNetwork) {

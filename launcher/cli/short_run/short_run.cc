@@ -12,8 +12,10 @@ namespace hookline {
 void ShortRunFlags::add_ranks_flags(VerbParser& parser) {
   config.add_file_flag(parser);
   config.add_profile_flag(parser);
-  parser.add_text("--processes-per-node", processes_per_node, "N",
-                  "Ranks on this host; else the config's, or one per GPU, but at least 2 on a single host");
+  parser.add_text(
+      "--processes-per-node", processes_per_node, "N",
+      "Ranks on this host; else as many as the config says, or, if it says none, one per GPU, and at "
+      "least 2 on a single host");
 }
 
 void ShortRunFlags::add_set_flag(VerbParser& parser) {

@@ -131,7 +131,8 @@ int advise(const Arguments& arguments) {
   parser.add_number("--parameters", flags.parameters, "N",
                     "Number of parameters, taken to be in matrices of 1024 x 1024 and a smaller one",
                     {1, kMostParameters});
-  parser.add_number("--rows", flags.rows, "N", "Rows of a batch of such a model; else 32", {1, 1 << 20});
+  parser.add_number("--rows", flags.rows, "N",
+                    "Rows of a batch, for a model named instead of a program; else 32", {1, 1 << 20});
   parser.add_text("--link", flags.link, "SPEED",
                   "Also predict for another network: 1gbit, 1gbit,0.2ms with its latency, or the file of "
                   "hookline test --json");

@@ -386,7 +386,9 @@ int estimate(const Arguments& arguments) {
   question.count = count_of(question.shapes, parser.plain());
   question.unit = unit > 0 ? static_cast<double>(unit) : largest_of(question.shapes);
   question.unit_from =
-      unit > 0 ? "--unit" : "that of the largest parameter; --unit N says how many an FsdpUnit has";
+      unit > 0
+          ? "--unit"
+          : "as many as the largest tensor has elements; --unit N says how many the largest FsdpUnit has";
   if (question.unit > question.count) {
     throw UsageError("--unit " + std::to_string(unit) + " is more than the model's " +
                      std::to_string(static_cast<std::int64_t>(question.count)) + " parameters");

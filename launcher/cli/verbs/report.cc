@@ -80,7 +80,7 @@ int report(const Arguments& arguments) {
                      " is of the pictures: say where they go with --plots DIR");
   if (format.empty()) format = "svg";
   if (format != "png" && format != "svg")
-    throw UsageError("--format '" + format + "' is none: it is png or svg");
+    throw UsageError("there is no --format '" + format + "': write png or svg");
   for (const auto& [flag, file] : {std::pair("--output", output), {"--csv", csv}, {"--jsonl", json_lines}}) {
     expect_access(file);
     if (fs::is_directory(file))

@@ -315,8 +315,7 @@ int submit(const Arguments& arguments) {
   const Variables variables_here = variables_for_jobs();
   request.variables = variables_of_job(request, variables_here);
   sources.environment = request.variables;
-  // A profile that HOOKLINE_PROFILE names is passed on as a flag, as the config that HOOKLINE_CONFIG names
-  // is.
+  // A profile that HOOKLINE_PROFILE names is passed on as a flag, as the config file is.
   std::string profile = request.config.profile;
   if (const auto variable = value_of(variables_here, "HOOKLINE_PROFILE"); profile.empty() && variable) {
     profile = *variable;

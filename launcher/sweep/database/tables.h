@@ -1,5 +1,5 @@
-// The tables of a sweep's database. A change of them raises kFormat, and upgrade_tables brings the former
-// ones to it.
+// The tables of a sweep's database. A change of them raises kSweepFormat, and upgrade_tables brings the
+// former ones to it.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -36,11 +36,11 @@ inline constexpr SealedTable kFactsTable{"facts", "name", "name, value", 2};
 /// Has one row: how many rows the others have together, and the sum of their checksums.
 inline constexpr SealedTable kSealTable{"seal", "id", "id, row_count, checksum_sum", 3};
 
-/// In an empty database. The rows of the next three are for the caller to seal, and the transaction is the
-/// caller's.
+/// In an empty database; the transaction is the caller's.
 void create_tables(SQLite::Database& database);
 
-/// Keeps every row of a database of the format `from`.
+/// Keeps every row of a database of the format `from`. Sealing the rows, and the transaction, are the
+/// caller's.
 void upgrade_tables(SQLite::Database& database, int from);
 
 /// What create_tables makes, as schema_in finds it.

@@ -114,8 +114,9 @@ void SettingsTable::expect_effect(bool has_baseline) {
     needs("baseline_every", "a baseline",
           "write [baseline], and in it the keys of what others are compared with");
   if (settings_.metric == kStepOfLine)
-    error(places_.at("metric"), "'step' is no metric",
-          "it counts what a line is of: name what the program logs beside it");
+    error(
+        places_.at("metric"), "'step' is no metric",
+        "it is the number of the step that a line of metrics belongs to: name a value that the program logs");
 }
 
 void SettingsTable::expect_known_placeholders(const std::set<std::string>& given) {

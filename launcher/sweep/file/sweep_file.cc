@@ -188,7 +188,7 @@ class Reader {
       if (node.kind != TomlNode::Kind::scalar || !number || *number < least ||
           (name == "samples" && *number > kMostSamples)) {
         error(node.place, "bad value for '" + name + "' in [random]",
-              "it is an integer, at least " + std::to_string(least) +
+              "it must be an integer, at least " + std::to_string(least) +
                   (name == "samples" ? " and at most " + std::to_string(kMostSamples) : ""));
       } else {
         (name == "samples" ? search.samples : search.seed) = *number;

@@ -50,7 +50,7 @@ std::optional<SweepRange> read_range(const std::string& key, const TomlNode& nod
                (!to_draw && (name == "step" || name == "count"))) {
       if (!number || name == "log") {
         error(child.place, "bad value for '" + name + "' of '" + key + "'",
-              name == "log" ? "it is true or false" : "it is a number");
+              name == "log" ? "it must be true or false" : "it must be a number");
         continue;
       }
       if (name != "count") range.whole = range.whole && is_whole(child);
@@ -67,20 +67,22 @@ std::optional<SweepRange> read_range(const std::string& key, const TomlNode& nod
   if (!is_right) return std::nullopt;
   const auto is_plain = [](double number) { return std::abs(number) <= kLargest; };
   if (!is_plain(range.from) || !is_plain(range.to) || !is_plain(range.step.value_or(1))) {
-    error(node.place, "the range of '" + key + "' has no bounds", "its numbers are finite, and at most 9e15");
+    error(node.place, "the range of '" + key + "' has no bounds",
+          "its numbers must be finite, and at most 9e15");
   } else if (!has_from || !has_to) {
     error(node.place, "the range of '" + key + "' needs from and to", "write { from = 1, to = 4 }");
   } else if (range.from > range.to) {
-    error(node.place, "the range of '" + key + "' ends before it begins", "from is at most to");
+    error(node.place, "the range of '" + key + "' ends before it begins", "from must be at most to");
   } else if (range.log && range.from <= 0) {
-    error(node.place, "the range of '" + key + "' has no logarithm", "with log = true from is more than 0");
+    error(node.place, "the range of '" + key + "' has no logarithm",
+          "with log = true, from must be more than 0");
   } else if (range.step && (range.count || range.log || *range.step <= 0)) {
     error(node.place, "the range of '" + key + "' can't be stepped through",
-          "step is more than 0, and stands without count and log");
+          "step must be more than 0, and can't be combined with count or log");
   } else if (range.count && (*range.count < 1 || *range.count != std::floor(*range.count) ||
                              *range.count > static_cast<double>(kMostValues))) {
     error(node.place, "the range of '" + key + "' needs another count",
-          "it is a whole number from 1 to " + std::to_string(kMostValues));
+          "it must be a whole number from 1 to " + std::to_string(kMostValues));
   } else if (range.count == 1 && range.from < range.to) {
     error(node.place, "the range of '" + key + "' has two ends and a count of 1",
           "ask for 2 values or more, or write the one value by itself");

@@ -407,7 +407,7 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(clash({"one", "--output", "-", "--plots", "p"}),
             "hookline: error: --plots draws the page from its file: say where that is with --output FILE");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
-              HasSubstr("--format 'jpg' is none: it is png or svg"));
+              HasSubstr("there is no --format 'jpg': write png or svg"));
   EXPECT_THAT(
       error({"one", "--output", "no/such/folder.html"}, 1),
       ::testing::StartsWith("hookline: error: can't write 'no/such/folder.html', which is as it was: "));

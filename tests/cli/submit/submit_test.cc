@@ -166,7 +166,7 @@ TEST_F(Submit, PrintsTheMpirunCommand) {
                  "--scheduler-arg '--hostfile hosts' would be one word: write --scheduler-arg=--hostfile "
                  "--scheduler-arg=hosts");
   expect_refused({"--scheduler", "mpirun", "--print", "--scheduler-arg=hosts", "./train"},
-                 "--scheduler-arg 'hosts' is no option, which stands before its values: write "
+                 "--scheduler-arg 'hosts' is no option, and an option must come before its values: write "
                  "--scheduler-arg=--hosts");
 }
 

@@ -407,7 +407,7 @@ TEST(DdpBackward, NamesParametersThatThePreviousBackwardMissed) {
     const at::Tensor two = both(model.forward(input(world->rank())));
     one.backward();
     EXPECT_EQ(failure_of([&] { two.backward(); }),
-              "the backward before did not reach the parameters 'right.weight', 'right.bias' on rank " +
+              "the previous backward did not reach the parameters 'right.weight', 'right.bias' on rank " +
                   std::to_string(world->rank()) +
                   ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
                   "find_unused_parameters = true");

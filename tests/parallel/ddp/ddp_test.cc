@@ -315,7 +315,7 @@ TEST(Ddp, NamesParametersThatAStepMissed) {
     DistributedModule<BranchesImpl> model(world, std::make_shared<BranchesImpl>(), {});
     std::get<0>(model.forward(of_rank(*world), true)).sum().backward();
     EXPECT_EQ(failure_of([&] { model.forward(of_rank(*world), true); }),
-              "the backward before did not reach the parameters 'right.weight', 'right.bias' on rank " +
+              "the previous backward did not reach the parameters 'right.weight', 'right.bias' on rank " +
                   std::to_string(world->rank()) +
                   ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
                   "find_unused_parameters = true");

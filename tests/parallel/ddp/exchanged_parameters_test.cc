@@ -221,7 +221,7 @@ TEST(ExchangedParameters, OfAModulesOwnMemberAreNamedByDdpsNextForward) {
       accelerator.backward(model->forward(inputs()).sum());
       if (kind == Kind::ddp) {
         EXPECT_EQ(failure_of([&] { model->forward(inputs()); }),
-                  "the backward before did not reach the parameters 'weight' on rank " +
+                  "the previous backward did not reach the parameters 'weight' on rank " +
                       std::to_string(world->rank()) +
                       ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
                       "find_unused_parameters = true");

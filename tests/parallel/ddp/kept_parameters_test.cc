@@ -309,7 +309,8 @@ TEST(KeptParameters, NameAPieceThatWasKeptFromBetweenSteps) {
     net->outside = [&](NetImpl&) { return piece.sum(); };
     EXPECT_EQ(failure_of([&] { model->forward(inputs()); }),
               "this rank's piece of the parameter 'first." + std::string(name) +
-                  "', which was kept from between two steps, is used in a forward or a backward: use the "
+                  "', which the program took between two steps and kept, is used in a forward or a backward: "
+                  "use the "
                   "parameter itself");
     net->outside = {};
     model->forward(inputs()).sum().backward();

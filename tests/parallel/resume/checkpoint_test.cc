@@ -168,10 +168,9 @@ TEST(Checkpoint, ResumesOnAnotherNumberOfRanksAndLogsWhatIsLost) {
                 HasSubstr("warning: not restored from '" + folder.string() + "' (saved by 2 ranks, now " +
                           std::to_string(ranks) +
                           "): what power_sgd(rank=1, start=2) kept on each rank, such as error feedback\n"));
-    EXPECT_EQ(
-        told.find("the exact place in epoch 0: 4 samples will be seen again, since batches are others\n") !=
-            std::string::npos,
-        ranks == 3);
+    EXPECT_EQ(told.find("the exact place in epoch 0: 4 samples will be seen again, since the samples are "
+                        "divided into other batches now\n") != std::string::npos,
+              ranks == 3);
   }
 }
 

@@ -554,9 +554,10 @@ TEST(TrainingLoopShapesDeathTest, WarnsOfAnUnsavedCheckpointWhenTheProgramExits)
         });
       },
       ::testing::ExitedWithCode(0),
-      "warning: checkpoint_every_steps is 1000, but the run has saved no checkpoint: it took 4 steps, fewer "
-      "than up "
-      "to the next checkpoint, and the program did not call accelerator.end_training\\(\\), which saves the "
+      "warning: checkpoint_every_steps is 1000, but the run has saved no checkpoint: it took 4 steps, too "
+      "few "
+      "to reach the next checkpoint, and the program did not call accelerator.end_training\\(\\), which "
+      "saves the "
       "end");
 }
 

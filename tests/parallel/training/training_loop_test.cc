@@ -325,9 +325,10 @@ TEST(TrainingLoop, SaysThatAProgramNoLongerAsksForItsEpoch) {
   run_program(config, {});
   EXPECT_THAT(
       messages.text(),
-      HasSubstr("hookline: warning: the program called loader.epoch() before it trained when the checkpoint "
-                "was saved, and has not now: if its loop over epochs begins at 0, it trains epochs again: "
-                "begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)\n"));
+      HasSubstr(
+          "hookline: warning: the program that saved the checkpoint had called loader.epoch() before it "
+          "trained, and this one has not: if its loop over epochs begins at 0, it trains epochs again: "
+          "begin the loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)\n"));
 }
 
 void look_at_batch(DataLoader<Rows>& training, LinearImpl& net) {
@@ -658,7 +659,7 @@ TEST(TrainingLoop, WarnsOfACheckpointThatWasNotSaved) {
         messages.text(),
         HasSubstr(
             "hookline: warning: checkpoint_every_steps is 1000, but the run has saved no checkpoint: it "
-            "took 12 steps, fewer than up to the next checkpoint, and the program did not call "
+            "took 12 steps, too few to reach the next checkpoint, and the program did not call "
             "accelerator.end_training(), which saves the end\n"));
   }
   {

@@ -17,7 +17,7 @@ std::string keep_row(const ResultRow& row, const SweepPlan& plan, const fs::path
   const auto best = std::find_if(plan.trials.begin(), plan.trials.end(),
                                  [&](const PlannedTrial& trial) { return trial.id == row.best_id; });
   replace_durably(file, std::string("# ") + what + " of a sweep: trial " + best->id + ", which ran\n#   " +
-                         shown_shell_line(best->program) + "\n" + best->point.config);
+                            shown_shell_line(best->program) + "\n" + best->point.config);
   std::vector<std::string> command = {"hookline", "launch", "--config", file.string()};
   for (const auto& [key, name] :
        best->point.own_folders)  // those in the config may hold files of another run
@@ -56,8 +56,8 @@ void keep_winners(const std::vector<ResultRow>& rows, const SweepPlan& plan, con
     std::string speed = row->is_baseline ? ", the baseline" : "";
     if (row->speedup)
       speed = ", " + text_with_spread(*row->speedup, row->done) + " times the baseline's speed";
-    text += "As good, with a mean within the first row's spread, and the fastest (" +
-            printable(label_of(row->values, run.same)) + ": " + result_of(*row) + speed + ") is " +
+    text += "The fastest row that is as good, with a mean within the first row's spread (" +
+            printable(label_of(row->values, run.same)) + ": " + result_of(*row) + speed + "), is " +
             printable(fastest.string()) + ":\n  " + printable(command) + "\n";
   }
   if (json) return;

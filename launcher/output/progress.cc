@@ -99,6 +99,12 @@ bool Progress::take(const RankReport& report, Time now) {
   return is_first;
 }
 
+std::optional<std::int64_t> Progress::furthest() const {
+  std::optional<std::int64_t> furthest;
+  for (const Rank& rank : ranks_) furthest = std::max(furthest, rank.step);
+  return furthest;
+}
+
 std::optional<Progress::Time> Progress::last_step() const {
   std::optional<Time> last;
   for (const Rank& rank : ranks_)

@@ -41,6 +41,9 @@ class Progress {
     return ranks_.at(static_cast<std::size_t>(rank)).step;
   }
 
+  /// The last step that any rank reported.
+  std::optional<std::int64_t> furthest() const;
+
   /// Has any rank reported anything?
   bool has_news() const { return teller_ >= 0; }
 

@@ -9,6 +9,7 @@
 #include "base/count_text.h"
 #include "base/duration_text.h"
 #include "base/list_text.h"
+#include "launcher/process/exit_code.h"
 
 namespace hookline {
 namespace {
@@ -180,6 +181,7 @@ Coordinator::Words Coordinator::start() {
   failure_.reset();
   stop_at_.reset();
   member_lost_ = warned_ = false;
+  furthest_before_ = std::max(furthest_before_, std::exchange(furthest_, std::nullopt));
   phase_ = Phase::running;
   Words words;
   for (std::size_t i = 0; i < round_.members.size(); ++i) {
@@ -219,6 +221,7 @@ Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& e
                                                         : "the node " + nodes_.at(node).hello.host +
                                                               " was stopped by " + signal_name(*end.signal));
   warned_ |= end.warned;
+  furthest_ = std::max(furthest_, end.furthest);
   if (failure_ && node == failed_node_ && end.failed_rank == failure_->rank) {
     if (end.step) failure_->step = end.step;
     failure_text_ = failed_rank_text(node, failure_->rank, end.report);
@@ -268,6 +271,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
     const bool has_spare = limits_.spares > 0 && nodes_.size() >= static_cast<std::size_t>(limits_.most);
     if (is_static() && policy_.max_restarts == 0 && !has_spare) return finish(1, failure_text_);
     if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
+    if (const std::string why = no_progress(); !why.empty()) return finish(kNoProgress, why);
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
     Words words{{Say{"forming again: " + so_many()}}};
@@ -298,6 +302,13 @@ Coordinator::Words Coordinator::stopped(Time now) {
   append(words, finish(exit_code(failure_->outcome),
                        saved_for_later(policy_, failure_->outcome) ? kSavedForLaterText : failure_text_));
   return words;
+}
+
+std::string Coordinator::no_progress() const {
+  if (policy_.always || !furthest_before_ || furthest_ > furthest_before_) return "";
+  return failure_text_ + "; in this attempt the ranks got no further than step " +
+         std::to_string(*furthest_before_) +
+         ", which they had reached before, so the run ends (restart = \"always\" goes on)";
 }
 
 Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {

@@ -48,8 +48,8 @@ struct Word {
 /// Runs in the launcher of one node, where all nodes meet, and which is the first member of every round. A
 /// round ends when all ranks succeed, when a rank fails, or when a node is lost. After a failure or a loss,
 /// the remaining nodes and those that have joined meanwhile form the next round. Losing a node does not use
-/// up a restart. Each call returns the messages to send, in order; as many as there are nodes, at most, for
-/// each event.
+/// up a restart. Each call returns the messages to send, in order; about as many as there are nodes for each
+/// event.
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -88,6 +88,9 @@ class Coordinator {
   Words start();
   Words stop(const std::string& why);
   Words stopped(Time now);
+  /// After a round that lost a node: what is to be said of one that got no further than those before it, if
+  /// the run is to end for that; else empty.
+  std::string no_progress() const;
   Words finish(int exit_code, const std::string& why);
   /// For the log of the coordinator's node.
   Words say_here(const std::string& text) const { return {{Say{text}, own_id_}}; }
@@ -116,8 +119,9 @@ class Coordinator {
   std::string failed_node_, failure_text_;
   std::optional<Time> stop_at_;  // until then other nodes may say more of a run that is stuck
   bool member_lost_ = false;
-  bool warned_ = false;               // a member, of a preemption
-  std::vector<AttemptEnd> failures_;  // of the rounds so far
+  std::optional<std::int64_t> furthest_, furthest_before_;  // step of this round, and of all before it
+  bool warned_ = false;                                     // a member, of a preemption
+  std::vector<AttemptEnd> failures_;                        // of the rounds so far
 };
 
 }  // namespace hookline

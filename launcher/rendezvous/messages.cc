@@ -75,6 +75,7 @@ Json json_of(const NodeEnd& end) {
   put(json, "signal", end.signal);
   put(json, "rank", end.failed_rank);
   put(json, "step", end.step);
+  put(json, "furthest", end.furthest);
   return json;
 }
 Json json_of(const Leave& leave) {
@@ -110,8 +111,8 @@ NodeHello hello_of(const Json& json) {
   return hello;
 }
 
-std::optional<std::int64_t> step_in(const Json& json) {
-  const auto step = json.find("step");
+std::optional<std::int64_t> step_in(const Json& json, const char* key = "step") {
+  const auto step = json.find(key);
   if (step == json.end()) return std::nullopt;
   return number_in(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
 }
@@ -124,6 +125,7 @@ NodeEnd end_of(const Json& json) {
   NodeEnd end{round_in(json), signal_in(json), json.at("warned").get<bool>(), json.at("report"), {}};
   if (const auto rank = json.find("rank"); rank != json.end()) end.failed_rank = int_in(*rank, 0, kMost);
   end.step = step_in(json);
+  end.furthest = step_in(json, "furthest");
   return end;
 }
 

@@ -41,8 +41,9 @@ struct NodeEnd {
   std::optional<int> signal;  // the signal that stopped the node, if a user sent one
   bool warned = false;        // SIGUSR1 announced a preemption
   std::string report;         // how `failed_rank` failed, unless the node had been told to stop; for people
-  std::optional<int> failed_rank = {};    // of the whole run
-  std::optional<std::int64_t> step = {};  // of `failed_rank`: of its error file, or that it reported last
+  std::optional<int> failed_rank = {};        // of the whole run
+  std::optional<std::int64_t> step = {};      // of `failed_rank`: of its error file, or that it reported last
+  std::optional<std::int64_t> furthest = {};  // the last step that any rank of this node reported
 };
 
 /// A node goes, and does not come back.

@@ -174,7 +174,7 @@ class NodeRun {
     running_ = false;
     if (is_killed()) return;
     is_explained_ = result.is_explained;
-    NodeEnd end{seat.round, {}, result.state.warned, "", {}};
+    NodeEnd end{seat.round, {}, result.state.warned, "", {}, {}, result.furthest};
     if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
       // The coordinator reports the first failure of all to every node.
       if (was_told_to_stop_ || lost_others_ || rejoins_) {

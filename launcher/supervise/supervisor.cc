@@ -57,7 +57,7 @@ RunResult Supervisor::run() {
   output_.drain();
   status_line_.erase();
   flush();
-  RunResult result{state_, {}, {}};
+  RunResult result{state_, {}, {}, progress_.furthest()};
   if (state_.root_cause) {
     result.is_explained =
         job_.explained_exit && state_.root_cause->outcome == Outcome(Exited{*job_.explained_exit});

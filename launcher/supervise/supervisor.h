@@ -28,7 +28,8 @@ struct RunResult {
   RunState state;
   std::optional<Failure> failure;    // of the state's root cause, if there is one; ranks are the whole run's
   std::optional<std::int64_t> step;  // that the root cause was at, if it told
-  bool is_explained = false;         // the rank has said itself what is wrong, and no report is wanted
+  std::optional<std::int64_t> furthest;  // the last step that any rank reported
+  bool is_explained = false;             // the rank has said itself what is wrong, and no report is wanted
 };
 
 /// One run. Not for several threads: the ranks die with the thread that calls run(). One at a time in a

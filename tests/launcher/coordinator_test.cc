@@ -218,6 +218,33 @@ TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
                           "end 7: rank 1 on two exited with code 7"));
 }
 
+/// A run of three nodes that has lost two: what comes of the second loss if the rounds got to these steps.
+std::vector<std::string> after_losses(std::optional<std::int64_t> first, std::optional<std::int64_t> second,
+                                      RestartPolicy policy = {}) {
+  Nodes run(limits(1, 3), policy, node("one", 1));
+  run.take("b", node("two", 1));
+  run.take("c", node("three", 1));
+  run.lost("b");
+  run.take("a", NodeEnd{1, {}, false, "", {}, {}, first});
+  run.take("c", NodeEnd{1, {}, false, ""});
+  run.tick(seconds(5));
+  run.lost("c");
+  return run.take("a", NodeEnd{2, {}, false, "", {}, {}, second});
+}
+
+TEST(Coordinator, EndsARunThatLosesNodesAndGetsNoFurther) {
+  const std::string no_further =
+      "end 69: the node three is lost: it sends no heartbeat; in this attempt the ranks got no further than "
+      "step "
+      "5, which they had reached before, so the run ends (restart = \"always\" goes on)";
+  EXPECT_THAT(after_losses(5, 5), ElementsAre(no_further));
+  EXPECT_THAT(after_losses(5, {}), ElementsAre(no_further));
+  const std::string goes_on = "say: forming again: 1 of 3 nodes";
+  EXPECT_THAT(after_losses(5, 6), ElementsAre(goes_on));
+  EXPECT_THAT(after_losses({}, {}), ElementsAre(goes_on)) << "no rank says how far it is";
+  EXPECT_THAT(after_losses(5, 5, {0, true}), ElementsAre(goes_on));
+}
+
 TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {
   Nodes run(limits(2, 3), {}, node("one", 1));
   run.take("b", node("two", 1));

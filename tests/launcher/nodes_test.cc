@@ -192,6 +192,21 @@ TEST_F(Nodes, FormAgainWithoutALauncherThatIsKilled) {
   EXPECT_EQ(nodes[2]->wait().exit_code, 0);
 }
 
+TEST_F(Nodes, EndOnceALossLeavesThemWhereTheyWereBefore) {
+  folder_.write("stuck", "#!/bin/sh\necho rank=$RANK step=5 >&$HOOKLINE_STATUS_FD\nexec ./train\n", true);
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=1:3", rank(i)}, {"./stuck"}));
+  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  nodes[2]->signal(SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
+  nodes[1]->signal(SIGKILL);
+  const ProcessResult first = nodes[0]->wait();
+  EXPECT_EQ(first.exit_code, 69) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("is lost: it sends no heartbeat; in this attempt the ranks got no further "
+                                   "than step 5, which they had reached before, so the run ends (restart = "
+                                   "\"always\" goes on)\n"));
+}
+
 TEST_F(Nodes, AdmitALateHostWhenTheyFormAgain) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=2:3", "launch.max_restarts=1"};

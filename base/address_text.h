@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include <string>
+#include <string_view>
 
 namespace hookline {
 
@@ -12,6 +13,18 @@ namespace hookline {
 inline std::string host_and_port(const std::string& host, int port) {
   const bool has_colons = host.find(':') != std::string::npos;
   return (has_colons ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+/// Of an IPv4 address that is written as IPv6 ("::ffff:10.0.0.1"), its own form ("10.0.0.1").
+inline std::string without_ipv4_prefix(const std::string& address) {
+  constexpr std::string_view kPrefix = "::ffff:";
+  const bool has_prefix = address.starts_with(kPrefix) && address.find('.') != std::string::npos;
+  return has_prefix ? address.substr(kPrefix.size()) : address;
+}
+
+/// Is an address in digits one of the host itself?
+inline bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
 }
 
 /// Is it an address in digits, of the family AF_INET or AF_INET6?

@@ -14,6 +14,7 @@
 #include "config/schema/origin_text.h"
 #include "config/schema/schema.h"
 #include "config/visible_gpus.h"
+#include "launcher/launch/unread_config.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/own_address.h"
 #include "launcher/process/shell.h"
@@ -167,6 +168,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
                   setup.meeting.node_timeout,
                   nodes.spares};
   setup.policy = restart_policy(config);
+  setup.is_script = !script_kind(program).empty();
   return setup;
 }
 

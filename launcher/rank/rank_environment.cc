@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
 constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
+constexpr const char* kStoreNameVariable = "HOOKLINE_STORE";
+constexpr const char* kAgentStoreVariable = "TORCHELASTIC_USE_AGENT_STORE";  // of torchrun
 
 // Each step frees and allocates the same large tensors as the one before. Without these thresholds glibc
 // returns blocks above 32 MB to the system each time, and gets fresh, empty pages for them.
@@ -60,7 +62,8 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!node.launch_id.empty()) ours.emplace_back("HOOKLINE_LAUNCH_ID", node.launch_id);
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
-
+  if (!node.store_name.empty()) ours.emplace_back(kStoreNameVariable, node.store_name);
+  if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
   if (place.status_descriptor >= 0)
     ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
 
@@ -70,11 +73,12 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
 std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
                                           int rank) {
   const Variables ours = rank_variables(base, place, rank);
-  // These are left over from a launcher around this one: the store is rank 0's here, not an agent's, and the
-  // descriptors belong to another run. The token is for launchers only.
+  // These are left over from a launcher around this one: they lead to the store of another run, and its
+  // descriptors. The token is for launchers only.
   const auto is_stale = [](const std::string& entry) {
     return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
-           is_variable(entry, kTokenVariable) || is_variable(entry, "TORCHELASTIC_USE_AGENT_STORE");
+           is_variable(entry, kStoreNameVariable) || is_variable(entry, kAgentStoreVariable) ||
+           is_variable(entry, kTokenVariable);
   };
   std::vector<std::string> result;
   for (const std::string& entry : base)

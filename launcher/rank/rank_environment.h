@@ -23,6 +23,8 @@ struct NodePlace {
   std::string main_address = "127.0.0.1";  // of rank 0's host, as all nodes reach it
   std::string run_id;                      // empty: the run folder's name
   std::string launch_id;                   // of all nodes and attempts of one launch; empty in a dry run
+  std::string store_name = {};   // of the Unix socket at which ranks reach the store; empty: rank 0 has it
+  bool has_agent_store = false;  // MASTER_PORT leads to the launchers' store, too
 };
 
 /// What all ranks of an attempt share.

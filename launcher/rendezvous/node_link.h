@@ -15,6 +15,7 @@ struct LinkWord {
     down,     // from the coordinator: a Down
     lost,     // `node` sends no heartbeat
     back,     // `node` does again
+    store,    // where this node's ranks reach the store: "ROUND NAME PORT", see open_store()
     warning,  // `text` is for people
     gone,     // the coordinator's node, or it never was there; `text` says how
     unusable  // this node can't take part: `text` says why
@@ -35,6 +36,12 @@ class NodeLink {
   virtual void send_up(const std::string& line) = 0;
   /// `node`: its id; empty for all other nodes that are there.
   virtual void send_down(const std::string& node, const std::string& line) = 0;
+
+  /// Opens the store of a round for this node's ranks. The answer is a `store` word, with the name of the
+  /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
+  /// first. There the answer also has, if `over_tcp`, the port of the run's address at which the ranks of all
+  /// nodes reach it; else the port is 0.
+  virtual void open_store(int round, bool over_tcp) = 0;
 
   /// The next line that has come, if there is one; does not wait.
   virtual std::optional<LinkWord> next() = 0;

@@ -20,11 +20,12 @@ namespace {
 
 using Kind = LinkWord::Kind;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 8> kKinds{{{"serves", Kind::serves},
+constexpr std::array<std::pair<std::string_view, Kind>, 9> kKinds{{{"serves", Kind::serves},
                                                                    {"up", Kind::up},
                                                                    {"down", Kind::down},
                                                                    {"lost", Kind::lost},
                                                                    {"back", Kind::back},
+                                                                   {"store", Kind::store},
                                                                    {"warning", Kind::warning},
                                                                    {"gone", Kind::gone},
                                                                    {"unusable", Kind::unusable}}};

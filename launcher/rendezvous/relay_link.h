@@ -40,6 +40,10 @@ class RelayLink : public NodeLink {
     send("down " + (node.empty() ? "*" : node) + " " + line);
   }
 
+  void open_store(int round, bool over_tcp) override {
+    send("store " + std::to_string(round) + (over_tcp ? " tcp" : " here"));
+  }
+
   /// What has come; does not wait. After the program's end, `gone` once.
   std::optional<LinkWord> next() override;
 

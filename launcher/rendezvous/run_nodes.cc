@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -138,6 +139,8 @@ class NodeRun {
     place.main_address = setup_.meeting.address;
     place.run_id = setup_.meeting.run_id;
     place.launch_id = seat.launch;
+    place.store_name = store_name_;
+    place.has_agent_store = !is_alone() && setup_.is_script;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;
@@ -247,6 +250,9 @@ class NodeRun {
       case LinkWord::Kind::back:
         if (coordinator_) tell(coordinator_->back(word.node));
         break;
+      case LinkWord::Kind::store:
+        hear_of_store(word.text);
+        break;
       case LinkWord::Kind::warning:
         log::warning(word.text);
         break;
@@ -304,16 +310,35 @@ class NodeRun {
 
   void hear(const Seat& seat) {
     seat_ = seat;
-    if (seat.node != 0) return;  // the port of rank 0's store comes later
-    store_ = bind_store_socket(reach_of_store());
-    store_port_ = store_.port;
-    say(StorePort{seat.round, store_port_});
-    due_ = true;
+    store_name_.clear();
+    store_port_ = 0;
+    const bool serves_by_port = seat.node == 0 && setup_.is_script && !is_alone();
+    if (seat.node == 0 && !serves_by_port) {
+      store_ = bind_store_socket(reach_of_store());
+      store_port_ = store_.port;
+    }
+    // The other nodes' ranks start once they get the port, and so after the store is there.
+    if (is_alone())
+      due_ = true;
+    else if (seat.node == 0)
+      link_.open_store(seat.round, serves_by_port);
   }
 
   void hear(const StorePort& port) {
     if (!seat_ || port.round != seat_->round || seat_->node == 0) return;
     store_port_ = port.port;
+    link_.open_store(port.round, /*over_tcp=*/false);
+  }
+
+  /// "ROUND NAME PORT": the node_relay has opened the store for this node's ranks.
+  void hear_of_store(const std::string& text) {
+    std::istringstream words(text);
+    int round = 0, port = 0;
+    std::string name;
+    if (!(words >> round >> name >> port) || !seat_ || seat_->round != round) return;
+    store_name_ = name;
+    if (port != 0) store_port_ = port;
+    if (seat_->node == 0) say(StorePort{round, store_port_});
     due_ = true;
   }
 
@@ -365,6 +390,7 @@ class NodeRun {
   bool is_explained_ = false;               // the failure of this node's ranks in the round
   StoreSocket store_;                       // of the next round to start
   int store_port_ = 0;
+  std::string store_name_;
   bool due_ = false;  // the round's ranks must be started
   bool running_ = false, rejoins_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;

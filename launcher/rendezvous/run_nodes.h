@@ -20,6 +20,7 @@ struct NodeSetup {
   NodeHello hello;
   NodeLimits limits;
   RestartPolicy policy;
+  bool is_script = false;  // the program: its ranks reach the store by MASTER_ADDR and MASTER_PORT
 };
 
 /// Makes this node's job of a round. `restarts`: of all ranks so far; `store`: the socket of rank 0's store,
@@ -27,10 +28,11 @@ struct NodeSetup {
 using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t restarts, StoreSocket store)>;
 
 /// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and
-/// logs how the run ends. Returns the exit code, the same on all nodes: that of the rank that failed first;
-/// 128 + the signal that stopped a node; 1 if nodes are missing or the coordinator's node is gone; or 0.
-/// Returns 2 if this node can't take part.
-/// Throws as Supervisor does.
+/// logs how the run ends. Returns the exit code, the same on all nodes that took part: that of the rank that
+/// failed first; 75 if the ranks saved their state for later; 128 + the signal that stopped a node; 1 if
+/// nodes are missing or the coordinator's node is gone; or 0. A node that took no part returns 2 if it was
+/// refused or can't meet the others, and 1 if no launcher answers or no place became free. Throws as
+/// Supervisor does.
 int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job);
 
 }  // namespace hookline

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "base/duration_text.h"
 #include "base/file_descriptor.h"
+#include "libexec/rendezvous/addresses_of.h"
+#include "libexec/rendezvous/store_word.h"
 
 namespace hookline {
 namespace {
@@ -25,23 +28,6 @@ constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};
 constexpr milliseconds kMostBetweenHeartbeats{2000};
 constexpr milliseconds kTimeToDeliver{3000};  // at the end
-
-/// The addresses of a host, in digits. Throws nothing: `why` says why there are none.
-std::vector<std::string> addresses_of(const std::string& host, std::string& why) {
-  addrinfo hints = {}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  std::vector<std::string> addresses;
-  for (const addrinfo* at = found; error == 0 && at; at = at->ai_next) {
-    char digits[NI_MAXHOST] = "";
-    if (::getnameinfo(at->ai_addr, at->ai_addrlen, digits, sizeof digits, nullptr, 0, NI_NUMERICHOST) == 0 &&
-        std::find(addresses.begin(), addresses.end(), digits) == addresses.end())
-      addresses.emplace_back(digits);
-  }
-  if (found) ::freeaddrinfo(found);
-  if (addresses.empty()) why = "'" + host + "' is not known here: " + ::gai_strerror(error);
-  return addresses;
-}
 
 /// Does the host of `address`, in digits, answer that nothing listens at `port`?
 bool refuses(const std::string& address, int port) {
@@ -152,11 +138,43 @@ bool JoiningRelay::read_launcher() {
   std::vector<std::string> lines;
   const bool is_open = launcher_.read(lines);
   for (const std::string& line : lines) {
-    if (!line.starts_with("up ")) continue;
-    const std::string frame = lines_.send(std::make_shared<const std::string>(line.substr(3)));
-    if (joined_) send(frame);  // else resume() does
+    if (line.starts_with("up ")) send_up(line.substr(3));
+    if (line.starts_with("store ")) open_store(line.substr(6));
   }
   return is_open;
+}
+
+void JoiningRelay::send_up(const std::string& line) {
+  const std::string frame = lines_.send(std::make_shared<const std::string>(line));
+  if (joined_) send(frame);  // else resume() does
+}
+
+void JoiningRelay::open_store(const std::string& text) {
+  round_ = std::atoi(text.c_str());
+  launcher_.tell("store", std::to_string(round_) + " " + ranks_.listen_here() + " 0");
+}
+
+void JoiningRelay::serve_ranks() {
+  for (RankConnections::Event& event : ranks_.events()) {
+    StoreWord word{StoreWord::Kind::end, event.connection};
+    if (event.kind == RankConnections::Event::Kind::opened) {
+      word.kind = StoreWord::Kind::open;
+      word.round = round_;
+    } else if (event.kind == RankConnections::Event::Kind::data) {
+      word.kind = StoreWord::Kind::data;
+      word.bytes = std::move(event.bytes);
+    }
+    send_up(to_line(word));
+  }
+}
+
+void JoiningRelay::take(const std::string& line) {
+  const auto word = store_word_of(line);
+  if (!word) return launcher_.tell("down", line);
+  if (word->kind == StoreWord::Kind::data)
+    ranks_.send(word->connection, word->bytes);
+  else
+    ranks_.end(word->connection);
 }
 
 void JoiningRelay::send(const std::string& frame) {
@@ -192,7 +210,7 @@ void JoiningRelay::take_frames(Clock::time_point now) {
     answered_ = now;
     if (frame->kind == LineStream::Kind::line) {
       owes_count_ = true;
-      if (lines_.takes(*frame) && !frame->line.empty()) launcher_.tell("down", frame->line);
+      if (lines_.takes(*frame) && !frame->line.empty()) take(frame->line);
     } else {
       lines_.heard(frame->received);
     }
@@ -212,7 +230,8 @@ void JoiningRelay::run() {
     }
     if (closing && (lines_.is_delivered() || now - *closing > kTimeToDeliver)) return;
     std::vector<zmq::pollitem_t> items = {{joined_->socket.handle(), 0, ZMQ_POLLIN, 0},
-                                          {joined_->events.socket().handle(), 0, ZMQ_POLLIN, 0}};
+                                          {joined_->events.socket().handle(), 0, ZMQ_POLLIN, 0},
+                                          {nullptr, ranks_.descriptor(), ZMQ_POLLIN, 0}};
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
     const milliseconds patience = cut_since_ ? std::min(beat, kTimeToBeTaken) : beat;
     wait_for_any(items,
@@ -221,6 +240,7 @@ void JoiningRelay::run() {
     if (now - looked > place_.node_timeout / 2) answered_ = now;  // this process was stopped meanwhile
     looked = now;
     take_frames(now);
+    serve_ranks();
     if (!read_launcher() && !closing) closing = now;
     if (const auto why = look_at_connection(now)) {
       launcher_.tell("gone", *why);

@@ -1,5 +1,5 @@
 // The relay of a node that joins the others: finds the serving one, and passes lines between it and this
-// node's launcher.
+// node's launcher, and what this node's ranks and the store say.
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,7 @@
 #include "libexec/rendezvous/launcher_socket.h"
 #include "libexec/rendezvous/line_stream.h"
 #include "libexec/rendezvous/place.h"
+#include "libexec/rendezvous/rank_connections.h"
 #include "libexec/rendezvous/wire.h"
 
 namespace hookline {
@@ -55,6 +56,12 @@ class JoiningRelay {
   /// Reads from the launcher; false once it has closed its end.
   bool read_launcher();
   void take_frames(Clock::time_point now);
+  /// A line of the serving relay's, for the launcher or for a rank.
+  void take(const std::string& line);
+  /// "ROUND here" of the launcher's.
+  void open_store(const std::string& text);
+  void serve_ranks();
+  void send_up(const std::string& line);
   void send(const std::string& frame);
   std::string why_unreachable() const;
 
@@ -72,6 +79,8 @@ class JoiningRelay {
   bool has_connected_ = false, has_warned_ = false;
   std::optional<Clock::time_point> cut_since_;  // the connection is broken; or when that was looked at last
   LineStream lines_;
+  RankConnections ranks_;
+  int round_ = 0;  // that they are in
   bool owes_count_ = false;
   Clock::time_point answered_{};  // when the serving relay answered last
 };

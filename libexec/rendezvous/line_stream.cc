@@ -1,50 +1,36 @@
 #include "libexec/rendezvous/line_stream.h"
 
-#include <charconv>
 #include <utility>
+
+#include "libexec/rendezvous/take_text.h"
 
 namespace hookline {
 namespace {
 
-/// Parses a number at the beginning of `text`, and cuts it off.
-std::optional<std::uint64_t> take_number(std::string_view& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
 std::string frame_of(std::uint64_t number, const std::string& line) {
   return "L" + std::to_string(number) + "\n" + line;
-}
-
-bool take_char(std::string_view& text, char c) {
-  if (text.empty() || text.front() != c) return false;
-  text.remove_prefix(1);
-  return true;
 }
 
 }  // namespace
 
 std::optional<LineStream::Frame> LineStream::parse(std::string_view bytes) {
   Frame frame;
-  if (take_char(bytes, 'L')) {
-    const auto number = take_number(bytes);
-    if (!number || !take_char(bytes, '\n')) return std::nullopt;
+  if (take_text(bytes, "L")) {
+    const auto number = take_number<std::uint64_t>(bytes);
+    if (!number || !take_text(bytes, "\n")) return std::nullopt;
     frame.number = *number;
     frame.line = bytes;
     return frame;
   }
-  if (take_char(bytes, 'B'))
+  if (take_text(bytes, "B"))
     frame.kind = Kind::heartbeat;
-  else if (take_char(bytes, 'R'))
+  else if (take_text(bytes, "R"))
     frame.kind = Kind::resume;
-  else if (take_char(bytes, 'A'))
+  else if (take_text(bytes, "A"))
     frame.kind = Kind::answer;
   else
     return std::nullopt;
-  const auto received = take_number(bytes);
+  const auto received = take_number<std::uint64_t>(bytes);
   if (!received || !bytes.empty()) return std::nullopt;
   frame.received = *received;
   return frame;

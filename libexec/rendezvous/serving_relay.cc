@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
+
+#include "base/address_text.h"
+#include "libexec/rendezvous/addresses_of.h"
 
 namespace hookline {
 namespace {
@@ -19,6 +23,15 @@ constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to
 std::string endpoint_of(const RelayPlace& place) {
   const bool is_digits = is_address(place.address, AF_INET) || is_address(place.address, AF_INET6);
   return "tcp://" + host_and_port(is_digits ? place.address : "*", place.port);
+}
+
+/// Where ranks reach the store by TCP: the run's address. Empty, for all addresses, if that is a name which
+/// stands for several, or which means another address here than elsewhere.
+std::string address_of_store(const std::string& address) {
+  if (is_address(address, AF_INET) || is_address(address, AF_INET6)) return address;
+  std::string why;
+  const std::vector<std::string> found = addresses_of(address, why);
+  return found.size() == 1 && !is_loopback(found.front()) ? found.front() : "";
 }
 
 /// Is it a node's name, as launchers choose them?
@@ -47,19 +60,21 @@ void ServingRelay::run() {
         {socket_.handle(), 0, ZMQ_POLLIN, 0},
         {access_.socket().handle(), 0, ZMQ_POLLIN, 0},
         {events_.socket().handle(), 0, ZMQ_POLLIN, 0},
+        {nullptr, ranks_.descriptor(), ZMQ_POLLIN, 0},
     };
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
     wait_for_any(items, kLookEvery);
     const auto now = Clock::now();
     access_.answer();
     look_at_connections();
-    std::string node;
-    while (const auto frame = receive(socket_, &node)) take(node, *frame, now);
+    while (const auto received = receive_from_any(socket_)) take(*received, now);
+    serve_ranks();
     launcher_.flush();
     std::vector<std::string> lines;
     if (!closing && !launcher_.read(lines)) closing = now;
     for (const std::string& line : lines) {
       if (line.starts_with("down ")) pass_on(line.substr(5));
+      if (line.starts_with("store ")) open_store(line.substr(6));
     }
     for (const std::string& name : std::exchange(owed_answers_, {}))
       send(name, lines_[name].count(LineStream::Kind::answer));
@@ -67,6 +82,7 @@ void ServingRelay::run() {
       looked = now;
       for (const std::string& lost : lives_.take_lost(now)) {
         lines_[lost].forget();  // what was meant for it is out of date when it comes back
+        store_.end_all_of(lost);
         launcher_.tell("lost", lost);
       }
     }
@@ -86,14 +102,77 @@ void ServingRelay::pass_on(const std::string& text) {
   }
 }
 
-void ServingRelay::take(const std::string& node, const std::string& bytes, Clock::time_point now) {
-  const auto frame = LineStream::parse(bytes);
+void ServingRelay::open_store(const std::string& text) {
+  std::istringstream words(text);
+  int round = 0;
+  std::string how;
+  words >> round >> how;
+  store_.begin_round(round);
+  const std::string name = ranks_.listen_here();
+  const int port = how == "tcp" ? ranks_.listen_at(address_of_store(place_.address),
+                                                   [this](const std::string& address) {
+                                                     return std::any_of(
+                                                         hosts_.begin(), hosts_.end(), [&](const auto& host) {
+                                                           return host.second.contains(address);
+                                                         });
+                                                   })
+                                : 0;
+  launcher_.tell("store", std::to_string(round) + " " + name + " " + std::to_string(port));
+}
+
+void ServingRelay::serve_ranks() {
+  for (const RankConnections::Event& event : ranks_.events()) {
+    const StorePeer peer{"", event.connection};
+    if (event.kind == RankConnections::Event::Kind::opened)
+      store_.open(peer, store_.round());
+    else if (event.kind == RankConnections::Event::Kind::data)
+      answer(store_.take(peer, event.bytes));
+    else
+      store_.end(peer);
+  }
+  if (const auto stranger = ranks_.take_stranger())
+    launcher_.tell("warning",
+                   "a connection from " + *stranger +
+                       " to the ranks' store was refused, as all further such are: no node of this run "
+                       "is there");
+}
+
+void ServingRelay::answer(const std::vector<StoreHub::Answer>& answers) {
+  for (const auto& [to, bytes, is_last] : answers) {
+    if (to.node.empty()) {
+      ranks_.send(to.connection, bytes);
+      if (is_last) ranks_.end(to.connection);
+      continue;
+    }
+    const StoreWord word{is_last ? StoreWord::Kind::end : StoreWord::Kind::data, to.connection, bytes};
+    send(to.node, lines_[to.node].send(std::make_shared<const std::string>(to_line(word))));
+  }
+  if (const std::string problem = store_.take_problem(); !problem.empty())
+    launcher_.tell("warning",
+                   "a rank's connection to the store was closed, because of what came over it: " + problem);
+}
+
+void ServingRelay::take(const std::string& node, const StoreWord& word) {
+  const StorePeer peer{node, word.connection};
+  if (word.kind == StoreWord::Kind::data)
+    answer(store_.take(peer, word.bytes));
+  else if (word.kind == StoreWord::Kind::end)
+    store_.end(peer);
+  else if (!store_.open(peer, word.round))
+    answer({{peer, "", true}});
+}
+
+void ServingRelay::take(const Received& received, Clock::time_point now) {
+  const std::string& node = received.node;
+  const auto frame = LineStream::parse(received.frame);
   if (!frame || !is_name(node)) return;  // no node of this version sends it
+  hosts_[node].insert(received.address);
   if (lives_.heard(node, now)) launcher_.tell("back", node);
   LineStream& lines = lines_[node];
   owed_answers_.insert(node);
   if (frame->kind == LineStream::Kind::line) {
     if (!lines.takes(*frame) || frame->line.empty()) return;
+    if (const auto word = store_word_of(frame->line)) return take(node, *word);
     lives_.took(node, frame->line, now);
     launcher_.tell("up", node + " " + frame->line);
     return;

@@ -1,5 +1,5 @@
 // The relay of the node where the others meet: passes lines between its launcher, the coordinator, and all
-// other nodes.
+// other nodes, and holds the store of the run's ranks.
 #pragma once
 
 #include <chrono>
@@ -14,6 +14,9 @@
 #include "libexec/rendezvous/line_stream.h"
 #include "libexec/rendezvous/node_lives.h"
 #include "libexec/rendezvous/place.h"
+#include "libexec/rendezvous/rank_connections.h"
+#include "libexec/rendezvous/store_hub.h"
+#include "libexec/rendezvous/store_word.h"
 #include "libexec/rendezvous/wire.h"
 
 namespace hookline {
@@ -34,7 +37,12 @@ class ServingRelay {
 
   /// Sends "NODE LINE" of the launcher's on; NODE is "*" for all who are there.
   void pass_on(const std::string& text);
-  void take(const std::string& node, const std::string& bytes, Clock::time_point now);
+  /// "ROUND tcp" or "ROUND here" of the launcher's.
+  void open_store(const std::string& text);
+  void take(const Received& received, Clock::time_point now);
+  void take(const std::string& node, const StoreWord& word);
+  void serve_ranks();
+  void answer(const std::vector<StoreHub::Answer>& answers);
   void look_at_connections();
   bool all_have_everything();
   void send(const std::string& node, const std::string& frame);
@@ -47,6 +55,9 @@ class ServingRelay {
   NodeLives lives_;
   std::map<std::string, LineStream> lines_;  // by the nodes' names
   std::set<std::string> owed_answers_;
+  StoreHub store_;
+  RankConnections ranks_;                               // of this node, or all that come by TCP
+  std::map<std::string, std::set<std::string>> hosts_;  // the addresses that each node's messages came from
   bool has_warned_of_strangers_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/address_text.h"
 #include "launcher/rendezvous/messages.h"
 
 namespace hookline {
@@ -34,6 +35,21 @@ zmq::socket_t socket_of(zmq::context_t& context, zmq::socket_type type, const Ke
   socket.set(zmq::sockopt::sndhwm, kUnlimited);
   socket.set(zmq::sockopt::curve_secretkey, buffer_of(own.secret_key));
   return socket;
+}
+
+/// The next message of so many parts; does not wait. Others are dropped.
+std::vector<zmq::message_t> receive_parts(zmq::socket_t& socket, std::size_t count) {
+  while (true) {
+    std::vector<zmq::message_t> parts;
+    bool more = true;
+    while (more) {
+      zmq::message_t part;
+      if (!socket.recv(part, zmq::recv_flags::dontwait)) return {};
+      more = part.more();
+      parts.push_back(std::move(part));
+    }
+    if (parts.size() == count) return parts;
+  }
 }
 
 }  // namespace
@@ -131,20 +147,16 @@ void wait_for_any(std::vector<zmq::pollitem_t>& items, std::chrono::milliseconds
   if (count < 0 && zmq_errno() != EINTR) throw zmq::error_t();
 }
 
-std::optional<std::string> receive(zmq::socket_t& socket, std::string* from) {
-  while (true) {
-    std::vector<zmq::message_t> parts;
-    bool more = true;
-    while (more) {
-      zmq::message_t part;
-      if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-      more = part.more();
-      parts.push_back(std::move(part));
-    }
-    if (parts.size() != (from ? 2U : 1U)) continue;
-    if (from) *from = parts[0].to_string();
-    return parts.back().to_string();
-  }
+std::optional<std::string> receive(zmq::socket_t& socket) {
+  const auto parts = receive_parts(socket, 1);
+  return parts.empty() ? std::nullopt : std::optional(parts[0].to_string());
+}
+
+std::optional<Received> receive_from_any(zmq::socket_t& socket) {
+  auto parts = receive_parts(socket, 2);
+  if (parts.empty()) return std::nullopt;
+  return Received{parts[0].to_string(), without_ipv4_prefix(parts[1].gets("Peer-Address")),
+                  parts[1].to_string()};
 }
 
 }  // namespace hookline

@@ -65,8 +65,17 @@ zmq::pollitem_t item_of(const LauncherSocket& launcher, bool reads);
 /// Waits until something has come to one of the sockets, or for `patience`. Throws zmq::error_t.
 void wait_for_any(std::vector<zmq::pollitem_t>& items, std::chrono::milliseconds patience);
 
-/// The next frame that has come; does not wait. `from`, if given, gets the node it is from. Frames of another
-/// form than nodes send are dropped.
-std::optional<std::string> receive(zmq::socket_t& socket, std::string* from = nullptr);
+/// The next frame that has come to a joining socket; does not wait. Frames of another form than nodes send
+/// are dropped.
+std::optional<std::string> receive(zmq::socket_t& socket);
+
+struct Received {
+  std::string node;     // that sent it
+  std::string address;  // of its host, in digits
+  std::string frame;
+};
+
+/// The same for a serving socket.
+std::optional<Received> receive_from_any(zmq::socket_t& socket);
 
 }  // namespace hookline

@@ -63,9 +63,10 @@ struct FailureWatch::Living {
 };
 
 FailureWatch::FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                           milliseconds peer_timeout, milliseconds long_wait)
+                           milliseconds peer_timeout, milliseconds long_wait, std::string store_holder)
     : state_(std::make_shared<State>()), rank_(rank), alone_(size == 1) {
   if (alone_) return;
+  state_->store_holder = std::move(store_holder);
   state_->own_rank = rank;
   Living::leave_at_exit();
   {

@@ -34,12 +34,14 @@ class FailureWatch {
   struct State;
 
  public:
+  static constexpr std::chrono::seconds kLongWait{30};
+
   /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report
   /// themselves. After `long_wait` in one collective rank 0 warns, and names the ranks that have not joined
-  /// it.
+  /// it. `store_holder`: whose end is the store's, for messages.
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-               std::chrono::milliseconds peer_timeout,
-               std::chrono::milliseconds long_wait = std::chrono::seconds(30));
+               std::chrono::milliseconds peer_timeout, std::chrono::milliseconds long_wait = kLongWait,
+               std::string store_holder = "rank 0");
   ~FailureWatch();
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 std::string text_in_store(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_for_store(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// The rank that reads the heartbeats of all others: rank 0, whose process holds the store. Without the
-/// store, no rank learns anything anyway.
+/// The rank that reads the heartbeats of all others: rank 0, whose process mostly holds the store, without
+/// which no rank learns anything anyway.
 constexpr int kWatcher = 0;
 const char* const kQuietestKey = "quietest";
 
@@ -51,8 +51,8 @@ void FailureWatch::Talker::run() {
       look(waiting, since, own);
     } catch (const std::exception& error) {
       const std::string why = error.what();
-      state_->lose_rank_zero(rank_, RunFailed::Cause::rank_left, "is gone",
-                             " (" + why.substr(0, why.find('\n')) + ")");
+      state_->lose_store(rank_, RunFailed::Cause::rank_left, "is gone",
+                         " (" + why.substr(0, why.find('\n')) + ")");
     }
     lock.lock();
     state_->store_answered = Clock::now();

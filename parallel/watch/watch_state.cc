@@ -36,10 +36,10 @@ void FailureWatch::State::report(const std::string& text, bool may_have_a_cause)
   changed.notify_all();
 }
 
-void FailureWatch::State::lose_rank_zero(int rank, RunFailed::Cause cause, const std::string& how,
-                                         const std::string& detail) {
+void FailureWatch::State::lose_store(int rank, RunFailed::Cause cause, const std::string& how,
+                                     const std::string& detail) {
   std::string text =
-      "rank 0, which holds the store, " + how + "; rank " + std::to_string(rank) + " waits for it: ";
+      store_holder + ", which holds the store, " + how + "; rank " + std::to_string(rank) + " waits for it: ";
   {
     const std::lock_guard lock(mutex);
     if (waits.empty()) return;
@@ -59,8 +59,8 @@ void FailureWatch::State::mind(int rank, milliseconds peer_timeout) {
     const auto silence = std::chrono::duration_cast<milliseconds>(Clock::now() - store_answered);
     if (peer_timeout.count() == 0 || silence < peer_timeout + watch_times::kPatience) continue;
     lock.unlock();
-    lose_rank_zero(rank, RunFailed::Cause::rank_silent,
-                   "has not answered for " + seconds_text(silence) + ", so it is stopped or cut off");
+    lose_store(rank, RunFailed::Cause::rank_silent,
+               "has not answered for " + seconds_text(silence) + ", so it is stopped or cut off");
     lock.lock();
   }
 }

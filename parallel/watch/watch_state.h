@@ -47,17 +47,17 @@ struct FailureWatch::State {
   bool closing = false;
   bool exiting = false;  // the process, while this World lives
   bool talker_ended = false;
-  int own_rank = -1;  // of several; never changes
+  int own_rank = -1;         // of several; never changes
+  std::string store_holder;  // likewise
 
   /// Ends every wait with `why`; the first call counts.
   void fail(const RunFailed& why);
   /// A failure of this rank's own, which the ranks are still to agree on.
   void report(const std::string& text, bool may_have_a_cause);
-  /// Ends every wait because the store in rank 0's process does not respond. The error is this rank's own
+  /// Ends every wait because the store does not respond. The error is this rank's own
   /// failure, if it has one without a cause on another rank. Does nothing if this rank does not wait: it may
   /// then finish undisturbed.
-  void lose_rank_zero(int rank, RunFailed::Cause cause, const std::string& how,
-                      const std::string& detail = "");
+  void lose_store(int rank, RunFailed::Cause cause, const std::string& how, const std::string& detail = "");
   /// Minds the talker, which a store that doesn't answer holds up; on a thread of its own.
   void mind(int rank, std::chrono::milliseconds peer_timeout);
 

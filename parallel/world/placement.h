@@ -35,8 +35,9 @@ struct Placement {
 /// loaded before main if the run's config asks for it (HOOKLINE_CONFIG, else HOOKLINE_LAUNCH__DEVICE), and
 /// this function only reports the result. Throws Error if an explicitly configured device or backend is
 /// unavailable: no GPU, no module, a module of another build, libtorch asked too early, or fewer GPUs than
-/// ranks for NCCL. With `auto` the rank then uses the CPU, or shares GPUs over Gloo if there are only too
-/// few; if there are GPUs that can't be used, local rank 0 logs why.
+/// ranks for NCCL. With `auto` the rank then uses the CPU; if the only obstacle is that there are
+/// fewer GPUs than ranks, the ranks share them over Gloo. If there are GPUs that can't be used, local rank 0
+/// logs why.
 Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks);
 
 }  // namespace hookline

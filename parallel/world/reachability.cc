@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/address_text.h"
 #include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -68,8 +69,6 @@ Address parse_address(const std::string& host, const std::string& port) {
   ::freeaddrinfo(found);
   return address;
 }
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 /// Listens on a port that the system chooses. Throws Error.
 std::pair<Socket, std::string> listen_on(const std::string& host) {

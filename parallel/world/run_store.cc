@@ -13,13 +13,17 @@
 #include "base/error.h"
 #include "base/list_text.h"
 #include "parallel/rank/environment.h"
+#include "parallel/world/launcher_store.h"
 
 namespace hookline {
 namespace {
 
-constexpr std::chrono::minutes kStoreTimeout{5};  // of one call
+constexpr std::chrono::minutes kStoreTimeout{5};              // of one call
+constexpr const char* kStoreNameVariable = "HOOKLINE_STORE";  // of launchers whose run has several nodes
 
 c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::milliseconds join_timeout) {
+  if (const auto name = environment_text(kStoreNameVariable))
+    return c10::make_intrusive<LauncherStore>(*name, kStoreTimeout);
   const std::string host = environment_text("MASTER_ADDR").value_or("127.0.0.1");
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(required_environment_number("MASTER_PORT", 1, 65535));
@@ -41,6 +45,8 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
 
 }  // namespace
 
+std::string store_holder() { return environment_text(kStoreNameVariable) ? "the launcher" : "rank 0"; }
+
 int required_environment_number(const char* name, int least, int most) {
   if (!environment_text(name)) {
     throw Error(std::string(name) +
@@ -58,7 +64,8 @@ c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
   static int parts = 0;
   const std::lock_guard lock(mutex);
   const std::string wanted = environment_text("MASTER_ADDR").value_or("") + ":" +
-                             environment_text("MASTER_PORT").value_or("") + ", " + std::to_string(rank) +
+                             environment_text("MASTER_PORT").value_or("") + ", " +
+                             environment_text(kStoreNameVariable).value_or("") + ", " + std::to_string(rank) +
                              " of " + std::to_string(size);
   if (!store || opened_for != wanted) {
     store = open_store(rank, size, join_timeout);
@@ -83,13 +90,13 @@ void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::
     try {
       return meet_at(store, "joined", size, timeout);
     } catch (const std::exception&) {
-      // Time is up, or rank 0 is gone. In that case, the next call fails as well.
+      // Time is up, or the store is gone. In that case, the next call fails as well.
     }
     for (int other = 0; other < size; ++other)
       if (!store.check({key(other)})) missing.push_back(other);
   } catch (const std::exception& error) {
     const std::string why = error.what();
-    throw Error("rank 0, which holds the store, is gone before all ranks have joined; rank " +
+    throw Error(store_holder() + ", which holds the store, is gone before all ranks have joined; rank " +
                 std::to_string(rank) + " waited for it (" + why.substr(0, why.find('\n')) + ")");
   }
   if (missing.empty()) return;

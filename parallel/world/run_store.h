@@ -1,4 +1,5 @@
-// Where the ranks of a run meet: the store that rank 0 holds, and who has come to it.
+// Where the ranks of a run meet: the store that rank 0 holds, or the launchers of several nodes, and who has
+// come to it.
 #pragma once
 
 #include <chrono>
@@ -9,6 +10,9 @@ namespace hookline {
 
 /// A variable that every rank of a run has, a whole number in [least, most]. Throws Error.
 int required_environment_number(const char* name, int least, int most);
+
+/// Who holds the store of the run that the environment describes, for messages: "rank 0" or "the launcher".
+std::string store_holder();
 
 /// A new part of the store of the run that the environment describes; each call returns another part. The
 /// process opens the store itself only once: the socket that the launcher hands to rank 0 can't be opened

@@ -200,8 +200,9 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       step_clock_(std::make_shared<StepClock>(placement.device)) {
   if (size_ > 1) ignore_closed_connections();
   // The watch has its own connection, since a call that waits for the store on this one must not block it.
-  watch_ = std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()),
-                                          rank_, size_, peer_timeout);
+  watch_ =
+      std::make_unique<FailureWatch>(c10::make_intrusive<c10d::PrefixStore>("watch", store_->clone()), rank_,
+                                     size_, peer_timeout, FailureWatch::kLongWait, store_holder());
   // All ranks take part, since a rank on a GPU may meet others on a CPU.
   layout_ = find_hosts(*store_, rank_, size_, placement_.shared_memory != SharedMemory::never,
                        placement_.host_label, timeout_);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <random>
 #include <string>
@@ -26,6 +27,9 @@
 #include "launcher/sweep/metrics_file.h"
 #include "launcher/sweep/trial_files.h"
 #include "libexec/estimate/pickle.h"
+#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/store_hub.h"
+#include "libexec/rendezvous/store_word.h"
 #include "support/mutate.h"
 #include "support/process.h"
 #include "support/sanitized.h"
@@ -262,6 +266,62 @@ Reader messages() {
           takes_message};
 }
 
+bool takes_frame(const TemporaryFolder&, const std::string& text) {
+  const auto frame = LineStream::parse(text);
+  if (!frame) return false;
+  LineStream stream;
+  stream.heard(frame->received);
+  if (frame->kind != LineStream::Kind::line) return true;
+  stream.takes(*frame);
+  const auto word = store_word_of(frame->line);
+  EXPECT_TRUE(!word || store_word_of(to_line(*word)).has_value());
+  return true;
+}
+
+/// What the relays of two nodes send each other.
+Reader relay_frames() {
+  LineStream stream;
+  const auto frame_of = [&](const StoreWord& word) {
+    return stream.send(std::make_shared<const std::string>(to_line(word)));
+  };
+  return {
+      "RelayFrames",
+      {frame_of({StoreWord::Kind::open, 7, "", 3}), frame_of({StoreWord::Kind::data, 18, "bytes"}),
+       frame_of({StoreWord::Kind::end, 18446744073709551615U}), stream.count(LineStream::Kind::heartbeat),
+       stream.count(LineStream::Kind::resume), stream.count(LineStream::Kind::answer)},
+      {"L", "B", "R", "A", "\n", " ", "-", "0", "18446744073709551616", "store ", "open ", "data ", "end "},
+      takes_frame,
+      20'000};
+}
+
+bool takes_store_requests(const TemporaryFolder&, const std::string& text) {
+  StoreHub hub;
+  hub.begin_round(1);
+  hub.open({}, 1);
+  const auto answers = hub.take({}, text);
+  return answers.empty() || !answers.back().is_last;
+}
+
+/// What ranks, and whoever connects to their store, may send.
+Reader store_requests() {
+  const std::string greeting = to_bytes({StoreQuery::validate});
+  const auto after_greeting = [&](const StoreRequest& request) { return greeting + to_bytes(request); };
+  std::vector<std::string> pieces = {greeting, std::string(1, '\0'), std::string(8, '\0'),
+                                     "\xff\xff\xff\xff"};
+  for (char query = 0; query <= static_cast<char>(StoreQuery::list_keys); ++query)
+    pieces.emplace_back(1, query);
+  return {
+      "StoreRequests",
+      {after_greeting({StoreQuery::set_many, {"a", "b"}, {"1", "2"}}),
+       after_greeting({StoreQuery::compare_set, {"a"}, {"", "new"}}),
+       after_greeting({StoreQuery::add, {"n"}, {}, -5}), after_greeting({StoreQuery::get_many, {"a", "b"}}),
+       after_greeting({StoreQuery::wait, {"a", "b"}}), after_greeting({StoreQuery::push, {"q"}, {"1"}}),
+       after_greeting({StoreQuery::pop, {"q"}}), after_greeting({StoreQuery::ping, {}, {}, 7})},
+      pieces,
+      takes_store_requests,
+      20'000};
+}
+
 Reader imports() {
   std::vector<std::string> texts;
   for (const auto& entry : fs::directory_iterator(IMPORTS)) texts.push_back(testing::read_file(entry.path()));
@@ -374,10 +434,11 @@ TEST_P(Fuzz, SurvivesNestingOfAnyDepth) {
 }
 
 const NamedReader kReaders[] = {
-    {"Manifest", manifest},        {"TensorFile", tensor_file}, {"Pickle", pickle},
-    {"ResolvedConfig", resolved},  {"Metrics", metrics},        {"ErrorFile", error_file},
-    {"NodeMessages", messages},    {"Imports", imports},        {"SweepFile", sweep_file},
-    {"TrialResult", trial_result}, {"HookRow", hook_row}};
+    {"Manifest", manifest},           {"TensorFile", tensor_file}, {"Pickle", pickle},
+    {"ResolvedConfig", resolved},     {"Metrics", metrics},        {"ErrorFile", error_file},
+    {"NodeMessages", messages},       {"Imports", imports},        {"SweepFile", sweep_file},
+    {"TrialResult", trial_result},    {"HookRow", hook_row},       {"RelayFrames", relay_frames},
+    {"StoreRequests", store_requests}};
 
 INSTANTIATE_TEST_SUITE_P(Of, Fuzz, ::testing::ValuesIn(kReaders),
                          [](const auto& reader) { return std::string(reader.param.name); });

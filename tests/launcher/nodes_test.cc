@@ -10,6 +10,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/hosts.h"
@@ -50,10 +54,12 @@ class Nodes : public ::testing::Test {
   }
 
   std::unique_ptr<Process> launch(int host, const std::vector<std::string>& sets,
-                                  const std::vector<std::string>& program = {"./train"}) {
+                                  const std::vector<std::string>& program = {"./train"},
+                                  std::map<std::string, std::optional<std::string>> variables = {}) {
     ProcessOptions options;
     options.folder = folder_.path();
-    options.environment = {{"OMP_NUM_THREADS", "1"}, {"CUDA_VISIBLE_DEVICES", ""}};
+    options.environment = std::move(variables);
+    options.environment.insert({{"OMP_NUM_THREADS", "1"}, {"CUDA_VISIBLE_DEVICES", ""}});
     options.arguments = {"launch",
                          "--set",
                          "rendezvous.main_address=" + Hosts::address(0),
@@ -362,6 +368,86 @@ TEST_F(Nodes, MeetAndTrainOverIpv6) {
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(first.err, HasSubstr("hookline: waiting for other nodes at [fd99::1]:29500 (run id '"));
+}
+
+/// What listens at all addresses of a host, as the kernel lists it: the ranks' store would.
+std::string open_to_all(const Hosts& hosts, int host) {
+  ProcessOptions options;
+  options.arguments = {"/proc/net/tcp", "/proc/net/tcp6"};
+  std::istringstream lines(hosts.start(host, "/bin/cat", options)->wait().out);
+  std::string found;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, local, remote, state;
+    words >> number >> local >> remote >> state;
+    if (state == "0A" && local.find_first_not_of('0') >= local.find(':')) found += line + "\n";
+  }
+  return found;
+}
+
+TEST_F(Nodes, LetNoStoreOfTheRanksListenOnTheNetwork) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2", "training.checkpoint_every_steps=1",
+                                         "training.max_steps=100000"};
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM, "100000"}));
+  ASSERT_TRUE(there("checkpoints/step_00000005"));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(open_to_all(hosts_, i), "") << "on host " << i;
+  nodes[0]->signal(SIGINT);
+  for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 128 + SIGINT) << node->err();
+}
+
+TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
+  folder_.write("train.py",
+                "import os, pathlib, time, torch, torch.distributed as dist\n"
+                "dist.init_process_group('gloo')\n"
+                "total = torch.tensor([dist.get_rank() + 1.0])\n"
+                "dist.all_reduce(total)\n"
+                "print('sum', total.item(), 'port', os.environ['MASTER_PORT'] + ';', flush=True)\n"
+                "while not pathlib.Path('exit').exists(): time.sleep(0.02)\n"
+                "dist.destroy_process_group()\n");
+  folder_.write("ask.py",
+                "import socket, sys\n"
+                "with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as store:\n"
+                "    store.sendall(bytes([0]) + (0x3C85F7CE).to_bytes(4, 'little') + bytes([7]))\n"
+                "    print('answer', store.recv(8))\n");
+  const std::map<std::string, std::optional<std::string>> variables = {{"GLOO_SOCKET_IFNAME", "e0"}};
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i)
+    nodes.push_back(launch(i, {"launch.nnodes=2", "launch.node_rank=" + std::to_string(i)},
+                           {PYTHON_PROGRAM, "train.py"}, variables));
+  for (const auto& node : nodes) ASSERT_TRUE(node->wait_for("sum 3.0 port ")) << node->err();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(open_to_all(hosts_, i), "") << "on host " << i;
+  const std::string out = nodes[0]->out();
+  const std::size_t at = out.find("port ") + 5;
+  ProcessOptions asking;
+  asking.folder = folder_.path();
+  asking.arguments = {"ask.py", Hosts::address(0), out.substr(at, out.find(';', at) - at)};
+  const auto answer_to = [&](int host) {
+    const ProcessResult result = hosts_.start(host, PYTHON_PROGRAM, asking)->wait();
+    return result.out + result.err;
+  };
+  EXPECT_THAT(answer_to(1), HasSubstr("answer b'\\x"));  // a host of the run: the number of keys
+  EXPECT_THAT(answer_to(2), ::testing::AnyOf(HasSubstr("answer b''"), HasSubstr("ConnectionResetError")));
+  let_all_exit(0);
+  const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(first.err,
+              HasSubstr("hookline: warning: a connection from " + Hosts::address(2) +
+                        " to the ranks' store was refused, as all further such are: no node of this "
+                        "run is there\n"));
+}
+
+TEST_F(Nodes, TrainThoughPacketsAreLost) {
+  for (int i = 0; i < 2; ++i)
+    if (!hosts_.lose(i, 10)) GTEST_SKIP() << "this system can't lose packets (nft)";
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2", "training.max_steps=20"};
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM}));
+  const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(first.err, Not(HasSubstr("forming again")));
 }
 
 TEST_F(Nodes, RefuseOneMoreThanAFixedNumber) {

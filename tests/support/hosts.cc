@@ -74,6 +74,13 @@ bool Hosts::shape(int host, const std::string& rate) const {
   return true;
 }
 
+bool Hosts::lose(int host, int percent) const {
+  return ip({"netns", "exec", name(host), NFT_PROGRAM,
+             "add table inet loss; add chain inet loss in { type filter hook input priority 0; }; "
+             "add rule inet loss in iifname e0 numgen random mod 100 < " +
+                 std::to_string(percent) + " drop"});
+}
+
 void Hosts::cut(int host) const {
   EXPECT_TRUE(ip({"-n", name(kSwitch), "link", "set", port(host), "nomaster"}));
 }

@@ -35,6 +35,9 @@ class Hosts {
   /// another rate. False if tc fails.
   bool shape(int host, const std::string& rate) const;
 
+  /// Loses so many of 100 packets that arrive at the host, at random. False if this system can't.
+  bool lose(int host, int percent) const;
+
   /// Drops packets to and from the host; its interface stays up.
   void cut(int host) const;
 

@@ -1,0 +1,193 @@
+#include "parallel/world/launcher_store.h"
+
+#include <c10/util/Exception.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "base/duration_text.h"
+#include "base/list_text.h"
+
+namespace hookline {
+namespace {
+
+using std::chrono::milliseconds;
+using Value = std::vector<std::uint8_t>;
+
+constexpr std::size_t kMostKeysNamed = 3;
+
+std::string text_of(const Value& bytes) { return {bytes.begin(), bytes.end()}; }
+
+[[noreturn]] void fail(const std::string& why) {
+  C10_THROW_ERROR(DistNetworkError, "the launcher, which leads to the ranks' store, " + why);
+}
+
+FileDescriptor connect_to(const std::string& name) {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;  // an abstract name begins with a zero byte
+  const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), length);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  int failed = -1;
+  do failed = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size);
+  while (failed != 0 && errno == EINTR);
+  if (failed != 0) fail(std::string("can't be reached: ") + std::strerror(errno));
+  ucred peer{};
+  socklen_t peer_size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 ||
+      (peer.uid != ::geteuid() && peer.uid != 0))
+    fail("is not there: another user has its socket");
+  return socket;
+}
+
+}  // namespace
+
+LauncherStore::LauncherStore(std::string name, milliseconds timeout)
+    : Store(timeout), name_(std::move(name)), socket_(connect_to(name_)) {
+  ask({StoreQuery::validate});
+}
+
+c10::intrusive_ptr<c10d::Store> LauncherStore::clone() {
+  return c10::make_intrusive<LauncherStore>(name_, timeout_);
+}
+
+void LauncherStore::ask(const StoreRequest& request) {
+  const std::string bytes = to_bytes(request);
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t count = ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("is gone");
+    sent += static_cast<std::size_t>(count);
+  }
+}
+
+bool LauncherStore::is_readable_within(milliseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
+    pollfd socket{socket_.get(), POLLIN, 0};
+    const int ready = ::poll(&socket, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
+    if (ready > 0) return true;
+    if (ready == 0 && left <= 0) return false;
+  }
+}
+
+std::string LauncherStore::receive(std::size_t bytes) {
+  std::string received(bytes, '\0');
+  for (std::size_t have = 0; have < bytes;) {
+    if (timeout_ != kNoTimeout && !is_readable_within(timeout_))
+      C10_THROW_ERROR(DistStoreError, "the launcher, which leads to the ranks' store, has not answered for " +
+                                          seconds_text(timeout_));
+    const ssize_t count = ::recv(socket_.get(), received.data() + have, bytes - have, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail("is gone");
+    have += static_cast<std::size_t>(count);
+  }
+  return received;
+}
+
+std::int64_t LauncherStore::receive_number() {
+  std::int64_t number = 0;
+  std::memcpy(&number, receive(sizeof number).data(), sizeof number);
+  return number;
+}
+
+Value LauncherStore::receive_value() {
+  const std::string value = receive(static_cast<std::size_t>(receive_number()));
+  return {value.begin(), value.end()};
+}
+
+void LauncherStore::wait_for(const std::vector<std::string>& keys, milliseconds timeout) {
+  ask({StoreQuery::wait, keys});
+  const auto answer = [this] { return static_cast<StoreWait>(receive(1)[0]); };
+  if (timeout == kNoTimeout || is_readable_within(timeout)) {
+    answer();
+    return;
+  }
+  ask({StoreQuery::cancel_wait});
+  // The keys may have come meanwhile: then that answer is read first.
+  if (answer() != StoreWait::canceled) answer();
+  C10_THROW_ERROR(DistStoreError, "after " + seconds_text(timeout) + " no rank has stored " +
+                                      list_text(keys, kMostKeysNamed));
+}
+
+void LauncherStore::set(const std::string& key, const Value& value) {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::set, {key}, {text_of(value)}});
+}
+
+Value LauncherStore::compareSet(const std::string& key, const Value& expected, const Value& desired) {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::compare_set, {key}, {text_of(expected), text_of(desired)}});
+  return receive_value();
+}
+
+Value LauncherStore::get(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  wait_for({key}, timeout_);
+  ask({StoreQuery::get, {key}});
+  return receive_value();
+}
+
+std::int64_t LauncherStore::add(const std::string& key, std::int64_t value) {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::add, {key}, {}, value});
+  return receive_number();
+}
+
+bool LauncherStore::deleteKey(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::delete_key, {key}});
+  return receive_number() == 1;
+}
+
+bool LauncherStore::check(const std::vector<std::string>& keys) {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::check, keys});
+  return static_cast<StoreCheck>(receive(1)[0]) == StoreCheck::ready;
+}
+
+std::int64_t LauncherStore::getNumKeys() {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::count_keys});
+  return receive_number();
+}
+
+void LauncherStore::wait(const std::vector<std::string>& keys) { wait(keys, timeout_); }
+
+void LauncherStore::wait(const std::vector<std::string>& keys, const milliseconds& timeout) {
+  const std::lock_guard lock(mutex_);
+  wait_for(keys, timeout);
+}
+
+void LauncherStore::append(const std::string& key, const Value& value) {
+  const std::lock_guard lock(mutex_);
+  ask({StoreQuery::append, {key}, {text_of(value)}});
+}
+
+std::vector<Value> LauncherStore::multiGet(const std::vector<std::string>& keys) {
+  const std::lock_guard lock(mutex_);
+  wait_for(keys, timeout_);
+  ask({StoreQuery::get_many, keys});
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < keys.size(); ++i) values.push_back(receive_value());
+  return values;
+}
+
+void LauncherStore::multiSet(const std::vector<std::string>& keys, const std::vector<Value>& values) {
+  TORCH_CHECK(keys.size() == values.size(), "multiSet takes as many values as keys");
+  const std::lock_guard lock(mutex_);
+  StoreRequest request{StoreQuery::set_many, keys};
+  for (const Value& value : values) request.values.push_back(text_of(value));
+  ask(request);
+}
+
+}  // namespace hookline

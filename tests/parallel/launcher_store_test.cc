@@ -1,0 +1,195 @@
+// The store of the launchers, and c10d's own as the measure of what it does.
+#include "parallel/world/launcher_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "libexec/rendezvous/rank_connections.h"
+#include "libexec/rendezvous/store_hub.h"
+
+namespace hookline {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using c10d::Store;
+using StorePtr = c10::intrusive_ptr<Store>;
+using std::chrono::milliseconds;
+
+Bytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// The end of a node_relay that serves the ranks of its host.
+class Server {
+ public:
+  Server() : name_(ranks_.listen_here()), port_(ranks_.listen_at("127.0.0.1", [](auto&) { return false; })) {
+    hub_.begin_round(1);
+    thread_ = std::thread([this] {
+      while (!is_over_) serve();
+    });
+  }
+  ~Server() {
+    is_over_ = true;
+    thread_.join();
+  }
+
+  const std::string& name() const { return name_; }
+  int port() const { return port_; }
+
+ private:
+  void serve() {
+    pollfd ready{ranks_.descriptor(), POLLIN, 0};
+    ::poll(&ready, 1, 10);
+    for (const auto& event : ranks_.events()) {
+      const StorePeer peer{"", event.connection};
+      if (event.kind == RankConnections::Event::Kind::opened) hub_.open(peer, 1);
+      if (event.kind == RankConnections::Event::Kind::ended) hub_.end(peer);
+      if (event.kind != RankConnections::Event::Kind::data) continue;
+      for (const auto& [to, bytes, is_last] : hub_.take(peer, event.bytes)) {
+        ranks_.send(to.connection, bytes);
+        if (is_last) ranks_.end(to.connection);
+      }
+    }
+  }
+
+  RankConnections ranks_;
+  StoreHub hub_;
+  std::string name_;
+  int port_;
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;
+};
+
+StorePtr tcp_store(int port, bool is_server) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.isServer = is_server;
+  options.waitWorkers = false;
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+/// The same requests to c10d's store, to ours by its client, and to ours by our own.
+class LikeATcpStore : public ::testing::TestWithParam<std::string> {
+ protected:
+  StorePtr open() {
+    if (GetParam() == "c10d") return tcp_store(0, true);
+    if (!server_) server_ = std::make_unique<Server>();
+    if (GetParam() == "c10dsClient") return tcp_store(server_->port(), false);
+    return c10::make_intrusive<LauncherStore>(server_->name());
+  }
+
+ private:
+  std::unique_ptr<Server> server_;
+};
+
+TEST_P(LikeATcpStore, StoresAndCounts) {
+  const StorePtr store = open();
+  store->set("key", bytes("value"));
+  EXPECT_EQ(text(store->get("key")), "value");
+  store->set("key", Bytes{});
+  EXPECT_EQ(text(store->get("key")), "");
+  EXPECT_EQ(store->add("count", 5), 5);
+  EXPECT_EQ(store->add("count", -2), 3);
+  EXPECT_EQ(text(store->get("count")), "3");
+  const std::int64_t keys = store->getNumKeys();
+  store->append("long", bytes("a"));
+  store->append("long", bytes("b"));
+  EXPECT_EQ(text(store->get("long")), "ab");
+  EXPECT_EQ(store->getNumKeys(), keys + 1);
+  EXPECT_TRUE(store->deleteKey("long"));
+  EXPECT_FALSE(store->deleteKey("long"));
+  EXPECT_TRUE(store->check({"key", "count"}));
+  EXPECT_FALSE(store->check({"key", "long"}));
+}
+
+TEST_P(LikeATcpStore, ComparesAndSets) {
+  const StorePtr store = open();
+  EXPECT_EQ(text(store->compareSet("key", bytes("other"), bytes("new"))), "other");
+  EXPECT_FALSE(store->check({"key"}));
+  EXPECT_EQ(text(store->compareSet("key", bytes(""), bytes("first"))), "first");
+  EXPECT_EQ(text(store->compareSet("key", bytes("other"), bytes("new"))), "first");
+  EXPECT_EQ(text(store->compareSet("key", bytes("first"), bytes("new"))), "new");
+  EXPECT_EQ(text(store->get("key")), "new");
+}
+
+TEST_P(LikeATcpStore, TakesManyKeysAtOnce) {
+  const StorePtr store = open();
+  ASSERT_TRUE(store->hasExtendedApi());
+  std::vector<std::string> keys;
+  std::vector<Bytes> values;
+  for (int i = 0; i < 1000; ++i) {
+    keys.push_back("key " + std::to_string(i));
+    values.push_back(bytes(std::string(static_cast<std::size_t>(i), 'x')));
+  }
+  store->multiSet(keys, values);
+  EXPECT_EQ(store->multiGet(keys), values);
+  const Bytes large(5 << 20, 7);
+  store->set("large", large);
+  EXPECT_EQ(store->get("large"), large);
+}
+
+TEST_P(LikeATcpStore, WaitsForOtherClients) {
+  const StorePtr store = open(), other = store->clone();
+  auto waiting = std::async(std::launch::async, [&] { return text(other->get("late")); });
+  EXPECT_EQ(waiting.wait_for(milliseconds(50)), std::future_status::timeout);
+  store->set("late", bytes("here"));
+  EXPECT_EQ(waiting.get(), "here");
+}
+
+TEST_P(LikeATcpStore, GivesUpAfterTheTimeoutAndGoesOn) {
+  const StorePtr store = open();
+  EXPECT_THROW(store->wait({"never"}, milliseconds(50)), c10::DistStoreError);
+  store->setTimeout(milliseconds(50));
+  EXPECT_THROW(store->get("never"), c10::DistStoreError);
+  store->set("key", bytes("value"));
+  EXPECT_EQ(text(store->get("key")), "value");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LikeATcpStore, ::testing::Values("c10d", "c10dsClient", "Launcher"),
+                         [](const auto& kind) { return kind.param; });
+
+TEST(LauncherStore, ServesC10dsQueues) {
+  Server server;
+  const StorePtr store = tcp_store(server.port(), false), other = store->clone();
+  EXPECT_EQ(store->queueLen("q"), 0);
+  auto waiting = std::async(std::launch::async, [&] { return text(other->queuePop("q", true)); });
+  store->queuePush("q", bytes("first"));
+  EXPECT_EQ(waiting.get(), "first");
+  store->queuePush("q", bytes("second"));
+  EXPECT_EQ(store->queueLen("q"), 1);
+  EXPECT_EQ(text(store->queuePop("q", false)), "second");
+  EXPECT_THROW(store->queuePop("q", false), c10::DistQueueEmptyError);
+  store->set("key", bytes("value"));
+  EXPECT_THAT(store->listKeys(), ::testing::ElementsAre("key"));
+}
+
+TEST(LauncherStore, FailsOnceTheLauncherIsGone) {
+  auto server = std::make_unique<Server>();
+  LauncherStore store(server->name());
+  store.set("key", bytes("value"));
+  auto waiting = std::async(std::launch::async, [&] {
+    try {
+      store.get("never");
+    } catch (const c10::DistNetworkError& error) {
+      return std::string(error.what_without_backtrace());
+    }
+    return std::string();
+  });
+  EXPECT_EQ(waiting.wait_for(milliseconds(50)), std::future_status::timeout);
+  const std::string name = server->name();
+  server.reset();
+  EXPECT_EQ(waiting.get(), "the launcher, which leads to the ranks' store, is gone");
+  EXPECT_THROW(LauncherStore{name}, c10::DistNetworkError);
+}
+
+}  // namespace
+}  // namespace hookline

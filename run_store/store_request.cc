@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::uint32_t kMagicNumber = 0x3C85F7CE;  // c10d::detail::validationMagicNumber
 
+const char* const kOtherProtocol = "another protocol than that of torch 2.1 and later";
+
 /// What follows the first byte of a request.
 enum class Form {
   magic,
@@ -110,8 +112,7 @@ StoreRequest read_request(Reader& reader) {
   StoreRequest request{static_cast<StoreQuery>(number)};
   switch (kForms.at(number)) {
     case Form::magic:
-      if (reader.number<std::uint32_t>() != kMagicNumber)
-        throw StoreRequestError("another protocol than c10d's");
+      if (reader.number<std::uint32_t>() != kMagicNumber) throw StoreRequestError(kOtherProtocol);
       break;
     case Form::nothing:
       break;
@@ -179,13 +180,15 @@ std::optional<StoreRequest> StoreRequests::next() {
   try {
     StoreRequest request = read_request(reader);
     if (std::exchange(is_validated_, true) == (request.query == StoreQuery::validate))
-      throw StoreRequestError("another protocol than c10d's");
+      throw StoreRequestError(kOtherProtocol);
     done_ += reader.position();
     needed_ = 0;
+    if (done_ == bytes_.size()) bytes_.clear(), done_ = 0;
     return request;
   } catch (const TooFew& few) {
     bytes_.erase(0, std::exchange(done_, 0));
     needed_ = few.needed;
+    if (needed_ > kLongestRequestBytes) throw StoreRequestError("a request of more than 32 MiB");
     return std::nullopt;
   }
 }

@@ -61,10 +61,13 @@ void append_text(std::string& bytes, std::string_view text);
 /// Puts requests together from bytes that come in pieces.
 class StoreRequests {
  public:
+  // c10d's own limits, but for the last.
   static constexpr std::size_t kLongestKeyBytes = 8 << 10, kLongestValueBytes = 8 << 20,
-                               kMostKeys = 128 << 10;
+                               kMostKeys = 128 << 10, kLongestRequestBytes = 32 << 20;
 
   void add(std::string_view bytes);
+
+  std::size_t bytes_kept() const { return bytes_.size(); }
 
   /// The next request whose bytes have all come. Throws StoreRequestError at bytes that are none, or if the
   /// first is not what a TCPStore says first; then no more can be read.

@@ -281,7 +281,10 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"launch", "node_rank", 0, never},  // all hosts share the file
       {"launch", "device", 0, has_gpus},
       {"launch", "backend", 0, has_gpus},
-      {"launch", "restart", 0, has_restarts},
+      {"launch", "restart", 0,
+       [](const RunConfig& config, const Detected& detected) {
+         return has_restarts(config, detected) || has_several_nodes(config, detected);
+       }},
       {"launch", "restart_delay_seconds", 0, has_restarts},
       {"launch", "stall_stacks", 0, looks_for_stalls},
       {"rendezvous", "main_port", 0, needs_an_address},
@@ -363,9 +366,11 @@ std::vector<KeyRow> make_schema() {
       "launch",
       count("max_restarts", "restarts", 0, "How many times to restart all ranks after a failure.")));
   rows.push_back(key<launch, &LaunchConfig::restart>(
-      "launch", one_of("restart", {"curable", "always"},
-                       "Which failures restart the run. curable: not exit code 2, nor the same failure at "
-                       "the same step twice.")));
+      "launch",
+      one_of("restart", {"curable", "always"},
+             "Which failures restart the run. curable: not exit code 2, nor the same failure at "
+             "the same step twice, nor the loss of a host before the ranks have got further than in "
+             "an earlier attempt.")));
   rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>(
       "launch", seconds_up_to_a_day(
                     "restart_delay_seconds",

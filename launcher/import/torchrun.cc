@@ -46,8 +46,8 @@ const std::map<std::string, std::string>& reasons() {
       {"logs-specs", "names a Python class"},
       {"duplicate-stdout-filters", "hookline does not filter output lines"},
       {"duplicate-stderr-filters", "hookline does not filter output lines"},
-      {"use-agent-store", "rank 0 always serves the store"},
-      {"no-use-agent-store", "rank 0 always serves the store"},
+      {"use-agent-store", "rank 0 serves the store, or with several hosts the launcher"},
+      {"no-use-agent-store", "rank 0 serves the store, or with several hosts the launcher"},
       {"use-env", "ranks always get their numbers in environment variables"},
       {"virtual-local-rank", "each rank uses the GPU of its LOCAL_RANK"},
   };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
 constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
-constexpr const char* kStoreNameVariable = "HOOKLINE_STORE";
+constexpr const char* kLauncherStoreVariable = "HOOKLINE_STORE";
 constexpr const char* kAgentStoreVariable = "TORCHELASTIC_USE_AGENT_STORE";  // of torchrun
 
 // Each step frees and allocates the same large tensors as the one before. Without these thresholds glibc
@@ -62,7 +62,9 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!node.launch_id.empty()) ours.emplace_back("HOOKLINE_LAUNCH_ID", node.launch_id);
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
-  if (!node.store_name.empty()) ours.emplace_back(kStoreNameVariable, node.store_name);
+  // With the port, by which ranks of a further run inside this one know that it is not theirs.
+  if (!node.store_name.empty())
+    ours.emplace_back(kLauncherStoreVariable, std::to_string(place.store_port) + ":" + node.store_name);
   if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
   if (place.status_descriptor >= 0)
     ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
@@ -77,7 +79,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
   // descriptors. The token is for launchers only.
   const auto is_stale = [](const std::string& entry) {
     return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
-           is_variable(entry, kStoreNameVariable) || is_variable(entry, kAgentStoreVariable) ||
+           is_variable(entry, kLauncherStoreVariable) || is_variable(entry, kAgentStoreVariable) ||
            is_variable(entry, kTokenVariable);
   };
   std::vector<std::string> result;

@@ -15,7 +15,7 @@ struct LinkWord {
     down,     // from the coordinator: a Down
     lost,     // `node` sends no heartbeat
     back,     // `node` does again
-    store,    // where this node's ranks reach the store: "ROUND NAME PORT", see open_store()
+    store,    // where this node's ranks reach the store: "ROUND NAME PORT ADDRESS", see open_store()
     warning,  // `text` is for people
     gone,     // the coordinator's node, or it never was there; `text` says how
     unusable  // this node can't take part: `text` says why
@@ -40,7 +40,8 @@ class NodeLink {
   /// Opens the store of a round for this node's ranks. The answer is a `store` word, with the name of the
   /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
   /// first. There the answer also has, if `over_tcp`, the port of the run's address at which the ranks of all
-  /// nodes reach it; else the port is 0.
+  /// nodes reach it; else the port is 0. The address is that by which this node has reached the
+  /// coordinator's.
   virtual void open_store(int round, bool over_tcp) = 0;
 
   /// The next line that has come, if there is one; does not wait.

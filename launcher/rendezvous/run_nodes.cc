@@ -141,6 +141,8 @@ class NodeRun {
     place.launch_id = seat.launch;
     place.store_name = store_name_;
     place.has_agent_store = !is_alone() && setup_.is_script;
+    // The store takes only connections from where this node has joined, so they must go the same way.
+    if (place.has_agent_store) place.main_address = store_address_;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;
@@ -263,6 +265,7 @@ class NodeRun {
           ignore(word.text);
         break;
       case LinkWord::Kind::unusable:
+        is_link_broken_ = has_joined_;
         lose_others(word.text, 2);
         break;
       case LinkWord::Kind::gone:
@@ -276,7 +279,9 @@ class NodeRun {
     if (!has_joined_) return refuse(how, code_outside);
     if (exit_code_ || lost_others_) return;
     lost_others_ = how;
-    want_stop("the node at " + setup_.meeting.address + ", which the others meet at, is gone");
+    want_stop(is_link_broken_
+                  ? "it can't reach the other nodes any more"
+                  : "the node at " + setup_.meeting.address + ", which the others meet at, is gone");
     if (!running_) give_up();
   }
 
@@ -290,10 +295,11 @@ class NodeRun {
   }
 
   void give_up() {
+    exit_code_ = 1;
+    if (is_link_broken_) return log::error("this node can't go on in the run: " + *lost_others_);
     log::error("the node at " + host_and_port(setup_.meeting.address, setup_.meeting.port) +
                ", which the others meet at, is gone (" + *lost_others_ +
                "): the run can't continue without it");
-    exit_code_ = 1;
   }
 
   void refuse(const std::string& why, int code) {
@@ -330,13 +336,14 @@ class NodeRun {
     link_.open_store(port.round, /*over_tcp=*/false);
   }
 
-  /// "ROUND NAME PORT": the node_relay has opened the store for this node's ranks.
+  /// "ROUND NAME PORT ADDRESS": the node_relay has opened the store for this node's ranks.
   void hear_of_store(const std::string& text) {
     std::istringstream words(text);
     int round = 0, port = 0;
-    std::string name;
-    if (!(words >> round >> name >> port) || !seat_ || seat_->round != round) return;
+    std::string name, address;
+    if (!(words >> round >> name >> port >> address) || !seat_ || seat_->round != round) return;
     store_name_ = name;
+    store_address_ = address;
     if (port != 0) store_port_ = port;
     if (seat_->node == 0) say(StorePort{round, store_port_});
     due_ = true;
@@ -355,10 +362,12 @@ class NodeRun {
     want_stop("the others have not heard of this node for too long");
     due_ = false;
     // Its old ranks must have ended before it gets a new seat.
-    if (running_)
+    if (running_) {
       rejoins_ = true;
-    else
+    } else {
+      seat_.reset();
       say(setup_.hello);
+    }
   }
 
   void hear(const EndRun& end) {
@@ -390,12 +399,13 @@ class NodeRun {
   bool is_explained_ = false;               // the failure of this node's ranks in the round
   StoreSocket store_;                       // of the next round to start
   int store_port_ = 0;
-  std::string store_name_;
+  std::string store_name_, store_address_;
   bool due_ = false;  // the round's ranks must be started
   bool running_ = false, rejoins_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
   bool has_failed_ = false;  // a rank of this node in the round: that stops the others by itself
   bool is_stranger_told_ = false;
+  bool is_link_broken_ = false;             // at this end
   std::optional<std::string> lost_others_;  // set once the coordinator's node is lost: how
   std::optional<int> exit_code_;
 };

@@ -11,7 +11,6 @@
 
 #include "base/duration_text.h"
 #include "base/file_descriptor.h"
-#include "libexec/rendezvous/addresses_of.h"
 #include "libexec/rendezvous/store_word.h"
 
 namespace hookline {
@@ -28,6 +27,23 @@ constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};
 constexpr milliseconds kMostBetweenHeartbeats{2000};
 constexpr milliseconds kTimeToDeliver{3000};  // at the end
+
+/// The addresses of a host, in digits. Throws nothing: `why` says why there are none.
+std::vector<std::string> addresses_of(const std::string& host, std::string& why) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  std::vector<std::string> addresses;
+  for (const addrinfo* at = found; error == 0 && at; at = at->ai_next) {
+    char digits[NI_MAXHOST] = "";
+    if (::getnameinfo(at->ai_addr, at->ai_addrlen, digits, sizeof digits, nullptr, 0, NI_NUMERICHOST) == 0 &&
+        std::find(addresses.begin(), addresses.end(), digits) == addresses.end())
+      addresses.emplace_back(digits);
+  }
+  if (found) ::freeaddrinfo(found);
+  if (addresses.empty()) why = "'" + host + "' is not known here: " + ::gai_strerror(error);
+  return addresses;
+}
 
 /// Does the host of `address`, in digits, answer that nothing listens at `port`?
 bool refuses(const std::string& address, int port) {
@@ -151,7 +167,8 @@ void JoiningRelay::send_up(const std::string& line) {
 
 void JoiningRelay::open_store(const std::string& text) {
   round_ = std::atoi(text.c_str());
-  launcher_.tell("store", std::to_string(round_) + " " + ranks_.listen_here() + " 0");
+  launcher_.tell("store", std::to_string(round_) + " " + ranks_.listen_here() + " 0 " +
+                              (joined_ ? joined_->address : place_.address));
 }
 
 void JoiningRelay::serve_ranks() {

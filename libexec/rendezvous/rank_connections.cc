@@ -21,18 +21,22 @@ namespace {
 
 constexpr std::uint64_t kHere = 0, kTcp = 1;  // what epoll calls the two that listen; connections come after
 constexpr int kMostWaiting = 4096;            // to be accepted
+constexpr int kMostInATurn = 256;             // accepted, before others are read from again
 constexpr std::size_t kBlockBytes = 64 << 10;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-/// The address at one end of a connection, in digits; of an IPv4 address that came as IPv6, in its own form.
-std::string address_at(int descriptor, int (*end)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = sizeof bytes;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&bytes); }
+};
+
+/// In digits; an IPv4 address that came as IPv6, in its own form. Empty if it is no internet address.
+std::string text_of(const Address& address) {
   char digits[NI_MAXHOST] = "";
-  if (end(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, digits, sizeof digits, nullptr, 0,
-                    NI_NUMERICHOST) != 0)
+  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address.bytes), address.size, digits, sizeof digits,
+                    nullptr, 0, NI_NUMERICHOST) != 0)
     return "";
   return without_ipv4_prefix(digits);
 }
@@ -61,12 +65,14 @@ void RankConnections::watch(int descriptor, std::uint64_t number, bool reads, bo
 std::string RankConnections::listen_here() {
   open_.clear();
   tcp_.reset();
+  is_paused_ = false;
   here_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socklen_t size = sizeof address;
   // The kernel chooses the name.
-  if (::bind(here_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family) != 0 ||
+  if (!here_.is_open() ||
+      ::bind(here_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family) != 0 ||
       ::listen(here_.get(), kMostWaiting) != 0 ||
       ::getsockname(here_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     fail("a socket for the ranks' store");
@@ -78,50 +84,54 @@ int RankConnections::listen_at(const std::string& address,
                                std::function<bool(const std::string& address)> is_member) {
   is_member_ = std::move(is_member);
   has_refused_ = false;
-  addrinfo hints = {}, *found = nullptr;
-  hints.ai_flags = AI_NUMERICHOST | AI_PASSIVE | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_family = address.empty() ? AF_INET6 : AF_UNSPEC;
-  if (const int error = ::getaddrinfo(address.empty() ? nullptr : address.c_str(), "0", &hints, &found);
-      error != 0)
-    throw std::system_error(EINVAL, std::generic_category(), ::gai_strerror(error));
-  tcp_ = FileDescriptor(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  const bool is_ipv4 = !address.empty() && ::inet_pton(AF_INET, address.c_str(), &ipv4.sin_addr) == 1;
+  const bool is_ipv6 =
+      !is_ipv4 && (address.empty() || ::inet_pton(AF_INET6, address.c_str(), &ipv6.sin6_addr) == 1);
   const int only_ipv6 = address.empty() ? 0 : 1;
-  const bool is_bound =
-      tcp_.is_open() &&
-      (found->ai_family != AF_INET6 ||
-       ::setsockopt(tcp_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_ipv6, sizeof only_ipv6) == 0) &&
-      ::bind(tcp_.get(), found->ai_addr, found->ai_addrlen) == 0 && ::listen(tcp_.get(), kMostWaiting) == 0 &&
-      ::getsockname(tcp_.get(), reinterpret_cast<sockaddr*>(&bound), &size) == 0;
-  const int reason = errno;
-  ::freeaddrinfo(found);
-  if (!is_bound) {
-    tcp_.reset();
-    errno = reason;
-    fail("a port for the ranks' store");
+  if (is_ipv6) tcp_ = FileDescriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  bool is_bound = tcp_.is_open() &&
+                  ::setsockopt(tcp_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_ipv6, sizeof only_ipv6) == 0 &&
+                  ::bind(tcp_.get(), reinterpret_cast<const sockaddr*>(&ipv6), sizeof ipv6) == 0;
+  if (is_ipv4 || (address.empty() && !tcp_.is_open())) {  // a system may be without IPv6
+    tcp_ = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    is_bound =
+        tcp_.is_open() && ::bind(tcp_.get(), reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4) == 0;
   }
-  watch(tcp_.get(), kTcp, true, false, true);
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  Address bound;
+  if (!is_bound || ::listen(tcp_.get(), kMostWaiting) != 0 ||
+      ::getsockname(tcp_.get(), bound.get(), &bound.size) != 0)
+    fail("a port for the ranks' store");
+  watch(tcp_.get(), kTcp, !is_paused_, false, true);
+  return ntohs(bound.bytes.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(bound.bytes).sin_port);
 }
 
-bool RankConnections::may_connect(int descriptor) {
-  const std::string from = address_at(descriptor, ::getpeername);
-  if (from == address_at(descriptor, ::getsockname) || is_loopback(from) || is_member_(from)) return true;
+bool RankConnections::may_connect(int descriptor, const std::string& from) {
+  if (from.empty()) return false;  // it has gone
+  Address own;
+  if (is_loopback(from) || is_member_(from) ||
+      (::getsockname(descriptor, own.get(), &own.size) == 0 && from == text_of(own)))
+    return true;
   if (!std::exchange(has_refused_, true)) stranger_ = from;
   return false;
 }
 
 void RankConnections::accept_all(const FileDescriptor& listener, bool is_tcp, std::vector<Event>& events) {
-  while (true) {
-    FileDescriptor accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  for (int i = 0; i < kMostInATurn; ++i) {
+    Address from;
+    FileDescriptor accepted(::accept4(listener.get(), from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!accepted.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
+      // Without a free descriptor, poll() would report the same connection again and again.
+      if (errno == EMFILE || errno == ENFILE) pause(true);
       return;
     }
-    if (is_tcp ? !may_connect(accepted.get()) : !is_of_this_user(accepted.get())) continue;
+    if (is_tcp ? !may_connect(accepted.get(), text_of(from)) : !is_of_this_user(accepted.get())) continue;
     const int yes = 1;
     if (is_tcp) ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     const Connection connection = ++last_;
@@ -129,6 +139,17 @@ void RankConnections::accept_all(const FileDescriptor& listener, bool is_tcp, st
     open_[connection].descriptor = std::move(accepted);
     events.push_back({Event::Kind::opened, connection});
   }
+}
+
+void RankConnections::pause(bool pauses) {
+  if (std::exchange(is_paused_, pauses) == pauses) return;
+  if (here_.is_open()) watch(here_.get(), kHere, !pauses, false, false);
+  if (tcp_.is_open()) watch(tcp_.get(), kTcp, !pauses, false, false);
+}
+
+void RankConnections::forget(Connection connection) {
+  open_.erase(connection);
+  pause(false);
 }
 
 void RankConnections::read(Connection connection, std::vector<Event>& events) {
@@ -145,8 +166,7 @@ void RankConnections::read(Connection connection, std::vector<Event>& events) {
       events.push_back({Event::Kind::data, connection, std::move(bytes)});
     if (!is_over) return;
     if (!open->second.is_ending) events.push_back({Event::Kind::ended, connection});
-    open_.erase(open);
-    return;
+    return forget(connection);
   }
 }
 
@@ -164,11 +184,11 @@ std::vector<RankConnections::Event> RankConnections::events() {
     if (!open_.contains(number)) continue;
     if ((event.events & EPOLLOUT) != 0 && !flush(number)) {
       if (!open_.at(number).is_ending) events.push_back({Event::Kind::ended, number});
-      open_.erase(number);
+      forget(number);
       continue;
     }
     if (open_.at(number).is_ending && open_.at(number).unsent.empty())
-      open_.erase(number);
+      forget(number);
     else if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
       read(number, events);
   }
@@ -203,7 +223,7 @@ void RankConnections::end(Connection connection) {
   const auto open = open_.find(connection);
   if (open == open_.end()) return;
   open->second.is_ending = true;
-  if (open->second.unsent.empty()) open_.erase(open);
+  if (open->second.unsent.empty()) forget(connection);
 }
 
 }  // namespace hookline

@@ -58,7 +58,10 @@ class RankConnections {
 
   void watch(int descriptor, std::uint64_t number, bool reads, bool writes, bool is_new);
   void accept_all(const FileDescriptor& listener, bool is_tcp, std::vector<Event>& events);
-  bool may_connect(int descriptor);
+  bool may_connect(int descriptor, const std::string& from);
+  /// Whether connections that wait are left waiting.
+  void pause(bool pauses);
+  void forget(Connection connection);
   void read(Connection connection, std::vector<Event>& events);
   /// False if the connection is broken.
   bool flush(Connection connection);
@@ -68,7 +71,7 @@ class RankConnections {
   std::map<Connection, Open> open_;
   Connection last_;
   std::optional<std::string> stranger_;
-  bool has_refused_ = false;
+  bool has_refused_ = false, is_paused_ = false;
 };
 
 }  // namespace hookline

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/address_text.h"
-#include "libexec/rendezvous/addresses_of.h"
 
 namespace hookline {
 namespace {
@@ -16,22 +15,19 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookEvery{100};
-constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to receive all lines
+constexpr std::size_t kPieceBytes = 64 << 10;  // of an answer of the store, on its way to another node
+constexpr milliseconds kTimeToHear{3000};      // at the end: for the other nodes to receive all lines
 
-/// At an address in digits only there, and at a name on all interfaces: a host may know itself by another
-/// address than the others do.
-std::string endpoint_of(const RelayPlace& place) {
+/// The run's address, if that is in digits. Empty, for all addresses of this host, if it is a name: the
+/// others may know this host by another address than it does.
+std::string own_address(const RelayPlace& place) {
   const bool is_digits = is_address(place.address, AF_INET) || is_address(place.address, AF_INET6);
-  return "tcp://" + host_and_port(is_digits ? place.address : "*", place.port);
+  return is_digits ? place.address : "";
 }
 
-/// Where ranks reach the store by TCP: the run's address. Empty, for all addresses, if that is a name which
-/// stands for several, or which means another address here than elsewhere.
-std::string address_of_store(const std::string& address) {
-  if (is_address(address, AF_INET) || is_address(address, AF_INET6)) return address;
-  std::string why;
-  const std::vector<std::string> found = addresses_of(address, why);
-  return found.size() == 1 && !is_loopback(found.front()) ? found.front() : "";
+std::string endpoint_of(const RelayPlace& place) {
+  const std::string address = own_address(place);
+  return "tcp://" + host_and_port(address.empty() ? "*" : address, place.port);
 }
 
 /// Is it a node's name, as launchers choose them?
@@ -109,7 +105,7 @@ void ServingRelay::open_store(const std::string& text) {
   words >> round >> how;
   store_.begin_round(round);
   const std::string name = ranks_.listen_here();
-  const int port = how == "tcp" ? ranks_.listen_at(address_of_store(place_.address),
+  const int port = how == "tcp" ? ranks_.listen_at(own_address(place_),
                                                    [this](const std::string& address) {
                                                      return std::any_of(
                                                          hosts_.begin(), hosts_.end(), [&](const auto& host) {
@@ -117,7 +113,8 @@ void ServingRelay::open_store(const std::string& text) {
                                                          });
                                                    })
                                 : 0;
-  launcher_.tell("store", std::to_string(round) + " " + name + " " + std::to_string(port));
+  launcher_.tell("store",
+                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + place_.address);
 }
 
 void ServingRelay::serve_ranks() {
@@ -134,7 +131,7 @@ void ServingRelay::serve_ranks() {
     launcher_.tell("warning",
                    "a connection from " + *stranger +
                        " to the ranks' store was refused, as all further such are: no node of this run "
-                       "is there");
+                       "has joined from there");
 }
 
 void ServingRelay::answer(const std::vector<StoreHub::Answer>& answers) {
@@ -144,12 +141,18 @@ void ServingRelay::answer(const std::vector<StoreHub::Answer>& answers) {
       if (is_last) ranks_.end(to.connection);
       continue;
     }
-    const StoreWord word{is_last ? StoreWord::Kind::end : StoreWord::Kind::data, to.connection, bytes};
-    send(to.node, lines_[to.node].send(std::make_shared<const std::string>(to_line(word))));
+    // In pieces, since a frame has a longest size.
+    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes)
+      send_line(to.node, {StoreWord::Kind::data, to.connection, bytes.substr(at, kPieceBytes)});
+    if (is_last) send_line(to.node, {StoreWord::Kind::end, to.connection});
   }
   if (const std::string problem = store_.take_problem(); !problem.empty())
     launcher_.tell("warning",
                    "a rank's connection to the store was closed, because of what came over it: " + problem);
+}
+
+void ServingRelay::send_line(const std::string& node, const StoreWord& word) {
+  send(node, lines_[node].send(std::make_shared<const std::string>(to_line(word))));
 }
 
 void ServingRelay::take(const std::string& node, const StoreWord& word) {

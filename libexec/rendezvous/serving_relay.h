@@ -43,6 +43,7 @@ class ServingRelay {
   void take(const std::string& node, const StoreWord& word);
   void serve_ranks();
   void answer(const std::vector<StoreHub::Answer>& answers);
+  void send_line(const std::string& node, const StoreWord& word);
   void look_at_connections();
   bool all_have_everything();
   void send(const std::string& node, const std::string& frame);

@@ -122,7 +122,7 @@ void FailureWatch::Talker::leave() {
     store_->set(watches_all() ? kQuietestKey : life_key(rank_),
                 bytes_for_store(last_heartbeat(exits ? Leaving::exited : Leaving::left)));
   } catch (const std::exception&) {
-    // The store is in rank 0's process, which may have exited first. Then there is nobody left to tell.
+    // Rank 0's process may hold the store, and have exited first. Then there is nobody left to tell.
   }
 }
 
@@ -135,7 +135,7 @@ void FailureWatch::Talker::let_all_hear() {
       heard = store_->add("heard", 0);
     }
   } catch (const std::exception&) {
-    // The store is gone, and rank 0 with it, which has waited long enough.
+    // The store is gone, and with it whoever held it, who has waited long enough.
   }
 }
 

@@ -31,6 +31,7 @@ std::string text_of(const Value& bytes) { return {bytes.begin(), bytes.end()}; }
 
 FileDescriptor connect_to(const std::string& name) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) fail(std::string("can't be reached: ") + std::strerror(errno));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;  // an abstract name begins with a zero byte
   const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
@@ -80,12 +81,14 @@ bool LauncherStore::is_readable_within(milliseconds timeout) {
   }
 }
 
-std::string LauncherStore::receive(std::size_t bytes) {
+std::string LauncherStore::receive(std::size_t bytes, milliseconds timeout) {
   std::string received(bytes, '\0');
   for (std::size_t have = 0; have < bytes;) {
-    if (timeout_ != kNoTimeout && !is_readable_within(timeout_))
+    if (timeout != kNoTimeout && !is_readable_within(timeout)) {
+      socket_.reset();  // an answer that comes later must not pass for that of another request
       C10_THROW_ERROR(DistStoreError, "the launcher, which leads to the ranks' store, has not answered for " +
-                                          seconds_text(timeout_));
+                                          seconds_text(timeout));
+    }
     const ssize_t count = ::recv(socket_.get(), received.data() + have, bytes - have, 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) fail("is gone");
@@ -96,18 +99,18 @@ std::string LauncherStore::receive(std::size_t bytes) {
 
 std::int64_t LauncherStore::receive_number() {
   std::int64_t number = 0;
-  std::memcpy(&number, receive(sizeof number).data(), sizeof number);
+  std::memcpy(&number, receive(sizeof number, timeout_).data(), sizeof number);
   return number;
 }
 
 Value LauncherStore::receive_value() {
-  const std::string value = receive(static_cast<std::size_t>(receive_number()));
+  const std::string value = receive(static_cast<std::size_t>(receive_number()), timeout_);
   return {value.begin(), value.end()};
 }
 
 void LauncherStore::wait_for(const std::vector<std::string>& keys, milliseconds timeout) {
   ask({StoreQuery::wait, keys});
-  const auto answer = [this] { return static_cast<StoreWait>(receive(1)[0]); };
+  const auto answer = [this] { return static_cast<StoreWait>(receive(1, kNoTimeout)[0]); };
   if (timeout == kNoTimeout || is_readable_within(timeout)) {
     answer();
     return;
@@ -152,7 +155,7 @@ bool LauncherStore::deleteKey(const std::string& key) {
 bool LauncherStore::check(const std::vector<std::string>& keys) {
   const std::lock_guard lock(mutex_);
   ask({StoreQuery::check, keys});
-  return static_cast<StoreCheck>(receive(1)[0]) == StoreCheck::ready;
+  return static_cast<StoreCheck>(receive(1, timeout_)[0]) == StoreCheck::ready;
 }
 
 std::int64_t LauncherStore::getNumKeys() {

@@ -15,11 +15,12 @@
 namespace hookline {
 
 /// A connection to the store through the launcher of this node, which carries it to the others' encrypted, so
-/// that no store listens on the network. It does what c10d::TCPStore does, with the same requests; `get`,
-/// `wait` and `multiGet` wait for keys that are not there yet. Thread-safe: one request at a time, so a call
-/// that waits holds up the others; a `clone()` has a connection of its own.
+/// that no store listens on the network. It does what c10d::TCPStore does, but for queues and the list of
+/// keys; `get`, `wait` and `multiGet` wait for keys that are not there yet. Thread-safe: one request at a
+/// time, so a call that waits holds up the others; a `clone()` has a connection of its own.
 ///
-/// Errors: c10::DistStoreError after the timeout, c10::DistNetworkError once the launcher's end is closed.
+/// Errors: c10::DistStoreError after the timeout, and if the launcher does not answer within it,
+/// c10::DistNetworkError from then on; c10::DistNetworkError once the launcher's end is closed.
 class LauncherStore : public c10d::Store {
  public:
   /// `name`: of the launcher's Unix socket ($HOOKLINE_STORE), which belongs to this user.
@@ -50,7 +51,7 @@ class LauncherStore : public c10d::Store {
   void ask(const StoreRequest& request);
   void wait_for(const std::vector<std::string>& keys, std::chrono::milliseconds timeout);
   bool is_readable_within(std::chrono::milliseconds timeout);
-  std::string receive(std::size_t bytes);
+  std::string receive(std::size_t bytes, std::chrono::milliseconds timeout);
   std::int64_t receive_number();
   std::vector<std::uint8_t> receive_value();
 

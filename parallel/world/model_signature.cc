@@ -50,7 +50,7 @@ bool all_equal(World& world, std::int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](const at::Tensor& other) { return other.equal(own); });
 }
 
-/// Keeps rank 0's process, and thus the store, alive until every rank has read why it must exit.
+/// Keeps rank 0's process, which may hold the store, alive until every rank has read why it must exit.
 void wait_for_readers(World& world, const std::string& prefix) {
   const auto readers = [&](int more) { return world.store().add(prefix + "/readers", more); };
   std::int64_t so_far = readers(1);

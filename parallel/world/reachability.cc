@@ -156,7 +156,8 @@ void write(c10d::Store& store, const std::string& key, const std::string& text) 
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
-/// Keeps node 0's process, and thus the store, alive until the other nodes have read why the run can't begin.
+/// Keeps node 0's process, which may hold the store, alive until the other nodes have read why the run can't
+/// begin.
 void let_others_hear(c10d::Store& store, int node, int nodes, std::chrono::milliseconds patience) {
   try {
     write(store, key_of("heard", node), "");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -18,12 +19,19 @@
 namespace hookline {
 namespace {
 
-constexpr std::chrono::minutes kStoreTimeout{5};              // of one call
-constexpr const char* kStoreNameVariable = "HOOKLINE_STORE";  // of launchers whose run has several nodes
+constexpr std::chrono::minutes kStoreTimeout{5};  // of one call
+
+/// The name of the launcher's socket for the store of a run of several nodes, from HOOKLINE_STORE,
+/// "PORT:NAME". Nothing if MASTER_PORT is another: then somebody started these ranks as a run of their own.
+std::optional<std::string> launcher_store_name() {
+  const std::string text = environment_text("HOOKLINE_STORE").value_or("");
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || text.substr(0, colon) != environment_text("MASTER_PORT"))
+    return std::nullopt;
+  return text.substr(colon + 1);
+}
 
 c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::milliseconds join_timeout) {
-  if (const auto name = environment_text(kStoreNameVariable))
-    return c10::make_intrusive<LauncherStore>(*name, kStoreTimeout);
   const std::string host = environment_text("MASTER_ADDR").value_or("127.0.0.1");
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(required_environment_number("MASTER_PORT", 1, 65535));
@@ -33,10 +41,16 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
   options.waitWorkers = false;     // wait_until_all_joined does, and knows who is missing
   if (options.isServer && environment_text("HOOKLINE_STORE_FD"))
     options.masterListenFd = required_environment_number("HOOKLINE_STORE_FD", 0, 1 << 20);
+  const auto name = launcher_store_name();
   try {
+    if (name) return c10::make_intrusive<LauncherStore>(*name, kStoreTimeout);
     auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
     store->setTimeout(kStoreTimeout);
     return store;
+  } catch (const c10::Error& error) {
+    throw Error("rank " + std::to_string(rank) + " can't reach the store" +
+                (name ? "" : " at " + host_and_port(host, options.port)) + ": " +
+                error.what_without_backtrace());
   } catch (const std::exception& error) {
     throw Error("rank " + std::to_string(rank) + " can't reach the store at " +
                 host_and_port(host, options.port) + ": " + error.what());
@@ -45,7 +59,7 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
 
 }  // namespace
 
-std::string store_holder() { return environment_text(kStoreNameVariable) ? "the launcher" : "rank 0"; }
+std::string store_holder() { return launcher_store_name() ? "the launcher" : "rank 0"; }
 
 int required_environment_number(const char* name, int least, int most) {
   if (!environment_text(name)) {
@@ -63,10 +77,9 @@ c10::intrusive_ptr<c10d::Store> open_part_of_store(int rank, int size,
   static std::string opened_for;
   static int parts = 0;
   const std::lock_guard lock(mutex);
-  const std::string wanted = environment_text("MASTER_ADDR").value_or("") + ":" +
-                             environment_text("MASTER_PORT").value_or("") + ", " +
-                             environment_text(kStoreNameVariable).value_or("") + ", " + std::to_string(rank) +
-                             " of " + std::to_string(size);
+  const std::string wanted =
+      environment_text("MASTER_ADDR").value_or("") + ":" + environment_text("MASTER_PORT").value_or("") +
+      ", " + launcher_store_name().value_or("") + ", " + std::to_string(rank) + " of " + std::to_string(size);
   if (!store || opened_for != wanted) {
     store = open_store(rank, size, join_timeout);
     opened_for = wanted;

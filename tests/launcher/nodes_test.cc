@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -94,6 +96,12 @@ class Nodes : public ::testing::Test {
   Hosts hosts_{3};
   TemporaryFolder folder_;
 };
+
+pid_t relay_of(const Process& launcher) {
+  for (const pid_t child : testing::children_of(launcher.pid()))
+    if (testing::of_process(child, "comm") == "node_relay\n") return child;
+  return 0;
+}
 
 TEST_F(Nodes, RunTheirShareOfTheRanks) {
   const auto one = launch(0, {"launch.nnodes=3", rank(0), "launch.processes_per_node=2"});
@@ -243,9 +251,7 @@ TEST_F(Nodes, TakeBackANodeThatWasLost) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
-  pid_t relay = 0;
-  for (const pid_t child : testing::children_of(nodes[1]->pid()))
-    if (testing::of_process(child, "comm") == "node_relay\n") relay = child;
+  const pid_t relay = relay_of(*nodes[1]);
   ASSERT_NE(relay, 0);
   ::kill(relay, SIGSTOP);
   ASSERT_TRUE(nodes[0]->wait_for("forming again: 1 of 3 nodes")) << nodes[0]->err();
@@ -385,6 +391,26 @@ std::string open_to_all(const Hosts& hosts, int host) {
   return found;
 }
 
+/// The ports at which a process listens, in hexadecimal digits.
+std::vector<std::string> ports_of(pid_t process) {
+  const std::filesystem::path folder = "/proc/" + std::to_string(process);
+  std::set<std::string> own;
+  std::error_code gone;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "fd"))
+    own.insert(std::filesystem::read_symlink(file.path(), gone).string());
+  std::vector<std::string> ports;
+  for (const char* const table : {"net/tcp", "net/tcp6"}) {
+    std::istringstream lines(read_file(folder / table));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> columns{std::istream_iterator<std::string>(words), {}};
+      if (columns.size() > 9 && columns[3] == "0A" && own.contains("socket:[" + columns[9] + "]"))
+        ports.push_back(columns[1].substr(columns[1].find(':') + 1));
+    }
+  }
+  return ports;
+}
+
 TEST_F(Nodes, LetNoStoreOfTheRanksListenOnTheNetwork) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=2", "training.checkpoint_every_steps=1",
@@ -392,6 +418,8 @@ TEST_F(Nodes, LetNoStoreOfTheRanksListenOnTheNetwork) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM, "100000"}));
   ASSERT_TRUE(there("checkpoints/step_00000005"));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(open_to_all(hosts_, i), "") << "on host " << i;
+  EXPECT_THAT(ports_of(relay_of(*nodes[0])), ::testing::ElementsAre("733C")) << "main_port, 29500, alone";
+  EXPECT_THAT(ports_of(relay_of(*nodes[1])), ::testing::IsEmpty());
   nodes[0]->signal(SIGINT);
   for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 128 + SIGINT) << node->err();
 }
@@ -435,7 +463,7 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
   EXPECT_THAT(first.err,
               HasSubstr("hookline: warning: a connection from " + Hosts::address(2) +
                         " to the ranks' store was refused, as all further such are: no node of this "
-                        "run is there\n"));
+                        "run has joined from there\n"));
 }
 
 TEST_F(Nodes, TrainThoughPacketsAreLost) {

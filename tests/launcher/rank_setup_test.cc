@@ -79,10 +79,19 @@ TEST(RankEnvironment, GivesTheStoreToRankZeroAlone) {
               Not(Contains(::testing::StartsWith("HOOKLINE_STORE_FD="))));
 }
 
+TEST(RankEnvironment, LeadsToTheLaunchersStoreWithItsPort) {
+  RunPlace place = some_place();
+  place.node.store_name = "abcde";
+  EXPECT_THAT(rank_environment({}, place, 1), Contains("HOOKLINE_STORE=4321:abcde"));
+  EXPECT_THAT(rank_environment({}, place, 1), Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
+  place.node.has_agent_store = true;
+  EXPECT_THAT(rank_environment({}, place, 1), Contains("TORCHELASTIC_USE_AGENT_STORE=True"));
+}
+
 TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {
   const auto variables =
       rank_environment({"HOME=/root", "RANK=7", "RANKING=high", "TORCHELASTIC_USE_AGENT_STORE=True",
-                        "HOOKLINE_DDP__COMM_HOOK=fp16"},
+                        "HOOKLINE_STORE=99:other", "HOOKLINE_DDP__COMM_HOOK=fp16"},
                        some_place(), 1);
   EXPECT_THAT(variables, Contains("HOME=/root"));
   EXPECT_THAT(variables, Contains("RANKING=high"));
@@ -90,6 +99,7 @@ TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {
   EXPECT_THAT(variables, Contains("RANK=1"));
   EXPECT_THAT(variables, Not(Contains("RANK=7")));
   EXPECT_THAT(variables, Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
+  EXPECT_THAT(variables, Not(Contains("HOOKLINE_STORE=99:other")));
 }
 
 TEST(OmpNumThreads, DividesTheCoresUnlessTheUserSetsIt) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <future>
@@ -14,8 +15,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "libexec/rendezvous/joining_relay.h"
 #include "libexec/rendezvous/rank_connections.h"
+#include "libexec/rendezvous/serving_relay.h"
 #include "libexec/rendezvous/store_hub.h"
+#include "support/free_port.h"
 
 namespace hookline {
 namespace {
@@ -28,10 +32,13 @@ using std::chrono::milliseconds;
 Bytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// The end of a node_relay that serves the ranks of its host.
+/// The end of a node_relay that serves the ranks of its host; each answer comes `delay` late.
 class Server {
  public:
-  Server() : name_(ranks_.listen_here()), port_(ranks_.listen_at("127.0.0.1", [](auto&) { return false; })) {
+  explicit Server(milliseconds delay = milliseconds(0))
+      : delay_(delay),
+        name_(ranks_.listen_here()),
+        port_(ranks_.listen_at("127.0.0.1", [](auto&) { return false; })) {
     hub_.begin_round(1);
     thread_ = std::thread([this] {
       while (!is_over_) serve();
@@ -55,12 +62,14 @@ class Server {
       if (event.kind == RankConnections::Event::Kind::ended) hub_.end(peer);
       if (event.kind != RankConnections::Event::Kind::data) continue;
       for (const auto& [to, bytes, is_last] : hub_.take(peer, event.bytes)) {
+        std::this_thread::sleep_for(delay_);
         ranks_.send(to.connection, bytes);
         if (is_last) ranks_.end(to.connection);
       }
     }
   }
 
+  milliseconds delay_;
   RankConnections ranks_;
   StoreHub hub_;
   std::string name_;
@@ -170,6 +179,89 @@ TEST(LauncherStore, ServesC10dsQueues) {
   EXPECT_THROW(store->queuePop("q", false), c10::DistQueueEmptyError);
   store->set("key", bytes("value"));
   EXPECT_THAT(store->listKeys(), ::testing::ElementsAre("key"));
+}
+
+TEST(LauncherStore, TakesNoLateAnswerForThatOfAnotherRequest) {
+  Server server(milliseconds(200));
+  LauncherStore store(server.name());
+  store.set("key", bytes("value"));
+  EXPECT_EQ(text(store.get("key")), "value");
+  EXPECT_THROW(store.wait({"never"}, milliseconds(50)), c10::DistStoreError) << "however late the answer is";
+  EXPECT_TRUE(store.check({"key"}));
+  store.setTimeout(milliseconds(50));
+  EXPECT_THROW(store.check({"key"}), c10::DistStoreError);
+  EXPECT_THROW(store.check({"key"}), c10::DistNetworkError);
+}
+
+/// A relay in a thread, and the launcher's end of its socket.
+class Relay {
+ public:
+  template <class MakeRelay>
+  explicit Relay(const MakeRelay& make) {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    own_ = FileDescriptor(ends[0]);
+    theirs_ = FileDescriptor(ends[1]);
+    launcher_ = std::make_unique<LauncherSocket>(ends[1]);
+    thread_ = std::thread([this, make] { make(context_, *launcher_)->run(); });
+  }
+  ~Relay() {
+    own_.reset();
+    thread_.join();
+  }
+
+  /// Opens the store of round 1, and returns the name of its socket.
+  std::string open_store() {
+    const std::string order = "store 1 here\n";
+    EXPECT_EQ(::send(own_.get(), order.data(), order.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(order.size()));
+    std::string heard;
+    for (char byte = 0; ::recv(own_.get(), &byte, 1, 0) == 1;) {
+      if (byte != '\n') {
+        heard += byte;
+      } else if (heard.starts_with("store 1 ")) {
+        return heard.substr(8, heard.find(' ', 8) - 8);
+      } else {
+        heard.clear();
+      }
+    }
+    ADD_FAILURE() << "the relay has ended";
+    return "";
+  }
+
+ private:
+  zmq::context_t context_;
+  FileDescriptor own_, theirs_;
+  std::unique_ptr<LauncherSocket> launcher_;
+  std::thread thread_;
+};
+
+TEST(LauncherStore, IsTheSameOnAllNodes) {
+  const RunKeys keys = keys_of("a secret of this test");
+  RelayPlace place;
+  place.address = "127.0.0.1";
+  place.port = testing::free_port();
+  place.join_timeout = place.node_timeout = std::chrono::seconds(30);
+  RelayPlace of_a = place, of_b = place;
+  of_a.node = "a";
+  of_b.node = "b";
+  Relay serving([&](auto& context, auto& launcher) {
+    return std::make_unique<ServingRelay>(of_a, keys, context, launcher);
+  });
+  const StorePtr here = c10::make_intrusive<LauncherStore>(serving.open_store());
+  Relay joining([&](auto& context, auto& launcher) {
+    return std::make_unique<JoiningRelay>(of_b, keys, context, launcher, /*taken_here=*/false);
+  });
+  const StorePtr there = c10::make_intrusive<LauncherStore>(joining.open_store());
+  auto waiting = std::async(std::launch::async, [&] { return text(there->get("late")); });
+  here->set("late", bytes("here"));
+  EXPECT_EQ(waiting.get(), "here");
+  // Larger than any frame between two nodes.
+  const std::vector<Bytes> values(3, Bytes(7 << 20, 5));
+  const std::vector<std::string> keys_of_values = {"x", "y", "z"};
+  for (const std::string& key : keys_of_values) there->set(key, values[0]);
+  EXPECT_EQ(there->multiGet(keys_of_values), values);
+  EXPECT_EQ(here->multiGet(keys_of_values), values);
 }
 
 TEST(LauncherStore, FailsOnceTheLauncherIsGone) {

@@ -83,13 +83,30 @@ TEST(StoreRequest, ArrivesInPiecesOfAnySize) {
   }
 }
 
+TEST(StoreRequest, IsForgottenOnceItIsRead) {
+  StoreRequests requests;
+  requests.add(to_bytes({StoreQuery::validate}));
+  const std::string set = to_bytes({StoreQuery::set, {"key"}, {std::string(1000, 'x')}});
+  for (int i = 0; i < 1000; ++i) {
+    requests.add(set);
+    while (requests.next()) {
+    }
+  }
+  EXPECT_EQ(requests.bytes_kept(), 0U);
+  requests.add(set + set.substr(0, 10));
+  while (requests.next()) {
+  }
+  EXPECT_EQ(requests.bytes_kept(), 10U);
+}
+
 TEST(StoreRequest, IsNotReadFromAnotherProtocol) {
   for (const std::string text : {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00", "\x05"}) {
     StoreRequests requests;
     requests.add(text + std::string(64, 'x'));
     EXPECT_THROW(requests.next(), StoreRequestError) << text;
   }
-  EXPECT_EQ(problem_of(to_bytes({StoreQuery::validate})), "another protocol than c10d's");
+  EXPECT_EQ(problem_of(to_bytes({StoreQuery::validate})),
+            "another protocol than that of torch 2.1 and later");
   StoreRequests other_magic_number;
   other_magic_number.add(std::string("\0abcd", 5));
   EXPECT_THROW(other_magic_number.next(), StoreRequestError);
@@ -107,6 +124,13 @@ TEST(StoreRequest, HasLimits) {
   EXPECT_EQ(problem_of(set), "a value of 8388609 bytes; the longest has 8388608");
   EXPECT_EQ(problem_of(with_size(StoreQuery::wait, ~std::uint64_t{0})),
             "18446744073709551615 keys; the most are 131072");
+  StoreRequest many{StoreQuery::set_many};
+  for (int i = 0; i < 5; ++i) {
+    many.keys.push_back(std::to_string(i));
+    many.values.emplace_back(std::size_t{8} << 20, 'x');
+  }
+  const std::string bytes = to_bytes(many);
+  EXPECT_EQ(problem_of(bytes.substr(0, bytes.size() - 1)), "a request of more than 32 MiB");
   EXPECT_EQ(problem_of("\x12"), "a request of number 18, which c10d's TCPStore of torch 2.11 does not know");
 }
 

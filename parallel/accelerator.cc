@@ -84,7 +84,11 @@ Accelerator::Accelerator(RunConfig config, std::shared_ptr<World> world) : state
                                                         state_->progress, state_->place);
   if (const auto folder = environment_text("HOOKLINE_RUN_DIR"); folder && is_main_process())
     state_->run_folder = *folder;
-  if (!state_->run_folder) state_->world->step_clock()->turn_off();  // nothing would show what it measures
+  // Rank 0 writes into the run's folder what it measures, and launchers of several nodes compare the ranks'
+  // times.
+  const bool has_launcher = environment_text("HOOKLINE_STATUS_FD").has_value();
+  const bool is_compared = has_launcher && environment_number("GROUP_WORLD_SIZE", 1, kMostRanks, 1) > 1;
+  if (!state_->run_folder && !is_compared) state_->world->step_clock()->turn_off();
   if (state_->run_folder) state_->trackers = trackers_of(state_->config, *state_->run_folder, state_->start);
   state_->tell();  // the launcher now notices a first step that never ends
   if (state_->config.training.seed) set_seed(static_cast<std::uint64_t>(*state_->config.training.seed));

@@ -51,11 +51,12 @@ std::int64_t Accelerator::State::bytes_sent() const {
 }
 
 void Accelerator::State::tell() const {
-  const auto loss = [this]() -> std::optional<double> {
-    if (!last_loss.defined() || last_loss.numel() != 1) return std::nullopt;
-    return last_loss.item<double>();
-  };
-  tell_step(world->rank(), progress->steps, loss, [this] { return bytes_sent(); });
+  tell_step(world->rank(), progress->steps, [this] {
+    const StepClock::Known times = world->step_clock()->known();
+    StepDetails details{std::nullopt, bytes_sent(), times.seconds, times.exposed_seconds};
+    if (last_loss.defined() && last_loss.numel() == 1) details.loss = last_loss.item<double>();
+    return details;
+  });
 }
 
 bool Accelerator::State::has_gradients(const std::vector<at::Tensor>& parameters) const {

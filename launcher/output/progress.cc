@@ -66,6 +66,10 @@ std::optional<RankReport> parse_report(std::string_view message) {
       std::int64_t bytes = 0;
       if (!read_number(value, bytes)) return std::nullopt;
       report.sent_bytes = bytes;
+    } else if (name == "timed" || name == "waited") {
+      double seconds = 0;
+      if (!read_number(value, seconds) || !(seconds >= 0)) return std::nullopt;
+      (name == "timed" ? report.timed_seconds : report.waited_seconds) = seconds;
     } else if (name == "waiting") {
       report.is_waiting = value == "1";
     }
@@ -83,6 +87,8 @@ bool Progress::take(const RankReport& report, Time now) {
     rank.since = now;
   }
   rank.is_waiting = report.is_waiting;
+  if (report.timed_seconds && report.waited_seconds)
+    rank.times = {*report.timed_seconds, *report.waited_seconds};
   if (teller_ < 0 || here < teller_) {
     teller_ = here;
     samples_.clear();
@@ -97,6 +103,21 @@ bool Progress::take(const RankReport& report, Time now) {
   // Keep one sample from before the time that rates are measured over.
   while (samples_.size() > 2 && now - samples_[1].when >= kRateOver) samples_.erase(samples_.begin());
   return is_first;
+}
+
+std::optional<Progress::Busiest> Progress::take_busiest() {
+  std::optional<Busiest> busiest;
+  bool knows_all = true;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    const Times before = std::exchange(rank.seen, rank.times);
+    if (!rank.alive) continue;
+    const double timed = rank.times.timed - before.timed, waited = rank.times.waited - before.waited;
+    knows_all = knows_all && timed > 0 && waited >= 0;  // it counts anew after the program has asked for that
+    const double share = std::clamp(1 - waited / timed, 0.0, 1.0);
+    if (timed > 0 && (!busiest || share > busiest->share)) busiest = Busiest{static_cast<int>(i), share};
+  }
+  return knows_all ? busiest : std::nullopt;
 }
 
 std::optional<std::int64_t> Progress::furthest() const {

@@ -10,14 +10,16 @@
 
 namespace hookline {
 
-/// One message of a rank: "rank=1 step=12 loss=0.31 sent=1048576 waiting=1". rank and step are required;
-/// unknown words are ignored.
+/// One message of a rank: "rank=1 step=12 loss=0.31 sent=1048576 timed=4.5 waited=0.7 waiting=1". rank and
+/// step are required; unknown words are ignored.
 struct RankReport {
   int rank = 0;
-  std::int64_t step = 0;                   // steps that it has finished
-  std::optional<double> loss;              // of the last one
-  std::optional<std::int64_t> sent_bytes;  // to the other ranks, so far
-  bool is_waiting = false;                 // for the other ranks, in a collective
+  std::int64_t step = 0;                        // steps that it has finished
+  std::optional<double> loss = {};              // of the last one
+  std::optional<std::int64_t> sent_bytes = {};  // to the other ranks, so far
+  bool is_waiting = false;                      // for the other ranks, in a collective
+  std::optional<double> timed_seconds = {};     // of all steps so far, but the first
+  std::optional<double> waited_seconds = {};    // of these: only for communication
 };
 
 /// Nothing if `message` lacks a rank or a step, or holds a value that can't be read.
@@ -40,6 +42,14 @@ class Progress {
   std::optional<std::int64_t> step_of(int rank) const {
     return ranks_.at(static_cast<std::size_t>(rank)).step;
   }
+
+  struct Busiest {
+    int rank = 0;
+    double share = 0;  // of its time in which it did not wait for communication
+  };
+  /// The rank that waited the least since the last call. Nothing if a living rank has reported no times
+  /// since.
+  std::optional<Busiest> take_busiest();
 
   /// The last step that any rank reported.
   std::optional<std::int64_t> furthest() const;
@@ -73,11 +83,15 @@ class Progress {
   std::string line(Time started, Time now) const;
 
  private:
+  struct Times {
+    double timed = 0, waited = 0;
+  };
   struct Rank {
     bool alive = true;
     std::optional<std::int64_t> step;
     Time since{};  // when it reached this step
     bool is_waiting = false;
+    Times times, seen;  // now, and when take_busiest() was called last
   };
   struct Sample {  // of rank 0, or of the lowest rank that reports
     Time when;

@@ -9,7 +9,9 @@
 #include "base/count_text.h"
 #include "base/duration_text.h"
 #include "base/list_text.h"
+#include "base/number_text.h"
 #include "launcher/process/exit_code.h"
+#include "launcher/rendezvous/slowest_node.h"
 
 namespace hookline {
 namespace {
@@ -39,6 +41,7 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (!nodes_.contains(up.node)) return {};  // refused, or lost
   if (const auto* failure = std::get_if<NodeFailed>(&up.what)) return failed(up.node, *failure, now);
   if (const auto* end = std::get_if<NodeEnd>(&up.what)) return end_of(up.node, *end, now);
+  if (const auto* pace = std::get_if<NodePace>(&up.what)) return pace_of(up.node, *pace);
   if (const auto* port = std::get_if<StorePort>(&up.what)) {
     if (port->round != round_.number || phase_ != Phase::running) return {};
     return {{*port}};
@@ -173,6 +176,7 @@ Coordinator::Words Coordinator::start() {
   const std::int64_t restarts = round_.number == 0 ? 0 : round_.restarts + 1;
   round_ = {round_.number + 1, restarts, {}, 0};
   running_.clear();
+  paces_.clear();
   for (const auto& [id, node] : order) {
     round_.members.push_back({id, node->hello.host, round_.world_size, node->hello.ranks});
     round_.world_size += node->hello.ranks;
@@ -212,6 +216,21 @@ Coordinator::Words Coordinator::failed(const std::string& node, const NodeFailed
   if (!stuck) return stop(failure_text_);
   if (!stop_at_) stop_at_ = later(now, kTimeToSayMore);
   return {};
+}
+
+Coordinator::Words Coordinator::pace_of(const std::string& node, const NodePace& pace) {
+  if (pace.round != round_.number || phase_ != Phase::running || !running_.contains(node)) return {};
+  paces_[node] = pace;
+  if (paces_.size() < round_.members.size()) return {};
+  const auto slowest = slowest_node(std::exchange(paces_, {}));
+  if (!slowest) return {};
+  const Say slow{"the node " + nodes_.at(slowest->node).hello.host + " is the slowest: the others wait " +
+                     rounded(100 * slowest->share, 2) + " % of the time for it, mostly for its rank " +
+                     std::to_string(slowest->rank),
+                 /*is_warning=*/true};
+  Words words{{slow, own_id_}};
+  if (slowest->node != own_id_) words.push_back({slow, slowest->node});
+  return words;
 }
 
 Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& end, Time now) {

@@ -80,6 +80,7 @@ class Coordinator {
 
   Words hello(const std::string& node, const NodeHello& hello, Time now);
   Words failed(const std::string& node, const NodeFailed& failed, Time now);
+  Words pace_of(const std::string& node, const NodePace& pace);
   Words end_of(const std::string& node, const NodeEnd& end, Time now);
   /// "rank 3 on HOST exited with code 7"
   std::string failed_rank_text(const std::string& node, int rank, const std::string& how) const;
@@ -113,7 +114,8 @@ class Coordinator {
   std::int64_t came_ = 0;
   Time gathering_since_, last_came_, restart_at_{};
   Round round_;
-  std::set<std::string> running_;  // members whose part has not ended
+  std::set<std::string> running_;          // members whose part has not ended
+  std::map<std::string, NodePace> paces_;  // of members, since the last time that all had said theirs
   std::optional<NodeFailed>
       failure_;  // the first of this round; if ranks are stuck, preferably one that others wait for
   std::string failed_node_, failure_text_;

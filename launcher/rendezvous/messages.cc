@@ -78,6 +78,9 @@ Json json_of(const NodeEnd& end) {
   put(json, "furthest", end.furthest);
   return json;
 }
+Json json_of(const NodePace& pace) {
+  return {{"is", "pace"}, {"round", pace.round}, {"rank", pace.rank}, {"busy", pace.busy}};
+}
 Json json_of(const Leave& leave) {
   Json json = {{"is", "leave"}};
   put(json, "signal", leave.signal);
@@ -129,6 +132,12 @@ NodeEnd end_of(const Json& json) {
   return end;
 }
 
+NodePace pace_of(const Json& json) {
+  const auto busy = json.at("busy").get<double>();
+  if (!(busy >= 0 && busy <= 1)) throw JsonError("more than all of the time");
+  return {round_in(json), int_in(json.at("rank"), 0, kMost), busy};
+}
+
 /// Throws JsonError.
 Json message_in(const std::string& line) {
   if (line.size() > kLongestMessageBytes) throw JsonError("longer than any message");
@@ -166,6 +175,7 @@ std::optional<Up> up_of(const std::string& node, const std::string& line) {
     if (is == "port") return Up{node, port_of(json)};
     if (is == "failed") return Up{node, failed_of(json)};
     if (is == "end") return Up{node, end_of(json)};
+    if (is == "pace") return Up{node, pace_of(json)};
     if (is == "leave") return Up{node, Leave{signal_in(json)}};
   } catch (const JsonError&) {
   } catch (const Json::exception&) {

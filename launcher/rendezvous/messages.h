@@ -21,7 +21,7 @@ struct NodeHello {
   std::map<std::string, std::string> common;  // what must be equal on all nodes
 };
 
-/// The port at which rank 0 of a round serves its store.
+/// MASTER_PORT of a round, at the coordinator's host: its store is open.
 struct StorePort {
   int round = 0;
   int port = 0;
@@ -46,6 +46,13 @@ struct NodeEnd {
   std::optional<std::int64_t> furthest = {};  // the last step that any rank of this node reported
 };
 
+/// How busy this node's ranks were since it said so last.
+struct NodePace {
+  int round = 0;
+  int rank = 0;     // of the whole run: the busiest of this node
+  double busy = 0;  // the part of its time, from 0 to 1, in which that rank did not wait for communication
+};
+
 /// A node goes, and does not come back.
 struct Leave {
   std::optional<int> signal;  // that somebody stopped it with, or that warned of a preemption
@@ -54,7 +61,7 @@ struct Leave {
 /// From a node to the coordinator. `node` is the sender's id.
 struct Up {
   std::string node;
-  std::variant<NodeHello, StorePort, NodeFailed, NodeEnd, Leave> what;
+  std::variant<NodeHello, StorePort, NodeFailed, NodeEnd, NodePace, Leave> what;
 };
 
 /// A node's place in a round: its ranks are to be started.

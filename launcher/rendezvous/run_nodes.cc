@@ -172,6 +172,10 @@ class NodeRun {
       say(NodeFailed{seat.round, rank, outcome, step});
       if (!is_alone()) hear_own();  // the others learn of it now
     };
+    if (!is_alone())
+      job.stop_source.busiest = [this, &seat](int rank, double busy) {
+        say(NodePace{seat.round, rank, busy});
+      };
     running_ = has_taken_part_ = true;
     was_told_to_stop_ = has_failed_ = false;
     Supervisor supervisor(std::move(job), signals_);

@@ -109,6 +109,8 @@ void Supervisor::start() {
   }
   job_.store.reset();
   job_.status_of_ranks.reset();
+  if (job_.stop_source.busiest)
+    busiest_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(job_.status_interval);
 }
 
 void Supervisor::wait() {
@@ -143,6 +145,7 @@ Supervisor::Clock::time_point Supervisor::next_look() const {
   if (state_.phase == Phase::stopping) at(stop_.is_held() ? stacks_.next_look() : stop_.deadline());
   if (state_.phase == Phase::running) at(watch_.next_look(progress_.last_step()));
   if (job_.stop_source.next) at(job_.stop_source.next());
+  if (state_.phase == Phase::running) at(busiest_at_);
   return next;
 }
 
@@ -157,6 +160,7 @@ void Supervisor::look_at_the_clock() {
   if (state_.phase == Phase::running) {
     look_for_early_exits(now);
     look_for_stalls(now);
+    tell_busiest(now);
   }
   if (now >= status_line_.due()) status_line_.show(progress_.line(started_, now), progress_.has_news(), now);
 }
@@ -180,6 +184,13 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
   notes_.stalled(progress_.waiting(), progress_.beside(behind));
   happened(RankStuck{behind, job_.stall_timeout.count(), progress_.is_waiting(behind)});
   if (stop_.is_held()) write_stacks(now);
+}
+
+void Supervisor::tell_busiest(Clock::time_point now) {
+  if (now < busiest_at_) return;
+  busiest_at_ = now + std::chrono::duration_cast<Clock::duration>(job_.status_interval);
+  if (const auto busiest = progress_.take_busiest())
+    job_.stop_source.busiest(job_.first_rank + busiest->rank, busiest->share);
 }
 
 void Supervisor::write_stacks(Clock::time_point now) {

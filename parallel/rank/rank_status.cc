@@ -47,8 +47,7 @@ std::string place_of(int rank, std::int64_t step) {
 
 }  // namespace
 
-void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
-               const std::function<std::int64_t()>& sent_bytes) {
+void tell_step(int rank, std::int64_t step, const std::function<StepDetails()>& details) {
   set_step_of_fatal_signals(step);
   bool with_details = false;
   {
@@ -61,12 +60,14 @@ void tell_step(int rank, std::int64_t step, const std::function<std::optional<do
   }
   std::string message = place_of(rank, step);
   if (with_details) {
-    if (const auto value = loss()) {
-      char text[64];
-      std::snprintf(text, sizeof text, " loss=%.6g", *value);
+    const StepDetails now = details();
+    char text[96];
+    if (now.loss) {
+      std::snprintf(text, sizeof text, " loss=%.6g", *now.loss);
       message += text;
     }
-    message += " sent=" + std::to_string(sent_bytes());
+    std::snprintf(text, sizeof text, " timed=%.6f waited=%.6f", now.timed_seconds, now.waited_seconds);
+    message += " sent=" + std::to_string(now.sent_bytes) + text;
   }
   send_to_launcher(message);
 }

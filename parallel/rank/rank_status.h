@@ -8,12 +8,18 @@
 
 namespace hookline {
 
+struct StepDetails {
+  std::optional<double> loss;
+  std::int64_t sent_bytes = 0;
+  double timed_seconds = 0;   // of all steps so far, but the first
+  double waited_seconds = 0;  // of these: only for communication
+};
+
 /// Reports to the launcher that this process has finished `step` steps: the datagram "rank=1 step=12
-/// loss=0.31 sent=1048576" on the socket HOOKLINE_STATUS_FD. `loss` and `sent_bytes` are called, and
-/// reported, at most twice a second. Never blocks; sends nothing without a launcher. Remembers `step` for
-/// write_error_file.
-void tell_step(int rank, std::int64_t step, const std::function<std::optional<double>()>& loss,
-               const std::function<std::int64_t()>& sent_bytes);
+/// loss=0.31 sent=1048576 timed=4.5 waited=0.7" on the socket HOOKLINE_STATUS_FD. `details` is called, and
+/// its result reported, at most twice a second. Never blocks; sends nothing without a launcher. Remembers
+/// `step` for write_error_file.
+void tell_step(int rank, std::int64_t step, const std::function<StepDetails()>& details);
 
 /// Leaves a mark in the run's folder that a rank has read the config: without it the launcher reports that
 /// nothing acted on the config's settings. Does nothing without a launcher; warns if the mark can't be made.

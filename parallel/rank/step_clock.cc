@@ -141,6 +141,12 @@ void StepClock::turn_off() {
   measured_.spans.clear();
 }
 
+StepClock::Known StepClock::known() {
+  const std::lock_guard lock(mutex_);
+  collect();
+  return {measured_.sum_of_steps, measured_.sum.exposed_communication};
+}
+
 std::optional<StepSeconds> StepClock::measured(std::chrono::milliseconds patience) {
   const auto last_look = std::chrono::steady_clock::now() + patience;
   std::unique_lock lock(mutex_);

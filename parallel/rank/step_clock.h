@@ -75,6 +75,13 @@ class StepClock {
   void end_step();
   std::int64_t steps() const;
 
+  /// Of the steps that are known to be over, but the first: how long they took, and how long this rank only
+  /// waited for communication in them. Does not wait for a GPU.
+  struct Known {
+    double seconds = 0, exposed_seconds = 0;
+  };
+  Known known();
+
   /// None before the second step is over. Waits for a GPU that has more to do, but no longer than `patience`:
   /// what is not over then is left out.
   std::optional<StepSeconds> measured(std::chrono::milliseconds patience = std::chrono::seconds(1));

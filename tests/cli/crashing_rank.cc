@@ -104,8 +104,7 @@ int main(int argc, char** argv) {
   hookline::remember_hook("power_sgd(rank=2)");
   if (mode == "later-handler") std::signal(SIGSEGV, own_handler);
   if (mode == "chain") handle_segv_and_chain();
-  hookline::tell_step(
-      rank, 3, [] { return 0.5; }, [] { return std::int64_t{0}; });
+  hookline::tell_step(rank, 3, [] { return hookline::StepDetails{0.5}; });
   std::puts("in step 3");
   std::fflush(stdout);
   if (rank != 1 && std::string(size) != "1") {

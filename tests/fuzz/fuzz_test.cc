@@ -258,10 +258,10 @@ Reader messages() {
   const Seat seat{2, 1, 1, 2, 2, 3, "a"};
   return {"NodeMessages",
           {to_line(Up{"b", hello_of("two")}), to_line(Up{"b", NodeFailed{1, 3, Signalled{9, true}, 12}}),
-           to_line(Up{"b", NodeEnd{1, 15, true, "fell", 3}}), to_line(Up{"b", Leave{10}}),
-           to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(seat)), to_line(Down(StopRound{1, "so"})),
-           to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"so"})), to_line(Down(Rejoin{})),
-           to_line(Down(Say{"so"}))},
+           to_line(Up{"b", NodeEnd{1, 15, true, "fell", 3}}), to_line(Up{"b", NodePace{1, 3, 0.25}}),
+           to_line(Up{"b", Leave{10}}), to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(seat)),
+           to_line(Down(StopRound{1, "so"})), to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"so"})),
+           to_line(Down(Rejoin{})), to_line(Down(Say{"so"}))},
           kJsonPieces,
           takes_message};
 }

@@ -245,6 +245,24 @@ TEST(Coordinator, EndsARunThatLosesNodesAndGetsNoFurther) {
   EXPECT_THAT(after_losses(5, 5, {0, true}), ElementsAre(goes_on));
 }
 
+TEST(Coordinator, NamesTheNodeThatTheOthersWaitFor) {
+  Nodes run(limits(3, 3), {}, node("one", 2, 0));
+  run.take("b", node("two", 2, 1));
+  run.take("c", node("three", 2, 2));
+  run.take("a", NodePace{1, 0, 0.4});
+  EXPECT_THAT(run.take("a", NodePace{1, 0, 0.5}), IsEmpty());
+  EXPECT_THAT(run.take("c", NodePace{1, 4, 0.52}), IsEmpty());
+  EXPECT_THAT(
+      run.take("b", NodePace{1, 3, 0.75}),
+      ElementsAre(
+          "warn: the node two is the slowest: the others wait 23 % of the time for it, mostly for its "
+          "rank 3"));
+  run.take("a", NodePace{1, 0, 0.5});
+  run.take("c", NodePace{1, 4, 0.52});
+  EXPECT_THAT(run.take("b", NodePace{1, 3, 0.61}), IsEmpty()) << "the others wait for it 9 % of the time";
+  EXPECT_THAT(run.take("b", NodePace{2, 3, 1}), IsEmpty()) << "of no round that there is";
+}
+
 TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {
   Nodes run(limits(2, 3), {}, node("one", 1));
   run.take("b", node("two", 1));
@@ -438,6 +456,9 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
     EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
   }
+  EXPECT_EQ(up({"a", NodePace{2, 5, 0.25}}), to_line(Up{"a", NodePace{2, 5, 0.25}}));
+  EXPECT_EQ(up({"a", NodeEnd{2, {}, false, "", {}, {}, 7}}),
+            to_line(Up{"a", NodeEnd{2, {}, false, "", {}, {}, 7}}));
   EXPECT_EQ(up({"a", NodeEnd{2, 15, true, "fell\n  over", 1, 7}}),
             to_line(Up{"a", NodeEnd{2, 15, true, "fell\n  over", 1, 7}}));
   const auto end = [](const NodeEnd& said) {
@@ -465,6 +486,10 @@ TEST(NodeMessages, AreRefusedWithOutOfRangeNumbers) {
   ASSERT_TRUE(up_of("a", leave + "15}"));
   for (const char* const signal : {"0", "65", "2147483647"})
     EXPECT_FALSE(up_of("a", leave + signal + "}")) << signal;
+  const std::string pace = R"({"is":"pace","round":1,"rank":0,"busy":)";
+  ASSERT_TRUE(up_of("a", pace + "1}"));
+  for (const char* const busy : {"1.01", "-0.1", "null", "\"1\""})
+    EXPECT_FALSE(up_of("a", pace + busy + "}")) << busy;
   const std::string seat = R"({"is":"seat","round":1,"restarts":0,"nodes":2,"world_size":3,"launch":"a",)";
   ASSERT_TRUE(down_of(seat + R"("node":1,"first_rank":2})"));
   for (const char* const place :

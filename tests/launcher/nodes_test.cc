@@ -466,6 +466,26 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
                         "run has joined from there\n"));
 }
 
+TEST_F(Nodes, NameTheSlowestOne) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=3", "training.max_steps=100000",
+                                         "logging.status_interval_seconds=1"};
+  const auto start = [&](int host, const char* slow) {
+    nodes.push_back(
+        launch(host, {sets[0], sets[1], sets[2], rank(host)}, {RESUMING_RANK_PROGRAM}, {{"SLOW_MS", slow}}));
+  };
+  start(0, "20");
+  start(1, "80");
+  start(2, "20");
+  EXPECT_TRUE(nodes[0]->wait_for(" is the slowest: the others wait ")) << nodes[0]->err();
+  EXPECT_TRUE(nodes[1]->wait_for(" is the slowest: the others wait ")) << nodes[1]->err();
+  EXPECT_THAT(nodes[0]->err(),
+              ContainsRegex("is the slowest: the others wait [5-8][0-9] % of the time for it, "
+                            "mostly for its rank 1\n"));
+  nodes[0]->signal(SIGINT);
+  for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 128 + SIGINT) << node->err();
+}
+
 TEST_F(Nodes, TrainThoughPacketsAreLost) {
   for (int i = 0; i < 2; ++i)
     if (!hosts_.lose(i, 10)) GTEST_SKIP() << "this system can't lose packets (nft)";

@@ -15,7 +15,7 @@ const Progress::Time kStart{};
 
 RankReport report(int rank, std::int64_t step, std::optional<double> loss = {},
                   std::optional<std::int64_t> sent = {}) {
-  return {rank, step, loss, sent};
+  return {.rank = rank, .step = step, .loss = loss, .sent_bytes = sent};
 }
 
 TEST(RankReport, IsReadFromAMessage) {
@@ -32,6 +32,43 @@ TEST(RankReport, IsReadFromAMessage) {
   for (const char* bad : {"", "rank=1", "step=1", "rank=x step=1", "rank=1 step=", "rank=1 step=2.5",
                           "rank=1 step=1 loss=", "\x01\xff"})
     EXPECT_FALSE(parse_report(bad)) << bad;
+}
+
+TEST(RankReport, HasTheTimesOfSteps) {
+  const auto report = parse_report("rank=0 step=3 timed=4.5 waited=0.75");
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->timed_seconds, 4.5);
+  EXPECT_EQ(report->waited_seconds, 0.75);
+  for (const char* bad : {"rank=0 step=3 timed=x", "rank=0 step=3 waited=-1", "rank=0 step=3 timed=nan"})
+    EXPECT_FALSE(parse_report(bad)) << bad;
+}
+
+TEST(Progress, KnowsTheRankThatWaitedTheLeastSinceTheLastLook) {
+  Progress progress(2, 6);
+  const auto take = [&](int rank, double timed, double waited) {
+    RankReport told = report(rank, 1);
+    told.timed_seconds = timed;
+    told.waited_seconds = waited;
+    progress.take(told, kStart);
+  };
+  take(6, 10, 8);
+  EXPECT_FALSE(progress.take_busiest()) << "rank 7 has said nothing";
+  take(6, 20, 16);
+  take(7, 10, 1);
+  auto busiest = progress.take_busiest();
+  ASSERT_TRUE(busiest);
+  EXPECT_EQ(busiest->rank, 1);
+  EXPECT_DOUBLE_EQ(busiest->share, 0.9);
+  EXPECT_FALSE(progress.take_busiest()) << "nothing new";
+  take(6, 30, 17);
+  take(7, 20, 5);
+  busiest = progress.take_busiest();
+  ASSERT_TRUE(busiest);
+  EXPECT_EQ(busiest->rank, 0);
+  EXPECT_DOUBLE_EQ(busiest->share, 0.9);
+  take(6, 1, 0);
+  take(7, 30, 5);
+  EXPECT_FALSE(progress.take_busiest()) << "rank 6 counts anew";
 }
 
 TEST(Progress, KnowsWhenARankLastFinishedAStep) {

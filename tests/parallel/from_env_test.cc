@@ -130,8 +130,7 @@ TEST(UncaughtDeathTest, WritesAnErrorFileThatTorchelasticReads) {
   const std::string file =
       given ? given : ::testing::TempDir() + "error-" + std::to_string(::getpid()) + ".json";
   const auto end = [&](auto failure) {
-    tell_step(
-        0, 12, [] { return std::nullopt; }, [] { return 0; });
+    tell_step(0, 12, [] { return StepDetails{}; });
     remember_hook("power_sgd(rank=1, start=2)");
     end_with<decltype(failure)>("out of \xff\"luck\"");
   };

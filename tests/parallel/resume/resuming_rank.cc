@@ -2,14 +2,17 @@
 //
 //     resuming_rank [WIDTH]     WIDTH of the hidden layer, which determines how long a save takes
 //
-// KILL_AT=STEP in the environment: in the first attempt, rank 1 dies after that step.
+// KILL_AT=STEP in the environment: in the first attempt, rank 1 dies after that step. SLOW_MS=N: each forward
+// takes N ms longer.
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/checksum.h"
@@ -38,6 +41,11 @@ void end_here_if_asked(const hookline::Accelerator& accelerator) {
     std::raise(SIGKILL);
 }
 
+void be_slow_if_asked() {
+  static const char* const milliseconds = std::getenv("SLOW_MS");
+  if (milliseconds) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(milliseconds)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,6 +65,7 @@ int main(int argc, char** argv) {
   accelerator.register_for_checkpointing("best", best);
   while (!accelerator.should_stop()) {
     for (auto& batch : loader) {
+      be_slow_if_asked();
       const at::Tensor loss = (model->forward(batch.data) - batch.target).pow(2).mean();
       accelerator.backward(loss);
       optimizer.step();

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <string>
 #include <string_view>
@@ -13,6 +15,15 @@ namespace hookline {
 inline std::string host_and_port(const std::string& host, int port) {
   const bool has_colons = host.find(':') != std::string::npos;
   return (has_colons ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+/// An internet address in digits; empty if it is none.
+inline std::string digits_of(const sockaddr* address, socklen_t size) {
+  char digits[NI_MAXHOST] = "";
+  const bool is_internet = address->sa_family == AF_INET || address->sa_family == AF_INET6;
+  return is_internet && ::getnameinfo(address, size, digits, sizeof digits, nullptr, 0, NI_NUMERICHOST) == 0
+             ? digits
+             : "";
 }
 
 /// Of an IPv4 address that is written as IPv6 ("::ffff:10.0.0.1"), its own form ("10.0.0.1").

@@ -45,7 +45,7 @@ struct StoreRequest {
   std::int64_t number = 0;               // of add: what to add; of ping: what to send back, 32 bits
 };
 
-/// Bytes of a rank that are no request, or one that can't be met.
+/// A rank sent bytes that are no request, or a request that can't be answered.
 class StoreRequestError : public Error {
  public:
   using Error::Error;

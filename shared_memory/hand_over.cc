@@ -1,8 +1,6 @@
 #include "shared_memory/hand_over.h"
 
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/random_hex.h"
+#include "base/unix_socket.h"
 
 namespace hookline {
 namespace {
@@ -40,32 +39,6 @@ class Descriptor {
   int number_;
 };
 
-bool readable(int descriptor, Clock::time_point until) {
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd waiting{descriptor, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
-    if (ready > 0) return true;
-    if (ready == 0 && Clock::now() >= until) return false;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-bool is_of_this_user(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
-}
-
-/// An abstract socket address: its name begins with a zero byte. The kernel chose the rest.
-std::pair<sockaddr_un, socklen_t> address_named(const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), length);
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length)};
-}
-
 struct Ancillary {
   alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int))] = {};
 };
@@ -77,18 +50,14 @@ SegmentSource::SegmentSource(const SharedSegment& segment)
       token_(random_hex(kTokenCharacters / 2)),
       socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   if (socket_ < 0) fail("a socket for shared memory");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  socklen_t length = sizeof address;
-  if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family) != 0 ||
-      ::listen(socket_, SOMAXCONN) != 0 ||
-      ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+  std::string name;
+  if (!listen_anywhere(socket_, SOMAXCONN) || (name = name_of_socket(socket_)).empty()) {
     const int reason = errno;
     ::close(socket_);
     errno = reason;
     fail("a socket for shared memory");
   }
-  address_ = token_ + std::string(address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1);
+  address_ = token_ + name;
 }
 
 SegmentSource::~SegmentSource() { ::close(socket_); }
@@ -96,7 +65,7 @@ SegmentSource::~SegmentSource() { ::close(socket_); }
 void SegmentSource::hand_over(int receivers, std::chrono::milliseconds timeout) {
   const Clock::time_point until = Clock::now() + timeout;
   for (int served = 0; served < receivers;) {
-    if (const int left = receivers - served; Clock::now() >= until || !readable(socket_, until))
+    if (const int left = receivers - served; Clock::now() >= until || !readable_by(socket_, until))
       throw Error(std::to_string(left) + " of " + count_text(receivers, "rank") +
                   (left == 1 ? " has" : " have") + " not asked for the shared memory");
     if (serve_one(until)) ++served;
@@ -109,7 +78,7 @@ bool SegmentSource::serve_one(Clock::time_point until) {
     fail("the shared memory can't be handed over");
   if (peer.number() < 0 || !is_of_this_user(peer.number())) return false;
   std::string token(kTokenCharacters + 1, '\0');
-  if (!readable(peer.number(), std::min(until, Clock::now() + kPatience))) return false;
+  if (!readable_by(peer.number(), std::min(until, Clock::now() + kPatience))) return false;
   const ssize_t read = ::recv(peer.number(), token.data(), token.size(), 0);
   if (read < 0 || token.substr(0, static_cast<std::size_t>(read)) != token_) return false;
 
@@ -135,8 +104,7 @@ std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::
   if (address.size() <= kTokenCharacters) throw Error("'" + address + "' is no address of shared memory");
   const Descriptor own(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (own.number() < 0) fail("a socket for shared memory");
-  const auto [to, length] = address_named(address.substr(kTokenCharacters));
-  if (::connect(own.number(), reinterpret_cast<const sockaddr*>(&to), length) != 0)
+  if (!connect_to_name(own.number(), address.substr(kTokenCharacters)))
     fail("the rank that shares its memory can't be reached");
   if (!is_of_this_user(own.number())) throw Error("the rank that shares its memory is another user's");
   if (::send(own.number(), address.data(), kTokenCharacters, MSG_NOSIGNAL) < 0)
@@ -150,7 +118,7 @@ std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::
   message.msg_iovlen = 1;
   message.msg_control = ancillary.bytes;
   message.msg_controllen = sizeof ancillary.bytes;
-  if (!readable(own.number(), Clock::now() + timeout))
+  if (!readable_by(own.number(), Clock::now() + timeout))
     throw Error("the rank that shares its memory does not answer");
   if (::recvmsg(own.number(), &message, MSG_CMSG_CLOEXEC) <= 0) fail("the shared memory can't be received");
   const cmsghdr* const rights = CMSG_FIRSTHDR(&message);

@@ -9,14 +9,14 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/address_text.h"
+
 namespace hookline {
 namespace {
 
 std::string text_of(const sockaddr* address) {
-  if (!address || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return "";
-  const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  char text[NI_MAXHOST];
-  return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
+  if (!address) return "";
+  return digits_of(address, address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
 }
 
 std::set<std::string> interface_addresses() {
@@ -58,7 +58,7 @@ bool is_own_address(const std::string& host) {
 std::string own_addresses() {
   std::string text;
   for (const std::string& address : interface_addresses()) {
-    if (address.starts_with("127.") || address == "::1" || address.starts_with("fe80:")) continue;
+    if (is_loopback(address) || address.starts_with("fe80:")) continue;
     text += (text.empty() ? "" : ", ") + address;
   }
   return text.empty() ? "none but loopback" : text;

@@ -20,7 +20,7 @@ struct NodePlace {
   int node = 0, nodes = 1;
   int first_rank = 0;
   int world_size = 0;                      // 0: the ranks of this node, which is the only one
-  std::string main_address = "127.0.0.1";  // of rank 0's host, as all nodes reach it
+  std::string main_address = "127.0.0.1";  // of rank 0's host, as this node reaches it
   std::string run_id;                      // empty: the run folder's name
   std::string launch_id;                   // of all nodes and attempts of one launch; empty in a dry run
   std::string store_name = {};   // of the Unix socket at which ranks reach the store; empty: rank 0 has it

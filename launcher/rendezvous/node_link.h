@@ -18,7 +18,7 @@ struct LinkWord {
     store,    // where this node's ranks reach the store: "ROUND NAME PORT ADDRESS", see open_store()
     warning,  // `text` is for people
     gone,     // the coordinator's node, or it never was there; `text` says how
-    unusable  // this node can't take part: `text` says why
+    unusable  // this node can't take part, or can't go on: `text` says why
   };
   Kind kind = Kind::gone;
   std::string text;

@@ -66,6 +66,8 @@ class NodeRun {
   }
 
   bool is_alone() const { return setup_.limits.is_alone(); }
+  /// Ranks of a script know only MASTER_ADDR and MASTER_PORT.
+  bool has_agent_store() const { return setup_.is_script && !is_alone(); }
 
   /// If this node's launcher was killed: says nothing to the others, for whom the node is lost, as if its
   /// host were. Its relay ends with the launcher, or a moment later.
@@ -140,7 +142,7 @@ class NodeRun {
     place.run_id = setup_.meeting.run_id;
     place.launch_id = seat.launch;
     place.store_name = store_name_;
-    place.has_agent_store = !is_alone() && setup_.is_script;
+    place.has_agent_store = has_agent_store();
     // The store takes only connections from where this node has joined, so they must go the same way.
     if (place.has_agent_store) place.main_address = store_address_;
     StoreSocket store = std::move(store_);
@@ -322,8 +324,7 @@ class NodeRun {
     seat_ = seat;
     store_name_.clear();
     store_port_ = 0;
-    const bool serves_by_port = seat.node == 0 && setup_.is_script && !is_alone();
-    if (seat.node == 0 && !serves_by_port) {
+    if (seat.node == 0 && !has_agent_store()) {
       store_ = bind_store_socket(reach_of_store());
       store_port_ = store_.port;
     }
@@ -331,7 +332,7 @@ class NodeRun {
     if (is_alone())
       due_ = true;
     else if (seat.node == 0)
-      link_.open_store(seat.round, serves_by_port);
+      link_.open_store(seat.round, /*over_tcp=*/has_agent_store());
   }
 
   void hear(const StorePort& port) {

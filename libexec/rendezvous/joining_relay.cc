@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
+#include <string_view>
 #include <utility>
 
+#include "base/address_text.h"
 #include "base/duration_text.h"
 #include "base/file_descriptor.h"
 #include "libexec/rendezvous/store_word.h"
+#include "libexec/rendezvous/take_text.h"
 
 namespace hookline {
 namespace {
@@ -35,10 +37,9 @@ std::vector<std::string> addresses_of(const std::string& host, std::string& why)
   const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
   std::vector<std::string> addresses;
   for (const addrinfo* at = found; error == 0 && at; at = at->ai_next) {
-    char digits[NI_MAXHOST] = "";
-    if (::getnameinfo(at->ai_addr, at->ai_addrlen, digits, sizeof digits, nullptr, 0, NI_NUMERICHOST) == 0 &&
-        std::find(addresses.begin(), addresses.end(), digits) == addresses.end())
-      addresses.emplace_back(digits);
+    std::string digits = digits_of(at->ai_addr, at->ai_addrlen);
+    if (!digits.empty() && std::find(addresses.begin(), addresses.end(), digits) == addresses.end())
+      addresses.push_back(std::move(digits));
   }
   if (found) ::freeaddrinfo(found);
   if (addresses.empty()) why = "'" + host + "' is not known here: " + ::gai_strerror(error);
@@ -166,7 +167,8 @@ void JoiningRelay::send_up(const std::string& line) {
 }
 
 void JoiningRelay::open_store(const std::string& text) {
-  round_ = std::atoi(text.c_str());
+  std::string_view rest = text;
+  round_ = take_number<int>(rest).value_or(0);
   launcher_.tell("store", std::to_string(round_) + " " + ranks_.listen_here() + " 0 " +
                               (joined_ ? joined_->address : place_.address));
 }

@@ -1,20 +1,18 @@
 #include "libexec/rendezvous/rank_connections.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <system_error>
 #include <utility>
 
 #include "base/address_text.h"
+#include "base/unix_socket.h"
 
 namespace hookline {
 namespace {
@@ -33,20 +31,7 @@ struct Address {
 };
 
 /// In digits; an IPv4 address that came as IPv6, in its own form. Empty if it is no internet address.
-std::string text_of(const Address& address) {
-  char digits[NI_MAXHOST] = "";
-  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address.bytes), address.size, digits, sizeof digits,
-                    nullptr, 0, NI_NUMERICHOST) != 0)
-    return "";
-  return without_ipv4_prefix(digits);
-}
-
-bool is_of_this_user(int descriptor) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
-}
+std::string text_of(Address& address) { return without_ipv4_prefix(digits_of(address.get(), address.size)); }
 
 }  // namespace
 
@@ -67,17 +52,9 @@ std::string RankConnections::listen_here() {
   tcp_.reset();
   is_paused_ = false;
   here_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  socklen_t size = sizeof address;
-  // The kernel chooses the name.
-  if (!here_.is_open() ||
-      ::bind(here_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family) != 0 ||
-      ::listen(here_.get(), kMostWaiting) != 0 ||
-      ::getsockname(here_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    fail("a socket for the ranks' store");
+  if (!here_.is_open() || !listen_anywhere(here_.get(), kMostWaiting)) fail("a socket for the ranks' store");
   watch(here_.get(), kHere, true, false, true);
-  return {address.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1};
+  return name_of_socket(here_.get());
 }
 
 int RankConnections::listen_at(const std::string& address,

@@ -46,7 +46,7 @@ class RankConnections {
   /// Closes it once everything sent has been written. No event follows.
   void end(Connection connection);
 
-  /// A host that no member is at has connected, for the first time: its address.
+  /// The address of the first host of this round that was refused; once.
   std::optional<std::string> take_stranger() { return std::exchange(stranger_, std::nullopt); }
 
  private:

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
-#include <sstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/address_text.h"
+#include "libexec/rendezvous/take_text.h"
 
 namespace hookline {
 namespace {
@@ -99,20 +100,19 @@ void ServingRelay::pass_on(const std::string& text) {
 }
 
 void ServingRelay::open_store(const std::string& text) {
-  std::istringstream words(text);
-  int round = 0;
-  std::string how;
-  words >> round >> how;
+  std::string_view how = text;
+  const int round = take_number<int>(how).value_or(0);
   store_.begin_round(round);
   const std::string name = ranks_.listen_here();
-  const int port = how == "tcp" ? ranks_.listen_at(own_address(place_),
-                                                   [this](const std::string& address) {
-                                                     return std::any_of(
-                                                         hosts_.begin(), hosts_.end(), [&](const auto& host) {
-                                                           return host.second.contains(address);
-                                                         });
-                                                   })
-                                : 0;
+  const int port =
+      how == " tcp"
+          ? ranks_.listen_at(own_address(place_),
+                             [this](const std::string& address) {
+                               return std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
+                                 return host.second.contains(address);
+                               });
+                             })
+          : 0;
   launcher_.tell("store",
                  std::to_string(round) + " " + name + " " + std::to_string(port) + " " + place_.address);
 }

@@ -42,6 +42,9 @@ void StoreHub::end(const StorePeer& peer) {
   if (client.empty()) return;
   values_.forget(client.mapped().number);
   peers_.erase(client.mapped().number);
+  // A script that destroys its process group and makes another one expects an empty store, as rank 0 would
+  // serve.
+  if (clients_.empty()) values_ = {};
 }
 
 void StoreHub::end_all_of(const std::string& node) {

@@ -36,12 +36,13 @@ class StoreHub {
   bool open(const StorePeer& peer, int round);
 
   /// Bytes of `peer` have come; answers to others may follow from them. Whoever sends what is no request, or
-  /// has not connected, is to be disconnected; `problem()` then says why.
+  /// has not connected, is to be disconnected. For bytes that are no request, take_problem() says why.
   std::vector<Answer> take(const StorePeer& peer, std::string_view bytes);
 
-  /// What was wrong with the first bytes that were no request; once, then empty.
+  /// What was wrong with the last bytes that were no request; once, then empty.
   std::string take_problem() { return std::exchange(problem_, ""); }
 
+  /// Once no rank is connected any more, all that they have stored is forgotten.
   void end(const StorePeer& peer);
   /// All connections of `node` have ended.
   void end_all_of(const std::string& node);

@@ -38,7 +38,7 @@ class FailureWatch {
 
   /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report
   /// themselves. After `long_wait` in one collective rank 0 warns, and names the ranks that have not joined
-  /// it. `store_holder`: whose end is the store's, for messages.
+  /// it. `store_holder`: who holds the store, for messages.
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                std::chrono::milliseconds peer_timeout, std::chrono::milliseconds long_wait = kLongWait,
                std::string store_holder = "rank 0");

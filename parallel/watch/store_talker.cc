@@ -17,8 +17,7 @@ using std::chrono::milliseconds;
 std::string text_in_store(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 std::vector<std::uint8_t> bytes_for_store(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// The rank that reads the heartbeats of all others: rank 0, whose process mostly holds the store, without
-/// which no rank learns anything anyway.
+/// The rank that reads the heartbeats of all others. On one host its process also holds the store.
 constexpr int kWatcher = 0;
 const char* const kQuietestKey = "quietest";
 

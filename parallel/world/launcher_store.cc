@@ -1,19 +1,15 @@
 #include "parallel/world/launcher_store.h"
 
 #include <c10/util/Exception.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "base/duration_text.h"
 #include "base/list_text.h"
+#include "base/unix_socket.h"
 
 namespace hookline {
 namespace {
@@ -26,26 +22,14 @@ constexpr std::size_t kMostKeysNamed = 3;
 std::string text_of(const Value& bytes) { return {bytes.begin(), bytes.end()}; }
 
 [[noreturn]] void fail(const std::string& why) {
-  C10_THROW_ERROR(DistNetworkError, "the launcher, which leads to the ranks' store, " + why);
+  C10_THROW_ERROR(DistNetworkError, "the launcher, by which ranks reach their store, " + why);
 }
 
 FileDescriptor connect_to(const std::string& name) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) fail(std::string("can't be reached: ") + std::strerror(errno));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;  // an abstract name begins with a zero byte
-  const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), length);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  int failed = -1;
-  do failed = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size);
-  while (failed != 0 && errno == EINTR);
-  if (failed != 0) fail(std::string("can't be reached: ") + std::strerror(errno));
-  ucred peer{};
-  socklen_t peer_size = sizeof peer;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 ||
-      (peer.uid != ::geteuid() && peer.uid != 0))
-    fail("is not there: another user has its socket");
+  if (!connect_to_name(socket.get(), name)) fail(std::string("can't be reached: ") + std::strerror(errno));
+  if (!is_of_this_user(socket.get())) fail("is not there: another user has its socket");
   return socket;
 }
 
@@ -70,15 +54,8 @@ void LauncherStore::ask(const StoreRequest& request) {
   }
 }
 
-bool LauncherStore::is_readable_within(milliseconds timeout) {
-  const auto until = std::chrono::steady_clock::now() + timeout;
-  while (true) {
-    const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
-    pollfd socket{socket_.get(), POLLIN, 0};
-    const int ready = ::poll(&socket, 1, static_cast<int>(std::clamp<long long>(left, 0, 1 << 30)));
-    if (ready > 0) return true;
-    if (ready == 0 && left <= 0) return false;
-  }
+bool LauncherStore::is_readable_within(milliseconds timeout) const {
+  return readable_by(socket_.get(), std::chrono::steady_clock::now() + timeout);
 }
 
 std::string LauncherStore::receive(std::size_t bytes, milliseconds timeout) {
@@ -86,8 +63,9 @@ std::string LauncherStore::receive(std::size_t bytes, milliseconds timeout) {
   for (std::size_t have = 0; have < bytes;) {
     if (timeout != kNoTimeout && !is_readable_within(timeout)) {
       socket_.reset();  // an answer that comes later must not pass for that of another request
-      C10_THROW_ERROR(DistStoreError, "the launcher, which leads to the ranks' store, has not answered for " +
-                                          seconds_text(timeout));
+      C10_THROW_ERROR(
+          DistStoreError,
+          "the launcher, by which ranks reach their store, has not answered for " + seconds_text(timeout));
     }
     const ssize_t count = ::recv(socket_.get(), received.data() + have, bytes - have, 0);
     if (count < 0 && errno == EINTR) continue;

@@ -19,8 +19,9 @@ namespace hookline {
 /// keys; `get`, `wait` and `multiGet` wait for keys that are not there yet. Thread-safe: one request at a
 /// time, so a call that waits holds up the others; a `clone()` has a connection of its own.
 ///
-/// Errors: c10::DistStoreError after the timeout, and if the launcher does not answer within it,
-/// c10::DistNetworkError from then on; c10::DistNetworkError once the launcher's end is closed.
+/// Errors: c10::DistStoreError if a key has not come after the timeout, which the launcher must then confirm,
+/// however long that takes; c10::DistStoreError if it does not answer another request within the timeout, and
+/// from then on c10::DistNetworkError, as once its end is closed.
 class LauncherStore : public c10d::Store {
  public:
   /// `name`: of the launcher's Unix socket ($HOOKLINE_STORE), which belongs to this user.
@@ -50,7 +51,7 @@ class LauncherStore : public c10d::Store {
   // These need mutex_.
   void ask(const StoreRequest& request);
   void wait_for(const std::vector<std::string>& keys, std::chrono::milliseconds timeout);
-  bool is_readable_within(std::chrono::milliseconds timeout);
+  bool is_readable_within(std::chrono::milliseconds timeout) const;
   std::string receive(std::size_t bytes, std::chrono::milliseconds timeout);
   std::int64_t receive_number();
   std::vector<std::uint8_t> receive_value();

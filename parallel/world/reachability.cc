@@ -43,11 +43,6 @@ class Socket {
   int descriptor_;
 };
 
-std::string text_of(const sockaddr* address, socklen_t length) {
-  char text[NI_MAXHOST];
-  return ::getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
-}
-
 struct Address {
   sockaddr_storage bytes{};
   socklen_t length = 0;
@@ -185,8 +180,8 @@ std::string address_for_gloo(const std::string& towards_store) {
     if (name != *wanted) continue;
     is_there = true;
     if (!each->ifa_addr || !address.empty()) continue;
-    if (each->ifa_addr->sa_family == AF_INET) address = text_of(each->ifa_addr, sizeof(sockaddr_in));
-    if (each->ifa_addr->sa_family == AF_INET6) address = text_of(each->ifa_addr, sizeof(sockaddr_in6));
+    if (each->ifa_addr->sa_family == AF_INET) address = digits_of(each->ifa_addr, sizeof(sockaddr_in));
+    if (each->ifa_addr->sa_family == AF_INET6) address = digits_of(each->ifa_addr, sizeof(sockaddr_in6));
   }
   if (!is_there)
     throw Error("GLOO_SOCKET_IFNAME is '" + *wanted + "', and this host's interfaces are: " + names);

@@ -47,13 +47,11 @@ c10::intrusive_ptr<c10d::Store> open_store(int rank, int size, std::chrono::mill
     auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
     store->setTimeout(kStoreTimeout);
     return store;
-  } catch (const c10::Error& error) {
+  } catch (const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     throw Error("rank " + std::to_string(rank) + " can't reach the store" +
                 (name ? "" : " at " + host_and_port(host, options.port)) + ": " +
-                error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    throw Error("rank " + std::to_string(rank) + " can't reach the store at " +
-                host_and_port(host, options.port) + ": " + error.what());
+                (of_torch ? of_torch->what_without_backtrace() : error.what()));
   }
 }
 

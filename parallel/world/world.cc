@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/address_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "hooks/comm.h"
@@ -77,13 +78,8 @@ std::string own_address_towards(const std::string& host) {
     sockaddr_storage own{};
     socklen_t length = sizeof own;
     if (::connect(socket, candidate->ai_addr, candidate->ai_addrlen) == 0 &&
-        ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
-      char text[NI_MAXHOST];
-      if (::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
-                        NI_NUMERICHOST) == 0) {
-        address = text;
-      }
-    }
+        ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0)
+      address = digits_of(reinterpret_cast<const sockaddr*>(&own), length);
     ::close(socket);
   }
   ::freeaddrinfo(found);

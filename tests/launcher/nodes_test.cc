@@ -207,7 +207,7 @@ TEST_F(Nodes, FormAgainWithoutALauncherThatIsKilled) {
 }
 
 TEST_F(Nodes, EndOnceALossLeavesThemWhereTheyWereBefore) {
-  folder_.write("stuck", "#!/bin/sh\necho rank=$RANK step=5 >&$HOOKLINE_STATUS_FD\nexec ./train\n", true);
+  folder_.write("stuck", "#!/bin/bash\necho rank=$RANK step=5 >&$HOOKLINE_STATUS_FD\nexec ./train\n", true);
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=1:3", rank(i)}, {"./stuck"}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
@@ -428,6 +428,10 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
   folder_.write("train.py",
                 "import os, pathlib, time, torch, torch.distributed as dist\n"
                 "dist.init_process_group('gloo')\n"
+                "dist.barrier()\n"
+                "dist.destroy_process_group()\n"
+                "time.sleep(1)\n"
+                "dist.init_process_group('gloo')\n"
                 "total = torch.tensor([dist.get_rank() + 1.0])\n"
                 "dist.all_reduce(total)\n"
                 "print('sum', total.item(), 'port', os.environ['MASTER_PORT'] + ';', flush=True)\n"
@@ -437,7 +441,7 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
                 "import socket, sys\n"
                 "with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as store:\n"
                 "    store.sendall(bytes([0]) + (0x3C85F7CE).to_bytes(4, 'little') + bytes([7]))\n"
-                "    print('answer', store.recv(8))\n");
+                "    print('answer of', len(store.recv(8)), 'bytes')\n");
   const std::map<std::string, std::optional<std::string>> variables = {{"GLOO_SOCKET_IFNAME", "e0"}};
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i)
@@ -454,8 +458,9 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
     const ProcessResult result = hosts_.start(host, PYTHON_PROGRAM, asking)->wait();
     return result.out + result.err;
   };
-  EXPECT_THAT(answer_to(1), HasSubstr("answer b'\\x"));  // a host of the run: the number of keys
-  EXPECT_THAT(answer_to(2), ::testing::AnyOf(HasSubstr("answer b''"), HasSubstr("ConnectionResetError")));
+  EXPECT_THAT(answer_to(1), HasSubstr("answer of 8 bytes"));  // a host of the run: the number of keys
+  EXPECT_THAT(answer_to(2),
+              ::testing::AnyOf(HasSubstr("answer of 0 bytes"), HasSubstr("ConnectionResetError")));
   let_all_exit(0);
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
@@ -480,7 +485,7 @@ TEST_F(Nodes, NameTheSlowestOne) {
   EXPECT_TRUE(nodes[0]->wait_for(" is the slowest: the others wait ")) << nodes[0]->err();
   EXPECT_TRUE(nodes[1]->wait_for(" is the slowest: the others wait ")) << nodes[1]->err();
   EXPECT_THAT(nodes[0]->err(),
-              ContainsRegex("is the slowest: the others wait [5-8][0-9] % of the time for it, "
+              ContainsRegex("is the slowest: the others wait [1-9][0-9] % of the time for it, "
                             "mostly for its rank 1\n"));
   nodes[0]->signal(SIGINT);
   for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 128 + SIGINT) << node->err();
@@ -490,7 +495,8 @@ TEST_F(Nodes, TrainThoughPacketsAreLost) {
   for (int i = 0; i < 2; ++i)
     if (!hosts_.lose(i, 10)) GTEST_SKIP() << "this system can't lose packets (nft)";
   std::vector<std::unique_ptr<Process>> nodes;
-  const std::vector<std::string> sets = {"launch.nnodes=2", "training.max_steps=20"};
+  const std::vector<std::string> sets = {"launch.nnodes=2", "training.max_steps=20",
+                                         "rendezvous.node_timeout_seconds=30"};
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM}));
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;

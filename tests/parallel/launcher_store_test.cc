@@ -279,7 +279,7 @@ TEST(LauncherStore, FailsOnceTheLauncherIsGone) {
   EXPECT_EQ(waiting.wait_for(milliseconds(50)), std::future_status::timeout);
   const std::string name = server->name();
   server.reset();
-  EXPECT_EQ(waiting.get(), "the launcher, which leads to the ranks' store, is gone");
+  EXPECT_EQ(waiting.get(), "the launcher, by which ranks reach their store, is gone");
   EXPECT_THROW(LauncherStore{name}, c10::DistNetworkError);
 }
 

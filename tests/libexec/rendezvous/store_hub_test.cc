@@ -45,6 +45,23 @@ TEST(StoreHub, TakesNobodyOfAnotherRound) {
   EXPECT_EQ(answers[0].bytes, std::string(1, static_cast<char>(StoreCheck::not_ready)));
 }
 
+TEST(StoreHub, IsEmptyAgainOnceAllRanksHaveLeft) {
+  StoreHub hub;
+  hub.begin_round(1);
+  const auto has_key = [&](const StorePeer& peer) {
+    EXPECT_TRUE(hub.open(peer, 1));
+    return hub.take(peer, greeting() + to_bytes({StoreQuery::check, {"k"}})).at(0).bytes[0] ==
+           static_cast<char>(StoreCheck::ready);
+  };
+  ASSERT_TRUE(hub.open(kHere, 1));
+  hub.take(kHere, greeting() + to_bytes({StoreQuery::set, {"k"}, {"v"}}));
+  EXPECT_TRUE(has_key(kThere));
+  hub.end(kHere);
+  EXPECT_TRUE(has_key(kAlsoThere));
+  hub.end_all_of("node-b");
+  EXPECT_FALSE(has_key(kHere));
+}
+
 TEST(StoreHub, DisconnectsWhoSendsNonsenseAndSaysWhyOnce) {
   StoreHub hub;
   hub.begin_round(1);

@@ -130,7 +130,9 @@ KeyRow with_form(KeyRow row, bool (*fits)(const std::string& text), std::string 
 }
 
 OptionRow status_interval() {
-  OptionRow row = seconds_up_to_a_day("status_interval_seconds", "Time between two plain progress lines.");
+  OptionRow row = seconds_up_to_a_day(
+      "status_interval_seconds",
+      "Time between two plain progress lines, and between two looks for the slowest node.");
   row.at_least = 0.1;
   return row;
 }
@@ -229,6 +231,10 @@ bool needs_an_address(const RunConfig& config, const Detected& here) {
 }
 bool has_gpus(const RunConfig&, const Detected& here) { return here.gpus > 0; }
 bool has_restarts(const RunConfig& config, const Detected&) { return config.launch.max_restarts > 0; }
+bool may_start_again(const RunConfig& config, const Detected& here) {
+  const auto nodes = NodeCount::parse(config.launch.nnodes);
+  return has_restarts(config, here) || nodes->least != nodes->most || nodes->spares > 0;
+}
 bool looks_for_stalls(const RunConfig& config, const Detected&) {
   return config.launch.stall_timeout_seconds > 0;
 }
@@ -281,10 +287,7 @@ void add_asking(std::vector<KeyRow>& rows) {
       {"launch", "node_rank", 0, never},  // all hosts share the file
       {"launch", "device", 0, has_gpus},
       {"launch", "backend", 0, has_gpus},
-      {"launch", "restart", 0,
-       [](const RunConfig& config, const Detected& detected) {
-         return has_restarts(config, detected) || has_several_nodes(config, detected);
-       }},
+      {"launch", "restart", 0, may_start_again},
       {"launch", "restart_delay_seconds", 0, has_restarts},
       {"launch", "stall_stacks", 0, looks_for_stalls},
       {"rendezvous", "main_port", 0, needs_an_address},

@@ -31,8 +31,8 @@ class PowerSgd::Statistics {
     if (after_ >= before_) {
       log::warning(
           name +
-          ": compression saves nothing: as many elements are sent as without it; make the model larger "
-          "or the rank smaller");
+          ": compression saves nothing: at least as many elements are sent as without it; make the model "
+          "larger or the rank smaller");
     }
   }
 

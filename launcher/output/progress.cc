@@ -113,7 +113,7 @@ std::optional<Progress::Busiest> Progress::take_busiest() {
     const Times before = std::exchange(rank.seen, rank.times);
     if (!rank.alive) continue;
     const double timed = rank.times.timed - before.timed, waited = rank.times.waited - before.waited;
-    knows_all = knows_all && timed > 0 && waited >= 0;  // it counts anew after the program has asked for that
+    knows_all = knows_all && timed > 0 && waited >= 0;  // times begin at 0 again with another Accelerator
     const double share = std::clamp(1 - waited / timed, 0.0, 1.0);
     if (timed > 0 && (!busiest || share > busiest->share)) busiest = Busiest{static_cast<int>(i), share};
   }

@@ -185,7 +185,7 @@ Coordinator::Words Coordinator::start() {
   failure_.reset();
   stop_at_.reset();
   member_lost_ = warned_ = false;
-  furthest_before_ = std::max(furthest_before_, std::exchange(furthest_, std::nullopt));
+  furthest_.reset();
   phase_ = Phase::running;
   Words words;
   for (std::size_t i = 0; i < round_.members.size(); ++i) {
@@ -235,6 +235,7 @@ Coordinator::Words Coordinator::pace_of(const std::string& node, const NodePace&
 
 Coordinator::Words Coordinator::end_of(const std::string& node, const NodeEnd& end, Time now) {
   if (end.round != round_.number || running_.erase(node) == 0) return {};
+  paces_.erase(node);
   if (end.signal)
     return finish(128 + *end.signal, limits_.is_alone() ? ""  // the node has logged it itself
                                                         : "the node " + nodes_.at(node).hello.host +
@@ -291,6 +292,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
     if (is_static() && policy_.max_restarts == 0 && !has_spare) return finish(1, failure_text_);
     if (warned_ && policy_.keeps_checkpoints) return finish_for_later();
     if (const std::string why = no_progress(); !why.empty()) return finish(kNoProgress, why);
+    furthest_before_ = std::max(furthest_before_, furthest_);
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
     Words words{{Say{"forming again: " + so_many()}}};

@@ -89,8 +89,8 @@ class Coordinator {
   Words start();
   Words stop(const std::string& why);
   Words stopped(Time now);
-  /// After a round that lost a node: what is to be said of one that got no further than those before it, if
-  /// the run is to end for that; else empty.
+  /// The reason to end the run, if this round, which lost a node, got no further than earlier ones that did;
+  /// else empty.
   std::string no_progress() const;
   Words finish(int exit_code, const std::string& why);
   /// For the log of the coordinator's node.
@@ -115,15 +115,16 @@ class Coordinator {
   Time gathering_since_, last_came_, restart_at_{};
   Round round_;
   std::set<std::string> running_;          // members whose part has not ended
-  std::map<std::string, NodePace> paces_;  // of members, since the last time that all had said theirs
+  std::map<std::string, NodePace> paces_;  // of members, received since the last comparison
   std::optional<NodeFailed>
       failure_;  // the first of this round; if ranks are stuck, preferably one that others wait for
   std::string failed_node_, failure_text_;
   std::optional<Time> stop_at_;  // until then other nodes may say more of a run that is stuck
   bool member_lost_ = false;
-  std::optional<std::int64_t> furthest_, furthest_before_;  // step of this round, and of all before it
-  bool warned_ = false;                                     // a member, of a preemption
-  std::vector<AttemptEnd> failures_;                        // of the rounds so far
+  std::optional<std::int64_t> furthest_,
+      furthest_before_;               // step of this round; of those before that lost a node
+  bool warned_ = false;               // a member, of a preemption
+  std::vector<AttemptEnd> failures_;  // of the rounds so far
 };
 
 }  // namespace hookline

@@ -46,7 +46,7 @@ struct NodeEnd {
   std::optional<std::int64_t> furthest = {};  // the last step that any rank of this node reported
 };
 
-/// How busy this node's ranks were since it said so last.
+/// How busy this node's ranks were since its last NodePace.
 struct NodePace {
   int round = 0;
   int rank = 0;     // of the whole run: the busiest of this node

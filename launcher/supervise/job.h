@@ -24,7 +24,7 @@ struct RankSpec {
   std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
 };
 
-/// A further source of stop requests, besides the ranks and the user: the other nodes.
+/// The other nodes: a further source of stop requests, besides the ranks and the user, and who gets reports.
 struct StopSource {
   std::function<int()> descriptor;  // empty: no such source; returns -1 once nothing more will arrive
   std::function<bool()> read;       // called after each wait; true, once: stop the ranks

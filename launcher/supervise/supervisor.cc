@@ -160,7 +160,7 @@ void Supervisor::look_at_the_clock() {
   if (state_.phase == Phase::running) {
     look_for_early_exits(now);
     look_for_stalls(now);
-    tell_busiest(now);
+    report_busiest(now);
   }
   if (now >= status_line_.due()) status_line_.show(progress_.line(started_, now), progress_.has_news(), now);
 }
@@ -186,7 +186,7 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
   if (stop_.is_held()) write_stacks(now);
 }
 
-void Supervisor::tell_busiest(Clock::time_point now) {
+void Supervisor::report_busiest(Clock::time_point now) {
   if (now < busiest_at_) return;
   busiest_at_ = now + std::chrono::duration_cast<Clock::duration>(job_.status_interval);
   if (const auto busiest = progress_.take_busiest())

@@ -59,7 +59,7 @@ class Supervisor {
   void look_at_the_clock();
   void look_for_early_exits(Clock::time_point now);
   void look_for_stalls(Clock::time_point now);
-  void tell_busiest(Clock::time_point now);
+  void report_busiest(Clock::time_point now);
   void write_stacks(Clock::time_point now);
   void release_stop(Clock::time_point now);
   void suspend();
@@ -83,7 +83,7 @@ class Supervisor {
   FailureNotes notes_;
   std::optional<std::int64_t> memory_kills_before_;
   Clock::time_point started_ = Clock::now();
-  Clock::time_point busiest_at_ = Clock::time_point::max();  // when to tell which rank is the busiest
+  Clock::time_point busiest_at_ = Clock::time_point::max();  // when to report which rank is the busiest
   RunState state_;
 };
 

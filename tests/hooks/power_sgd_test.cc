@@ -15,6 +15,7 @@
 #include "hooks/registry.h"
 #include "tests/hooks/given_gradients.h"
 #include "tests/hooks/lagging_hook.h"
+#include "tests/support/messages.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {
@@ -160,6 +161,20 @@ TEST(PowerSgd, RecoversAfterStepsWithZeroGradients) {
       EXPECT_LE(distance(applied, gradient), 1e-4);
       EXPECT_TRUE(same_on_all_ranks(*world, applied));
     });
+  }
+}
+
+TEST(PowerSgd, WarnsIfItSavesNothing) {
+  for (const std::string hook : {"power_sgd", "batched_power_sgd"}) {
+    const testing::Messages messages;
+    run_ranks(2, [&](const std::shared_ptr<World>& world) {
+      auto model = make_model(world, {{4, 4}}, hook, options(4));
+      for (int step = 0; step < 4; ++step) communicate(model, {torch::ones({4, 4})});
+    });
+    EXPECT_THAT(
+        messages.text(),
+        ::testing::HasSubstr(": compression saves nothing: at least as many elements are sent as without "
+                             "it; make the model larger or the rank smaller\n"));
   }
 }
 

@@ -261,6 +261,11 @@ TEST(Coordinator, NamesTheNodeThatTheOthersWaitFor) {
   run.take("c", NodePace{1, 4, 0.52});
   EXPECT_THAT(run.take("b", NodePace{1, 3, 0.61}), IsEmpty()) << "the others wait for it 9 % of the time";
   EXPECT_THAT(run.take("b", NodePace{2, 3, 1}), IsEmpty()) << "of no round that there is";
+  run.take("b", NodePace{1, 3, 0.9});
+  run.take("b", NodeEnd{1, {}, false, ""});
+  run.lost("b");
+  run.take("c", NodePace{1, 4, 0.52});
+  EXPECT_THAT(run.take("a", NodePace{1, 0, 0.5}), IsEmpty()) << "two has ended its part, and is gone";
 }
 
 TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {

@@ -560,7 +560,8 @@ TEST(OptimizerShards, WarnOfAnOptimizerThatWasNotPrepared) {
   EXPECT_THAT(
       messages.text(),
       HasSubstr("[ddp] shard_optimizer: averaged gradients were dropped, and no optimizer that "
-                "prepare() returned has stepped the model. Step that one: another one's step leaves "
+                "prepare() returned has stepped the model. Step the optimizer that prepare() returned: "
+                "a step of any other leaves "
                 "the ranks with different parameters, since each has the averages of its share alone"));
 }
 

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
-#include <utility>
 
 namespace hookline {
 

@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/random_hex.h"
 #include "base/unix_socket.h"
 
@@ -23,21 +23,6 @@ constexpr std::size_t kTokenCharacters = 32;
 constexpr std::chrono::seconds kPatience{5};  // for a process that has connected
 
 [[noreturn]] void fail(const std::string& what) { throw Error(what + ": " + std::strerror(errno)); }
-
-/// Closes a descriptor in its destructor.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 struct Ancillary {
   alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int))] = {};
@@ -73,13 +58,13 @@ void SegmentSource::hand_over(int receivers, std::chrono::milliseconds timeout) 
 }
 
 bool SegmentSource::serve_one(Clock::time_point until) {
-  const Descriptor peer(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
-  if (peer.number() < 0 && errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
+  const FileDescriptor peer(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
+  if (peer.get() < 0 && errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
     fail("the shared memory can't be handed over");
-  if (peer.number() < 0 || !is_of_this_user(peer.number())) return false;
+  if (peer.get() < 0 || !is_of_this_user(peer.get())) return false;
   std::string token(kTokenCharacters + 1, '\0');
-  if (!readable_by(peer.number(), std::min(until, Clock::now() + kPatience))) return false;
-  const ssize_t read = ::recv(peer.number(), token.data(), token.size(), 0);
+  if (!readable_by(peer.get(), std::min(until, Clock::now() + kPatience))) return false;
+  const ssize_t read = ::recv(peer.get(), token.data(), token.size(), 0);
   if (read < 0 || token.substr(0, static_cast<std::size_t>(read)) != token_) return false;
 
   char content = 0;
@@ -96,18 +81,18 @@ bool SegmentSource::serve_one(Clock::time_point until) {
   rights->cmsg_len = CMSG_LEN(sizeof(int));
   const int descriptor = segment_.descriptor();
   std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
-  return ::sendmsg(peer.number(), &message, MSG_NOSIGNAL) == sizeof content;
+  return ::sendmsg(peer.get(), &message, MSG_NOSIGNAL) == sizeof content;
 }
 
 std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::size_t bytes,
                                                std::chrono::milliseconds timeout) {
   if (address.size() <= kTokenCharacters) throw Error("'" + address + "' is no address of shared memory");
-  const Descriptor own(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (own.number() < 0) fail("a socket for shared memory");
-  if (!connect_to_name(own.number(), address.substr(kTokenCharacters)))
+  const FileDescriptor own(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (own.get() < 0) fail("a socket for shared memory");
+  if (!connect_to_name(own.get(), address.substr(kTokenCharacters)))
     fail("the rank that shares its memory can't be reached");
-  if (!is_of_this_user(own.number())) throw Error("the rank that shares its memory is another user's");
-  if (::send(own.number(), address.data(), kTokenCharacters, MSG_NOSIGNAL) < 0)
+  if (!is_of_this_user(own.get())) throw Error("the rank that shares its memory is another user's");
+  if (::send(own.get(), address.data(), kTokenCharacters, MSG_NOSIGNAL) < 0)
     fail("the rank that shares its memory can't be asked");
 
   char content = 0;
@@ -118,9 +103,9 @@ std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::
   message.msg_iovlen = 1;
   message.msg_control = ancillary.bytes;
   message.msg_controllen = sizeof ancillary.bytes;
-  if (!readable_by(own.number(), Clock::now() + timeout))
+  if (!readable_by(own.get(), Clock::now() + timeout))
     throw Error("the rank that shares its memory does not answer");
-  if (::recvmsg(own.number(), &message, MSG_CMSG_CLOEXEC) <= 0) fail("the shared memory can't be received");
+  if (::recvmsg(own.get(), &message, MSG_CMSG_CLOEXEC) <= 0) fail("the shared memory can't be received");
   const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
   if (!rights || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(int)))
     throw Error("the rank that shares its memory has sent none");

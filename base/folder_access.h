@@ -16,7 +16,8 @@ class FolderAccessError : public Error {
 };
 
 /// Why this user can't access `path`, and what to do about it: a folder above it may not be entered, or
-/// `path` is a folder that may not be read. Empty if neither is the case; `path` need not exist.
+/// `path` is a folder that may not be entered or read. Empty if there is no such problem; `path` need not
+/// exist.
 std::string access_problem(const std::filesystem::path& path);
 
 /// The same in two parts: what is wrong, and what to do.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kMagicNumber = 0x3C85F7CE;  // c10d::detail::validationMagicNumber
 
-const char* const kOtherProtocol = "another protocol than that of torch 2.1 and later";
+const char* const kOtherProtocol = "a protocol other than that of torch 2.1 and later";
 
 /// What follows the first byte of a request.
 enum class Form {

@@ -14,8 +14,8 @@ namespace hookline {
 void check_auto_hook(const Collected& collected, const Catalog& catalog, bool all_hooks_known,
                      const RunConfig& config, std::vector<Diagnostic>& diagnostics);
 
-/// Replaces a report of `hookline test` that link of [ddp.auto] names by the link that it holds, so that
-/// ranks need no file. Reports a text that names no link. Does nothing for another comm_hook.
+/// If the key `link` of [ddp.auto] names a report of `hookline test`, replaces the name by the link in the
+/// report, so that ranks need no file. Reports a text that names no link. Does nothing for another comm_hook.
 void resolve_link(const Collected& collected, RunConfig& config, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace hookline

@@ -32,8 +32,8 @@ double link_speed_of(const std::string& text);
 /// slash that is not that of "125MB/s".
 bool names_link_report(const std::string& text);
 
-/// The slowest of the links between hosts in the report `name` of a `hookline test --json`, since an
-/// all-reduce waits for it. Throws LinkTextError.
+/// The lowest speed and the highest latency of the links between hosts in the report `name` of a `hookline
+/// test --json`, since an all-reduce waits for both. Throws LinkTextError.
 NamedLink link_in_report(const std::string& name);
 
 /// "1gbit", or "1gbit,0.2ms" with the latency of a message; or a report by its file's name. Throws

@@ -14,8 +14,8 @@ struct NodeCount {
 
   int total() const { return most + spares; }
 
-  /// "2", "2:4" for two to four, or "4+1" for four and a spare. Nothing if `text` is none of these, or counts
-  /// beyond 1 to kMost.
+  /// "2", "2:4" for two to four, or "4+1" for four and a spare. Nothing if `text` is none of these, or a
+  /// number is not from 1 to kMost.
   static std::optional<NodeCount> parse(std::string_view text);
 };
 

@@ -29,7 +29,7 @@ constexpr Row kQuestions[] = {
     {"rendezvous.main_port", "On which port of the first machine do the nodes meet?"},
     {"rendezvous.run_id", "Which word names this run, on all hosts?"},
     {"rendezvous.last_call_seconds",
-     "After the minimum has joined, start when no further node has joined for how long?"},
+     "Once the minimum has joined, how long to wait for another node before starting?"},
     {"rendezvous.node_timeout_seconds", "After how long without a heartbeat is a node lost?"},
     {"rendezvous.token_file", "Which file holds the token that all nodes have?"},
     {"rendezvous.insecure", "May anybody join the run, without a token?"},

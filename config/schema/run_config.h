@@ -1,4 +1,4 @@
-// The typed configuration of a run: what every reader of the config gets, whatever the values came from.
+// The typed configuration of a run: what every reader of the config gets, wherever the values came from.
 #pragma once
 
 #include <cstdint>
@@ -111,7 +111,7 @@ struct LoggingConfig {
   std::string level = "info";           // debug, info, warning, error
   std::string dir = "hookline-runs";    // run folders are made in here
   std::string status = "auto";          // live, plain, off; auto: live on a terminal, else plain
-  double status_interval_seconds = 60;  // between plain lines, and looks for the slowest node
+  double status_interval_seconds = 60;  // between plain lines, and between searches for the slowest node
   std::string show = "all";             // of the ranks' output: all, stdout, stderr, none; logs hold it all
   std::string show_ranks = "all";       // all, none, or numbers: 0,2-5
   std::string prefix_template = "[${rank}] ";  // before each line of a rank's output

@@ -373,7 +373,7 @@ std::vector<KeyRow> make_schema() {
       one_of("restart", {"curable", "always"},
              "Which failures restart the run. curable: not exit code 2, nor the same failure at "
              "the same step twice, nor the loss of a host before the ranks have got further than in "
-             "an earlier attempt.")));
+             "an earlier attempt that lost one.")));
   rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>(
       "launch", seconds_up_to_a_day(
                     "restart_delay_seconds",

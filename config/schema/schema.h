@@ -19,12 +19,12 @@ inline constexpr const char* kHookOptionTable = "ddp.comm_state_option";
 /// The table of what comm_hook = "auto" may choose.
 inline constexpr const char* kAutoHookTable = "ddp.auto";
 
-/// The texts that true and false are written for.
+/// The texts for which one may write true and false.
 struct BooleanWords {
   std::string if_true, if_false;
 };
 
-/// What a text has to be beyond text.
+/// What a text must look like.
 struct TextForm {
   bool (*fits)(const std::string& text) = nullptr;  // null: any does
   std::string note;                                 // what it must be
@@ -36,7 +36,7 @@ struct KeyRow {
   OptionRow option;
   OptionValue (*get)(const RunConfig&);
   void (*set)(RunConfig&, const OptionValue&);  // with a value that check_value returned
-  TextForm form = {};                           // of a text that may not be just any
+  TextForm form = {};                           // for a text: which ones are accepted
   /// The key's position among the questions that the wizard asks every user; 0: the wizard asks it only if
   /// the user chooses to go through the key's table.
   int asked = 0;
@@ -53,7 +53,7 @@ const std::vector<KeyRow>& schema();
 /// "launch", "ddp", "ddp.auto", "training", …
 std::vector<std::string> table_names();
 
-/// What a table's keys are called; empty for a table that there is not.
+/// What a table's keys are called; empty for a table that does not exist.
 std::vector<std::string> key_names(std::string_view table);
 
 /// "ddp.comm_hook" for every key, and "ddp.comm_state_option.NAME" for every option of every hook, each once.

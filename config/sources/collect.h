@@ -18,13 +18,13 @@
 
 namespace hookline {
 
-/// One source's value for a key. A value from a file has a type; a value from the environment or the command
-/// line is text, which is parsed by the key's type.
+/// One source's value for a key. A value from a file, or one that is written as TOML, has a type; any other
+/// from the environment or the command line is text, which is parsed by the key's type.
 struct Given {
   OriginKind layer = OriginKind::file;
   int order = 0;                          // position of its source; the value with the higher order wins
   std::string name;                       // the key, as it was spelt
-  std::optional<OptionValue> value;       // from a file; unset for an array, a date or a table
+  std::optional<OptionValue> value;       // unset for an array, a date or a table, and for plain text
   std::optional<std::string> typed_text;  // from environment or command line
   std::string shown;                      // the value, or what it is instead: "an array"
   Place key;

@@ -26,12 +26,12 @@ struct Sources {
   std::optional<std::filesystem::path> file;
   std::optional<std::string> file_text = {};  // used instead of the contents of `file`, to check an edit
   std::optional<std::string> profile;         // [profile.NAME] of the file; else HOOKLINE_PROFILE's
-  std::vector<std::pair<std::string, std::string>> environment;  // HOOKLINE_* variables only matter
+  std::vector<std::pair<std::string, std::string>> environment;  // only HOOKLINE_* variables matter
   std::vector<Override> overrides;
   /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
   /// options are then left to the rank.
   bool allow_program_hooks = true;
-  /// False for `hookline test`, which makes the report that link of [ddp.auto] may name.
+  /// False for `hookline test`, which makes the report that the key `link` of [ddp.auto] may name.
   bool reads_link_report = true;
   /// What the program was built with, as read_build says it; empty: not known, and not compared with
   /// plug-ins.

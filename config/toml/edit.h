@@ -15,9 +15,9 @@ class EditError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The text with `key` set to `value`, as TOML writes it ("2", "\"fp16\""). A key that is not there joins its
-/// table's others, and a table that is not there comes last. Throws EditError for a text that is not valid
-/// TOML.
+/// The text with `key` set to `value`, as TOML writes it ("2", "\"fp16\""). A key that is not there is added
+/// behind the others of its table, and a table that is not there comes last. Throws EditError for a text that
+/// is not valid TOML.
 std::string with_key(const SourceText& text, const KeyPath& key, const std::string& value);
 
 /// The text without `key`, and without the comment behind it. Throws EditError if it is not there, or as

@@ -44,7 +44,7 @@ OptionMap default_options(const HookRow& hook);
 /// More would be a list of shapes that takes long to go through.
 inline constexpr std::int64_t kMostTypicalParameters = 1'000'000'000'000;
 
-/// A model of `parameters` parameters as many have them: square matrices of 1024 x 1024 and a smaller one,
+/// A typical model with `parameters` parameters: square matrices of 1024 x 1024 and a smaller one,
 /// with a vector beside each.
 std::vector<Shape> typical_shapes(std::int64_t parameters);
 

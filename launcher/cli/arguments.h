@@ -42,8 +42,8 @@ struct Assignment {
 /// "KEY=VALUE" as given to `flag`. Throws UsageError, which shows `example`.
 Assignment split_assignment(const std::string& text, const std::string& flag, const std::string& example);
 
-/// What a file holds that the command line names, and that a person may have written. Throws UsageError if it
-/// can't be read.
+/// The contents of a file that the command line names, and that a person may have written. Throws UsageError
+/// if it can't be read.
 std::string text_of_file(const std::string& file, std::uint64_t most_bytes = 16 << 20);
 
 /// "; did you mean 'X'?", or nothing.

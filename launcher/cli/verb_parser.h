@@ -66,7 +66,7 @@ class VerbParser {
   void add_texts(const std::string& flag, std::vector<std::string>& values, const std::string& value_name,
                  const std::string& help);
 
-  /// A flag that takes a number. A whole one may be given as 125M or 1.5B: thousands (K), millions and 10⁹.
+  /// A flag that takes a number. A whole one may be given as 125M or 1.5B: K is 10³, M 10⁶, B 10⁹.
   void add_number(const std::string& flag, std::int64_t& value, const std::string& value_name,
                   const std::string& help, Limits<std::int64_t> limits);
   void add_number(const std::string& flag, double& value, const std::string& value_name,
@@ -78,7 +78,7 @@ class VerbParser {
   /// --plugin FILE, which may be given several times, for verbs that list hooks.
   void add_plugins(std::vector<std::string>& plugins);
 
-  /// False if help was asked for, which is printed then, or a Description. Throws UsageError.
+  /// False if help was asked for, which it then prints, or if a Description is being made. Throws UsageError.
   bool parse(const std::vector<std::string>& arguments,
              PlainArguments plain_arguments = PlainArguments::may_mix);
 

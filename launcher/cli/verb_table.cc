@@ -9,7 +9,7 @@ const std::vector<Verb>& verbs() {
        submit},
       {"sweep", "FILE [flags]", "Run a program with many configs and find the best", sweep},
       {"trial", "DIR", "Run one trial that a sweep has planned for a job", trial},
-      {"report", "DIR [flags]", "Make a report of a sweep", report},
+      {"report", "DIR... [flags]", "Make a report of a sweep", report},
       {"test", "[flags]", "Check what a run depends on: network, collectives, hooks, limits", self_test},
       {"advise", "[flags] program [arguments]", "Measure and predict which communication hook is fastest",
        advise},

@@ -12,9 +12,9 @@ namespace hookline {
 
 /// The guard's child and the agent's parent. It waits until the agent has ended, kills and reaps everything
 /// that is left below it and within the bounds, records the agent's status for the guard, and ends. It has a
-/// session of its own, the name "run-sentinel", and no open files but standard error and those of the bounds,
-/// so that what kills guard and agent spares it. Only SIGKILL ends it. If it is stopped, it continues when
-/// the guard dies.
+/// session of its own, the name "run-sentinel", and no open files but /dev/null, standard error and those of
+/// the bounds, so that what kills guard and agent spares it. Only SIGKILL ends it. If it is stopped, it
+/// continues when the guard dies.
 class Sentinel {
  public:
   /// Throws std::system_error if there is no memory to share.

@@ -60,11 +60,12 @@ struct LaunchArguments {
 /// lacks its value.
 LaunchArguments split_arguments(const LaunchLine& line, const FlagTable& table, Imported& result);
 
-/// Take over what any launcher has around it: redirections, and variables, which go to the functions in
-/// `settings` if those have them; and the program, after `python -m` if it is a module.
+/// Takes over what stands around any launcher's flags: redirections, and variables. A variable that
+/// `settings` has goes to its function there.
 void take_surroundings(const LaunchLine& line,
                        const std::map<std::string, std::function<void(const LaunchFlag&)>>& settings,
                        Imported& result);
+/// Takes over the program; it is a module if it stood after `python -m`.
 void take_program(const std::vector<ShellWord>& program, bool is_module, Imported& result);
 
 /// Takes over --rdzv-conf, "join_timeout=600,last_call_timeout=30". `name`: the flag as written.

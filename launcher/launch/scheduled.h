@@ -5,9 +5,9 @@
 
 namespace hookline {
 
-/// Sets what the config leaves open and the scheduler's variables say: [launch] nnodes and node_rank,
-/// [rendezvous] main_address, main_port and run_id. Logs an error and returns false if launchers can't run as
-/// they were started.
+/// Sets, by the scheduler's variables, what the config leaves open of [launch] nnodes and node_rank, and of
+/// [rendezvous] main_address, main_port and run_id. Overrides a node_rank or main_address from a file. Logs
+/// an error and returns false if launchers can't run as they were started.
 bool complete_by_scheduler(RunConfig& config);
 
 }  // namespace hookline

@@ -13,7 +13,7 @@ namespace hookline {
 /// A setting that only the library in a rank can act on.
 struct RankSetting {
   std::string key;   // "ddp.comm_hook"
-  std::string text;  // "comm_hook = "power_sgd" (from file run.toml:2:13)"
+  std::string text;  // "ddp.comm_hook = "power_sgd" (from file run.toml:2:1)"
 };
 
 /// The settings of `config` that are for ranks and are not the defaults.

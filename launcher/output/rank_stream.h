@@ -15,7 +15,7 @@
 
 namespace hookline {
 
-/// Opens a log for writing. Throws std::system_error naming it.
+/// Opens a log for writing. Throws Error naming it.
 FileDescriptor open_log(const std::filesystem::path& file);
 
 /// `out` must outlive it.

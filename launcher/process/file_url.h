@@ -6,7 +6,8 @@
 
 namespace hookline {
 
-/// "file:///runs/a%20b": RFC 8089, whatever bytes the path has. Of a relative one from the current folder.
+/// "file:///runs/a%20b": RFC 8089, whatever bytes the path has. A relative path counts from the current
+/// folder.
 std::string file_url(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -7,7 +7,7 @@
 
 namespace hookline {
 
-/// Above 0.
+/// Both are above 0.
 struct CommandLimits {
   std::chrono::seconds processor_time;
   std::chrono::milliseconds time;  // from its start to its end

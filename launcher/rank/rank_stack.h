@@ -33,9 +33,9 @@ std::optional<RankStack> rank_stack_in(const nlohmann::json& extra);
 ///
 ///     frame #0: fail(int) at train.cc:45 (0x1234 in /runs/train)
 ///
-/// Runs addr2line, which may take seconds with large libraries, and not longer than 20; without it, or where
-/// it finds no name, frames have none, which a line at the end says. What is left out between frames is said
-/// as well.
+/// Runs addr2line, which may take seconds with large libraries, and not longer than 20. Where it finds no
+/// name, a frame has none; if it is missing, fails or takes longer, a line at the end says so. What is left
+/// out between frames is said as well.
 std::vector<std::string> stack_lines(const RankStack& stack);
 
 }  // namespace hookline

@@ -19,8 +19,8 @@ struct ResolvedTexts {
 /// (stdout.log, stderr.log and, if the rank reported why it failed, error.json). It stays when the run ends.
 class RunFolder {
  public:
-  /// Makes it below `parent` (made if need be), and points `parent`/latest to it if nothing but a link of
-  /// that name is in the way. Throws std::filesystem::filesystem_error or std::system_error.
+  /// Makes it below `parent` (made if need be), and points `parent`/latest to it unless a folder of that
+  /// name is in the way. Throws std::filesystem::filesystem_error or std::system_error.
   RunFolder(const std::filesystem::path& parent, const ResolvedTexts& config);
 
   /// Makes the folders of attempt `number`, counted from 0, for `ranks` ranks from `first_rank` on, and

@@ -19,7 +19,7 @@ struct SeriesPoint {
   std::optional<double> bytes_sent;  // by a rank until then
 };
 
-/// The curve of each metric, in the order of the file. A metric with more than `most_points` keeps every
+/// The curve of each metric, in the order of the file. A metric with `most_points` or more keeps every
 /// second point, every fourth, …, and the last. Leaves out what is not a finite number. Empty if there is no
 /// such file. `loss`: gets what could not be read of the file, as loss_text words it.
 std::map<std::string, std::vector<SeriesPoint>> read_series(const std::filesystem::path& file,

@@ -87,7 +87,7 @@ std::optional<Surroundings> place_by_name(const HostFacts& here, const std::stri
     place.node_rank = *rank;
     place.rank_from = hosts.from;
   } else {
-    place.unsaid = "the hosts of " + scheduler + "'s job, in " + hosts.from + ", are others than this one, " +
+    place.unsaid = "the hosts of " + scheduler + "'s job, in " + hosts.from + ", do not include this one, " +
                    here.full_name;
   }
   return place;

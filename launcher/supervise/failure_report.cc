@@ -45,9 +45,9 @@ std::string where_stuck(const Failure& failure) {
   const std::vector<int>& waiting = failure.waiting_ranks;
   std::vector<int> alike = failure.ranks_like_it;
   if (waiting.empty())
-    return alike.empty()
-               ? ""
-               : "\n  so did " + rank_names(alike) + ", at the same step: none of them waits in a collective";
+    return alike.empty() ? ""
+                         : "\n  nor did " + rank_names(alike) +
+                               ", at the same step: none of them waits in a collective";
   const std::string waits = rank_names(waiting) + (waiting.size() == 1 ? " waits" : " wait");
   if (failure.has_told_no_step)
     return "\n  it has not joined the run (Accelerator::from_env), and " + waits + " in a collective";

@@ -41,7 +41,7 @@ struct JobSpec {
   std::string program;                 // path of an executable
   std::vector<std::string> arguments;  // argv[0] included
   std::vector<RankSpec> ranks;
-  int first_rank = 0;  // of the whole run: of ranks[0]
+  int first_rank = 0;  // the number of ranks[0] in the whole run
   StopSource stop_source;
   const RunBounds* bounds = nullptr;  // of the run; lives as long as it
   FileDescriptor store;               // inherited by rank 0 alone; may hold none

@@ -24,7 +24,7 @@ struct StackOrder {
 std::vector<StackOrder> stack_orders(int rank, pid_t process, const std::filesystem::path& folder);
 
 /// Runs gdb to write the stacks of all threads of some processes to files, a few processes at a time: each
-/// gdb reads the symbols of all libraries, so on a machine with few cores none of many would finish in time.
+/// gdb reads the symbols of all libraries, so if many ran at once on few cores, none would finish in time.
 /// Stopped processes stay stopped.
 ///
 /// The owner reaps the gdb processes. If a rank's stacks are missing or incomplete, problems() and the file
@@ -50,7 +50,7 @@ class StackWriters {
   bool is_busy() const { return !waiting_.empty() || !running_.empty(); }
   Clock::time_point next_look() const;  // max() if there is nothing to look for
 
-  /// "the stacks of ranks 3 and 5 are not complete: gdb took longer than 60 s"; empty if there are all. Ranks
+  /// "the stacks of ranks 3 and 5 are not complete: gdb took longer than 60 s"; empty if all are there. Ranks
   /// are counted from `first_rank`.
   std::vector<std::string> problems(int first_rank) const;
 

@@ -29,7 +29,7 @@ struct ResolvedPoint {
       {};                         // keys whose folder is each trial's own: below its folder, by this name
   double grace_seconds = 30;      // between being told to end and being killed
   std::string never_starts = {};  // why its hook would compress at no step; empty if it would
-  std::optional<std::int64_t> compresses_from = {};  // the step, if its hook does not from the first
+  std::optional<std::int64_t> compresses_from = {};  // the step at which its hook begins to, if not the first
 };
 
 /// One run of a grid point.

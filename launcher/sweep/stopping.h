@@ -21,8 +21,8 @@ inline constexpr std::int64_t kHalvingFactor = 3;
 /// Of two values of a metric.
 bool is_better(double a, double b, bool smaller_is_better);
 
-/// True if the last two values, at step `from` or later, are not finite; a run may recover from a single such
-/// value.
+/// True if the last two values are not finite, and the last is of step `from` or later; a run may recover
+/// from a single such value.
 bool has_diverged(const History& own, std::int64_t from);
 
 /// Why the median rule stops a running trial: its best value so far is worse than the median of the `ended`

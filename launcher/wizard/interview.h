@@ -61,7 +61,7 @@ class Interview {
   /// if that is not known, as for a hook without an estimate or a sharded model.
   std::string traffic(const RunConfig& config) const;
 
-  /// What was detected, one fact a line.
+  /// What was detected, on one line: "8 cores, no GPU; network: eth0".
   std::string here() const;
   std::string fastest_by_default() const;
 

@@ -10,11 +10,10 @@
 
 namespace hookline {
 
-/// One line a parameter or buffer: "parameter 'fc.weight' is float32 [64, 32]…".
+/// One line a parameter or buffer: "parameter 'fc.weight' is Float [64, 32]…".
 struct SignatureLine {
-  std::string name;  // "parameter 'fc.weight'"
-  std::string
-      shape;  // "float32 [64, 32]", with strides if not contiguous, "without gradient" if it takes none
+  std::string name;   // "parameter 'fc.weight'"
+  std::string shape;  // "Float [64, 32]", with strides if not contiguous, "without gradient" if it takes none
 };
 using Signature = std::vector<SignatureLine>;
 

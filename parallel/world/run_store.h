@@ -1,5 +1,5 @@
-// Where the ranks of a run meet: the store that rank 0 holds, or the launchers of several nodes, and who has
-// come to it.
+// Where the ranks of a run meet: the store, which rank 0 holds, or, with several nodes, the launchers; and
+// which ranks have come to it.
 #pragma once
 
 #include <chrono>

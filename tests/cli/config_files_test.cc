@@ -76,7 +76,7 @@ TEST(ConfigSet, CreatesMissingFilesAndProfiles) {
       sandbox.run({"config", "set", "run.toml", "training.seed", "7", "profile.quick.ddp.comm_hook",
                    "power_sgd", "profile.quick.ddp.comm_state_option.start_powerSGD_iter", "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.err, "hookline: 'run.toml' was not there, and is made\n");
+  EXPECT_EQ(result.err, "hookline: 'run.toml' did not exist, and is created\n");
   EXPECT_EQ(sandbox.read("run.toml"),
             "schema_version = 2\n\n[training]\nseed = 7\n\n[profile.quick.ddp]\ncomm_hook = \"power_sgd\"\n\n"
             "[profile.quick.ddp.comm_state_option]\nstart_powerSGD_iter = 2\n");

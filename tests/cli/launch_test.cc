@@ -680,7 +680,7 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
   EXPECT_EQ(launch(second).err,
             overrides("127.0.0.3", "PBS_NODEFILE") + "hookline: PBS: node 1 of 2, which meet at 127.0.0.3\n");
   EXPECT_EQ(launch(pbs).err,
-            "hookline: warning: the hosts of PBS's job, in PBS_NODEFILE, are others than this one, " +
+            "hookline: warning: the hosts of PBS's job, in PBS_NODEFILE, do not include this one, " +
                 own_name() + "\n" + overrides("127.0.0.3", "PBS_NODEFILE") +
                 "hookline: PBS: a node of 2, which meet at 127.0.0.3\n");
   const Variables script = {
@@ -705,11 +705,11 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
       overrides("127.0.0.1", "MPI_LOCALNRANKS") + "hookline: Hydra: node 1 of 2, which meet at 127.0.0.1\n");
   EXPECT_EQ(
       launch({{"LSB_JOBID", "1"}, {"LSB_HOSTS", "127.0.0.5 127.0.0.6"}}, {"--set", "launch.node_rank=1"}).err,
-      "hookline: warning: the hosts of LSF's job, in LSB_HOSTS, are others than this one, " + own_name() +
+      "hookline: warning: the hosts of LSF's job, in LSB_HOSTS, do not include this one, " + own_name() +
           "\n" + overrides("127.0.0.5", "LSB_HOSTS") +
           "hookline: LSF: node 1 of 2, which meet at 127.0.0.5\n");
   EXPECT_EQ(launch({{"JOB_ID", "1"}, {"PE_HOSTFILE", nodes}}, {"--set", "launch.node_rank=1"}).err,
-            "hookline: warning: the hosts of Grid Engine's job, in PE_HOSTFILE, are others than this one, " +
+            "hookline: warning: the hosts of Grid Engine's job, in PE_HOSTFILE, do not include this one, " +
                 own_name() + "\n" + overrides("127.0.0.3", "PE_HOSTFILE") +
                 "hookline: Grid Engine: node 1 of 2, which meet at 127.0.0.3\n");
 }

@@ -85,7 +85,7 @@ TEST(Stall, NamesAllRanksThatAreOutsideOfACollective) {
   const ProcessResult nobody_waits = sandbox.run(
       {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=0.5", "./train"});
   EXPECT_THAT(nobody_waits.err,
-              ContainsRegex("\n  so did rank [01], at the same step: none of them waits in a collective\n"));
+              ContainsRegex("\n  nor did rank [01], at the same step: none of them waits in a collective\n"));
 }
 
 TEST(Stall, SaysWhenEveryRankIsInACollective) {

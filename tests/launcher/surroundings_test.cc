@@ -180,7 +180,7 @@ TEST(Surroundings, OfPbsNameTheNodesInItsFile) {
   EXPECT_EQ(of(job, "n2", files)->rank_from, "PBS_NODEFILE");
   EXPECT_EQ(of(job, "n2", files)->node_rank, 1);
   EXPECT_EQ(of(job, "n7", files)->unsaid,
-            "the hosts of PBS's job, in PBS_NODEFILE, are others than this one, n7");
+            "the hosts of PBS's job, in PBS_NODEFILE, do not include this one, n7");
   job["PBS_NODENUM"] = "0";
   EXPECT_EQ(
       of(job, "n1", files)->problem,

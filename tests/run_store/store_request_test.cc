@@ -106,7 +106,7 @@ TEST(StoreRequest, IsNotReadFromAnotherProtocol) {
     EXPECT_THROW(requests.next(), StoreRequestError) << text;
   }
   EXPECT_EQ(problem_of(to_bytes({StoreQuery::validate})),
-            "another protocol than that of torch 2.1 and later");
+            "a protocol other than that of torch 2.1 and later");
   StoreRequests other_magic_number;
   other_magic_number.add(std::string("\0abcd", 5));
   EXPECT_THROW(other_magic_number.next(), StoreRequestError);

@@ -232,7 +232,8 @@ int hand_to_slurm(const Request& request, const RunConfig& config, const std::ve
   tell_of_preemption(request, config);
   if (request.print) {
     std::cout << script << std::flush;
-    log::info("its log goes to " + folder.string() + "/ in the folder of the job, which must be there");
+    log::info("its log goes to " + folder.string() + "/ in the folder of the job: make " + folder.string() +
+              "/ before you submit it");
     return kSuccess;
   }
   std::error_code error;
@@ -350,7 +351,7 @@ int submit(const Arguments& arguments) {
           "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
       line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
       line.insert(line.end(), command.begin(), command.end());
-      if (!request.print) throw UsageError("mpirun is run by yourself: --print shows the line");
+      if (!request.print) throw UsageError("you run mpirun yourself: --print shows the line");
       std::cout << shell_line(line) << "\n" << std::flush;
       return kSuccess;
     }
@@ -365,8 +366,9 @@ int submit(const Arguments& arguments) {
       if (!is_kubernetes_name(request.name))
         throw UsageError(
             "'" + request.name +
-            "' is no name for Kubernetes, which takes up to 52 lower-case letters, digits and '-': name the "
-            "job with --name");
+            "' is no name for Kubernetes: it must begin with a lower-case letter, end with a letter or a "
+            "digit, "
+            "and have at most 52 characters, lower-case letters, digits and '-': name the job with --name");
       if (!request.print)
         throw UsageError(
             "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");

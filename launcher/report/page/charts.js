@@ -244,7 +244,7 @@ const curveChart = (metric, x, xTitle, more = {}) => (rows) => {
   return traces.length ? { traces, layout: layout(xTitle, metric(), more) } : null;
 };
 const paretoChart = (x) => (rows) => (columnNamed(x) && columnNamed("metric") ? pareto(rows, columnNamed(x), columnNamed("metric")) : null);
-const kOfBest = "of each row its best trial";
+const kOfBest = "the best trial of each row";
 const kOfFront = "dotted: rows that no other of their sweep beats in both; open circles: rows in no front, since not all their trials are done";
 
 const kCharts = [
@@ -256,7 +256,7 @@ const kCharts = [
   { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: kOfFront, draw: paretoChart("step_seconds") },
   { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: kOfFront, draw: paretoChart("bytes_per_step") },
   { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "means, where the table has medians; exposed communication: the ranks wait for nothing else", draw: phases, isBroad: true },
-  { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, those before it compresses too", draw: stages, isBroad: true },
+  { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, including those before the hook compresses", draw: stages, isBroad: true },
   { id: "predictions", title: () => "What auto predicted", note: "of the best row with comm_hook = \"auto\", as its last choice was made; measured: settings that were in use", draw: predictions, isBroad: true },
   { id: "parallel", title: () => "Options and results", note: "drag along an axis to choose a part of it", draw: coordinates, isBroad: true },
 ];

@@ -131,7 +131,7 @@ void expect_sound_log(const fs::path& file) {
   const std::string log = in.read_all();
   if (in.problem() != FileProblem::none) throw Error("'" + name + "' can't be read: " + in.why());
   if (const std::string damage = frames_in(log).damage; !damage.empty())
-    throw DamagedDatabase("of SQLite's log of what was written last, '" + name + "': " + damage, true);
+    throw DamagedDatabase("SQLite's log of what was written last, '" + name + "': " + damage, true);
 }
 
 void expect_trials(SQLite::Database& database, const fs::path& folder) {

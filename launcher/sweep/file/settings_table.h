@@ -22,8 +22,8 @@ class SettingsTable {
 
   void read(const TomlNode& table);
 
-  /// The same of what only the whole file shows: keys that would have no effect, and placeholders in the
-  /// program's command line that nothing of `given`, all keys that have a value somewhere, stands for.
+  /// Add what only the whole file shows to be wrong: keys that would have no effect, and placeholders in the
+  /// program's command line without a key in `given`, which holds all keys that have a value somewhere.
   void expect_effect(bool has_baseline);
   void expect_known_placeholders(const std::set<std::string>& given);
 

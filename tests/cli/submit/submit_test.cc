@@ -29,7 +29,8 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
             "hookline: device is \"auto\", and this host has no GPU, so the job asks for none; for ranks "
             "that are to "
             "use GPUs: --set launch.device=cuda\n"
-            "hookline: its log goes to hookline-runs/ in the folder of the job, which must be there\n");
+            "hookline: its log goes to hookline-runs/ in the folder of the job: make hookline-runs/ before "
+            "you submit it\n");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(
       result.out,
@@ -202,10 +203,11 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
                  "run.toml ./train");
   expect_refused({"--scheduler", "kubernetes", "--print", "./train"},
                  "--image is missing: the container that holds hookline and the program");
-  expect_refused({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "My_Job", "./train"},
-                 "'My_Job' is no name for Kubernetes, which takes up to 52 lower-case letters, digits and "
-                 "'-': name the job "
-                 "with --name");
+  expect_refused(
+      {"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "My_Job", "./train"},
+      "'My_Job' is no name for Kubernetes: it must begin with a lower-case letter, end with a "
+      "letter or a digit, and have at most 52 characters, lower-case letters, digits and '-': name "
+      "the job with --name");
   expect_refused({"--scheduler", "kubernetes", "--image", "i", "./train"},
                  "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
   expect_refused({"--scheduler", "slurm", "--image", "i", "./train"}, "--image is for kubernetes");
@@ -228,7 +230,7 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
       "command: leave it out");
   expect_refused({"--scheduler", "slurm", "--name", "my job", "./train"},
                  "'my job' is no name for a job, which has letters, digits, '-', '_' and '.': --name");
-  expect_refused({"--scheduler", "mpirun", "./train"}, "mpirun is run by yourself: --print shows the line");
+  expect_refused({"--scheduler", "mpirun", "./train"}, "you run mpirun yourself: --print shows the line");
   sandbox.folder.write("bad.toml", "[ddp]\ncomm_hook = \"fp61\"\n");
   const ProcessResult result = run({"--scheduler", "slurm", "--print", "bad.toml", "./train"});
   EXPECT_THAT(result.err, HasSubstr("bad.toml:2:13: error: "));

@@ -560,7 +560,7 @@ TEST(DamagedSweep, NeverYieldsADifferentTableFromADamagedLog) {
   damaged[32 + 3 * 4120 + 1000] ^= 1;
   put(damaged);
   EXPECT_EQ(sweep.report().err,
-            "hookline: error: the state of the sweep, 'results/state.sqlite', is damaged: of SQLite's log of "
+            "hookline: error: the state of the sweep, 'results/state.sqlite', is damaged: SQLite's log of "
             "what was written last, 'results/state.sqlite-wal': its record 4 is not as it was written" +
                 std::string(kAdvice));
   expect_repaired(sweep, 0, kTrials / 4);

@@ -39,7 +39,7 @@ int config_get(const Arguments& arguments) {
       "hookline config get run.toml ddp.comm_hook");
   parser.add_program(program);
   if (!parser.parse(arguments)) return kSuccess;
-  parser.expect_plain("FILE and KEY", 2, 2);
+  parser.expect_plain("FILE or KEY", 2, 2);
   const FileKey key = file_key(parser.plain()[1], catalog_of_named(program).catalog);
 
   const auto source = read_or_report(parser.plain()[0]);

@@ -97,7 +97,7 @@ int config_set(const Arguments& arguments) {
     return kBadInput;
   }
   replace_durably(file, text);
-  if (is_new) log::info("'" + file.string() + "' was not there, and is made");
+  if (is_new) log::info("'" + file.string() + "' did not exist, and is created");
   return kSuccess;
 }
 

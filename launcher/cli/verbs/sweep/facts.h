@@ -14,7 +14,7 @@ namespace hookline {
 /// The cores and GPUs of this machine that trials may use.
 SweepMachine machine_for_trials();
 
-/// `arguments`: of the command. It begins now.
+/// `arguments`: of the command. The sweep starts now.
 SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, const SweepMachine& machine,
                     const std::vector<std::string>& arguments);
 

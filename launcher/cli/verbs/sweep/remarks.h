@@ -13,7 +13,7 @@
 
 namespace hookline {
 
-/// The most that is listed of anything, but for --dry-run.
+/// The most entries of any list, except with --dry-run.
 inline constexpr std::size_t kMostShown = 20;
 
 /// The combinations that can't run, `most` of them.

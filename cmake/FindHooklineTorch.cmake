@@ -10,7 +10,7 @@
 # Variables: HooklineTorch_VERSION, HOOKLINE_TORCH_ROOT.
 
 set(_hookline_torch_header include/torch/csrc/api/include/torch/torch.h)
-set(_hookline_torch_below . torch site-packages/torch ../.. ../../..)  # the last two lead up from share/cmake/Torch
+set(_hookline_torch_below . torch site-packages/torch ../.. ../../..)  # the last two lead up from share/cmake and share/cmake/Torch
 
 # hookline_find_torch_root(PLACE…): sets HOOKLINE_TORCH_ROOT to the first libtorch at or near one of the places.
 function(hookline_find_torch_root)

@@ -12,7 +12,7 @@ function(hookline_use_torch_pch target)
     hookline_pch_options(hookline_torch_pch)
   endif()
   get_target_property(type ${target} TYPE)
-  if(NOT type STREQUAL STATIC_LIBRARY)  # hookline's own static libraries link them already, publicly
+  if(NOT type STREQUAL STATIC_LIBRARY)  # hookline's own static libraries link both already
     target_link_libraries(${target} PRIVATE hookline::torch_cpu hookline_warnings)
   endif()
   target_precompile_headers(${target} REUSE_FROM hookline_torch_pch)

@@ -22,8 +22,8 @@ namespace hookline {
 /// Everything that a hook is built with. For a hook of a model, use the model's ddp().hook_context().
 struct HookContext {
   std::shared_ptr<Comm> comm;  ///< How the hook communicates; must not be null.
-  /// True if the model's buckets will not change any more, so that a hook need not wait for them with its
-  /// first step.
+  /// True if the model's buckets will not change any more, so that a hook need not wait for that before it
+  /// begins to compress.
   bool buckets_are_final = false;
 };
 

@@ -48,7 +48,7 @@ class RegistrationCollector {
 /// Use it at namespace scope, in a source file of the program or of a plug-in: a shared library that links
 /// hookline::plugin and that a config names in [ddp] plugins. Not in a static library, whose unused files the
 /// linker drops. `hookline launch` reads the row from the file before it starts anything. A broken row or a
-/// taken name ends a program before main with exit code 2; of a plug-in, it is a HookError when the plug-in
+/// taken name ends a program before main with exit code 2; in a plug-in, it is a HookError when the plug-in
 /// is loaded.
 #define HOOKLINE_REGISTER_HOOK(HookClass, row_json)                                                    \
   namespace {                                                                                          \

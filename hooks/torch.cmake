@@ -34,7 +34,8 @@ hookline_use_torch_pch(hookline_hooks)
 
 # Ranks on different CPUs must end with the same bits.
 set_source_files_properties(numerics/half_cast.cc numerics/rank_sum.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3")
-# Its functions of wide vectors are all inlined: how they would be passed to a CPU without such registers does not matter.
+# All its functions that take wide vectors are inlined: how these would be passed on a CPU without such registers does not
+# matter.
 set_source_files_properties(numerics/low_rank.cc PROPERTIES COMPILE_OPTIONS "-ffp-contract=off;-O3;-Wno-psabi")
 # These see little of libtorch, or none.
 set_source_files_properties(numerics/cuda_kernels.cc numerics/finite_check.cc numerics/half_cast.cc numerics/kernels.cc numerics/rank_sum.cc

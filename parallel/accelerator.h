@@ -105,7 +105,7 @@ class Accelerator {
     accumulate_in(model, std::forward<ModelsThenBody>(rest)...);
   }
   /// True if the current batch takes an optimizer step, so its backward communicates gradients. False from an
-  /// accumulate() that only accumulates until the next one; always true without accumulate().
+  /// accumulate() that only accumulates, up to the next call; always true without accumulate().
   bool sync_gradients() const;
 
   /// Concatenates every rank's `tensor`, of any dtype, along its first dimension, in the order of ranks; a
@@ -183,11 +183,11 @@ class Accelerator {
   /// condition depends on, and test it before the first step.
   void end_training();
 
-  /// Logs values with the number of steps taken: a line of metrics.jsonl in the run folder, where `hookline
-  /// sweep` finds its metric, and the other [logging] trackers. Every rank may call it; only rank 0's values
-  /// are logged. Never waits for a disk or a network. A program started without the launcher has only
-  /// trackers that were added. Throws Error for an empty name and for "step", "seconds" and "bytes_sent",
-  /// which every line has already.
+  /// Logs values with the number of steps taken: in a line of metrics.jsonl in the run folder, where
+  /// `hookline sweep` finds its metric, and to the other [logging] trackers. Every rank may call it; only
+  /// rank 0's values are logged. Never waits for a disk or a network. A program started without the launcher
+  /// has only trackers that were added. Throws Error for an empty name and for "step", "seconds" and
+  /// "bytes_sent", which every line has already.
   void log(const std::map<std::string, double>& values);
 
   /// Sends what rank 0 logs from now on to `tracker`, too. Every rank may call it; other ranks drop their

@@ -61,7 +61,7 @@ struct Accelerator::State : detail::TrainingListener {
   const Trackers::Clock::time_point start = Trackers::Clock::now();
   std::unique_ptr<Trackers> trackers;  // the main rank's, if there are any
   std::optional<std::filesystem::path>
-      run_folder;            // where it leaves what it has measured; of other ranks none
+      run_folder;            // where the main rank leaves what it has measured; none on other ranks
   bool has_stepped = false;  // any optimizer, in this process
   bool told_of_repeated_samples = false;
 };

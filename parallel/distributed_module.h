@@ -17,7 +17,7 @@
 namespace hookline {
 
 namespace detail {
-/// Throws Error if `strategy` is another.
+/// Throws Error if `strategy` is not a Ddp.
 Ddp& ddp_of(ParallelStrategy& strategy, const torch::nn::Module& module);
 }  // namespace detail
 
@@ -97,7 +97,7 @@ class DistributedModule {
   }
 
   /// Runs `body` with all parameters unsharded, for example to save the bare module. Changes that every rank
-  /// makes to parameters inside it persist. Collective; of a model that is not sharded it just runs `body`.
+  /// makes to parameters inside it persist. Collective; for a model that is not sharded it just runs `body`.
   template <class Body>
   void summon_full_params(Body&& body) {
     strategy_->summon_full_params(std::forward<Body>(body));

@@ -74,8 +74,8 @@ class OptimizerShards::Pieces {
         if (parameter.sizes() != at::IntArrayRef(entry->sizes) ||
             parameter.strides() != at::IntArrayRef(entry->strides))
           throw Error("the parameter '" + entry->name +
-                      "' was given other sizes, or lies otherwise in memory, than when its optimizer was "
-                      "sharded ([ddp] shard_optimizer): change a parameter's values in place");
+                      "' was given other sizes or another memory layout after its optimizer was sharded "
+                      "([ddp] shard_optimizer): change a parameter's values in place");
         Swapped swapped{entry, parameter, parameter.variable_data(), {}, {}, parameter.grad()};
         if (swapped.gradient.defined()) {
           entry->gradients->before_step(entry->index);

@@ -28,7 +28,7 @@ class OptimizerShards {
  public:
   OptimizerShards(std::shared_ptr<World> world, std::shared_ptr<ShardedParameters> shards);
 
-  /// Shards what `optimizers`, and those that come, keep of the model's parameters. A collective call.
+  /// Shards what `optimizers`, and those prepared later, keep of the model's parameters. A collective call.
   /// Throws Error for an optimizer that can't be sharded, and for a parameter with gaps in memory.
   void add(Ddp& ddp, const DdpConfig& config, const std::vector<torch::optim::Optimizer*>& optimizers);
 

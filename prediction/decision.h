@@ -28,8 +28,9 @@ struct DecisionRule {
   // faster by at least `choice.least_gain`.
   int near_ones = 3;
   double most_bias = 1.25;  // the largest factor by which a measurement corrects other predictions
-  // If the fastest hook is within this fraction of no hook, measure no hook again, since it was measured
-  // earlier, and then in the other buckets that are predicted to be at most `near` slower.
+  // If the fastest hook is within this fraction of a step without a hook, measure steps without a hook again,
+  // which were measured earlier, and then in the other buckets that are predicted to be at most `near`
+  // slower.
   double close_to_none = 0.10;
   // If a step without a hook takes this many times as long as with the fastest, trials cost little beside
   // that, and the link dominates, on which messages are harder to predict than work. So the fastest hook is

@@ -8,7 +8,7 @@
 namespace hookline {
 
 struct HttpOptions {
-  std::string user, password;  // sent unless both are empty
+  std::string user, password;  // sent unless both are empty, or there is a token
   std::string token;           // for "Authorization: Bearer"
   std::string certificates;    // a CA file; empty: the system's
   bool trusts_anyone = false;  // accept any server certificate

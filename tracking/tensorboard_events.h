@@ -13,9 +13,9 @@ namespace hookline {
 /// (tensorflow/core/lib/io/record_writer.h).
 std::string event_record(std::string_view event);
 
-/// Appends scalars to events.out.tfevents.TIME.HOST.PID in the run's folder, which TensorBoard finds by its
-/// name: `tensorboard --logdir hookline-runs`. The run's config is added as text. Times are those at which
-/// metrics were logged; values have single precision, as the format requires.
+/// Appends scalars to events.out.tfevents.TIME.HOST.PID.NUMBER in the run's folder, which TensorBoard finds
+/// by its name: `tensorboard --logdir hookline-runs`. The run's config is added as text. Times are those at
+/// which metrics were logged; values have single precision, as the format requires.
 class TensorBoardEvents : public Tracker {
  public:
   explicit TensorBoardEvents(const std::filesystem::path& folder);

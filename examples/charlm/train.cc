@@ -60,7 +60,7 @@ double validation_loss(hookline::Accelerator& accelerator, Model& model, const T
   return accelerator.reduce(sum / static_cast<double>(each), "mean").template item<double>();
 }
 
-/// The text that the model writes after the first 16 characters of the validation text. Every rank takes
+/// The first 16 characters of the validation text, and what the model writes after them. Every rank takes
 /// part, and gets the same text.
 template <class Model>
 std::string sample(hookline::Accelerator& accelerator, Model& model, const Text& text,
@@ -124,13 +124,13 @@ int main(int argc, char** argv) {
   app.add_option("--text", options.text, "The text; else a licence that every Debian has")
       ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the text")->check(CLI::Range(1, 100'000));
-  app.add_option("--batch-size", options.batch_size, "Windows of text a rank and step")
+  app.add_option("--batch-size", options.batch_size, "Windows of text per rank and step")
       ->check(CLI::Range(1, 4096));
   app.add_option("--lr", options.learning_rate, "Learning rate")->check(CLI::Range(1e-7, 1.0));
   app.add_option("--sample", options.sample, "Characters to write at the end")->check(CLI::Range(0, 100'000));
-  app.add_option("--context", options.net.context, "Characters that it sees")->check(CLI::Range(8, 4096));
+  app.add_option("--context", options.net.context, "Characters of context")->check(CLI::Range(8, 4096));
   app.add_option("--heads", options.net.heads, "Attention heads of a layer")->check(CLI::Range(1, 64));
-  app.add_option("--width", options.net.width, "Numbers a character, a multiple of --heads")
+  app.add_option("--width", options.net.width, "Numbers per character, a multiple of --heads")
       ->check(CLI::Range(8, 8192));
   app.add_option("--layers", options.net.layers, "Layers")->check(CLI::Range(1, 128));
   try {

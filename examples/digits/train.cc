@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100'000));
   app.add_option("--lr", options.learning_rate, "Learning rate of the first epoch; it falls to 0")
       ->check(CLI::Range(1e-6, 10.0));
-  app.add_option("--data", options.data, "The data set, as data/digits.csv holds it");
+  app.add_option("--data", options.data, "A data set in the form of data/digits.csv");
   try {
     app.parse(argc, argv);
     if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is no learning rate");

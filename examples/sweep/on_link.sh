@@ -26,8 +26,9 @@ done
 
 as_root=--map-root-user
 if [ "$(id -u)" -eq 0 ]; then as_root=''; fi
-# Both directions pass the same loopback, where a link has as much for each: it gets twice the rate, of which ranks that send as
-# much as they receive have half each. A burst is as much as passes at once; what waits longer than 200 ms is dropped.
+# Both directions pass the same loopback, whereas a link has its whole rate for each. So the loopback gets twice the rate:
+# ranks that send as much as they receive have the whole rate in each direction. A burst is as much as passes at once; what
+# waits longer than 200 ms is dropped.
 # shellcheck disable=SC2016,SC2086 # the inner shell's variables; no word if it is empty
 exec unshare --net $as_root sh -c '
   rate=$1

@@ -131,7 +131,7 @@ OptionRow option_from_json(const Json& json, const std::string& hook) {
   row.at_most = fields.number("at_most");
   row.allowed = fields.texts("allowed");
   if (row.type == OptionType::texts && (row.at_least || row.at_most))
-    fields.wrong("type", "another one for \"at_least\" or \"at_most\": they are for single values");
+    fields.wrong("type", "other than \"texts\" with \"at_least\" or \"at_most\": they are for single values");
   const std::string word = fields.text_or("or_word", "");
   if (!word.empty()) row.or_word = word;
   row.default_value = value_from_json(fields.find("default"), fields);

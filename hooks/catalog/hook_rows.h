@@ -9,7 +9,7 @@
 
 namespace hookline {
 
-/// Names of the ELF sections into which HOOKLINE_REGISTER_HOOK puts NUL-terminated texts: one JSON row a
+/// Names of the ELF sections into which HOOKLINE_REGISTER_HOOK puts NUL-terminated texts: one JSON row per
 /// hook, and what the code was built with.
 inline constexpr const char* kHookRowsSection = "hookline_hooks";
 inline constexpr const char* kBuildSection = "hookline_build";

@@ -13,7 +13,7 @@
 
 namespace hookline {
 
-/// One step calls: put_factors_aside(), then whatever starts `q`; pack(); the ranks sum `p`;
+/// One step calls: put_factors_aside(); PowerSgd::start_q(), which fills `q`; pack(); the ranks sum `p`;
 /// multiply_transposed(); the ranks sum `q`; unpack(). Communicates nothing itself.
 ///
 /// Used by one step at a time: the Reducer waits for a bucket's future before the next step begins.
@@ -22,7 +22,7 @@ struct PowerSgdBucket {
 
   /// Copies the last step's P and Q to `before`, if their product must still be subtracted from `sum`.
   void put_factors_aside();
-  /// Adds the error, if it is fed back, to `gradients`, and writes P = M·Q of the sum into `p`, with what is
+  /// Adds `gradients` to the error, if it is fed back, and writes P = M·Q of the sum into `p`, with what is
   /// not compressed behind it. Returns the bucket with the matrices M, for multiply_transposed().
   at::Tensor pack(const at::Tensor& gradients);
   /// Orthogonalizes the ranks' sum of P in `p`, and writes Q = Mᵀ·P of the matrices in `work` into `q`.

@@ -35,7 +35,7 @@ struct PowerSgdLayout {
   std::int64_t compressed_numel() const { return p_numel + q_numel; }
 };
 
-/// One matrix a gradient, viewed as (shape[0], −1): compressed where (n + m) · r · min_compression_rate < n ·
+/// A matrix per gradient, viewed as (shape[0], −1): compressed where (n + m) · r · min_compression_rate < n ·
 /// m with r = min(n, m, rank); vectors never. Ordered by shape, in the order of each shape's first gradient,
 /// as powerSGD_hook orders them: the random start of Q depends on it.
 PowerSgdLayout per_gradient_layout(const BucketShapes& shapes, const PowerSgdOptions& options);

@@ -58,8 +58,8 @@ std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::s
   return hook == "no" ? ScatterKind{} : ScatterKind{Scale::divide, {}, hook};
 }
 
-/// Starts exchanges in the order of buckets, which is the same on all ranks, on any thread on which an
-/// earlier exchange ended. Lives as long as an exchange is under way.
+/// Starts exchanges in the order of buckets, which is the same on all ranks: on the thread that submits a
+/// bucket, or on one on which an earlier exchange ended. Lives as long as an exchange is under way.
 class ScatterAverage::Queue : public std::enable_shared_from_this<Queue> {
  public:
   Queue(std::shared_ptr<ShardChannel> channel, std::shared_ptr<BufferPool> pool, ScatterKind kind)

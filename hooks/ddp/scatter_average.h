@@ -23,11 +23,11 @@ std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::s
 
 /// Averages this rank's share, even_share(), of each gradient: the reduce-scatter half of an all-reduce, for
 /// a sharded optimizer. The values equal those of DDP without a hook, or with allreduce, fp16 or bf16; bit
-/// for bit where ranks are summed in the same order: in shared memory, between two ranks, and over hosts that
-/// share memory.
+/// for bit where ranks are summed in the same order: in shared memory, between two ranks, and over hosts
+/// whose ranks share memory.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the exchange, of the wire's dtype
 /// Result  the bucket's buffer: the average in this rank's shares, its own gradients elsewhere
-/// State   on the CPU two pieces of 4 MiB, as sent and received; on a GPU 2n elements of each bucket
+/// State   on the CPU two pieces of 4 MiB, each as sent and as received; on a GPU 2n elements of each bucket
 /// Errors  none at step time               Parity  those of the hooks named above
 /// Source  Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 5.1
 class ScatterAverage : public CommHook {

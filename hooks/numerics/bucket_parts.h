@@ -1,4 +1,4 @@
-// Where the parts of a bucket lie that PowerSGD treats each in its own way. All in elements.
+// Where the parts of a bucket lie, each of which PowerSGD treats in its own way. All in elements.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The kernels of low_rank.h on NVIDIA GPUs, which a module brings that is loaded only when a run asks for a
+// The kernels of low_rank.h on NVIDIA GPUs. They are in a module that is loaded only when a run asks for a
 // GPU.
 #pragma once
 
@@ -15,11 +15,11 @@ namespace hookline {
 /// on every GPU of one model.
 ///
 /// Each call is for all matrices of a bucket. Tensors are flat, contiguous, of one floating dtype and on one
-/// device. `bucket` may end before the last matrix does, which then counts as zero there: no element is read
-/// or written that it lacks.
+/// device. `bucket` may end before the last matrix does. It then counts as zero beyond its end, and no
+/// element that it lacks is read or written.
 struct CudaKernels {
-  /// orthogonalize of low_rank.h, for each factor in `buffer`. With `redraw_seeds`, one for each factor, a
-  /// vector that depends on earlier ones is drawn anew instead of becoming zero; without, they are empty.
+  /// orthogonalize of low_rank.h, for each factor in `buffer`. `redraw_seeds` is empty, or has a seed for
+  /// each factor: then a vector that depends on earlier ones is drawn anew instead of becoming zero.
   void (*orthogonalize)(const at::Tensor& buffer, const Factors& factors, double epsilon,
                         const std::vector<std::uint64_t>& redraw_seeds);
 

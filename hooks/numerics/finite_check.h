@@ -11,8 +11,8 @@ namespace hookline {
 /// One for each thing that is checked once a step.
 class FiniteCheck {
  public:
-  /// Whether all of `tensor` is finite. Of a tensor on a GPU the answer is that for the tensor of the call
-  /// before (true in the first), which is known by now; this one's is fetched while the GPU works.
+  /// Whether all of `tensor` is finite. For a tensor on a GPU the answer is that for the tensor of the
+  /// previous call (true in the first call), which is known by now; its own is fetched while the GPU works.
   bool passes(const at::Tensor& tensor);
 
  private:

@@ -33,7 +33,7 @@ struct ChoiceReport {
   std::optional<MeasuredStep> measured;  // what the last choice was made from
 };
 
-/// An object of these fields but `measured`; what is not known is null.
+/// An object of these fields except `is_settled` and `measured`; what is not known is null or left out.
 nlohmann::ordered_json to_json(const ChoiceReport& report);
 /// The setting in use compared with no hook: {"chosen", "predicted_seconds", "measured_seconds",
 /// "no_hook_seconds"}.

@@ -41,7 +41,8 @@ std::string plan_text(const std::vector<HookSetting>& settings, std::size_t othe
 
 Choices::Choices(std::shared_ptr<World> world) : world_(std::move(world)) {
   if (const auto file = environment_text("HOOKLINE_ADVICE_FILE")) advice_ = *file;
-  // Of several hosts, the one of rank 0 is to find the file, even if the program ends before a prediction.
+  // With several hosts, the file tells a launcher that rank 0 is on its host, even if the program ends before
+  // a prediction.
   if (advice_ && world_->rank() == 0 && !std::filesystem::exists(*advice_)) write_advice(false);
 }
 

@@ -350,7 +350,7 @@ void HookChooser::go_on_with(std::size_t next) {
     if (decision_.is_final()) {
       log("switches from " + settings_[in_use_].name + " to " + settings_[next].name + took);
     } else if (next == 0 || is_measured(next)) {
-      log("measures " + settings_[next].name + " again");
+      log("measures again: " + settings_[next].name);
     } else if (decision_.seconds(next) > 0) {
       log("also tries " + settings_[next].name + ", which is predicted to take " +
           ms(decision_.seconds(next)) + " a step");

@@ -27,13 +27,13 @@ namespace hookline {
 struct ChoiceSteps {
   int settling = 3;       // before anything is measured: buckets are rebuilt, caches and allocators fill
   int plain = 25;         // measured without a hook
-  int deferred = 6;       // measured with all communication behind backward, after one that is not
+  int deferred = 6;       // measured with all communication after backward, following an unmeasured one
   int skipped = 2;        // of a new hook, before its steps count
   int first_window = 20;  // measured with a new hook, to decide whether it is kept
   int window = 50;        // between two checks of the link and of the step time
   /// If steps are short, measure a new hook for this long, in up to 3 x `first_window` steps.
   double least_seconds = 0.3;
-  /// Target duration of a phase, ten times that for `window`; at least a fifth of the steps is taken.
+  /// Target duration of a phase, ten times that for `window`; at least a fifth of the steps are taken.
   double seconds = 2;
 };
 
@@ -158,7 +158,7 @@ class HookChooser {
   std::int64_t probe_bytes_ = 0;
   double probe_seconds_ = 0, watched_step_ = 0;
   ChoiceWatch watch_;
-  int patience_ = 1;                         // times the windows that a change must last
+  int patience_ = 1;                         // factor of the number of windows that a change must last
   std::optional<std::size_t> before_alarm_;  // the setting in use when the last change was seen
 };
 

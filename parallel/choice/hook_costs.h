@@ -26,8 +26,8 @@ struct HookCosts {
 HookCosts costs_of(World& world, const BucketParameters& buckets, const std::vector<HookSetting>& settings,
                    double budget_seconds, double hopeless_seconds);
 
-/// `cost`, of `buckets`, for the same parameters in `others`: each parameter has its part of its bucket, by
-/// its elements.
+/// Converts `cost`, which is for `buckets`, to the same parameters in the buckets `others`: each parameter
+/// brings its part of the cost of its bucket, in proportion to its elements.
 HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
                           const BucketParameters& others);
 

@@ -146,8 +146,8 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
   };
   add_size(kLeastBytes);
   if (largest_bytes > kLeastBytes) add_size(std::min(kFewBytes, largest_bytes));
-  // The time grows at most with the size, once latency no longer dominates. Half of the budget is kept for
-  // the all-reduces in half precision.
+  // The time grows at most in proportion to the size, once latency no longer dominates. Half of the budget is
+  // kept for the all-reduces in half precision.
   const auto fits = [&](std::int64_t next) {
     const double longer = static_cast<double>(next) / static_cast<double>(sizes.back());
     return prober.spent() + kTimes * full.back().seconds * longer <= budget_seconds / 2;
@@ -165,7 +165,7 @@ LinkCost measure_link(World& world, c10d::ProcessGroup& group, std::int64_t larg
   const std::size_t first_half = sizes.size() - measured_half;
   for (std::size_t i = first_half; i < sizes.size(); ++i) prober.run(sizes[i], at::kHalf, half);
   prober.agree();
-  // The same bytes take the same time on the link, and at most the time of their summation more. Anything
+  // The same bytes take the same time on the link, plus at most the time that it takes to sum them. Anything
   // beyond that was a disturbance of the network.
   for (std::size_t i = 0; i < half.size(); ++i)
     half[i].seconds = std::min(half[i].seconds, full[first_half + i].seconds + half[i].busy_seconds);

@@ -21,8 +21,9 @@ const std::string kName = "the choice of a hook";
 // that each may take in any case.
 constexpr double kLinkBudget = 1, kHooksBudget = 2, kLeastLinkBudget = 0.06, kLeastHooksBudget = 0.01;
 constexpr std::size_t kHooksInOtherBuckets = 2;
-// The config names another link than the run's if communication adds this many times as much to a step as it
-// would on that link, or as little, and the difference is more than a part of the step.
+// The link in the config is not the run's if communication adds more than kTimesOff times as much to a step
+// as it would on that link, or less than a kTimesOff-th, and the difference is more than the part kPartOff of
+// a step.
 constexpr double kTimesOff = 3, kPartOff = 0.1;
 bool is_near(const Added& added, double step_seconds) {
   const double measured = std::max(0.0, added.measured), allowed = kPartOff * step_seconds;

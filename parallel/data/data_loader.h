@@ -71,7 +71,7 @@ class DataLoader {
   std::int64_t size() const { return state_->plan.batches(); }
   /// The current epoch, from 0, or the next one between loops. Start the epoch loop here, so that a resumed
   /// run continues in the right place: `for (auto epoch = loader.epoch(); epoch < epochs; ++epoch)`. Passes
-  /// before the first call on which nothing was trained are not counted.
+  /// on which nothing was trained, before the first call, are not counted.
   std::int64_t epoch() const {
     state_->plan.asked_for_epoch();
     return state_->plan.epoch();

@@ -11,7 +11,7 @@ struct ShardOptions {
   std::int64_t rank = 0;        ///< Whose samples, in [0, world_size).
   std::int64_t world_size = 1;  ///< Number of ranks; at least 1.
   bool shuffle = true;          ///< Shuffle each epoch; false: the order of the dataset.
-  bool drop_last = false;       ///< Drop samples that do not divide by the ranks, instead of repeating some.
+  bool drop_last = false;       ///< Drop samples that an even split leaves over, instead of repeating some.
   std::uint64_t seed = 0;       ///< Seed of the shuffling; the same on every rank.
   std::int64_t epoch = 0;       ///< Which epoch; with shuffle, each has an order of its own.
 };

@@ -21,7 +21,7 @@ namespace hookline {
 struct DataLoaderOptions {
   std::int64_t batch_size = 32;  ///< Samples in a batch of one rank; at least 1.
   bool shuffle = true;           ///< A new order in each epoch; the same seed gives the same orders.
-  bool drop_last = false;        ///< Drop samples that do not divide by the ranks, instead of repeating some.
+  bool drop_last = false;        ///< Drop samples that an even split leaves over, instead of repeating some.
   bool drop_last_batch = false;  ///< Drop an epoch's last batch if it is smaller than batch_size.
   std::optional<std::uint64_t> seed = {};  ///< Seed of the shuffling; unset: [training] seed, else 0.
 };

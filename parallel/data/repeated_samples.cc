@@ -22,8 +22,8 @@ std::string repeated_samples_warning(const std::string& call, std::int64_t repea
                                      std::int64_t world_size) {
   const std::int64_t ranks = std::min(repeated, world_size);
   return call + ": the loader repeats " + count_text(repeated, "sample") +
-         " in the last batches of an epoch, so that every rank has as many, and a sum or an average over the "
-         "ranks counts " +
+         " in the last batches of an epoch, so that every rank has the same number, and a sum or an average "
+         "over the ranks counts " +
          (repeated == 1 ? "it" : "them") + " twice. The last row of " +
          (ranks == 1 ? "the last rank is a repeat: leave it out"
                      : "each of the last " + std::to_string(ranks) + " ranks is a repeat: leave them out") +

@@ -1,5 +1,5 @@
-// Samples that a loader repeats so that every rank gets as many, where a sum or an average over the ranks
-// counts them twice.
+// Samples that a loader repeats so that every rank gets the same number, where a sum or an average over the
+// ranks counts them twice.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -21,13 +21,14 @@ namespace hookline {
 /// - a loader whose epoch() the program has called;
 /// - a loader that never loads in the middle of a round of optimizers;
 /// - the loader that was active when the checkpoint was saved;
+/// - a loader that has loaded more than one batch; if none has, the one that loaded last;
 /// - the loader that was prepared first.
 ///
 /// The active loader's epochs count as the training's once an optimizer has stepped with gradients of its
 /// batches.
 ///
 /// A step ends with the last participating optimizer, in the order of preparation. A prepared optimizer
-/// participates unless it does not step between two steps of the others.
+/// participates if it steps between two steps of the others.
 ///
 /// Accelerate instead keeps a stack of loaders (GradientState.active_dataloader), where an abandoned loader
 /// remains. Not synchronised.

@@ -118,8 +118,8 @@ class Ddp : public ParallelStrategy {
   std::string_view needs_outputs() const override;
 
   /// After backward with gradient_as_bucket_view: hands out gradients that share the buckets' memory and yet
-  /// can be detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Done by
-  /// itself at the end of a backward that begins at an output which after_forward was given.
+  /// can be detached, so that torch's own Optimizer::zero_grad works on them. Does nothing otherwise. Happens
+  /// by itself at the end of a backward that begins at an output that after_forward was given.
   void release_gradient_views() override;
   void drop_gradients() override;
 
@@ -178,9 +178,9 @@ class Ddp : public ParallelStrategy {
     bool is_begun = false;
     bool learns = false;  // how often each parameter's gradient comes, of a static graph
   };
-  /// If the pass, or the inner one that runs, reaches parameters.
+  /// Begins to communicate if the pass that runs, perhaps an inner one, reaches parameters.
   void begin(Communication& communication);
-  /// At the end of the pass that runs.
+  /// Has the rest done at the end of the pass that runs.
   void end_with(const std::shared_ptr<const Communication>& communication);
   void begin_with_accumulators();
   std::int64_t reduced_steps() const;
@@ -216,9 +216,9 @@ class Ddp : public ParallelStrategy {
   struct {
     int pass = -1;
     std::shared_ptr<Communication> communication;
-  } awaits_inner_pass_;  // through an output, that reaches no parameter by itself
+  } awaits_inner_pass_;  // a pass through an output that reaches parameters only in an inner pass
   std::function<void()> after_each_step_;
-  // The step for which alone there is a hook, which averages what another hook has held back as well.
+  // Set if there is a hook for this one step only, which also averages what the hook before it held back.
   std::optional<std::int64_t> last_hooked_step_;
   std::int64_t steps_that_ended_ = 0;  // and were told of
   std::chrono::steady_clock::time_point backward_began_at_{};

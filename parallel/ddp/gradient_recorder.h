@@ -13,7 +13,7 @@
 
 namespace hookline {
 
-/// Writes this rank's own gradients, as they are before the hook, to a file a step:
+/// Writes this rank's own gradients, as they are before the hook, to one file per step:
 /// FOLDER/step0000.rank0.safetensors, and so on, for the first `steps` steps. Tensors are named as the
 /// parameters.
 class GradientRecorder {

@@ -37,7 +37,7 @@ class ResumableReducer : public c10d::Reducer {
   /// torch::autograd::grad does not, nor does a pass through a model that is frozen, or whose parameters are
   /// all in parts that are recomputed in passes of their own.
   bool is_reached();
-  /// Are the next gradients that come averaged?
+  /// Will the gradients that come next be averaged?
   bool expects_gradients();
   /// Prepares the reduction of the backward pass that runs on this thread; call it before the pass reaches a
   /// parameter. Returns false, and does nothing, if it reaches none. Throws c10::Error if an earlier pass did

@@ -82,7 +82,7 @@ void Fsdp::make_units() {
   make_channels(found);
   if (found.size() == 1 && options_.reshard_after_forward && world_->rank() == 0)
     log::warning("the model '" + module_->name() +
-                 "' has no FsdpUnit: its parameters are whole all at once in each step; make its blocks "
+                 "' has no FsdpUnit: all of its parameters are whole at once in each step; make its blocks "
                  "hookline::FsdpUnit<Block>");
   std::vector<at::Tensor> buffers = module_->buffers();
   std::erase_if(buffers, [](const at::Tensor& buffer) { return !buffer.defined(); });

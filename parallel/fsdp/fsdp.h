@@ -119,7 +119,7 @@ class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> 
   FsdpOptions options_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   std::shared_ptr<ShardChannel>
-      gathers_;  // over Gloo; scatters have a channel of their own, in another order
+      gathers_;  // over Gloo, scatters have a channel of their own, in another order
   std::vector<std::shared_ptr<Unit>> units_;       // the first is the root
   UnitOrder order_;                                // of positions in it
   std::unordered_map<const void*, Owner> owners_;  // of the memory of whole parameters

@@ -24,7 +24,7 @@ std::string rank_does(ShardOperation::Kind kind) {
 }  // namespace
 
 std::string quoted_unit(const std::string& name) {
-  return name.empty() ? "the model's own" : "'" + name + "'";
+  return name.empty() ? "the model itself" : "'" + name + "'";
 }
 
 std::string operation_text(ShardOperation::Kind kind, const std::string& unit_name) {

@@ -7,7 +7,7 @@
 
 namespace hookline {
 
-/// A unit's name in quotes, "'encoder.0'"; "the model's own" for the root, whose name is empty.
+/// A unit's name in quotes, "'encoder.0'"; "the model itself" for the root, whose name is empty.
 std::string quoted_unit(const std::string& name);
 
 /// What a rank does in it: "begins a forward and gathers the parameters of 'encoder.0'".

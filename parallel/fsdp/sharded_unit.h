@@ -17,8 +17,8 @@
 namespace hookline {
 
 /// Gathers a unit's parameters, which are whole from then on, and frees them again. During a backward its
-/// gradients are unsharded; the gradients from before it, those of the shards and those that no_sync()
-/// accumulated, are set aside until the backward is over.
+/// gradients are unsharded, and are added to those that no_sync() accumulated; the gradients of the shards
+/// from before it are put aside until the backward is over.
 ///
 /// Fsdp decides when and in which order units are gathered. Not synchronised.
 class ShardedUnit {
@@ -85,7 +85,7 @@ class ShardedUnit {
   const std::map<std::string, at::Tensor>& waiting_gradients() const { return waiting_; }
   void set_waiting_gradients(std::map<std::string, at::Tensor> gradients) { waiting_ = std::move(gradients); }
 
-  /// Bytes of all parameters when they are whole, and of those that are trained.
+  /// Bytes of all parameters when they are whole.
   std::int64_t whole_bytes() const;
   const std::vector<std::shared_ptr<FlatParameter>>& trained_flats() const { return trained_flats_; }
 

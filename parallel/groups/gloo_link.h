@@ -35,8 +35,8 @@ class GlooLink : public SumLink {
  public:
   static constexpr std::size_t kWholeBytes = 16 * 1024;
 
-  /// `ranks`: the rank of each machine, in the order of machines, of which `own` is this one. A piece fails
-  /// that waits longer than `timeout`.
+  /// `ranks`: the rank of each machine, in the order of machines, of which `own` is this one. A piece that
+  /// waits longer than `timeout` fails.
   GlooLink(std::shared_ptr<gloo::Context> context, std::vector<int> ranks, std::size_t own,
            std::chrono::milliseconds timeout);
   ~GlooLink() override;

@@ -10,7 +10,7 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const std::stri
                                                                  std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   // The device starts its event thread, which inherits the policy of the thread that makes it. Where the
-  // kernel refuses the policy, it is as it was: all works, only slower.
+  // kernel refuses the policy, it stays as it was: everything works, only slower.
   const auto make_device = [&] {
     const sched_param none{};
     if (::sched_getscheduler(0) == SCHED_OTHER) ::sched_setscheduler(0, SCHED_BATCH, &none);

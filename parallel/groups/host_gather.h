@@ -56,7 +56,7 @@ class HostGather {
   std::vector<std::vector<int>> hosts_;  // their ranks
   std::size_t local_rank_, local_size_;
   std::vector<int> receivers_, senders_;
-  std::weak_ptr<SharedCollectives> memory_;  // which the group ends, whose threads may be in here
+  std::weak_ptr<SharedCollectives> memory_;  // the group ends it, and threads of it may be in here
   std::shared_ptr<InOrder> in_order_ = std::make_shared<InOrder>();
 };
 

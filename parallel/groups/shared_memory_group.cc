@@ -139,7 +139,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::allreduce(std::vector<at::Tens
       throw Error(
           "with [ddp] comm_scope = \"between_hosts\" a hook can only sum tensors on the CPU that are "
           "contiguous and hold "
-          "floating-point numbers or integers: make it contiguous, or leave comm_scope out");
+          "floating-point numbers or integers: make them contiguous, or leave comm_scope out");
     return GlooGroup::allreduce(tensors, options);
   }
   const at::Tensor& tensor = tensors[0];

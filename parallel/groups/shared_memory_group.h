@@ -26,8 +26,8 @@ std::unique_ptr<SharedCollectives> open_shared_memory(c10d::Store& store, const 
                                                       std::chrono::milliseconds timeout,
                                                       std::string& problem);
 
-/// A Gloo group that does through the memory that the ranks of a host share what hookline does in training,
-/// for contiguous tensors on the CPU:
+/// A Gloo group that uses the memory shared by the ranks of a host for what hookline does in training with
+/// contiguous tensors on the CPU:
 ///
 /// - all-reduce (SUM) of the types that rank_sum_of knows, which goes on between hosts in a way of its own
 /// (GlooLink);
@@ -68,13 +68,14 @@ class SharedMemoryGroup : public GlooGroup {
   c10::intrusive_ptr<c10d::Work> start(Collective collective, std::vector<at::Tensor> held,
                                        std::vector<at::Tensor> result);
 
-  /// Draws a ticket among the exchanges over Gloo for what make_exchange() has made; what it returns starts
-  /// it, or fails it if `wanted` has a failure, as soon as those before it have started. To be called once.
+  /// Draws a ticket among the exchanges over Gloo for `made`, the work of make_exchange(). Returns a
+  /// function, to be called once: as soon as the exchanges before it have started, it starts this one, or
+  /// fails it if `wanted` has a failure.
   std::function<void()> in_turn(const c10::intrusive_ptr<AsyncWork>& made,
                                 const std::shared_ptr<Exchange>& wanted);
 
   bool sums_before_it_sends(at::ScalarType type) const;
-  /// Of what the ranks of a host have summed: each part crosses to the host that it is for once.
+  /// Of what the ranks of a host have summed: each part crosses once, to the host that it is for.
   Routes routes_of_host_sums() const;
 
   HostLayout layout_;

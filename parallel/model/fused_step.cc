@@ -306,7 +306,7 @@ FusedStep step_of(optim::Optimizer& optimizer, bool is_required) {
                     "; set fused_optimizer = \"auto\"");
       if (!std::exchange(is_told, true))
         log::info(std::string(Kind::kName) + " steps tensor by tensor, which takes longer: " + kernels +
-                  " can't: " + reason);
+                  " can't step this model: " + reason);
       return false;
     }
     Calls calls;

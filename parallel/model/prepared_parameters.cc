@@ -67,8 +67,8 @@ void visit_members(Module& module, const Visit& visit) {
 }
 
 constexpr const char* kAdvice =
-    ": gradients are averaged of the tensors that prepare() found. Register modules and parameters before "
-    "prepare(), and change values in place, as with copy_() under torch::NoGradGuard";
+    ": only gradients of the tensors that prepare() found are averaged. Register modules and parameters "
+    "before prepare(), and change values in place, as with copy_() under torch::NoGradGuard";
 
 }  // namespace
 

@@ -101,7 +101,7 @@ void write_memory_fault(Writer& out, const SignalReport& report) {
   const auto address = reinterpret_cast<std::uintptr_t>(report.info.si_addr);
   if (report.info.si_code != SEGV_MAPERR && report.info.si_code != SEGV_ACCERR) {
     // The processor does not report which invalid address it was.
-    out << "the program used a pointer that holds no address, as one that was freed or overwritten may";
+    out << "the program used a pointer that holds no address, such as one that was freed or overwritten";
   } else if (has_overflowed(report)) {
     out << "the thread's stack overflowed at address ";
     out.address(address) << ", as a recursion without an end makes it do";

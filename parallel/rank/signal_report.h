@@ -10,7 +10,7 @@
 
 namespace hookline {
 
-/// A call of a stack: where it is in a program or library, for who knows its symbols.
+/// A call of a stack: where it is in a program or library, for whoever knows its symbols.
 struct FrameOfSignal {
   std::uintptr_t address = 0;
   std::uintptr_t offset = 0;     // in the module, as its own symbols count
@@ -48,7 +48,7 @@ struct SignalReport {
 };
 
 /// Writes {"message": {"message": …, "extraInfo": {…}}}, with the stack if there is one. In each string every
-/// byte is a character: names of files may be no UTF-8.
+/// byte is a character: names of files need not be UTF-8.
 void write_signal_report(int file, const SignalReport& report, const StackOfSignal* stack);
 
 }  // namespace hookline

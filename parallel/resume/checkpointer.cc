@@ -228,7 +228,7 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
   const auto count = std::find_if(counts_.begin(), counts_.end(), is_count);
   if (count != counts_.end()) {
     if (!is_told)
-      warn("the run resumes behind " + std::to_string(passes) +
+      warn("the run resumes after " + std::to_string(passes) +
            " loops over the training loader, and the program has not called loader.epoch(); '" +
            count->first +
            "', which it registered, is taken for its count of epochs, so none of its loops is skipped" +
@@ -498,7 +498,7 @@ void Checkpointer::remind() noexcept {
     if (is_due() && !ends_when_it_trains_) {
       warn("the checkpoint due at step " + std::to_string(progress_->steps) +
            " was not saved: the program ended before its loader's next batch, and without "
-           "accelerator.end_training(), which saves the end; call it behind the training loop");
+           "accelerator.end_training(), which saves the end; call it after the training loop");
     } else if (world_->rank() == 0 && *saves_ == 0 && (first_step_ == 0 || progress_->steps != first_step_)) {
       warn("checkpoint_every_steps is " + std::to_string(*config_.checkpoint_every_steps) +
            ", but the run has saved no checkpoint: " + reason_for_none());

@@ -121,7 +121,7 @@ class Checkpointer {
   bool first_batch_is_due_ = false;  // before which random numbers are restored
   bool random_was_told_ = false;     // what of it is not restored
   bool by_hand_ = false;             // load_state restores
-  bool has_ended_ = false;           // the program has called end_training, though it was not to stop
+  bool has_ended_ = false;           // the program has called end_training, and not because of max_steps
   std::int64_t first_step_ = 0;      // of this process
   std::int64_t last_saved_step_ = 0;
   std::int64_t backwards_ = 0;  // before the first step
@@ -131,7 +131,7 @@ class Checkpointer {
   std::chrono::steady_clock::time_point last_look_at_ = std::chrono::steady_clock::now();
   bool is_to_stop_ = false;  // all ranks save at this step and end
   const detail::EpochPlan* waits_for_ =
-      nullptr;  // to load its next batch, which is when what is due is saved
+      nullptr;  // what is due is saved just before this one loads its next batch
   const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since
   bool told_of_mid_batch_ = false, told_of_other_epoch_ = false, told_of_left_loops_ = false;
   bool told_of_saved_behind_ = false, told_of_saved_in_round_ = false;
@@ -141,7 +141,7 @@ class Checkpointer {
   std::int64_t saved_behind_step_ = 0, saved_in_round_step_ = 0;
   bool saved_in_round_before_batch_ = false;
   ExitReminder at_exit_{[this] { remind(); }};
-  bool ends_when_it_trains_ = false;  // all is saved, and the program may still be behind its epoch
+  bool ends_when_it_trains_ = false;  // all is saved, and the rest of an epoch's body may still run
   bool has_stepped_ = false, knows_steps_ = false;  // in this process; before its first step
   bool told_of_uncounted_steps_ = false;
 };

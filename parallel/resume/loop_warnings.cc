@@ -34,7 +34,7 @@ void Checkpointer::warn_of_left_loops() {
       "the program leaves its loop over the training loader before the end of each epoch: if it counts the "
       "batches of a loop by itself, a run that resumes in the middle of one counts them from 0 again and "
       "trains on more of them; register the count with register_for_checkpointing(), and set it back "
-      "behind the loop");
+      "after the loop");
 }
 
 /// Called when a checkpoint is saved. `before_batch`: just before a loader's batch, with which the program
@@ -108,7 +108,7 @@ void Checkpointer::warn_of_inexact_saves() {
     warn_once(
         told_of_saved_behind_,
         "the checkpoint of step " + std::to_string(saved_behind_step_) +
-            " was saved behind a loop over the training loader, before the end of the body around it: a "
+            " was saved after a loop over the training loader, before the end of the body around it: a "
             "run that resumes from it leaves out the rest of that body; take fewer steps there than "
             "checkpoint_every_steps, or begin the loop over epochs at 0 if it trains on several loaders");
   }

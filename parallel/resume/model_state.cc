@@ -89,7 +89,7 @@ void expect_same_model(const NamedTensors& here,
                   text_of(tensor.scalar_type(), sizes_of(tensor)) + " here");
   }
   for (const auto& [name, tensor] : there) {
-    if (!here.contains(name)) throw Error(what + "it has '" + name + "', which the program's has not");
+    if (!here.contains(name)) throw Error(what + "it has '" + name + "', which the program's does not have");
   }
 }
 
@@ -113,7 +113,7 @@ void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
     if (!resumption.same_ranks()) state.buffers_may_differ = true;
     if (!ddp.load_state(state)) resumption.resets.push_back("the order of gradients in buckets");
   } else {
-    resumption.resets.push_back("the order of gradients in buckets, which a sharded model has not");
+    resumption.resets.push_back("the order of gradients in buckets, which a sharded model does not have");
   }
   if (const auto used = saved.own.find(kUsed); used != saved.own.end() && ddp.used_parameters().defined())
     ddp.used_parameters().copy_(used->second);

@@ -31,7 +31,8 @@ void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption);
 /// Call it after save_model(): the hook's state is that for the buckets saved there.
 SavedPart save_hook(Ddp& ddp);
 
-/// After load_model. A hook other than the saved one, or other buckets, start afresh, which is told.
+/// After load_model. A hook other than the saved one, or one with other buckets, starts afresh, with a
+/// warning.
 void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption);
 
 }  // namespace hookline

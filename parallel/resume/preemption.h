@@ -10,7 +10,7 @@ void watch_for_preemption();
 /// Has it come?
 bool preemption_announced();
 
-/// What ranks exit with that have saved their state because of it: EX_TEMPFAIL of sysexits.h.
+/// The exit code of ranks that have saved their state because of it: EX_TEMPFAIL of sysexits.h.
 inline constexpr int kSavedForLater = 75;
 
 }  // namespace hookline

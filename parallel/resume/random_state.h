@@ -11,7 +11,7 @@ namespace hookline {
 /// torch.get_rng_state().
 SavedPart save_random(c10::Device device);
 
-/// A rank that has no part of the checkpoint keeps its streams, which is told.
+/// A rank that has no part of the checkpoint keeps its streams, with a warning.
 void load_random(c10::Device device, const SavedPart& saved, Resumption& resumption);
 
 }  // namespace hookline

@@ -51,7 +51,7 @@ std::string piece_message(const std::string& parameter) {
 
 std::string former_message(const std::string& parameter) {
   return "a tensor that was made of the parameter '" + parameter +
-         "' before prepare() is used, and has lost its memory: a sharded model's parameters lie elsewhere. "
+         "' before prepare() has lost its memory, and is used: a sharded model's parameters lie elsewhere. "
          "Make a view in the forward that uses it, and keep a copy, such as weight.clone(), of values";
 }
 

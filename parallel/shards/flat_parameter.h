@@ -1,4 +1,4 @@
-// Parameters laid end to end and cut into one shard a rank.
+// Parameters laid end to end and cut into one shard per rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -75,7 +75,7 @@ class FlatParameter {
   const c10::StorageImpl* storage_of(std::size_t index) const {
     return wholes_[index].tensor().storage().unsafeGetStorageImpl();
   }
-  /// True if that is what a use of a parameter's memory at the wrong time says.
+  /// True if `message` is the error of using a parameter's memory at the wrong time.
   bool is_own_message(const std::string& message) const;
 
   /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds
@@ -86,7 +86,7 @@ class FlatParameter {
   at::Tensor take_flat_gradient();
   /// Drops what was collected.
   void forget_gradients();
-  /// The piece that is this rank's of parameter `index`, of a tensor in the layout of the shard; no view.
+  /// This rank's piece of parameter `index` in `shard`, a tensor in the layout of the shard; not a view.
   at::Tensor piece_of_shard(std::size_t index, const at::Tensor& shard) const;
 
   /// Which elements of a parameter a rank holds.

@@ -20,8 +20,8 @@ struct ChannelTexts {
   std::string difference, rule;
 };
 
-/// A channel of all ranks; a collective call. Over Gloo with a group of its own, where a rank holds what is
-/// on a GPU in the CPU's memory while it travels. Over NCCL in the World's group, whose order is that of the
+/// A channel of all ranks; a collective call. Over Gloo with a group of its own; what lies on a GPU travels
+/// through the CPU's memory. Over NCCL in the World's group, whose order is that of the
 /// calls of all channels: operations are compared over Gloo, at the same time, and a model needs one channel
 /// only.
 std::shared_ptr<ShardChannel> make_shard_channel(const std::shared_ptr<World>& world, const std::string& name,

@@ -16,7 +16,7 @@ struct SavedPart {
   nlohmann::json notes = nlohmann::json::object();  // of this rank
 };
 
-/// How a checkpoint is gone on from.
+/// How a run resumes from a checkpoint.
 struct Resumption {
   std::string checkpoint;  // its folder, for messages
   int saved_ranks = 1;
@@ -28,7 +28,7 @@ struct Resumption {
   void tell_resets(bool here);
 };
 
-/// `load` throws Error if what was saved is not of the thing that is there.
+/// `load` throws Error if what was saved does not fit what the program has there.
 struct CheckpointPart {
   std::string name;  // of its file: "model", "optimizer", "optimizer_1"
   std::function<SavedPart()> save;

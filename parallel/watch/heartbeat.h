@@ -18,7 +18,7 @@ enum class Leaving {
   exited,  // its process is about to be
 };
 
-/// `number` differs from that of the heartbeat before, so that the text does.
+/// `number` differs from that of the heartbeat before, so that the text differs, too.
 std::string heartbeat_text(std::uint64_t number, const RankPosition& position);
 /// What a rank that leaves writes instead; not for Leaving::no.
 std::string last_heartbeat(Leaving leaving);

@@ -21,9 +21,9 @@ class LongWaits {
   LongWaits(std::chrono::milliseconds patience, std::chrono::milliseconds staleness)
       : patience_(patience), staleness_(staleness) {}
 
-  /// A warning that names the ranks that wait, what in, and the ranks that are elsewhere. Nothing if none
-  /// waits for long, or if all that do have been in a warning, of which there is one in each `patience` at
-  /// most.
+  /// A warning that names the ranks that wait, what they wait in, and the ranks that are elsewhere. Nothing
+  /// if none waits for long, or if all that do have been in a warning, of which there is one in each
+  /// `patience` at most.
   std::optional<std::string> look(const std::vector<RankPosition>& positions, Time now);
 
   /// This process was stopped for a while: what was seen before says nothing of how long anybody waited.

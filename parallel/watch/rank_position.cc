@@ -94,8 +94,9 @@ std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positi
     text += (i ? "; " : "") + rank_names(by_call[i].second) + " in " +
             by_call[i].first.substr(by_call[i].first.find('\n') + 1);
   text += ". Every rank must make the same calls in the same order";
-  return is_of_sharded_model ? text + ": the forward of a sharded model is every rank's, in an evaluation too"
-                             : text;
+  return is_of_sharded_model
+             ? text + ": every rank must run the forward of a sharded model, in an evaluation too"
+             : text;
 }
 
 std::string long_wait_text(const std::vector<RankPosition>& positions, const std::vector<bool>& waits_long,

@@ -1,4 +1,5 @@
-// A plug-in of a project of its own: averages gradients without dividing them beforehand.
+// A gradient hook of this project, in the program and as a plug-in: averages gradients without dividing them
+// beforehand.
 #include <hookline/plugin.h>
 
 #include <ATen/ATen.h>

@@ -180,9 +180,8 @@ TEST(CatalogJson, NamesTheFieldThatIsWrong) {
             "hook 'clip', option 'k': field \"type\" must be \"boolean\", \"integer\", \"number\", \"text\" "
             "or \"texts\"");
   EXPECT_EQ(error(start + R"(, "options": [{"name": "k", "type": "texts", "default": [], "at_least": 1}]})"),
-            "hook 'clip', option 'k': field \"type\" must be another one for \"at_least\" or \"at_most\": "
-            "they are for "
-            "single values");
+            "hook 'clip', option 'k': field \"type\" must be other than \"texts\" with \"at_least\" or "
+            "\"at_most\": they are for single values");
   EXPECT_EQ(
       error(start + R"(, "options": [{"name": "k", "type": "texts", "default": ["b"], "allowed": ["a"]}]})"),
       "hook 'clip', option 'k': field \"default\" must be an array of \"a\"");

@@ -613,8 +613,8 @@ TEST(OptimizerShards, RefuseParametersThatCannotBeCut) {
     auto [model, optimizer] = second.prepare(other, sgd);
     other->weight.set_data(torch::ones({6, 2}).t());
     EXPECT_EQ(failure_of([&, &optimizer = optimizer] { optimizer.step(); }),
-              "the parameter 'weight' was given other sizes, or lies otherwise in memory, than when its "
-              "optimizer was sharded ([ddp] shard_optimizer): change a parameter's values in place");
+              "the parameter 'weight' was given other sizes or another memory layout after its optimizer was "
+              "sharded ([ddp] shard_optimizer): change a parameter's values in place");
   });
 }
 

@@ -425,8 +425,8 @@ TEST(MlflowOptions, PreferTheConfigToTheEnvironment) {
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is no server's address: http:// or https:// "
-        "(`mlflow server` serves files and databases)");
+        "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is no server's address: that begins with "
+        "http:// or https:// (`mlflow server` serves files and databases)");
   }
   for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);
 }

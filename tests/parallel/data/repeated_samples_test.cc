@@ -12,14 +12,14 @@ namespace {
 TEST(RepeatedSamples, AreNamedWithTheRanksThatHoldThem) {
   EXPECT_EQ(
       repeated_samples_warning("gather", 1, 4),
-      "gather: the loader repeats 1 sample in the last batches of an epoch, so that every rank has as many, "
-      "and a sum or an average over the ranks counts it twice. The last row of the last rank is a repeat: "
-      "leave it out, or make the loader with drop_last = true");
+      "gather: the loader repeats 1 sample in the last batches of an epoch, so that every rank has the same "
+      "number, and a sum or an average over the ranks counts it twice. The last row of the last rank is a "
+      "repeat: leave it out, or make the loader with drop_last = true");
   EXPECT_EQ(
       repeated_samples_warning("reduce", 3, 4),
-      "reduce: the loader repeats 3 samples in the last batches of an epoch, so that every rank has as many, "
-      "and a sum or an average over the ranks counts them twice. The last row of each of the last 3 ranks is "
-      "a repeat: leave them out, or make the loader with drop_last = true");
+      "reduce: the loader repeats 3 samples in the last batches of an epoch, so that every rank has the same "
+      "number, and a sum or an average over the ranks counts them twice. The last row of each of the last 3 "
+      "ranks is a repeat: leave them out, or make the loader with drop_last = true");
 }
 
 TEST(RepeatedSamples, SpanAtMostAllRanks) {

@@ -103,8 +103,8 @@ INSTANTIATE_TEST_SUITE_P(Strategies, ExchangedParameters,
                          });
 
 constexpr const char* kAdvice =
-    ": gradients are averaged of the tensors that prepare() found. Register modules and parameters before "
-    "prepare(), and change values in place, as with copy_() under torch::NoGradGuard";
+    ": only gradients of the tensors that prepare() found are averaged. Register modules and parameters "
+    "before prepare(), and change values in place, as with copy_() under torch::NoGradGuard";
 
 TEST_P(ExchangedParameters, AreNamedIfAModuleWasReplaced) {
   expect_error(

@@ -106,8 +106,8 @@ TEST(FsdpMisuse, NamesTheUnitsOfAnEvaluationOnOneRankOnly) {
     expect_all(
         failures,
         HasSubstr("the ranks run different units of a sharded model: rank 0 begins a forward without "
-                  "gradients and gathers the parameters of the model's own, and rank 1 begins a forward "
-                  "and gathers the parameters of the model's own. Every rank must run the same units in "
+                  "gradients and gathers the parameters of the model itself, and rank 1 begins a forward "
+                  "and gathers the parameters of the model itself. Every rank must run the same units in "
                   "the same order, in an evaluation too"));
   }
 }
@@ -121,9 +121,9 @@ TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
   expect_all(
       failures,
       HasSubstr("the ranks wait for each other, each in a call that another has not reached: rank 0 in step "
-                "1 of a sharded model: gathering the parameters of the model's own; ranks 1 and 2 in "
-                "wait_for_everyone. Every rank must make the same calls in the same order: the forward of "
-                "a sharded model is every rank's, in an evaluation too"));
+                "1 of a sharded model: gathering the parameters of the model itself; ranks 1 and 2 in "
+                "wait_for_everyone. Every rank must make the same calls in the same order: every rank must "
+                "run the forward of a sharded model, in an evaluation too"));
 }
 
 // The first save also creates a process group.
@@ -137,8 +137,8 @@ TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
       });
   expect_all(failures,
              HasSubstr("the ranks wait for each other, each in a call that another has not reached: "
-                       "rank 0 in step 1 of a sharded model: gathering the parameters of the model's "
-                       "own; rank 1 in "));
+                       "rank 0 in step 1 of a sharded model: gathering the parameters of the model "
+                       "itself; rank 1 in "));
 }
 
 TEST(FsdpMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
@@ -154,8 +154,8 @@ TEST(FsdpMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
   });
   expect_all(
       failures,
-      HasSubstr("rank 0 in step 0 of a sharded model: gathering the parameters of the model's own; rank 1 in "
-                "step 0 of sharded model 2: gathering the parameters of the model's own. "));
+      HasSubstr("rank 0 in step 0 of a sharded model: gathering the parameters of the model itself; rank 1 "
+                "in step 0 of sharded model 2: gathering the parameters of the model itself. "));
 }
 
 TEST(FsdpMisuse, NamesAUnitThatOneRankSkips) {
@@ -218,7 +218,7 @@ TEST(FsdpMisuse, EndsTheWaitsThatOneRanksNoSyncOrSummonCauses) {
       train(model);
     });
     expect_all(failures,
-               HasSubstr("rank 0 is in summon_full_params and gathers the parameters of the model's own"));
+               HasSubstr("rank 0 is in summon_full_params and gathers the parameters of the model itself"));
   }
 }
 

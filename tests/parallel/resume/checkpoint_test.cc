@@ -202,7 +202,7 @@ TEST(Checkpoint, OfAnotherModelIsRefused) {
   };
   EXPECT_EQ(into([] { return small_net(25); }), what + "'0.bias' is Float [24] there and Float [25] here");
   EXPECT_EQ(into([] { return torch::nn::Sequential(torch::nn::Linear(32, 24)); }),
-            what + "it has '1.bias', which the program's has not");
+            what + "it has '1.bias', which the program's does not have");
   EXPECT_EQ(into([] {
               return torch::nn::Sequential(torch::nn::Linear(32, 24), torch::nn::BatchNorm1d(24),
                                            torch::nn::Linear(24, 4), torch::nn::Linear(4, 4));

@@ -283,7 +283,7 @@ TEST(TrainingLoopShapes, WarnsOfACheckpointAmongStepsAfterALoop) {
   EXPECT_THAT(
       messages_of(loop, 2),
       HasSubstr(
-          "hookline: warning: the checkpoint of step 8 was saved behind a loop over the training loader, "
+          "hookline: warning: the checkpoint of step 8 was saved after a loop over the training loader, "
           "before the end of the body around it: a run that resumes from it leaves out the rest of that "
           "body; take fewer steps there than checkpoint_every_steps, or begin the loop over epochs at 0 "
           "if it trains on several loaders\n"));
@@ -517,7 +517,7 @@ TEST(TrainingLoopShapes, WarnsOfABatchCountThatRestartsOnResume) {
       HasSubstr("hookline: warning: the program leaves its loop over the training loader before the end of "
                 "each epoch: if it counts the batches of a loop by itself, a run that resumes in the middle "
                 "of one counts them from 0 again and trains on more of them; register the count with "
-                "register_for_checkpointing(), and set it back behind the loop\n"));
+                "register_for_checkpointing(), and set it back after the loop\n"));
 }
 
 TEST(TrainingLoopShapes, ResumesExactlyAfterMaxStepsInALoopLeftEarly) {

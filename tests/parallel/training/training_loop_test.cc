@@ -669,7 +669,7 @@ TEST(TrainingLoop, WarnsOfACheckpointThatWasNotSaved) {
         messages.text(),
         HasSubstr("hookline: warning: the checkpoint due at step 12 was not saved: the program ended before "
                   "its loader's next batch, and without accelerator.end_training(), which saves the end; "
-                  "call it behind the training loop\n"));
+                  "call it after the training loop\n"));
   }
   {
     const Messages messages;
@@ -716,8 +716,8 @@ TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
   };
   const auto warning = [](const std::string& call) {
     return "hookline: warning: " + call +
-           ": the loader repeats 1 sample in the last batches of an epoch, so that every rank has as many, "
-           "and a "
+           ": the loader repeats 1 sample in the last batches of an epoch, so that every rank has the same "
+           "number, and a "
            "sum or an average over the ranks counts it twice. The last row of the last rank is a repeat: "
            "leave it "
            "out, or make the loader with drop_last = true\n";
@@ -756,9 +756,9 @@ TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
   EXPECT_EQ(messages_of(11, trains), "");
   EXPECT_THAT(messages_of(10, adds),
               HasSubstr("repeats 2 samples in the last batches of an epoch, so that every rank "
-                        "has as many, and a sum or an average over the ranks counts them "
-                        "twice. The last row of each of the last 2 ranks is a repeat: leave "
-                        "them out, or make"));
+                        "has the same number, and a sum or an average over the ranks counts "
+                        "them twice. The last row of each of the last 2 ranks is a repeat: "
+                        "leave them out, or make"));
 }
 
 }  // namespace

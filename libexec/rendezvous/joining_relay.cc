@@ -222,7 +222,7 @@ std::optional<std::string> JoiningRelay::look_at_connection(Clock::time_point no
   return std::nullopt;
 }
 
-void JoiningRelay::take_frames(Clock::time_point now) {
+std::optional<std::string> JoiningRelay::take_frames(Clock::time_point now) {
   while (const auto bytes = receive(joined_->socket)) {
     const auto frame = LineStream::parse(*bytes);
     if (!frame) continue;  // no node of this version sends it
@@ -230,10 +230,11 @@ void JoiningRelay::take_frames(Clock::time_point now) {
     if (frame->kind == LineStream::Kind::line) {
       owes_count_ = true;
       if (lines_.takes(*frame) && !frame->line.empty()) take(frame->line);
-    } else {
-      lines_.heard(frame->received);
+    } else if (!lines_.heard(frame->received)) {
+      return "another launcher has taken its place";
     }
   }
+  return std::nullopt;
 }
 
 void JoiningRelay::run() {
@@ -258,10 +259,11 @@ void JoiningRelay::run() {
     now = Clock::now();
     if (now - looked > place_.node_timeout / 2) answered_ = now;  // this process was stopped meanwhile
     looked = now;
-    take_frames(now);
+    auto why = take_frames(now);
     serve_ranks();
     if (!read_launcher() && !closing) closing = now;
-    if (const auto why = look_at_connection(now)) {
+    if (!why) why = look_at_connection(now);
+    if (why) {
       launcher_.tell("gone", *why);
       return;
     }

@@ -55,7 +55,8 @@ class JoiningRelay {
   std::optional<std::string> look_at_connection(Clock::time_point now);
   /// Reads from the launcher; false once it has closed its end.
   bool read_launcher();
-  void take_frames(Clock::time_point now);
+  /// Why there is nothing to be heard any more, if there isn't.
+  std::optional<std::string> take_frames(Clock::time_point now);
   /// A line of the serving relay's, for the launcher or for a rank.
   void take(const std::string& line);
   /// "ROUND here" of the launcher's.
@@ -77,7 +78,8 @@ class JoiningRelay {
   std::vector<std::unique_ptr<Attempt>> attempts_;
   std::unique_ptr<Attempt> joined_;  // the one that was established first
   bool has_connected_ = false, has_warned_ = false;
-  std::optional<Clock::time_point> cut_since_;  // the connection is broken; or when that was looked at last
+  std::optional<Clock::time_point>
+      cut_since_;  // since when the connection is broken, or when that was last looked at
   LineStream lines_;
   RankConnections ranks_;
   int round_ = 0;  // that they are in

@@ -52,9 +52,11 @@ bool LineStream::takes(const Frame& line) {
   return true;
 }
 
-void LineStream::heard(std::uint64_t received) {
-  if (received > sent_) return;  // no peer of ours counts so
+bool LineStream::heard(std::uint64_t received) {
+  if (received > sent_) return true;  // no peer of ours counts so
+  if (received < sent_ - kept_.size()) return false;
   while (sent_ - kept_.size() < received) kept_.pop_front();
+  return true;
 }
 
 std::vector<std::string> LineStream::unreceived() const {

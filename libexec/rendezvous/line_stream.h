@@ -15,9 +15,9 @@ namespace hookline {
 /// A line that is on its way. One line to many peers is one object.
 using SharedLine = std::shared_ptr<const std::string>;
 
-/// One direction each way between two processes. Every line has a number, counted from 1. The receiver takes
-/// only the line whose number is next; the sender keeps its lines until the receiver has counted them, and
-/// sends them again over each new connection.
+/// One end of a connection between two processes, with lines in both directions. Every line has a number,
+/// counted from 1. The receiver takes only the line whose number is next; the sender keeps its lines until
+/// the receiver has counted them, and sends them again over each new connection.
 ///
 /// A frame is "L", the line's number, a newline and the line; or it tells how many lines its sender has
 /// received: "B" (a heartbeat) or "R" (the first frame over a new connection), both of which ask for an
@@ -41,8 +41,9 @@ class LineStream {
 
   /// Is this the line to be received next? If it is, counts it as received.
   bool takes(const Frame& line);
-  /// The other side has received so many lines: these need not be kept.
-  void heard(std::uint64_t received);
+  /// The other side has received so many lines: these need not be kept. False if it has forgotten what it
+  /// received before: it is another process than that of this stream.
+  bool heard(std::uint64_t received);
   /// The frames of the lines that it has not received, as far as is known: what is sent over a new
   /// connection.
   std::vector<std::string> unreceived() const;

@@ -34,6 +34,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::eventually;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -111,7 +112,7 @@ class Strangers : public ::testing::Test {
 };
 
 constexpr const char* kRefused =
-    "was refused, as all further such are: a node needs the token that is here in "
+    "was refused, as all others like it will be: a node needs the token that is here in "
     "$HOOKLINE_TOKEN\n";
 
 TEST_F(Strangers, WithGarbageChangeNothing) {
@@ -330,6 +331,21 @@ TEST_F(Strangers, NodesLearnAtOnceThatTheCoordinatorWasKilled) {
               HasSubstr("hookline: error: the node at 127.0.0.1:" + std::to_string(port_) +
                         ", which the others meet at, is gone (it has closed the connection, and takes "
                         "no other): the run can't continue without it\n"));
+}
+
+TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun) {
+  const auto first = launch(0), second = launch(1);
+  ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
+  first->signal(SIGKILL);
+  first->wait();
+  const auto again = launch(0);
+  const ProcessResult result = second->wait();
+  EXPECT_EQ(result.exit_code, 1);
+  // By the launcher that answers now, or, if that is slow to start, by none.
+  EXPECT_THAT(result.err, AnyOf(HasSubstr("is gone (another launcher has taken its place)"),
+                                HasSubstr("is gone (it has closed the connection, and takes no other)")));
+  again->signal(SIGTERM);
+  again->wait();
 }
 
 bool may_open(rlim_t files) {

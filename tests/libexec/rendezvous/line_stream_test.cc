@@ -83,6 +83,16 @@ TEST(LineStream, KeepsWhatTheOtherSideHasNotReceived) {
   EXPECT_THAT(stream.unreceived(), IsEmpty());
 }
 
+TEST(LineStream, NoticesThatTheOtherSideIsAnotherProcess) {
+  LineStream ours;
+  ours.send(std::make_shared<const std::string>("first"));
+  ours.send(std::make_shared<const std::string>("second"));
+  EXPECT_TRUE(ours.heard(1));
+  EXPECT_TRUE(ours.heard(1));
+  EXPECT_FALSE(ours.heard(0)) << "what has received one line never tells of none";
+  EXPECT_TRUE(ours.heard(2));
+}
+
 TEST(LineStream, ReplacesForgottenLinesByEmptyOnes) {
   LineStream stream;
   stream.send(line("a"));

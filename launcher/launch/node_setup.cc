@@ -169,6 +169,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
                   nodes.spares};
   setup.policy = restart_policy(config);
   setup.is_script = !script_kind(program).empty();
+  setup.grace = Seconds(config.launch.grace_period_seconds);
   return setup;
 }
 

@@ -30,14 +30,37 @@ Coordinator::Time later(Coordinator::Time time, std::chrono::duration<double> by
 
 }  // namespace
 
-Coordinator::Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now)
-    : limits_(limits), policy_(policy), own_id_(std::move(own_id)), gathering_since_(now), last_came_(now) {
+Coordinator::Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now,
+                         const std::optional<TakenOver>& taken)
+    : limits_(limits),
+      policy_(policy),
+      own_id_(std::move(own_id)),
+      gathering_since_(now),
+      last_came_(now),
+      taken_(taken),
+      launch_(taken ? taken->from.launch : own_id_) {
   nodes_[own_id_] = {std::move(own), came_++, now};
+  if (!taken) return;
+  const Succession& from = taken->from;
+  round_.number = from.round;
+  round_.restarts = from.restarts;
+  furthest_before_ = from.furthest;
+  failure_text_ = "the node " + from.host + " is lost";
+  electorate_ = {from.round, static_cast<std::size_t>(from.members), {}, /*has_coordinator=*/false};
+  if (nodes_.at(own_id_).hello.last_round == from.round) {
+    electorate_->nodes.insert(own_id_);
+    furthest_ = taken->furthest;
+  }
+  failures_.resize(static_cast<std::size_t>(from.failures));
+  if (from.last_failure) {
+    failures_.back().state.root_cause = RootCause{from.last_failure->rank, from.last_failure->outcome};
+    failures_.back().step = from.last_failure->step;
+  }
 }
 
 Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (phase_ == Phase::over) return {};
-  if (const auto* said = std::get_if<NodeHello>(&up.what)) return hello(up.node, *said, now);
+  if (const auto* said = std::get_if<NodeHello>(&up.what)) return hello(up, *said, now);
   if (!nodes_.contains(up.node)) return {};  // refused, or lost
   if (const auto* failure = std::get_if<NodeFailed>(&up.what)) return failed(up.node, *failure, now);
   if (const auto* end = std::get_if<NodeEnd>(&up.what)) return end_of(up.node, *end, now);
@@ -46,6 +69,7 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
     if (port->round != round_.number || phase_ != Phase::running) return {};
     return {{*port}};
   }
+  if (const auto* seat = std::get_if<Seated>(&up.what)) return seated(up.node, seat->round);
   const std::optional<int> signal = std::get<Leave>(up.what).signal;
   const std::string who = "the node " + nodes_.at(up.node).hello.host;
   if (up.node == own_id_ && !signal)
@@ -54,16 +78,32 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (signal == SIGUSR1 && !runs_without_it) return finish_for_later();
   if (signal && !runs_without_it)
     return finish(128 + *signal, who + " was stopped by " + signal_name(*signal));
+  // It will be in no other part of the run.
+  if (electorate_) electorate_->size -= electorate_->nodes.erase(up.node);
   return gone(up.node, who + " has left the run", now);
 }
 
-Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& hello, Time now) {
+Coordinator::Words Coordinator::seated(const std::string& node, int round) {
+  if (round != round_.number || !seated_.insert(node).second || seated_.size() < round_.members.size())
+    return {};
+  // No node stands for an earlier round any more. Until now none had a succession for this one, so that a
+  // node which knew of it could not continue without this coordinator.
+  electorate_.reset();
+  return succession("");
+}
+
+Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Time now) {
+  const std::string& node = from.node;
   if (const std::string why = refusal(node, hello); !why.empty()) return {{Refuse{why}, node}};
-  nodes_[node] = {hello, came_++, now};
+  nodes_[node] = {hello, came_++, now, from.address};
   last_came_ = now;
+  if (taken_ && hello.last_round == taken_->from.round) electorate_->nodes.insert(node);
   if (phase_ == Phase::gathering) {
     Words words = gather(now);
-    return words.empty() ? say_here("the node " + hello.host + " joined: " + so_many()) : words;
+    if (!words.empty()) return words;
+    words = say_here("the node " + hello.host + " joined: " + so_many());
+    append(words, succession_for(node));
+    return words;
   }
   std::string how = "; it takes part when the nodes form again";
   if (surplus().contains(node))
@@ -72,7 +112,9 @@ Coordinator::Words Coordinator::hello(const std::string& node, const NodeHello& 
   else if (limits_.spares > 0 && phase_ == Phase::running)
     how = " as a spare; it takes the place of a node that is lost";
   const Say waits{"the node " + hello.host + " waits" + how};
-  return {{waits, own_id_}, {waits, node}};
+  Words words{{waits, own_id_}, {waits, node}};
+  append(words, succession_for(node));
+  return words;
 }
 
 std::map<std::string, Coordinator::Time> Coordinator::surplus() const {
@@ -137,19 +179,86 @@ std::string Coordinator::so_many() const {
 }
 
 Coordinator::Words Coordinator::gather(Time now) {
-  const std::size_t here = nodes_.size();
-  if (here >= static_cast<std::size_t>(limits_.most)) return start();
-  if (here >= static_cast<std::size_t>(limits_.least) && now >= later(last_came_, limits_.last_call))
-    return start();
-  if (here < static_cast<std::size_t>(limits_.least) && now >= later(gathering_since_, limits_.join_timeout))
-    return finish(1, missing());
-  return {};
+  // Each of very many nodes that come in a row must cost little.
+  const bool is_full = nodes_.size() >= static_cast<std::size_t>(limits_.most);
+  if (!is_full && now < later(last_came_, limits_.last_call) &&
+      now < later(gathering_since_, time_for_lost_members()))
+    return {};
+  const std::vector<std::string> members = next_members();
+  if (may_continue(members) && members.size() >= static_cast<std::size_t>(limits_.least)) {
+    if (members.size() < static_cast<std::size_t>(limits_.most) && now < later(last_came_, limits_.last_call))
+      return {};
+    if (const std::string why = taken_ ? no_progress() : ""; !why.empty()) return finish(kNoProgress, why);
+    return start(members);
+  }
+  const bool may = may_continue(members);
+  if (now < gathers_until(may)) return {};
+  return finish(1, may ? missing() : too_few_of_last(members));
+}
+
+Coordinator::Time Coordinator::gathers_until(bool may_continue) const {
+  return later(gathering_since_, taken_ || !may_continue ? time_for_lost_members() : limits_.join_timeout);
+}
+
+std::chrono::duration<double> Coordinator::time_for_lost_members() const {
+  // They come back while they still look for this node. Later they are elsewhere, or have ended, and new ones
+  // do not stand for them.
+  return taken_ ? taken_->patience : std::min(limits_.join_timeout, 3 * limits_.node_timeout);
+}
+
+bool Coordinator::may_continue(const std::vector<std::string>& members) const {
+  return !electorate_ || electorate_->allows({members.begin(), members.end()});
+}
+
+std::string Coordinator::too_few_of_last(const std::vector<std::string>& members) const {
+  const std::size_t here = electorate_->count_in({members.begin(), members.end()});
+  return std::to_string(here) + " of the " + count_text(electorate_->size, "node") + " of the last attempt " +
+         (here == 1 ? "is" : "are") +
+         " there, too few to continue: the others may have continued the run; see their logs, or launch "
+         "again";
+}
+
+Coordinator::Words Coordinator::succession_for(const std::string& newcomer) {
+  // It may be this one that makes a succession possible, of which all are to know then.
+  const bool is_told = electorate_ && electorate_->round == round_.number;
+  return succession(is_told ? newcomer : "");
+}
+
+Coordinator::Words Coordinator::succession(const std::string& to) {
+  // No second run has so many nodes, even if launchers are started anew at main_address, as long as no more
+  // than `most` and the spares run at a time.
+  const bool is_quorum = 2 * limits_.least > limits_.most + limits_.spares;
+  const bool can_lose_a_node = !is_static() || limits_.spares > 0;
+  const bool is_settled = !round_.members.empty() && seated_.size() == round_.members.size();
+  if (!is_quorum || !can_lose_a_node || !is_settled ||
+      nodes_.size() <= static_cast<std::size_t>(limits_.least))
+    return {};
+  constexpr std::size_t kMostSuccessors = 3;
+  Succession succession{round_.number, round_.restarts, static_cast<int>(round_.members.size()),
+                        nodes_.at(own_id_).hello.host, launch_};
+  succession.failures = static_cast<int>(std::min(failures_.size(), std::size_t{kMostFailuresTold}));
+  if (!failures_.empty()) {
+    const RootCause& cause = *failures_.back().state.root_cause;
+    succession.last_failure = NodeFailed{round_.number, cause.rank, cause.outcome, failures_.back().step};
+  }
+  succession.furthest = furthest_before_;
+  for (const Member& member : round_.members) {
+    const auto node = nodes_.find(member.node);
+    if (member.node == own_id_ || node == nodes_.end() || node->second.address.empty()) continue;
+    succession.successors.push_back({member.node, member.host, node->second.address});
+    if (succession.successors.size() == kMostSuccessors) break;
+  }
+  if (succession.successors.empty()) return {};
+  electorate_ = {round_.number, round_.members.size(), {}};
+  for (const Member& member : round_.members) electorate_->nodes.insert(member.node);
+  return {{std::move(succession), to}};
 }
 
 std::string Coordinator::missing() const {
   std::string text = std::to_string(nodes_.size()) + " of " + count_text(limits_.least, "node") +
                      (nodes_.size() == 1 ? " is" : " are") + " there after " +
-                     seconds_text(limits_.join_timeout);
+                     seconds_text(taken_ ? taken_->patience : limits_.join_timeout);
+  if (taken_) return text + ", too few to continue";
   std::string absent;
   for (int rank = 0; is_static() && rank < limits_.most; ++rank) {
     const bool there = std::any_of(nodes_.begin(), nodes_.end(),
@@ -162,37 +271,55 @@ std::string Coordinator::missing() const {
   return text + "; start the same command on each, or set [launch] join_timeout_seconds";
 }
 
-Coordinator::Words Coordinator::start() {
-  std::vector<std::pair<std::string, const Node*>> order;
-  for (const auto& [id, node] : nodes_) order.emplace_back(id, &node);
-  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-    const auto place = [&](const auto& entry) {
-      const int rank = entry.second->hello.node_rank.value_or(entry.first == own_id_ ? 0 : limits_.most);
-      return std::tuple(entry.first != own_id_, rank, entry.second->order);
-    };
-    return place(a) < place(b);
-  });
-  order.resize(std::min(order.size(), static_cast<std::size_t>(limits_.most)));
+std::vector<std::string> Coordinator::next_members() const {
+  const auto sort_by = [this](std::vector<std::string>& ids, bool newcomers_last) {
+    std::sort(ids.begin(), ids.end(), [&](const std::string& a, const std::string& b) {
+      const auto place = [&](const std::string& id) {
+        const Node& node = nodes_.at(id);
+        const bool is_last = newcomers_last && electorate_ && !electorate_->nodes.contains(id);
+        const int rank = node.hello.node_rank.value_or(id == own_id_ ? 0 : limits_.most);
+        return std::tuple(id != own_id_, is_last, rank, node.order);
+      };
+      return place(a) < place(b);
+    });
+  };
+  std::vector<std::string> members;
+  for (const auto& [id, node] : nodes_) members.push_back(id);
+  if (members.size() > static_cast<std::size_t>(limits_.most)) {
+    sort_by(members, /*newcomers_last=*/true);
+    members.resize(static_cast<std::size_t>(limits_.most));
+  }
+  sort_by(members, /*newcomers_last=*/false);
+  return members;
+}
+
+Coordinator::Words Coordinator::start(const std::vector<std::string>& members) {
   const std::int64_t restarts = round_.number == 0 ? 0 : round_.restarts + 1;
-  round_ = {round_.number + 1, restarts, {}, 0};
+  // New to every node: one may know of a round that this coordinator has not heard of.
+  int last = round_.number;
+  for (const auto& [id, node] : nodes_) last = std::max(last, node.hello.last_round.value_or(0));
+  round_ = {last + 1, restarts, {}, 0};
   running_.clear();
   paces_.clear();
-  for (const auto& [id, node] : order) {
-    round_.members.push_back({id, node->hello.host, round_.world_size, node->hello.ranks});
-    round_.world_size += node->hello.ranks;
+  for (const std::string& id : members) {
+    const NodeHello& hello = nodes_.at(id).hello;
+    round_.members.push_back({id, hello.host, round_.world_size, hello.ranks});
+    round_.world_size += hello.ranks;
     running_.insert(id);
   }
   failure_.reset();
   stop_at_.reset();
   member_lost_ = warned_ = false;
+  if (std::exchange(taken_, std::nullopt)) furthest_before_ = std::max(furthest_before_, furthest_);
   furthest_.reset();
   phase_ = Phase::running;
+  seated_.clear();
   Words words;
   for (std::size_t i = 0; i < round_.members.size(); ++i) {
     const Member& member = round_.members[i];
     words.push_back(
         {Seat{round_.number, round_.restarts, static_cast<int>(i), static_cast<int>(round_.members.size()),
-              member.first_rank, round_.world_size, own_id_},
+              member.first_rank, round_.world_size, launch_},
          member.node});
   }
   return words;
@@ -295,7 +422,9 @@ Coordinator::Words Coordinator::stopped(Time now) {
     furthest_before_ = std::max(furthest_before_, furthest_);
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
-    Words words{{Say{"forming again: " + so_many()}}};
+    const bool is_part = !may_continue(next_members());
+    Words words{{Say{"forming again: " + so_many() +
+                     (is_part ? ", too few of the last attempt to continue without the others" : "")}}};
     append(words, gather(now));
     return words;
   }
@@ -356,9 +485,10 @@ Coordinator::Time Coordinator::next() const {
     return first;
   }
   if (phase_ != Phase::gathering) return Time::max();
-  return nodes_.size() >= static_cast<std::size_t>(limits_.least)
+  const bool may = !electorate_ || may_continue(next_members());
+  return may && nodes_.size() >= static_cast<std::size_t>(limits_.least)
              ? later(last_came_, limits_.last_call)
-             : later(gathering_since_, limits_.join_timeout);
+             : gathers_until(may);
 }
 
 }  // namespace hookline

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/rendezvous/messages.h"
+#include "launcher/rendezvous/succession.h"
 #include "launcher/supervise/restart.h"
 
 namespace hookline {
@@ -45,18 +46,20 @@ struct Word {
   std::string to = {};  // the id of the node that it is for; empty: for all
 };
 
-/// Runs in the launcher of one node, where all nodes meet, and which is the first member of every round. A
-/// round ends when all ranks succeed, when a rank fails, or when a node is lost. After a failure or a loss,
-/// the remaining nodes and those that have joined meanwhile form the next round. Losing a node does not use
-/// up a restart. Each call returns the messages to send, in order; about as many as there are nodes for each
+/// Runs in the launcher of one node, where all nodes meet, and which is the first member of every round. If
+/// that node is lost, the launcher of another may continue with a Coordinator of its own. A round ends when
+/// all ranks succeed, when a rank fails, or when a node is lost. After a failure or a loss, the remaining
+/// nodes and those that have joined meanwhile form the next round. Losing a node does not use up a restart.
+/// Each call returns the messages to send, in order; about as many as there are nodes for each
 /// event.
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Words = std::vector<Word>;
 
-  /// `own_id` and `own`: of the node it runs in.
-  Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now);
+  /// `own_id` and `own`: of the node it runs in. `taken`: if it takes the place of another.
+  Coordinator(NodeLimits limits, RestartPolicy policy, std::string own_id, NodeHello own, Time now,
+              const std::optional<TakenOver>& taken = {});
 
   Words take(const Up& up, Time now);
   /// Call it when `node` has sent no heartbeat for too long.
@@ -76,9 +79,11 @@ class Coordinator {
     NodeHello hello;
     std::int64_t order = 0;  // of coming
     Time since;
+    std::string address = {};  // empty: unknown
   };
 
-  Words hello(const std::string& node, const NodeHello& hello, Time now);
+  Words hello(const Up& from, const NodeHello& hello, Time now);
+  Words seated(const std::string& node, int round);
   Words failed(const std::string& node, const NodeFailed& failed, Time now);
   Words pace_of(const std::string& node, const NodePace& pace);
   Words end_of(const std::string& node, const NodeEnd& end, Time now);
@@ -86,7 +91,19 @@ class Coordinator {
   std::string failed_rank_text(const std::string& node, int rank, const std::string& how) const;
   Words gone(const std::string& node, const std::string& how, Time now);
   Words gather(Time now);
-  Words start();
+  Words start(const std::vector<std::string>& members);
+  /// Those of the next round, in their order.
+  std::vector<std::string> next_members() const;
+  /// When to give up.
+  Time gathers_until(bool may_continue) const;
+  /// How long to wait if members of the last round are missing.
+  std::chrono::duration<double> time_for_lost_members() const;
+  /// No other part of the run can continue if these nodes do.
+  bool may_continue(const std::vector<std::string>& members) const;
+  /// How the run would continue without this node, for `to`, or for all if that is empty; nothing if it
+  /// can't.
+  Words succession(const std::string& to);
+  Words succession_for(const std::string& newcomer);
   Words stop(const std::string& why);
   Words stopped(Time now);
   /// The reason to end the run, if this round, which lost a node, got no further than earlier ones that did;
@@ -102,6 +119,8 @@ class Coordinator {
   /// unless a member is lost by then: it may replace a node that has just died.
   std::map<std::string, Time> surplus() const;
   std::string missing() const;
+  /// Why may_continue(members) is false.
+  std::string too_few_of_last(const std::vector<std::string>& members) const;
   std::string so_many() const;
   std::string members_text() const;
   bool is_static() const { return limits_.least == limits_.most; }
@@ -113,7 +132,11 @@ class Coordinator {
   std::map<std::string, Node> nodes_;
   std::int64_t came_ = 0;
   Time gathering_since_, last_came_, restart_at_{};
+  std::optional<TakenOver> taken_;  // until this coordinator starts its first round
+  std::string launch_;
   Round round_;
+  std::optional<Electorate> electorate_;   // of the last round that another node could continue from
+  std::set<std::string> seated_;           // members that know of this round
   std::set<std::string> running_;          // members whose part has not ended
   std::map<std::string, NodePace> paces_;  // of members, received since the last comparison
   std::optional<NodeFailed>

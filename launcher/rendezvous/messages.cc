@@ -28,6 +28,7 @@ constexpr int kMost = std::numeric_limits<int>::max();
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostExitCode = 255, kMostSignal = 64, kMostPort = 65535;
 constexpr double kMostSeconds = 1e9;
+constexpr int kMostRounds = 1 << 30;
 constexpr int kMostRanks = 1 << 16;  // of a node; an int holds the ranks of 4096 nodes, the most there can be
 
 /// An integer from `least` to `most`. nlohmann's own conversion would truncate numbers, and accept true as 1.
@@ -61,8 +62,10 @@ Outcome outcome_of(const Json& json) {
 Json json_of(const NodeHello& hello) {
   Json json = {{"is", "hello"}, {"host", hello.host}, {"ranks", hello.ranks}, {"config", hello.common}};
   put(json, "node_rank", hello.node_rank);
+  put(json, "last_round", hello.last_round);
   return json;
 }
+Json json_of(const Seated& seated) { return {{"is", "seated"}, {"round", seated.round}}; }
 Json json_of(const StorePort& port) { return {{"is", "port"}, {"round", port.round}, {"port", port.port}}; }
 Json json_of(const NodeFailed& failed) {
   Json json = {{"is", "failed"}, {"round", failed.round}, {"rank", failed.rank}};
@@ -96,6 +99,22 @@ Json json_of(const Seat& seat) {
           {"world_size", seat.world_size},
           {"launch", seat.launch}};
 }
+Json json_of(const Succession& succession) {
+  Json json = {{"is", "succession"},
+               {"round", succession.round},
+               {"restarts", succession.restarts},
+               {"members", succession.members},
+               {"host", succession.host},
+               {"launch", succession.launch},
+               {"failures", succession.failures},
+               {"successors", Json::array()}};
+  if (succession.last_failure) json["last_failure"] = json_of(*succession.last_failure);
+  put(json, "furthest", succession.furthest);
+  for (const Successor& successor : succession.successors)
+    json["successors"].push_back(
+        {{"node", successor.node}, {"host", successor.host}, {"address", successor.address}});
+  return json;
+}
 Json json_of(const StopRound& stop) { return {{"is", "stop"}, {"round", stop.round}, {"why", stop.why}}; }
 Json json_of(const EndRun& end) {
   return {{"is", "end_run"}, {"exit_code", end.exit_code}, {"why", end.why}};
@@ -111,6 +130,7 @@ StorePort port_of(const Json& json) { return {round_in(json), int_in(json.at("po
 NodeHello hello_of(const Json& json) {
   NodeHello hello{json.at("host"), int_in(json.at("ranks"), 1, kMostRanks), {}, json.at("config")};
   if (const auto rank = json.find("node_rank"); rank != json.end()) hello.node_rank = int_in(*rank, 0, kMost);
+  if (json.contains("last_round")) hello.last_round = int_in(json["last_round"], 1, kMostRounds);
   return hello;
 }
 
@@ -157,6 +177,24 @@ Seat seat_of(const Json& json) {
           json.at("launch")};
 }
 
+Succession succession_of(const Json& json) {
+  Succession succession{int_in(json.at("round"), 1, kMostRounds),
+                        number_in(json.at("restarts"), 0, kLargest),
+                        int_in(json.at("members"), 1, kMost),
+                        json.at("host"),
+                        json.at("launch"),
+                        int_in(json.at("failures"), 0, kMostFailuresTold),
+                        {},
+                        step_in(json, "furthest"),
+                        {}};
+  if (json.contains("last_failure")) succession.last_failure = failed_of(json["last_failure"]);
+  if (succession.last_failure.has_value() != (succession.failures > 0))
+    throw JsonError("not all of a failure");
+  for (const Json& successor : json.at("successors"))
+    succession.successors.push_back({successor.at("node"), successor.at("host"), successor.at("address")});
+  return succession;
+}
+
 }  // namespace
 
 std::string to_line(const Up& up) {
@@ -172,6 +210,7 @@ std::optional<Up> up_of(const std::string& node, const std::string& line) {
     const Json json = message_in(line);
     const std::string is = json.at("is");
     if (is == "hello") return Up{node, hello_of(json)};
+    if (is == "seated") return Up{node, Seated{round_in(json)}};
     if (is == "port") return Up{node, port_of(json)};
     if (is == "failed") return Up{node, failed_of(json)};
     if (is == "end") return Up{node, end_of(json)};
@@ -189,6 +228,7 @@ std::optional<Down> down_of(const std::string& line) {
     const std::string is = json.at("is");
     if (is == "seat") return seat_of(json);
     if (is == "port") return port_of(json);
+    if (is == "succession") return succession_of(json);
     if (is == "stop") return StopRound{round_in(json), json.at("why")};
     if (is == "end_run") return EndRun{int_in(json.at("exit_code"), 0, kMostExitCode), json.at("why")};
     if (is == "refuse") return Refuse{json.at("why")};

@@ -19,6 +19,7 @@ struct NodeHello {
   int ranks = 1;                              // number of ranks that it will start
   std::optional<int> node_rank;               // the node rank that it requests
   std::map<std::string, std::string> common;  // what must be equal on all nodes
+  std::optional<int> last_round = {};         // that it was a member of
 };
 
 /// MASTER_PORT of a round, at the coordinator's host: its store is open.
@@ -33,6 +34,11 @@ struct NodeFailed {
   int rank = 0;  // of the whole run
   Outcome outcome;
   std::optional<std::int64_t> step;  // that it was at
+};
+
+/// A node has its seat in a round: it stands for no earlier round any more.
+struct Seated {
+  int round = 0;
 };
 
 /// No rank of this node runs any more.
@@ -61,7 +67,8 @@ struct Leave {
 /// From a node to the coordinator. `node` is the sender's id.
 struct Up {
   std::string node;
-  std::variant<NodeHello, StorePort, NodeFailed, NodeEnd, NodePace, Leave> what;
+  std::variant<NodeHello, Seated, StorePort, NodeFailed, NodeEnd, NodePace, Leave> what;
+  std::string address = {};  // of the sender's host, in digits, as the coordinator's sees it; may be unknown
 };
 
 /// A node's place in a round: its ranks are to be started.
@@ -73,6 +80,28 @@ struct Seat {
   int first_rank = 0;
   int world_size = 1;
   std::string launch;  // the id of this start of all launchers
+};
+
+/// A node that may take the coordinator's place.
+struct Successor {
+  std::string node;  // its id
+  std::string host;
+  std::string address;  // of the host, in digits
+};
+
+inline constexpr int kMostFailuresTold = 1 << 20;
+
+/// How the run continues if the coordinator's node is lost in this round, or before the next.
+struct Succession {
+  int round = 0;
+  std::int64_t restarts = 0;  // before it
+  int members = 1;            // nodes that are in it
+  std::string host = {};      // the coordinator's
+  std::string launch = {};
+  int failures = 0;                             // of ranks, in the rounds so far
+  std::optional<NodeFailed> last_failure = {};  // of them, if there is any
+  std::optional<std::int64_t> furthest = {};    // step of the rounds that lost a node
+  std::vector<Successor> successors = {};       // the first that is there takes the place
 };
 
 /// The ranks are to be stopped.
@@ -101,7 +130,7 @@ struct Say {
 };
 
 /// From the coordinator.
-using Down = std::variant<Seat, StorePort, StopRound, EndRun, Refuse, Rejoin, Say>;
+using Down = std::variant<Seat, StorePort, Succession, StopRound, EndRun, Refuse, Rejoin, Say>;
 
 /// Who sent a message to the coordinator is not in its line: the connection tells.
 std::string to_line(const Up& up);

@@ -5,24 +5,41 @@
 #include <optional>
 #include <string>
 
+#include "launcher/rendezvous/run_secret.h"
+
 namespace hookline {
+
+/// Where the nodes meet, and who this one is.
+struct MeetingPlace {
+  bool serves = false;    // the nodes are to meet at this one
+  bool may_join = false;  // it may join instead if they already meet at another launcher of this host
+  std::string address;
+  int port = 0;
+  std::string run_id;
+  std::string node;  // this one's id
+  std::chrono::duration<double> join_timeout{300};
+  std::chrono::duration<double> node_timeout{5};  // without a heartbeat
+  RunSecret secret;                               // no token yet: this user's own is still to be taken
+};
 
 /// One line that came.
 struct LinkWord {
   enum class Kind {
     serves,   // `text` says whether the nodes meet at this one: "yes" or "no"
-    up,       // for the coordinator: `text` is an Up of `node`
+    up,       // for the coordinator: `text` is an Up of `node`, at `address`
     down,     // from the coordinator: a Down
     lost,     // `node` sends no heartbeat
     back,     // `node` does again
     store,    // where this node's ranks reach the store: "ROUND NAME PORT ADDRESS", see open_store()
     warning,  // `text` is for people
-    gone,     // the coordinator's node, or it never was there; `text` says how
+    gone,     // the coordinator's node can't be reached, or never could; `text` says how
+    broken,   // this node's end of the link; `text` says how
     unusable  // this node can't take part, or can't go on: `text` says why
   };
   Kind kind = Kind::gone;
   std::string text;
   std::string node = {};
+  std::string address = {};  // of the host of an `up`'s node, in digits; may be empty
 };
 
 /// Lines between nodes: up to the coordinator, and down from it. What the coordinator's own node sends and
@@ -37,10 +54,14 @@ class NodeLink {
   /// `node`: its id; empty for all other nodes that are there.
   virtual void send_down(const std::string& node, const std::string& line) = 0;
 
+  /// Meets the other nodes at another place, after `gone` or `unusable`. The answer
+  /// is `serves` again, or `gone` or `unusable`.
+  virtual void meet(const MeetingPlace& place) = 0;
+
   /// Opens the store of a round for this node's ranks. The answer is a `store` word, with the name of the
   /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
-  /// first. There the answer also has, if `over_tcp`, the port of the run's address at which the ranks of all
-  /// nodes reach it; else the port is 0. The address is that by which this node has reached the
+  /// first. At that node, and if `over_tcp`, the answer also has the port of the run's address at which the
+  /// ranks of all nodes reach it; else the port is 0. The address is that by which this node has reached the
   /// coordinator's.
   virtual void open_store(int round, bool over_tcp) = 0;
 

@@ -13,6 +13,7 @@ class OwnLink : public NodeLink {
   int descriptor() const override { return -1; }
   void send_up(const std::string&) override {}
   void send_down(const std::string&, const std::string&) override {}
+  void meet(const MeetingPlace&) override {}
   void open_store(int, bool) override {}
   std::optional<LinkWord> next() override {
     if (std::exchange(has_begun_, true)) return std::nullopt;

@@ -63,6 +63,8 @@ RelayLink::RelayLink(const std::filesystem::path& program, const MeetingPlace& p
   send("secret " + secret_text(place.secret));
 }
 
+void RelayLink::meet(const MeetingPlace& place) { send("meet " + text_of(place, /*descriptor=*/-1)); }
+
 void RelayLink::send(const std::string& line) {
   if (ended_) return;
   const std::string whole = line + "\n";
@@ -85,10 +87,12 @@ void RelayLink::take(const std::string& line) {
   if (received.kind == Kind::lost || received.kind == Kind::back) {
     received.node = std::exchange(received.text, "");
   } else if (received.kind == Kind::up) {
-    const std::size_t name = received.text.find(' ');
-    if (name == std::string::npos) return;
-    received.node = received.text.substr(0, name);
-    received.text.erase(0, name + 1);
+    for (std::string* const part : {&received.node, &received.address}) {
+      const std::size_t length = received.text.find(' ');
+      if (length == std::string::npos) return;
+      *part = received.text.substr(0, length);
+      received.text.erase(0, length + 1);
+    }
   }
   received_.push_back(std::move(received));
 }
@@ -102,7 +106,7 @@ std::optional<LinkWord> RelayLink::next() {
     }
     if (ended_) {
       if (std::exchange(told_of_end_, true)) return std::nullopt;
-      return LinkWord{Kind::gone, "'" + program_ + "', which talks to the other nodes, has ended"};
+      return LinkWord{Kind::broken, "'" + program_ + "', which talks to the other nodes, has ended"};
     }
     char block[4096];
     const ssize_t count = ::recv(socket_.get(), block, sizeof block, MSG_DONTWAIT);

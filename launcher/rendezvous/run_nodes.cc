@@ -25,11 +25,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kTimeToTell{5};  // for the others to learn of the end
 constexpr std::size_t kMostHostsNamed = 16;
+constexpr std::chrono::seconds kTimeToMeetAgain{2};
 
 class NodeRun {
  public:
   NodeRun(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job)
-      : setup_(setup), link_(link), signals_(signals), make_job_(make_job) {}
+      : setup_(setup),
+        meeting_(setup.meeting),
+        hello_(setup.hello),
+        link_(link),
+        signals_(signals),
+        make_job_(make_job) {}
 
   int run() {
     try {
@@ -51,18 +57,17 @@ class NodeRun {
 
  private:
   std::string place() const {
-    return host_and_port(setup_.meeting.address, setup_.meeting.port) + " (run id '" + setup_.meeting.run_id +
-           "')";
+    return host_and_port(meeting_.address, meeting_.port) + " (run id '" + meeting_.run_id + "')";
   }
 
   std::string who_may_join() const {
-    const RunSecret& secret = setup_.meeting.secret;
+    const RunSecret& secret = meeting_.secret;
     return secret.kind == RunSecret::Kind::user ? "; they need " + secret.ticket() : "";
   }
 
   StoreReach reach_of_store() const {
     if (is_alone()) return StoreReach::this_host;
-    return is_address(setup_.meeting.address, AF_INET) ? StoreReach::ipv4 : StoreReach::any;
+    return is_address(meeting_.address, AF_INET) ? StoreReach::ipv4 : StoreReach::any;
   }
 
   bool is_alone() const { return setup_.limits.is_alone(); }
@@ -79,7 +84,7 @@ class NodeRun {
 
   /// To the coordinator, which may be here.
   void say(decltype(Up::what) what) {
-    Up up{setup_.meeting.node, std::move(what)};
+    Up up{meeting_.node, std::move(what)};
     if (coordinator_)
       own_ups_.push_back(std::move(up));
     else
@@ -89,14 +94,14 @@ class NodeRun {
   /// Tells the others that this node goes. It does not wait to hear what follows from that for itself.
   void leave(std::optional<int> signal) {
     if (coordinator_)
-      tell(coordinator_->take({setup_.meeting.node, Leave{signal}}, Clock::now()));
+      tell(coordinator_->take({meeting_.node, Leave{signal}}, Clock::now()));
     else
       say(Leave{signal});
   }
 
   void tell(const Coordinator::Words& words) {
     for (const Word& word : words) {
-      const bool is_own = word.to == setup_.meeting.node;
+      const bool is_own = word.to == meeting_.node;
       if (is_own || word.to.empty()) own_words_.push_back(word.what);
       if (!is_own && !is_alone()) link_.send_down(word.to, to_line(word.what));
       if (const auto* refusal = std::get_if<Refuse>(&word.what))
@@ -138,8 +143,8 @@ class NodeRun {
     place.nodes = seat.nodes;
     place.first_rank = seat.first_rank;
     place.world_size = seat.world_size;
-    place.main_address = setup_.meeting.address;
-    place.run_id = setup_.meeting.run_id;
+    place.main_address = meeting_.address;
+    place.run_id = meeting_.run_id;
     place.launch_id = seat.launch;
     place.store_name = store_name_;
     place.has_agent_store = has_agent_store();
@@ -180,17 +185,20 @@ class NodeRun {
       };
     running_ = has_taken_part_ = true;
     was_told_to_stop_ = has_failed_ = false;
+    unanswered_report_.clear();
     Supervisor supervisor(std::move(job), signals_);
     const RunResult result = supervisor.run();
     running_ = false;
     if (is_killed()) return;
     is_explained_ = result.is_explained;
+    furthest_ = result.furthest;
     NodeEnd end{seat.round, {}, result.state.warned, "", {}, {}, result.furthest};
     if (result.failure && !saved_for_later(setup_.policy, result.failure->cause.outcome)) {
       // The coordinator reports the first failure of all to every node.
-      if (was_told_to_stop_ || lost_others_ || rejoins_) {
+      if (was_told_to_stop_ || lost_others_ || handover_ || after_ranks_ != AfterRanks::nothing) {
         log::warning(failure_report(*result.failure));
       } else {
+        if (has_failed_) unanswered_report_ = failure_report(*result.failure);
         end.report = failure_details(*result.failure);
         if (!is_alone()) end.report = shortened_report(end.report);  // every node gets it
         end.failed_rank = result.failure->cause.rank;
@@ -198,13 +206,24 @@ class NodeRun {
         end.step = error && error->step ? error->step : result.step;
       }
     }
-    if (result.state.stopped_by && !was_told_to_stop_) {
-      end.signal = result.state.stopped_by;
+    if (result.asked_by) {
+      end.signal = result.asked_by;
       log::info("stopped by " + signal_name(*end.signal));
     }
-    if (!exit_code_) say(end);  // else the coordinator knows all that it needs
+    if (handover_ && !exit_code_) {
+      const bool is_preempted = result.state.warned && setup_.policy.keeps_checkpoints;
+      if (is_preempted) log::info(kEndedForLaterText);
+      if (end.signal || is_preempted) {
+        exit_code_ = is_preempted ? kSavedForLater : 128 + *end.signal;
+      }
+    } else if (!exit_code_) {
+      say(end);  // else the coordinator knows all that it needs
+    }
     if (lost_others_) give_up();
-    if (std::exchange(rejoins_, false)) say(setup_.hello);
+    const AfterRanks next = std::exchange(after_ranks_, AfterRanks::nothing);
+    if (exit_code_) return;
+    if (next == AfterRanks::say_hello) say(hello_);
+    if (next == AfterRanks::take_over) take_over();
   }
 
   void take_words() {
@@ -231,26 +250,26 @@ class NodeRun {
   }
 
   void take(const LinkWord& word) {
+    // This node becomes the coordinator's node once its ranks have stopped.
+    if (after_ranks_ == AfterRanks::take_over &&
+        (word.kind == LinkWord::Kind::up || word.kind == LinkWord::Kind::lost ||
+         word.kind == LinkWord::Kind::back)) {
+      early_words_.push_back(word);
+      return;
+    }
     switch (word.kind) {
       case LinkWord::Kind::serves:
         has_joined_ = true;
-        if (!is_alone() && setup_.meeting.secret.kind == RunSecret::Kind::none)
-          log::warning("[rendezvous] insecure = true: anybody who reaches " + place() +
-                       " can join this run, read what the nodes tell each other, and end it");
-        if (word.text == "yes") {
-          coordinator_.emplace(setup_.limits, setup_.policy, setup_.meeting.node, setup_.hello, Clock::now());
-          if (setup_.limits.least > 1) log::info("waiting for other nodes at " + place() + who_may_join());
-        } else {
-          say(setup_.hello);
-          log::info("joined the nodes at " + place());
-        }
+        begin(/*serves=*/word.text == "yes");
         break;
       case LinkWord::Kind::up:
         if (!coordinator_) break;
-        if (const auto up = up_of(word.node, word.text))
+        if (auto up = up_of(word.node, word.text)) {
+          up->address = word.address;
           tell(coordinator_->take(*up, Clock::now()));
-        else
+        } else {
           ignore(word.text);
+        }
         break;
       case LinkWord::Kind::lost:
         if (coordinator_) tell(coordinator_->lost(word.node, Clock::now()));
@@ -270,24 +289,103 @@ class NodeRun {
         else
           ignore(word.text);
         break;
+      case LinkWord::Kind::broken:
       case LinkWord::Kind::unusable:
-        is_link_broken_ = has_joined_;
-        lose_others(word.text, 2);
+        if (handover_ && !has_joined_ && word.kind == LinkWord::Kind::unusable)
+          return go_to_next_successor(word.text);
+        if (!has_joined_ && !handover_) return refuse(word.text, word.kind == LinkWord::Kind::broken ? 1 : 2);
+        lose_others("this node can't go on in the run: " + word.text,
+                    "it can't reach the other nodes any more");
         break;
       case LinkWord::Kind::gone:
-        lose_others(word.text, 1);
+        if (handover_ && !has_joined_) return go_to_next_successor(word.text);
+        if (!has_joined_) return refuse(word.text, 1);
+        lose_coordinator(word.text);
         break;
     }
   }
 
-  /// Exits with `code_outside` if this node has not joined the others yet.
-  void lose_others(const std::string& how, int code_outside) {
-    if (!has_joined_) return refuse(how, code_outside);
+  void begin(bool serves) {
+    if (handover_) {
+      // This node's ranks must have ended before it takes part again.
+      if (running_)
+        after_ranks_ = serves ? AfterRanks::take_over : AfterRanks::say_hello;
+      else if (serves)
+        take_over();
+      else
+        say(hello_);
+      return;
+    }
+    if (!is_alone() && meeting_.secret.kind == RunSecret::Kind::none)
+      log::warning("[rendezvous] insecure = true: anybody who reaches " + place() +
+                   " can join this run, read what the nodes tell each other, and end it");
+    if (serves) {
+      coordinator_.emplace(setup_.limits, setup_.policy, meeting_.node, hello_, Clock::now());
+      if (setup_.limits.least > 1) log::info("waiting for other nodes at " + place() + who_may_join());
+    } else {
+      say(hello_);
+      log::info("joined the nodes at " + place());
+    }
+  }
+
+  void lose_coordinator(const std::string& how) {
     if (exit_code_ || lost_others_) return;
-    lost_others_ = how;
-    want_stop(is_link_broken_
-                  ? "it can't reach the other nodes any more"
-                  : "the node at " + setup_.meeting.address + ", which the others meet at, is gone");
+    if (!unanswered_report_.empty()) log::warning(std::exchange(unanswered_report_, ""));
+    const std::string why_stop = "the node at " + meeting_.address + ", which the others meet at, is gone";
+    const std::string gone = "the node at " + host_and_port(meeting_.address, meeting_.port) +
+                             ", which the others meet at, is gone (" + how + ")";
+    if (!handover_ && !succession_)
+      return lose_others(gone + ": the run can't continue without it", why_stop);
+    if (!handover_) handover_ = Handover{*succession_, gone};
+    handover_->turn_ends = Clock::now();
+    has_joined_ = due_ = false;
+    seat_.reset();
+    after_ranks_ = AfterRanks::nothing;
+    want_stop(why_stop);
+    go_to_next_successor(how);
+  }
+
+  /// `how`: why the place before can't be used.
+  void go_to_next_successor(const std::string& how) {
+    const std::vector<Successor>& successors = handover_->from.successors;
+    std::size_t& next = handover_->next;
+    if (next > 0)
+      log::warning((meeting_.serves ? "this node can't take its place: "
+                                    : successors[next - 1].host + " can't be reached: ") +
+                   how);
+    if (next == successors.size())
+      return lose_others(handover_->gone + ", and no node takes its place",
+                         "no node takes the place of that one");
+    const Successor& successor = successors[next++];
+    meeting_.serves = successor.node == meeting_.node;
+    meeting_.may_join = false;
+    meeting_.address = successor.address;
+    // All nodes turn to the next one at about the same time, even if this one gives up earlier.
+    handover_->turn_ends += std::chrono::duration_cast<Clock::duration>(time_for_a_successor());
+    meeting_.join_timeout = handover_->turn_ends - Clock::now();
+    log::warning((next == 1 ? handover_->gone + "; " : "") +
+                 (meeting_.serves ? "this node takes the place of " + handover_->from.host
+                                  : "the nodes meet again at " + successor.host) +
+                 ", at " + host_and_port(meeting_.address, meeting_.port));
+    link_.meet(meeting_);
+  }
+
+  std::chrono::duration<double> time_for_a_successor() const {
+    return 2 * meeting_.node_timeout + kTimeToMeetAgain;
+  }
+
+  void take_over() {
+    coordinator_.emplace(setup_.limits, setup_.policy, meeting_.node, hello_, Clock::now(),
+                         TakenOver{handover_->from, furthest_, time_for_a_successor() + setup_.grace});
+    handover_.reset();
+    for (const LinkWord& word : std::exchange(early_words_, {})) take(word);
+  }
+
+  /// `why`: the error that the run ends with.
+  void lose_others(const std::string& why, const std::string& why_stop) {
+    if (exit_code_ || lost_others_) return;
+    lost_others_ = why;
+    want_stop(why_stop);
     if (!running_) give_up();
   }
 
@@ -302,10 +400,7 @@ class NodeRun {
 
   void give_up() {
     exit_code_ = 1;
-    if (is_link_broken_) return log::error("this node can't go on in the run: " + *lost_others_);
-    log::error("the node at " + host_and_port(setup_.meeting.address, setup_.meeting.port) +
-               ", which the others meet at, is gone (" + *lost_others_ +
-               "): the run can't continue without it");
+    log::error(*lost_others_);
   }
 
   void refuse(const std::string& why, int code) {
@@ -322,6 +417,12 @@ class NodeRun {
 
   void hear(const Seat& seat) {
     seat_ = seat;
+    hello_.last_round = seat.round;
+    say(Seated{seat.round});
+    handover_.reset();
+    succession_.reset();
+    furthest_.reset();
+    unanswered_report_.clear();
     store_name_.clear();
     store_port_ = 0;
     if (seat.node == 0 && !has_agent_store()) {
@@ -333,6 +434,11 @@ class NodeRun {
       due_ = true;
     else if (seat.node == 0)
       link_.open_store(seat.round, /*over_tcp=*/has_agent_store());
+  }
+
+  void hear(const Succession& succession) {
+    succession_ = succession;
+    handover_.reset();
   }
 
   void hear(const StorePort& port) {
@@ -368,14 +474,15 @@ class NodeRun {
     due_ = false;
     // Its old ranks must have ended before it gets a new seat.
     if (running_) {
-      rejoins_ = true;
+      after_ranks_ = AfterRanks::say_hello;
     } else {
       seat_.reset();
-      say(setup_.hello);
+      say(hello_);
     }
   }
 
   void hear(const EndRun& end) {
+    unanswered_report_.clear();
     want_stop(end.why);
     if (saved_for_later(setup_.policy, Exited{end.exit_code}))
       log::info(end.why);
@@ -389,9 +496,25 @@ class NodeRun {
 
   void hear(const Refuse& refusal) { refuse(refusal.why, 2); }
 
-  void hear(const Say& said) { said.is_warning ? log::warning(said.text) : log::info(said.text); }
+  void hear(const Say& said) {
+    if (!said.is_warning) return log::info(said.text);
+    unanswered_report_.clear();  // the coordinator warns of failures
+    log::warning(said.text);
+  }
+
+  /// To another node, from a coordinator that is lost.
+  struct Handover {
+    Succession from;
+    std::string gone;                  // "the node at … is gone (…)"
+    Clock::time_point turn_ends = {};  // when the next successor is tried
+    std::size_t next = 0;              // of the successors, to be tried
+  };
+  /// What follows once this node's ranks have ended, beside the report of that.
+  enum class AfterRanks { nothing, say_hello, take_over };
 
   const NodeSetup& setup_;
+  MeetingPlace meeting_;
+  NodeHello hello_;
   NodeLink& link_;
   Signals& signals_;
   const MakeNodeJob& make_job_;
@@ -406,12 +529,17 @@ class NodeRun {
   int store_port_ = 0;
   std::string store_name_, store_address_;
   bool due_ = false;  // the round's ranks must be started
-  bool running_ = false, rejoins_ = false;
+  bool running_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
   bool has_failed_ = false;  // a rank of this node in the round: that stops the others by itself
   bool is_stranger_told_ = false;
-  bool is_link_broken_ = false;             // at this end
-  std::optional<std::string> lost_others_;  // set once the coordinator's node is lost: how
+  std::optional<Succession> succession_;  // of the latest round that this node knows of
+  std::optional<Handover> handover_;      // until the next round starts
+  AfterRanks after_ranks_ = AfterRanks::nothing;
+  std::vector<LinkWord> early_words_;       // that came before that
+  std::optional<std::int64_t> furthest_;    // step of this node's ranks in its last round
+  std::string unanswered_report_;           // of the failure that the coordinator has not reacted to yet
+  std::optional<std::string> lost_others_;  // set once the run can't go on here: why
   std::optional<int> exit_code_;
 };
 

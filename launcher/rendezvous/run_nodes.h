@@ -1,6 +1,7 @@
 // One node's part in a run: of several nodes, or alone.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,6 +22,7 @@ struct NodeSetup {
   NodeLimits limits;
   RestartPolicy policy;
   bool is_script = false;  // the program: its ranks reach the store by MASTER_ADDR and MASTER_PORT
+  std::chrono::duration<double> grace{10};  // that its ranks have to stop
 };
 
 /// Makes this node's job of a round. `restarts`: of all ranks so far; `store`: the socket of rank 0's store,
@@ -30,9 +32,9 @@ using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t r
 /// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and
 /// logs how the run ends. Returns the exit code, the same on all nodes that took part: that of the rank that
 /// failed first; 75 if the ranks saved their state for later; 69 if a node was lost and the run got no
-/// further; 128 + the signal that stopped a node; 1 if nodes are missing or the coordinator's node is gone;
-/// or 0. A node that took no part returns 2 if it was refused or can't meet the others, and 1 if no launcher
-/// answers or no place became free. Throws as Supervisor does.
+/// further; 128 + the signal that stopped a node; 1 if nodes are missing, or the coordinator's is and no
+/// other takes its place; or 0. A node that took no part returns 2 if it was refused or can't meet the
+/// others, and 1 if no launcher answers or no place became free. Throws as Supervisor does.
 int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job);
 
 }  // namespace hookline

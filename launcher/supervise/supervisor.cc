@@ -24,7 +24,7 @@ namespace hookline {
 namespace {
 
 constexpr std::chrono::milliseconds kGroupCheck{10};
-constexpr std::chrono::seconds kPatienceWithGdb{60};  // for each rank
+constexpr std::chrono::seconds kPatienceWithGdb{60};  // for each process
 constexpr int kMostGdbs = 8;                          // each may take a GB of memory
 
 }  // namespace
@@ -57,7 +57,7 @@ RunResult Supervisor::run() {
   output_.drain();
   status_line_.erase();
   flush();
-  RunResult result{state_, {}, {}, progress_.furthest()};
+  RunResult result{state_, {}, {}, progress_.furthest(), asked_by_};
   if (state_.root_cause) {
     result.is_explained =
         job_.explained_exit && state_.root_cause->outcome == Outcome(Exited{*job_.explained_exit});
@@ -267,7 +267,10 @@ void Supervisor::take_signals() {
                                        " to end; a second one kills them"
                                  : ""));
       }
-      if (asks_to_end(signal->number)) stacks_.give_up("the launcher was told to stop");
+      if (asks_to_end(signal->number)) {
+        stacks_.give_up("the launcher was told to stop");
+        if (!state_.root_cause && !asked_by_) asked_by_ = signal->number;
+      }
       happened(SignalReceived{signal->number});
     }
   }

@@ -29,7 +29,8 @@ struct RunResult {
   std::optional<Failure> failure;    // of the state's root cause, if there is one; ranks are the whole run's
   std::optional<std::int64_t> step;  // that the root cause was at, if it told
   std::optional<std::int64_t> furthest;  // the last step that any rank reported
-  bool is_explained = false;             // the rank has said itself what is wrong, and no report is wanted
+  std::optional<int> asked_by;  // the first signal that asked the launcher to end, if no rank had failed
+  bool is_explained = false;    // the rank has said itself what is wrong, and no report is wanted
 };
 
 /// One run. Not for several threads: the ranks die with the thread that calls run(). One at a time in a
@@ -85,6 +86,7 @@ class Supervisor {
   Clock::time_point started_ = Clock::now();
   Clock::time_point busiest_at_ = Clock::time_point::max();  // when to report which rank is the busiest
   RunState state_;
+  std::optional<int> asked_by_;  // see RunResult
 };
 
 }  // namespace hookline

@@ -3,12 +3,12 @@
 //
 // The launcher first writes "secret SECRET", then "up LINE", which goes to the coordinator, and the
 // coordinator's launcher "down NODE LINE", which goes to that node, or to all if NODE is "*". This process
-// answers "serves yes" or "serves no": whether the nodes meet at this one. Then it passes on "up NODE LINE"
-// (at the node where they meet) and "down LINE", and reports "lost NODE" (nothing arrives from it), "back
-// NODE", "warning TEXT", "unusable WHY" (it can't join, or can't go on), and "gone WHY" (the node where they
-// meet is gone, or never was there). "store ROUND here" opens the store for this node's ranks, "store ROUND
-// tcp" also at a port; the answer is "store ROUND NAME PORT ADDRESS". When its input ends, it still delivers
-// the lines that it was given.
+// answers "serves yes" or "serves no": whether the nodes meet at this one. Then it passes on "up NODE ADDRESS
+// LINE" (at the node where they meet) and "down LINE", and reports "lost NODE" (nothing arrives from it),
+// "back NODE", "warning TEXT", "unusable WHY" (it can't join, or can't go on), and "gone WHY" (the node where
+// they meet can't be reached). After the last two, "meet JSON" makes it begin again at another place. "store
+// ROUND here" opens the store for this node's ranks, "store ROUND tcp" also at a port; the answer is "store
+// ROUND NAME PORT ADDRESS". When its input ends, it still delivers the lines that it was given.
 #include <poll.h>
 #include <zmq.h>
 
@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 #include <zmq.hpp>
@@ -35,16 +36,19 @@ using hookline::RelayPlace;
 using hookline::RunKeys;
 using hookline::ServingRelay;
 
-/// The secret that the launcher sends first; empty if the launcher has gone.
-std::string read_secret(LauncherSocket& launcher) {
-  const std::string word = "secret ";
+/// Waits for a line of the launcher's that begins with `word`, and returns the rest of it; nothing if the
+/// launcher has gone. Drops what comes before it.
+std::optional<std::string> wait_for_line(LauncherSocket& launcher, const std::string& word) {
   std::vector<std::string> lines;
-  while (lines.empty()) {
-    pollfd descriptor = {launcher.descriptor(), POLLIN, 0};
+  while (launcher.read(lines)) {
+    for (const std::string& line : lines)
+      if (line.starts_with(word)) return line.substr(word.size());
+    lines.clear();
+    pollfd descriptor = {launcher.descriptor(), launcher.events(), 0};
     ::poll(&descriptor, 1, -1);
-    if (!launcher.read(lines)) break;
+    launcher.flush();
   }
-  return !lines.empty() && lines[0].starts_with(word) ? lines[0].substr(word.size()) : "";
+  return std::nullopt;
 }
 
 void relay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context, LauncherSocket& launcher) {
@@ -81,16 +85,17 @@ int main(int argc, char** argv) {
   }
   // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  const RelayPlace place = hookline::place_of(argv[1]);
-  LauncherSocket launcher(place.descriptor);
+  LauncherSocket launcher(hookline::place_of(argv[1]).descriptor);
   try {
     const hookline::RaisedFileLimit each_connection_takes_one;
-    const std::string secret = read_secret(launcher);
-    if (secret.empty()) return 0;
+    const auto secret = wait_for_line(launcher, "secret ");
+    if (!secret) return 0;
     if (zmq_has("curve") != 1) throw std::runtime_error("libzmq on this host was built without CURVE");
-    const RunKeys keys = hookline::keys_of(secret);
+    const RunKeys keys = hookline::keys_of(*secret);
     zmq::context_t context;
-    relay(place, keys, context, launcher);
+    relay(hookline::place_of(argv[1]), keys, context, launcher);
+    while (const auto place = wait_for_line(launcher, "meet "))
+      relay(hookline::place_of(*place), keys, context, launcher);
   } catch (const std::exception& error) {
     launcher.tell("unusable", error.what());
   }

@@ -130,7 +130,7 @@ void ServingRelay::serve_ranks() {
   if (const auto stranger = ranks_.take_stranger())
     launcher_.tell("warning",
                    "a connection from " + *stranger +
-                       " to the ranks' store was refused, as all further such are: no node of this run "
+                       " to the ranks' store was refused, as all others like it will be: no node of this run "
                        "has joined from there");
 }
 
@@ -177,7 +177,7 @@ void ServingRelay::take(const Received& received, Clock::time_point now) {
     if (!lines.takes(*frame) || frame->line.empty()) return;
     if (const auto word = store_word_of(frame->line)) return take(node, *word);
     lives_.took(node, frame->line, now);
-    launcher_.tell("up", node + " " + frame->line);
+    launcher_.tell("up", node + " " + received.address + " " + frame->line);
     return;
   }
   lines.heard(frame->received);
@@ -189,7 +189,8 @@ void ServingRelay::look_at_connections() {
   while (const auto event = events_.next()) {
     if (event != ConnectionEvents::Event::refused || std::exchange(has_warned_of_strangers_, true)) continue;
     launcher_.tell("warning", "a connection to " + place_.address_and_port() +
-                                  " was refused, as all further such are: a node needs " + place_.ticket);
+                                  " was refused, as all others like it will be: a node needs " +
+                                  place_.ticket);
   }
 }
 

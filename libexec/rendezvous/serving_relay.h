@@ -35,7 +35,7 @@ class ServingRelay {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Sends "NODE LINE" of the launcher's on; NODE is "*" for all who are there.
+  /// Passes on "NODE LINE", which came from the launcher; NODE is "*" for all who are there.
   void pass_on(const std::string& text);
   /// "ROUND tcp" or "ROUND here" of the launcher's.
   void open_store(const std::string& text);

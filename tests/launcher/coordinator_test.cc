@@ -25,6 +25,7 @@ NodeLimits limits(int least, int most) { return {least, most, seconds(300), seco
 struct Nodes {
   Coordinator coordinator;
   Coordinator::Time now = kStart;
+  std::string launch = "a";  // the first coordinator's node
 
   /// The coordinator's messages in short form: a round by the seats of all its members, and what is said to
   /// its own node.
@@ -36,7 +37,7 @@ struct Nodes {
         EXPECT_EQ(to, member.node);
         EXPECT_EQ(seat->first_rank, member.first_rank);
         EXPECT_EQ(seat->nodes, static_cast<int>(coordinator.round().members.size()));
-        EXPECT_EQ(seat->launch, "a") << "the coordinator's node";
+        EXPECT_EQ(seat->launch, launch);
         const std::string place = " " + member.host + "@" + std::to_string(seat->first_rank);
         if (seat->node == 0)
           texts.push_back("round " + std::to_string(seat->round) + " after " +
@@ -53,17 +54,23 @@ struct Nodes {
       if (const auto* refusal = std::get_if<Refuse>(&word))
         texts.push_back("refuse " + to + ": " + refusal->why);
       if (std::holds_alternative<Rejoin>(word)) texts.push_back("rejoin " + to);
+      if (const auto* succession = std::get_if<Succession>(&word)) {
+        std::string text = "successors" + (to.empty() ? "" : " for " + to) + ":";
+        for (const Successor& successor : succession->successors)
+          text += " " + successor.host + "@" + successor.address;
+        texts.push_back(text);
+      }
       if (const auto* say = std::get_if<Say>(&word); say && (to.empty() || to == "a"))
         texts.push_back((say->is_warning ? "warn: " : "say: ") + say->text);
     }
     return texts;
   }
 
-  Nodes(NodeLimits of, RestartPolicy policy, NodeHello own)
-      : coordinator(of, policy, "a", std::move(own), kStart) {}
+  Nodes(NodeLimits of, RestartPolicy policy, NodeHello own, const std::optional<TakenOver>& taken = {})
+      : coordinator(of, policy, "a", std::move(own), kStart, taken) {}
   template <class What>
-  std::vector<std::string> take(const std::string& from, What what) {
-    return said(coordinator.take({from, std::move(what)}, now));
+  std::vector<std::string> take(const std::string& from, What what, const std::string& address = "") {
+    return said(coordinator.take({from, std::move(what), address}, now));
   }
   std::vector<std::string> tick(seconds later) {
     now += later;
@@ -296,6 +303,198 @@ TEST(Coordinator, HasALostNodeJoinAgainWhenItIsBack) {
   EXPECT_THAT(run.back("c"), IsEmpty()) << "it is here";
 }
 
+/// Adds nodes with an address each, "host of b" for "b".
+void add(Nodes& run, const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) run.take(id, node("host of " + id, 1), "10.0.0." + id);
+}
+
+/// All members of the round say that they have their seats. Returns what is said to the last of them.
+std::vector<std::string> seat_all(Nodes& run) {
+  std::vector<std::string> said;
+  for (const Member& member : run.coordinator.round().members) {
+    EXPECT_THAT(said, IsEmpty());
+    said = run.take(member.node, Seated{run.coordinator.round().number});
+  }
+  return said;
+}
+
+NodeEnd end_of(int round) { return {round, {}, false, ""}; }
+
+TEST(Coordinator, NamesItsSuccessorsOnceAllMembersHaveTheirSeats) {
+  Nodes run(limits(3, 5), {}, node("one", 1));
+  add(run, {"b", "c", "d"});
+  EXPECT_THAT(run.take("e", node("host of e", 1), "10.0.0.e"),
+              ElementsAre("round 1 after 0: one@0 host of b@1 host of c@2 host of d@3 host of e@4 of 5"));
+  EXPECT_THAT(seat_all(run),
+              ElementsAre("successors: host of b@10.0.0.b host of c@10.0.0.c host of d@10.0.0.d"));
+  EXPECT_THAT(run.take("b", Seated{1}), IsEmpty()) << "once";
+
+  const auto successors_of = [](NodeLimits of) {
+    Nodes nodes(of, {}, node("one", 1));
+    add(nodes, {"b"});
+    nodes.tick(seconds(5));
+    EXPECT_EQ(nodes.coordinator.round().number, 1);
+    return seat_all(nodes);
+  };
+  EXPECT_THAT(successors_of(limits(2, 2)), IsEmpty()) << "it can't lose a node";
+  EXPECT_THAT(successors_of(limits(1, 2)), IsEmpty()) << "a second run could form with as many nodes";
+  EXPECT_THAT(successors_of(limits(2, 3)), IsEmpty()) << "one is too few to continue";
+
+  Nodes least(limits(2, 3), {}, node("one", 1));
+  add(least, {"b"});
+  least.tick(seconds(5));
+  seat_all(least);
+  EXPECT_THAT(least.take("c", node("three", 1), "10.0.0.c"),
+              ElementsAre("say: the node three waits; it takes part when the nodes form again",
+                          "successors: host of b@10.0.0.b"))
+      << "now two would be left";
+  EXPECT_THAT(least.take("d", node("four", 1), "10.0.0.d"),
+              ElementsAre("say: the node four waits; it takes part when the nodes form again",
+                          "successors for d: host of b@10.0.0.b"));
+}
+
+/// A run of three that can lose one, all of whom have their seats.
+Nodes run_of_three() {
+  Nodes run(limits(2, 3), {}, node("one", 1));
+  add(run, {"b", "c"});
+  seat_all(run);
+  return run;
+}
+
+TEST(Coordinator, ContinuesOnlyWithHalfOfTheLastRoundSinceTheOthersMayContinueToo) {
+  Nodes most = run_of_three();
+  most.lost("b");
+  most.take("a", end_of(1));
+  EXPECT_THAT(most.take("c", end_of(1)), ElementsAre("say: forming again: 2 of 3 nodes"));
+  EXPECT_THAT(most.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 host of c@1 of 2"));
+
+  Nodes few = run_of_three();
+  few.lost("b");
+  few.lost("c");
+  EXPECT_THAT(few.take("a", end_of(1)),
+              ElementsAre("say: forming again: 1 of 3 nodes, too few of the last attempt to continue without "
+                          "the others"));
+  EXPECT_THAT(few.take("e", node("new", 1)), ElementsAre("say: the node new joined: 2 of 3 nodes"));
+  EXPECT_THAT(few.tick(seconds(17)), IsEmpty());
+  EXPECT_THAT(few.tick(seconds(1)),
+              ElementsAre("end 1: 1 of the 3 nodes of the last attempt is there, too few to continue: the "
+                          "others may have continued the run; see their logs, or launch again"));
+
+  Nodes back = run_of_three();
+  back.lost("b");
+  back.lost("c");
+  back.take("a", end_of(1));
+  back.take("e", node("new", 1));
+  back.take("f", node("newer", 1));
+  EXPECT_THAT(back.take("b", node("host of b", 1)),
+              ElementsAre("round 2 after 1: one@0 new@1 host of b@2 of 3"))
+      << "a member that is back comes before new ones";
+
+  Nodes left = run_of_three();
+  left.take("b", Leave{});
+  left.lost("c");
+  EXPECT_THAT(left.take("a", end_of(1)), ElementsAre("say: forming again: 1 of 3 nodes"))
+      << "one that has said that it leaves does not continue elsewhere";
+}
+
+TEST(Coordinator, IsBoundByAnEarlierRoundUntilAllMembersOfTheNextHaveTheirSeats) {
+  for (const bool all_have_seats : {false, true}) {
+    Nodes run(limits(3, 5), {}, node("one", 1));
+    add(run, {"b", "c", "d", "e"});
+    seat_all(run);
+    run.lost("d");
+    for (const std::string id : {"a", "b", "c", "e"}) run.take(id, end_of(1));
+    run.tick(seconds(5));
+    ASSERT_EQ(run.coordinator.round().number, 2);
+    for (const std::string id : {"a", "b", "e"}) EXPECT_THAT(run.take(id, Seated{2}), IsEmpty());
+    if (all_have_seats) {
+      EXPECT_THAT(run.take("c", Seated{2}), ElementsAre(::testing::StartsWith("successors: ")));
+    }
+    run.lost("b");
+    run.lost("c");
+    run.take("a", end_of(2));
+    run.take("e", end_of(2));
+    add(run, {"f"});
+    run.tick(seconds(5));
+    EXPECT_EQ(run.coordinator.round().number, all_have_seats ? 3 : 2)
+        << "b and c may have continued the first round with d";
+  }
+}
+
+/// Of a round 3 of so many nodes.
+TakenOver taken_over(int members) {
+  TakenOver taken{{3, 2, members, "lost", "launch"}, 60, seconds(12)};
+  taken.from.failures = 1;
+  taken.from.last_failure = NodeFailed{3, 1, Exited{7}, 40};
+  taken.from.furthest = 50;
+  return taken;
+}
+
+NodeHello member(const std::string& host, int last_round = 3) {
+  NodeHello hello = node(host, 1);
+  hello.last_round = last_round;
+  return hello;
+}
+
+TEST(Coordinator, TakesThePlaceOfAnotherWithAllThatItKnew) {
+  Nodes run(limits(2, 3), {.max_restarts = 2}, member("two"), taken_over(3));
+  run.launch = "launch";
+  EXPECT_THAT(run.tick(seconds(11)), IsEmpty());
+  EXPECT_THAT(run.take("c", member("three"), "10.0.0.c"),
+              ElementsAre("say: the node three joined: 2 of 3 nodes"));
+  EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 4 after 3: two@0 three@1 of 2"));
+  EXPECT_THAT(run.take("c", NodeFailed{4, 1, Exited{7}, 40}),
+              ElementsAre("stop: rank 1 on three exited with code 7"));
+  run.take("a", end_of(4));
+  EXPECT_THAT(
+      run.take("c", end_of(4)),
+      ElementsAre("say: no restart: the previous attempt failed in the same way at step 40 (restart = "
+                  "\"always\" tries again)",
+                  "end 7: rank 1 on three exited with code 7"))
+      << "the failure before is known";
+
+  TakenOver stuck = taken_over(3);
+  stuck.furthest = 50;
+  Nodes no_further(limits(2, 3), {}, member("two"), stuck);
+  no_further.take("c", member("three"));
+  EXPECT_THAT(
+      no_further.tick(seconds(5)),
+      ElementsAre("end 69: the node lost is lost; in this attempt the ranks got no further than step 50, "
+                  "which they had reached before, so the run ends (restart = \"always\" goes on)"));
+
+  Nodes later(limits(2, 3), {}, member("two"), taken_over(3));
+  later.launch = "launch";
+  later.take("c", member("three"));
+  later.take("d", member("four", 8));
+  EXPECT_EQ(later.coordinator.round().number, 9) << "no node has been in a round of this number";
+}
+
+TEST(Coordinator, TakesThePlaceOfAnotherOnlyWithMoreThanHalfOfTheLastRound) {
+  /// Does it continue with so many of the last round, itself included, and some that were not in it?
+  const auto continues = [](NodeLimits of, int members, int here) {
+    Nodes run(of, {}, member("two"), taken_over(members));
+    run.launch = "launch";
+    // Those that wait are there first, since they have no ranks to stop.
+    run.take("x", member("of an earlier round", 2));
+    run.take("y", node("new", 1));
+    for (int i = 1; i < here; ++i) run.take("b" + std::to_string(i), member("host"));
+    const auto said = run.tick(seconds(12));
+    const bool has_ended =
+        !said.empty() && said.front().starts_with("end 1: " + std::to_string(here) + " of the ");
+    EXPECT_EQ(has_ended, run.coordinator.round().members.empty());
+    return !has_ended;
+  };
+  EXPECT_FALSE(continues(limits(2, 3), 2, 1));
+  EXPECT_FALSE(continues(limits(2, 3), 3, 1));
+  EXPECT_TRUE(continues(limits(2, 3), 3, 2));
+  EXPECT_FALSE(continues(limits(5, 8), 8, 4));
+  EXPECT_TRUE(continues(limits(5, 8), 8, 5));
+  NodeLimits with_spares = limits(3, 3);
+  with_spares.spares = 2;
+  EXPECT_TRUE(continues(with_spares, 3, 2));
+  EXPECT_FALSE(continues(with_spares, 3, 1));
+}
+
 TEST(Coordinator, SendsAsManyMessagesAsThereAreNodes) {
   constexpr int kNodes = 4000;
   Nodes run(limits(kNodes, kNodes), {}, node("node 0", 1));
@@ -461,6 +660,7 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
     EXPECT_EQ(std::get<NodeFailed>(read->what).outcome, outcome);
     EXPECT_EQ(std::get<NodeFailed>(read->what).step, 12);
   }
+  EXPECT_EQ(up({"a", Seated{2}}), to_line(Up{"a", Seated{2}}));
   EXPECT_EQ(up({"a", NodePace{2, 5, 0.25}}), to_line(Up{"a", NodePace{2, 5, 0.25}}));
   EXPECT_EQ(up({"a", NodeEnd{2, {}, false, "", {}, {}, 7}}),
             to_line(Up{"a", NodeEnd{2, {}, false, "", {}, {}, 7}}));
@@ -474,6 +674,12 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
   EXPECT_TRUE(end({2, {}, true, ""}).warned);
   const Seat seat{2, 1, 1, 2, 2, 3, "a"};
   EXPECT_EQ(to_line(*down_of(to_line(Down(seat)))), to_line(Down(seat)));
+  hello.last_round = 7;
+  EXPECT_EQ(up({"a", hello}), to_line(Up{"a", hello}));
+  Succession succession = taken_over(3).from;
+  succession.successors = {{"b", "two", "10.0.0.2"}, {"c", "three", "fd00::3"}};
+  EXPECT_EQ(to_line(*down_of(to_line(Down(succession)))), to_line(Down(succession)));
+  EXPECT_EQ(to_line(*down_of(to_line(Down(Succession{1})))), to_line(Down(Succession{1})));
   for (const std::string rubbish :
        {"", "{", "[]", "7", "{\"is\":\"seat\"}", "{\"is\":7}", "GET / HTTP/1.1", "\xff\xfe"}) {
     EXPECT_FALSE(up_of("a", rubbish)) << rubbish;
@@ -501,6 +707,15 @@ TEST(NodeMessages, AreRefusedWithOutOfRangeNumbers) {
        {R"("node":2,"first_rank":2})", R"("node":-1,"first_rank":2})", R"("node":1,"first_rank":3})",
         R"("node":1,"first_rank":-1})", R"("node":1})"})
     EXPECT_FALSE(down_of(seat + place)) << place;
+  const std::string succession =
+      R"({"is":"succession","restarts":0,"host":"h","launch":"a","successors":[],)";
+  ASSERT_TRUE(down_of(succession + R"("round":1,"members":2,"failures":0})"));
+  EXPECT_FALSE(down_of(succession + R"("round":1,"members":2,"failures":1})")) << "which failed?";
+  for (const char* const part :
+       {R"("round":0,"members":2,"failures":0})", R"("round":2147483647,"members":2,"failures":0})",
+        R"("round":1,"members":0,"failures":0})", R"("round":1,"members":2,"failures":1048577})"})
+    EXPECT_FALSE(down_of(succession + part)) << part;
+  EXPECT_FALSE(up_of("a", hello + R"(2,"last_round":2147483647})"));
   EXPECT_FALSE(down_of(R"({"is":"port","round":1,"port":65536})"));
   EXPECT_FALSE(down_of(R"({"is":"end_run","exit_code":256,"why":""})"));
 }

@@ -1,0 +1,201 @@
+// Runs that lose the node at which the others meet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/node_runs.h"
+
+namespace hookline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Successors : public Nodes {
+ protected:
+  /// Launchers of an elastic run on all three hosts, whose ranks run.
+  std::vector<std::unique_ptr<Process>> run(std::vector<std::string> sets) {
+    std::vector<std::unique_ptr<Process>> nodes;
+    for (int i = 0; i < 3; ++i) {
+      std::vector<std::string> all = sets;
+      all.push_back(rank(i));
+      nodes.push_back(launch(i, all));
+    }
+    EXPECT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+    return nodes;
+  }
+};
+
+TEST_F(Successors, ContinueWithoutTheLauncherThatTheyMetAt) {
+  const auto nodes = run({"launch.nnodes=2:3"});
+  nodes[0]->signal(SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
+      << nodes[1]->err() << nodes[2]->err();
+  let_all_exit(0);
+  const ProcessResult second = nodes[1]->wait(), third = nodes[2]->wait();
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(third.exit_code, 0) << third.err;
+  const std::string gone =
+      "hookline: warning: the node at " + Hosts::address(0) + ":29500, which the others meet at, is gone (";
+  EXPECT_THAT(second.err, AllOf(HasSubstr(gone), HasSubstr("); this node takes the place of "),
+                                HasSubstr(", at " + Hosts::address(1) + ":29500\n")));
+  EXPECT_THAT(third.err, AllOf(HasSubstr(gone), HasSubstr("); the nodes meet again at "),
+                               HasSubstr(", at " + Hosts::address(1) + ":29500\n")));
+  EXPECT_THAT(second.out, HasSubstr("[0] rank 0 of 2, restart 1, at " + Hosts::address(1) + "\n"));
+  EXPECT_THAT(third.out, HasSubstr("[1] rank 1 of 2, restart 1, at " + Hosts::address(1) + "\n"));
+}
+
+TEST_F(Successors, EndWithHalfOfTheNodesThoughASpareIsThere) {
+  const std::vector<std::string> kSpare = {"launch.nnodes=2+1", "launch.grace_period_seconds=0.5",
+                                           "rendezvous.node_timeout_seconds=2"};
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, kSpare));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  nodes.push_back(launch(2, kSpare));
+  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare"));
+  nodes[0]->signal(SIGKILL);
+  // The second has half of the last attempt's nodes: the first might run on with the spare.
+  for (int i = 1; i < 3; ++i) {
+    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr("hookline: error: 1 of the 2 nodes of the last attempt is there, too few to "
+                          "continue: the others may have continued the run; see their logs, or launch "
+                          "again\n"));
+  }
+}
+
+TEST_F(Successors, ContinueOnOneSideOfACutNetworkOnly) {
+  const auto nodes = run({"launch.nnodes=2:3"});
+  hosts_.cut(0);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
+      << nodes[1]->err() << nodes[2]->err();
+  const ProcessResult alone = nodes[0]->wait();
+  EXPECT_EQ(alone.exit_code, 1);
+  EXPECT_THAT(
+      alone.err,
+      AllOf(HasSubstr("hookline: forming again: 1 of 3 nodes, too few of the last attempt to continue "
+                      "without the others\n"),
+            HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt is there, too few to "
+                      "continue: the others may have continued the run; see their logs, or launch again\n")));
+  let_all_exit(0);
+  for (int i = 1; i < 3; ++i) {
+    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
+TEST_F(Successors, ThatCannotTakeThePlaceLeaveItToTheNext) {
+  const auto nodes = run({"launch.nnodes=2:3"});
+  // Something else has the port of the run on the first successor's host.
+  ProcessOptions options;
+  options.arguments = {"-c",
+                       "import socket, sys, time\n"
+                       "s = socket.socket()\n"
+                       "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+                       "s.bind(('" +
+                           Hosts::address(1) +
+                           "', 29500))\n"
+                           "s.listen()\n"
+                           "print('listening', file=sys.stderr, flush=True)\n"
+                           "time.sleep(600)\n"};
+  const auto other = hosts_.start(1, "/usr/bin/python3", options);
+  ASSERT_TRUE(other->wait_for("listening")) << other->err();
+  nodes[0]->signal(SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
+      << nodes[1]->err() << nodes[2]->err();
+  let_all_exit(0);
+  const ProcessResult second = nodes[1]->wait(), third = nodes[2]->wait();
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(third.exit_code, 0) << third.err;
+  EXPECT_THAT(second.err,
+              HasSubstr("hookline: warning: this node can't take its place: the port 29500 is taken"));
+  EXPECT_THAT(third.err, AllOf(HasSubstr(" can't be reached: "),
+                               HasSubstr("hookline: warning: this node takes the place of "),
+                               HasSubstr(", at " + Hosts::address(2) + ":29500\n")));
+  other->signal(SIGKILL);
+  other->wait();
+}
+
+TEST_F(Successors, ContinueIfTheLauncherIsKilledBetweenAttempts) {
+  const auto nodes = run({"launch.nnodes=2:3", "launch.max_restarts=1", "launch.restart_delay_seconds=600"});
+  folder_.write("exit2-0", "7");
+  ASSERT_TRUE(nodes[1]->wait_for("restarting all ranks in 600 s"));
+  nodes[0]->signal(SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
+      << nodes[1]->err() << nodes[2]->err();
+  let_all_exit(0);
+  for (int i = 1; i < 3; ++i) {
+    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
+TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
+  const auto first = launch(0, {"launch.nnodes=2:3", "rendezvous.last_call_seconds=600"});
+  const auto second = launch(1, {"launch.nnodes=2:3", "rendezvous.last_call_seconds=600"});
+  ASSERT_TRUE(second->wait_for("joined the nodes at"));
+  first->signal(SIGKILL);
+  const ProcessResult result = second->wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: the node at " + Hosts::address(0) +
+                        ":29500, which the others meet at, is gone (it has closed the connection, and "
+                        "takes no other): the run can't continue without it\n"));
+}
+
+TEST_F(Successors, HeedASignalThatComesWhileTheirRanksStop) {
+  folder_.write("stubborn", "#!/bin/sh\ntrap '' TERM\n. ./train\n", true);
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i)
+    nodes.push_back(
+        launch(i, {"launch.nnodes=2:3", rank(i), "launch.grace_period_seconds=3"}, {"./stubborn"}));
+  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  nodes[0]->signal(SIGKILL);
+  ASSERT_TRUE(nodes[1]->wait_for("stopping this node's ranks: the node at")) << nodes[1]->err();
+  nodes[1]->signal(SIGTERM);
+  const ProcessResult second = nodes[1]->wait();
+  EXPECT_EQ(second.exit_code, 128 + SIGTERM) << second.err;
+  EXPECT_EQ(nodes[2]->wait().exit_code, 1);
+}
+
+TEST_F(Successors, TrainOnFromTheCheckpoint) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 3; ++i)
+    nodes.push_back(launch(
+        i, {"launch.nnodes=2:3", rank(i), "training.checkpoint_every_steps=1", "training.max_steps=600"},
+        {RESUMING_RANK_PROGRAM, "500"}));
+  ASSERT_TRUE(there("checkpoints/step_00000005"));
+  hosts_.unplug(0);
+  const ProcessResult second = nodes[1]->wait(), third = nodes[2]->wait();
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(third.exit_code, 0) << third.err;
+  EXPECT_THAT(second.err, HasSubstr("hookline: resuming from step "));
+  EXPECT_THAT(second.out, HasSubstr("[0] ended at step 600: "));
+  EXPECT_THAT(third.out, HasSubstr("[1] ended at step 600: "));
+  nodes[0]->signal(SIGTERM);
+  nodes[0]->wait();
+}
+
+TEST_F(Nodes, EndWhereTheirOwnEndOfTheLinkIsKilled) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=1:2", rank(i)}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  const pid_t relay = relay_of(*nodes[1]);
+  ASSERT_NE(relay, 0);
+  ::kill(relay, SIGKILL);
+  const ProcessResult second = nodes[1]->wait();
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: error: this node can't go on in the run: '"),
+                                HasSubstr("node_relay', which talks to the other nodes, has ended\n")));
+  ASSERT_TRUE(there("here0-of-1-restart1")) << nodes[0]->err();
+  let_all_exit(0);
+  EXPECT_EQ(nodes[0]->wait().exit_code, 0);
+}
+
+}  // namespace
+}  // namespace hookline

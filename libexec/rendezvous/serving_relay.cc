@@ -59,16 +59,23 @@ void ServingRelay::run() {
         {events_.socket().handle(), 0, ZMQ_POLLIN, 0},
         {nullptr, ranks_.descriptor(), ZMQ_POLLIN, 0},
     };
+    constexpr std::size_t kNodes = 0, kAccess = 1, kEvents = 2, kRanks = 3, kLauncher = 4;
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
     wait_for_any(items, kLookEvery);
     const auto now = Clock::now();
-    access_.answer();
-    look_at_connections();
-    while (const auto received = receive_from_any(socket_)) take(*received, now);
-    serve_ranks();
-    launcher_.flush();
+    // Each look at one of them costs as much as a node's heartbeat.
+    const auto has_news = [&items](std::size_t of) { return of < items.size() && items[of].revents != 0; };
+    if (has_news(kAccess)) access_.answer();
+    if (has_news(kEvents)) look_at_connections();
+    if (has_news(kNodes)) {
+      while (const auto received = receive_from_any(socket_)) take(*received, now);
+    }
+    if (has_news(kRanks)) serve_ranks();
     std::vector<std::string> lines;
-    if (!closing && !launcher_.read(lines)) closing = now;
+    if (has_news(kLauncher)) {
+      launcher_.flush();
+      if (!closing && !launcher_.read(lines)) closing = now;
+    }
     for (const std::string& line : lines) {
       if (line.starts_with("down ")) pass_on(line.substr(5));
       if (line.starts_with("store ")) open_store(line.substr(6));

@@ -67,7 +67,8 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
   if (const auto* pace = std::get_if<NodePace>(&up.what)) return pace_of(up.node, *pace);
   if (const auto* port = std::get_if<StorePort>(&up.what)) {
     if (port->round != round_.number || phase_ != Phase::running) return {};
-    return {{*port}};
+    store_port_ = *port;
+    return is_settled() ? Words{{*port}} : Words{};
   }
   if (const auto* seat = std::get_if<Seated>(&up.what)) return seated(up.node, seat->round);
   const std::optional<int> signal = std::get<Leave>(up.what).signal;
@@ -84,12 +85,14 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
 }
 
 Coordinator::Words Coordinator::seated(const std::string& node, int round) {
-  if (round != round_.number || !seated_.insert(node).second || seated_.size() < round_.members.size())
-    return {};
+  if (round != round_.number || !seated_.insert(node).second || !is_settled()) return {};
   // No node stands for an earlier round any more. Until now none had a succession for this one, so that a
   // node which knew of it could not continue without this coordinator.
   electorate_.reset();
-  return succession("");
+  // First, so that no other node's ranks run before it can continue without this one.
+  Words words = succession("");
+  if (store_port_) words.push_back({*store_port_});
+  return words;
 }
 
 Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Time now) {
@@ -229,8 +232,7 @@ Coordinator::Words Coordinator::succession(const std::string& to) {
   // than `most` and the spares run at a time.
   const bool is_quorum = 2 * limits_.least > limits_.most + limits_.spares;
   const bool can_lose_a_node = !is_static() || limits_.spares > 0;
-  const bool is_settled = !round_.members.empty() && seated_.size() == round_.members.size();
-  if (!is_quorum || !can_lose_a_node || !is_settled ||
+  if (!is_quorum || !can_lose_a_node || !is_settled() ||
       nodes_.size() <= static_cast<std::size_t>(limits_.least))
     return {};
   constexpr std::size_t kMostSuccessors = 3;
@@ -314,6 +316,7 @@ Coordinator::Words Coordinator::start(const std::vector<std::string>& members) {
   furthest_.reset();
   phase_ = Phase::running;
   seated_.clear();
+  store_port_.reset();
   Words words;
   for (std::size_t i = 0; i < round_.members.size(); ++i) {
     const Member& member = round_.members[i];

@@ -84,6 +84,8 @@ class Coordinator {
 
   Words hello(const Up& from, const NodeHello& hello, Time now);
   Words seated(const std::string& node, int round);
+  /// All members of the round know of it.
+  bool is_settled() const { return !round_.members.empty() && seated_.size() == round_.members.size(); }
   Words failed(const std::string& node, const NodeFailed& failed, Time now);
   Words pace_of(const std::string& node, const NodePace& pace);
   Words end_of(const std::string& node, const NodeEnd& end, Time now);
@@ -137,6 +139,7 @@ class Coordinator {
   Round round_;
   std::optional<Electorate> electorate_;   // of the last round that another node could continue from
   std::set<std::string> seated_;           // members that know of this round
+  std::optional<StorePort> store_port_;    // of this round; told once it is settled
   std::set<std::string> running_;          // members whose part has not ended
   std::map<std::string, NodePace> paces_;  // of members, received since the last comparison
   std::optional<NodeFailed>

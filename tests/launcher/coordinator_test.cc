@@ -84,7 +84,10 @@ TEST(Coordinator, StartsAFixedNumberOfNodesInTheOrderOfTheirRanks) {
   Nodes run(limits(3, 3), {}, node("one", 2, 0));
   EXPECT_THAT(run.take("c", node("three", 1, 2)), ElementsAre("say: the node three joined: 2 of 3 nodes"));
   EXPECT_THAT(run.take("b", node("two", 4, 1)), ElementsAre("round 1 after 0: one@0 two@2 three@6 of 7"));
-  EXPECT_THAT(run.take("a", StorePort{1, 4711}), ElementsAre("port 4711"));
+  EXPECT_THAT(run.take("a", StorePort{1, 4711}), IsEmpty()) << "not all have their seats";
+  run.take("a", Seated{1});
+  run.take("b", Seated{1});
+  EXPECT_THAT(run.take("c", Seated{1}), ElementsAre("port 4711"));
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
   EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty());
   EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}), ElementsAre("end 0: "));
@@ -325,8 +328,10 @@ TEST(Coordinator, NamesItsSuccessorsOnceAllMembersHaveTheirSeats) {
   add(run, {"b", "c", "d"});
   EXPECT_THAT(run.take("e", node("host of e", 1), "10.0.0.e"),
               ElementsAre("round 1 after 0: one@0 host of b@1 host of c@2 host of d@3 host of e@4 of 5"));
+  EXPECT_THAT(run.take("a", StorePort{1, 7}), IsEmpty());
   EXPECT_THAT(seat_all(run),
-              ElementsAre("successors: host of b@10.0.0.b host of c@10.0.0.c host of d@10.0.0.d"));
+              ElementsAre("successors: host of b@10.0.0.b host of c@10.0.0.c host of d@10.0.0.d", "port 7"))
+      << "no ranks of other nodes run before they can continue without this one";
   EXPECT_THAT(run.take("b", Seated{1}), IsEmpty()) << "once";
 
   const auto successors_of = [](NodeLimits of) {

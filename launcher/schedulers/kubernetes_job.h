@@ -26,5 +26,10 @@ std::string kubernetes_manifest(const std::string& template_text, const Kubernet
 /// Is it a name that Kubernetes accepts: lower-case letters, digits and '-', at most 52 characters, so that a
 /// pod's number fits after it?
 bool is_kubernetes_name(std::string_view name);
+/// What such a name must be, after "it must ".
+inline constexpr const char* kKubernetesNameRule =
+    "begin with a lower-case letter, end with a letter or a digit, and have at most 52 characters, "
+    "lower-case "
+    "letters, digits and '-'";
 
 }  // namespace hookline

@@ -185,11 +185,8 @@ int new_project(const Arguments& arguments) {
       folder.has_filename() ? name
                             : fs::absolute(folder).lexically_normal().parent_path().filename().string();
   if (!is_kubernetes_name(job_name))
-    throw UsageError(
-        "'" + job_name +
-        "' can't name a project and its jobs: a name must begin with a lower-case letter, end "
-        "with a letter or a digit, and have at most 52 characters: lower-case letters, digits and "
-        "'-'");
+    throw UsageError("'" + job_name + "' can't name a project and its jobs: a name must " +
+                     kKubernetesNameRule);
   expect_access(folder);
   std::error_code error;
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {

@@ -364,11 +364,8 @@ int submit(const Arguments& arguments) {
             "--image '" + request.image +
             "' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' only");
       if (!is_kubernetes_name(request.name))
-        throw UsageError(
-            "'" + request.name +
-            "' is no name for Kubernetes: it must begin with a lower-case letter, end with a letter or a "
-            "digit, "
-            "and have at most 52 characters, lower-case letters, digits and '-': name the job with --name");
+        throw UsageError("'" + request.name + "' is no name for Kubernetes: it must " + kKubernetesNameRule +
+                         ": name the job with --name");
       if (!request.print)
         throw UsageError(
             "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");

@@ -188,13 +188,13 @@ Coordinator::Words Coordinator::gather(Time now) {
       now < later(gathering_since_, time_for_lost_members()))
     return {};
   const std::vector<std::string> members = next_members();
-  if (may_continue(members) && members.size() >= static_cast<std::size_t>(limits_.least)) {
+  const bool may = may_continue(members);
+  if (may && members.size() >= static_cast<std::size_t>(limits_.least)) {
     if (members.size() < static_cast<std::size_t>(limits_.most) && now < later(last_came_, limits_.last_call))
       return {};
     if (const std::string why = taken_ ? no_progress() : ""; !why.empty()) return finish(kNoProgress, why);
     return start(members);
   }
-  const bool may = may_continue(members);
   if (now < gathers_until(may)) return {};
   return finish(1, may ? missing() : too_few_of_last(members));
 }

@@ -213,9 +213,7 @@ class NodeRun {
     if (handover_ && !exit_code_) {
       const bool is_preempted = result.state.warned && setup_.policy.keeps_checkpoints;
       if (is_preempted) log::info(kEndedForLaterText);
-      if (end.signal || is_preempted) {
-        exit_code_ = is_preempted ? kSavedForLater : 128 + *end.signal;
-      }
+      if (end.signal || is_preempted) exit_code_ = is_preempted ? kSavedForLater : 128 + *end.signal;
     } else if (!exit_code_) {
       say(end);  // else the coordinator knows all that it needs
     }
@@ -331,9 +329,11 @@ class NodeRun {
   void lose_coordinator(const std::string& how) {
     if (exit_code_ || lost_others_) return;
     if (!unanswered_report_.empty()) log::warning(std::exchange(unanswered_report_, ""));
-    const std::string why_stop = "the node at " + meeting_.address + ", which the others meet at, is gone";
-    const std::string gone = "the node at " + host_and_port(meeting_.address, meeting_.port) +
-                             ", which the others meet at, is gone (" + how + ")";
+    const auto is_gone = [](const std::string& place) {
+      return "the node at " + place + ", which the others meet at, is gone";
+    };
+    const std::string why_stop = is_gone(meeting_.address);
+    const std::string gone = is_gone(host_and_port(meeting_.address, meeting_.port)) + " (" + how + ")";
     if (!handover_ && !succession_)
       return lose_others(gone + ": the run can't continue without it", why_stop);
     if (!handover_) handover_ = Handover{*succession_, gone};

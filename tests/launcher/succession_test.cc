@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/node_runs.h"
@@ -17,28 +18,43 @@ using ::testing::HasSubstr;
 
 class Successors : public Nodes {
  protected:
-  /// Launchers of an elastic run on all three hosts, whose ranks run.
-  std::vector<std::unique_ptr<Process>> run(std::vector<std::string> sets) {
+  /// Launchers on all three hosts.
+  std::vector<std::unique_ptr<Process>> launch_all(std::vector<std::string> sets,
+                                                   const std::vector<std::string>& program) {
     std::vector<std::unique_ptr<Process>> nodes;
+    sets.emplace_back();
     for (int i = 0; i < 3; ++i) {
-      std::vector<std::string> all = sets;
-      all.push_back(rank(i));
-      nodes.push_back(launch(i, all));
+      sets.back() = rank(i);
+      nodes.push_back(launch(i, sets, program));
     }
+    return nodes;
+  }
+
+  /// The same, once their ranks run.
+  std::vector<std::unique_ptr<Process>> run(const std::vector<std::string>& sets,
+                                            const std::vector<std::string>& program = {"./train"}) {
+    auto nodes = launch_all(sets, program);
     EXPECT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
     return nodes;
+  }
+
+  /// Expects the second and the third node to begin another attempt, and to end well.
+  std::pair<ProcessResult, ProcessResult> end_of_second_attempt(
+      const std::vector<std::unique_ptr<Process>>& nodes) {
+    EXPECT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
+        << nodes[1]->err() << nodes[2]->err();
+    let_all_exit(0);
+    std::pair<ProcessResult, ProcessResult> results{nodes[1]->wait(), nodes[2]->wait()};
+    EXPECT_EQ(results.first.exit_code, 0) << results.first.err;
+    EXPECT_EQ(results.second.exit_code, 0) << results.second.err;
+    return results;
   }
 };
 
 TEST_F(Successors, ContinueWithoutTheLauncherThatTheyMetAt) {
   const auto nodes = run({"launch.nnodes=2:3"});
   nodes[0]->signal(SIGKILL);
-  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
-      << nodes[1]->err() << nodes[2]->err();
-  let_all_exit(0);
-  const ProcessResult second = nodes[1]->wait(), third = nodes[2]->wait();
-  EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(third.exit_code, 0) << third.err;
+  const auto [second, third] = end_of_second_attempt(nodes);
   const std::string gone =
       "hookline: warning: the node at " + Hosts::address(0) + ":29500, which the others meet at, is gone (";
   EXPECT_THAT(second.err, AllOf(HasSubstr(gone), HasSubstr("); this node takes the place of "),
@@ -106,12 +122,7 @@ TEST_F(Successors, ThatCannotTakeThePlaceLeaveItToTheNext) {
   const auto other = hosts_.start(1, "/usr/bin/python3", options);
   ASSERT_TRUE(other->wait_for("listening")) << other->err();
   nodes[0]->signal(SIGKILL);
-  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
-      << nodes[1]->err() << nodes[2]->err();
-  let_all_exit(0);
-  const ProcessResult second = nodes[1]->wait(), third = nodes[2]->wait();
-  EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(third.exit_code, 0) << third.err;
+  const auto [second, third] = end_of_second_attempt(nodes);
   EXPECT_THAT(second.err,
               HasSubstr("hookline: warning: this node can't take its place: the port 29500 is taken"));
   EXPECT_THAT(third.err, AllOf(HasSubstr(" can't be reached: "),
@@ -126,13 +137,7 @@ TEST_F(Successors, ContinueIfTheLauncherIsKilledBetweenAttempts) {
   folder_.write("exit2-0", "7");
   ASSERT_TRUE(nodes[1]->wait_for("restarting all ranks in 600 s"));
   nodes[0]->signal(SIGKILL);
-  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
-      << nodes[1]->err() << nodes[2]->err();
-  let_all_exit(0);
-  for (int i = 1; i < 3; ++i) {
-    const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-  }
+  end_of_second_attempt(nodes);
 }
 
 TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
@@ -150,11 +155,7 @@ TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
 
 TEST_F(Successors, HeedASignalThatComesWhileTheirRanksStop) {
   folder_.write("stubborn", "#!/bin/sh\ntrap '' TERM\n. ./train\n", true);
-  std::vector<std::unique_ptr<Process>> nodes;
-  for (int i = 0; i < 3; ++i)
-    nodes.push_back(
-        launch(i, {"launch.nnodes=2:3", rank(i), "launch.grace_period_seconds=3"}, {"./stubborn"}));
-  ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
+  const auto nodes = run({"launch.nnodes=2:3", "launch.grace_period_seconds=3"}, {"./stubborn"});
   nodes[0]->signal(SIGKILL);
   ASSERT_TRUE(nodes[1]->wait_for("stopping this node's ranks: the node at")) << nodes[1]->err();
   nodes[1]->signal(SIGTERM);
@@ -164,11 +165,9 @@ TEST_F(Successors, HeedASignalThatComesWhileTheirRanksStop) {
 }
 
 TEST_F(Successors, TrainOnFromTheCheckpoint) {
-  std::vector<std::unique_ptr<Process>> nodes;
-  for (int i = 0; i < 3; ++i)
-    nodes.push_back(launch(
-        i, {"launch.nnodes=2:3", rank(i), "training.checkpoint_every_steps=1", "training.max_steps=600"},
-        {RESUMING_RANK_PROGRAM, "500"}));
+  const auto nodes =
+      launch_all({"launch.nnodes=2:3", "training.checkpoint_every_steps=1", "training.max_steps=600"},
+                 {RESUMING_RANK_PROGRAM, "500"});
   ASSERT_TRUE(there("checkpoints/step_00000005"));
   hosts_.unplug(0);
   const ProcessResult second = nodes[1]->wait(), third = nodes[2]->wait();

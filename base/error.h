@@ -6,7 +6,7 @@
 
 namespace hookline {
 
-/// The base of hookline's errors in a rank but for ConfigError and CatalogError, which have
+/// The base of hookline's errors in a rank but for ConfigError and CatalogError, which derive from
 /// std::runtime_error; what() holds where it happened, what is wrong, and what to do.
 class Error : public std::runtime_error {
  public:
@@ -38,7 +38,7 @@ class RanksDiffer : public Error {
 /// may form a new World and train on; models and process groups of the old one cannot be used.
 class RunFailed : public Error {
  public:
-  /// What a run fails of.
+  /// What made a run fail.
   enum class Cause {
     error,        ///< of a rank, or of what the ranks do together
     rank_left,    ///< while others waited for it

@@ -45,7 +45,7 @@ inline bool connect_to_name(int socket, const std::string& name) {
   return failed == 0;
 }
 
-/// Is the process at the other end of a connection of this process's user?
+/// Does the process at the other end of a connection belong to this process's user?
 inline bool is_of_this_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -28,7 +28,7 @@ void Decision::predict(std::size_t contender, double seconds) {
 
 void Decision::measure(std::size_t contender, double seconds) {
   // If a hook takes more or less time than predicted, scale the predictions of other hooks likewise, within
-  // limits; and those of no hook in other buckets by each other.
+  // limits. A measurement of no hook in other buckets scales only the other predictions of no hook.
   if (contender != 0 && runs(contender) == 0 && seconds_[contender] > 0) {
     const double bias = std::clamp(seconds / seconds_[contender], 1 / rule_.most_bias, rule_.most_bias);
     const bool has_hook = contenders_[contender].hook != 0;

@@ -35,7 +35,7 @@ struct LaunchConfig {
   double restart_delay_seconds = 1;  // before the first restart; doubles with each one, up to a minute
   double early_exit_seconds = 30;  // warn if other ranks still run this long after one exits with 0; 0: never
   double stall_timeout_seconds = 0;   // fail the run if no rank finishes a step for this long; 0: never
-  bool stall_stacks = false;          // log every rank's stack, by means of gdb, when the run stalls
+  bool stall_stacks = false;          // write every rank's stacks to a file, with gdb, when it stalls
   double join_timeout_seconds = 300;  // how long ranks may take to join at the start
   double peer_timeout_seconds = 10;   // fail if an awaited rank sends no heartbeat for this long; 0: never
 };

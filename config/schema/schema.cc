@@ -202,8 +202,8 @@ void add_auto_hook(std::vector<KeyRow>& rows) {
                   }});
   rows.push_back(key<auto_hook, &AutoHookConfig::hooks>(
       kAutoHookTable, option("hooks", OptionType::texts, "",
-                             "Consider only these hooks; empty: those that allow permits, except allreduce, "
-                             "batched_power_sgd and hooks that state no exactness.")));
+                             "Consider only these hooks; empty: those that `allow` permits, except "
+                             "allreduce, batched_power_sgd and hooks that state no exactness.")));
   rows.push_back(key<auto_hook, &AutoHookConfig::link>(
       kAutoHookTable,
       text("link",

@@ -70,7 +70,7 @@ class ResolvedCollector {
     const auto text = [&](const char* member) {
       if (!entry.is_object() || !entry.contains("value") || !entry.contains(member) ||
           !entry[member].is_string())
-        throw Error(full + " has not the members value, origin and where");
+        throw Error(full + " must have the members value, origin and where");
       return entry[member].get<std::string>();
     };
     const auto kind = origin_kind(text("origin"));

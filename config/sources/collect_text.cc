@@ -408,7 +408,7 @@ std::optional<OptionValue> untyped_value(const Given& given, std::vector<Diagnos
         diagnostic_at(given.place, Severity::error, bad_value(given, given.name, kHookOptionTable), why));
     return std::nullopt;
   };
-  if (!given.value && !given.typed_text) return refuse("must be true or false, a number or text");
+  if (!given.value && !given.typed_text) return refuse("must be true or false, a number or a string");
   if (!is_utf8(given)) return refuse(kNotUtf8);
   const OptionValue value = given.value ? *given.value : read_untyped(*given.typed_text);
   if (const auto* number = std::get_if<double>(&value); number && !std::isfinite(*number))

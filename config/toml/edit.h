@@ -16,7 +16,8 @@ class EditError : public std::runtime_error {
 };
 
 /// The text with `key` set to `value`, as TOML writes it ("2", "\"fp16\""). A key that is not there is added
-/// behind the others of its table, and a table that is not there comes last. Throws EditError for a text that
+/// below the comment that shows it, if there is one, else behind the others of its table; a table that is
+/// not there comes last. Throws EditError for a text that
 /// is not valid TOML.
 std::string with_key(const SourceText& text, const KeyPath& key, const std::string& value);
 

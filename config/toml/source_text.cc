@@ -165,7 +165,7 @@ std::variant<SourceText, Diagnostic> source_of(const std::string& name, std::str
                   static_cast<unsigned char>(source.text()[*control]));
     return diagnostic_at(source.place({*control, 1}), Severity::error,
                          std::string("a control character, ") + character,
-                         std::string("remove it, or write it as ") + character + " in a text");
+                         std::string("remove it, or write it as ") + character + " in a string");
   }
   if (const auto line = source.first_line_longer_than(kLongestLineBytes))
     return diagnostic_at(source.place({line->offset + kLongestLineBytes, 1}), Severity::error,

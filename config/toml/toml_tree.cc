@@ -116,12 +116,13 @@ void find_zeros(const TomlNode& node, const SourceText& source, std::vector<Diag
   const auto has_zero = [](const std::string& text) { return text.find('\0') != text.npos; };
   const auto* text = std::get_if<std::string>(&node.value);
   if (node.kind == TomlNode::Kind::scalar && text && has_zero(*text))
-    problems.push_back(diagnostic_at(source.place(node.place), Severity::error, "a text with a zero in it",
+    problems.push_back(diagnostic_at(source.place(node.place), Severity::error,
+                                     "a string with a NUL character",
                                      "no program and no file takes one: leave \\u0000 out"));
   for (const TomlNode& each : node.elements) find_zeros(each, source, problems);
   for (const auto& [name, child] : node.children) {
     if (has_zero(name))
-      problems.push_back(diagnostic_at(source.place(child.key), Severity::error, "a key with a zero in it",
+      problems.push_back(diagnostic_at(source.place(child.key), Severity::error, "a key with a NUL character",
                                        "leave \\u0000 out"));
     find_zeros(child, source, problems);
   }

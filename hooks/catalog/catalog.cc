@@ -217,7 +217,8 @@ void Catalog::add(HookRow row) {
     if (!is_name(name, "_-."))
       throw CatalogError("hook '" + name + "': a hook's name is a letter, then letters, digits, _, - and .");
     if (name == kAutoHook)
-      throw CatalogError("hook 'auto': comm_hook = \"auto\" has a hook chosen; give it another name");
+      throw CatalogError(
+          "hook 'auto': comm_hook = \"auto\" makes hookline choose a hook; give this one another name");
     if (const HookRow* there = find_hook(name)) {
       throw CatalogError("hook '" + name + "' is there already" +
                          (there->plugin.empty() ? ", hookline's own or the program's"

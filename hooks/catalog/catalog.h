@@ -11,7 +11,7 @@
 
 namespace hookline {
 
-/// What `comm_hook` says to have the hook chosen by measurements; no hook is called so.
+/// The value of `comm_hook` that makes hookline choose the hook by measurements; no hook has this name.
 inline constexpr const char* kAutoHook = "auto";
 
 /// How much of the gradients a hook keeps, from all of them down.

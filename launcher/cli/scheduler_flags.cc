@@ -46,8 +46,8 @@ void expect_own_log(const std::vector<std::string>& scheduler_arguments) {
   if (option.empty()) return;
   throw UsageError(
       "--scheduler-arg '" + option +
-      "' would take the job's output from where hookline reads and names it: leave it out, or write the "
-      "script with --print and submit it yourself");
+      "' would move the job's output away from the file that hookline reads and names: leave it out, or "
+      "write the script with --print and submit it yourself");
 }
 
 void expect_words(const std::vector<std::string>& scheduler_arguments) {

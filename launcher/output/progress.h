@@ -78,9 +78,9 @@ class Progress {
   /// "rank 0 at step 12, ranks 1 and 3 waiting in a collective at step 11, rank 2 not heard of"
   std::string places() const;
 
-  /// "12:03 · 2 of 2 ranks · step 120 · 35.2 steps/s · loss 0.123 · 7.5 MB/s": loss and bytes are those of
-  /// the lowest rank that reports them, and rates are over the last seconds. Leaves out what nobody has
-  /// reported.
+  /// "12:03 · 2 of 2 ranks · step 120 · 35.2 steps/s · loss 0.123 · 7.5 MB/s": step, loss and bytes are
+  /// those of the lowest rank that reports, and rates are over the last seconds. Leaves out what that rank
+  /// has not reported.
   std::string line(Time started, Time now) const;
 
  private:

@@ -18,8 +18,8 @@ struct ChildSpec {
   int standard_error = 2;
   std::vector<int> inherited;  // descriptors that stay open under their numbers, though close-on-exec here
   std::vector<int> cores;      // that it may run on; empty: those of this process
-  // Descriptor of the folder of the control group that the child starts in; -1, or if the kernel does not
-  // support that: this process's control group.
+  // Descriptor of the folder of the control group that the child starts in, or into which it moves itself
+  // if the kernel can't start it there; -1: this process's control group.
   int cgroup = -1;
   std::function<void()> before_exec;  // runs in the child: async-signal-safe calls only
 };
@@ -29,7 +29,7 @@ class SpawnError : public std::runtime_error {
  public:
   SpawnError(const std::string& what, int error_number, bool in_exec);
   int error_number() const { return error_number_; }
-  bool in_exec() const { return in_exec_; }  // the system could not make of the file a running program
+  bool in_exec() const { return in_exec_; }  // execve() failed: the file could not be run
 
  private:
   int error_number_;

@@ -18,7 +18,7 @@ std::vector<Interface> own_interfaces();
 /// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
 
-/// "10.0.0.1, 192.168.1.7": of this machine's interfaces, without loopback.
+/// "10.0.0.1, 192.168.1.7": of this machine's interfaces, without loopback and IPv6 link-local ones.
 std::string own_addresses();
 
 }  // namespace hookline

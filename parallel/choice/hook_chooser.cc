@@ -69,7 +69,7 @@ HookChooser::HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<Hoo
         "shard_optimizer out");
   const ChoiceSteps& steps = options_.steps;
   for (const int count : {steps.settling, steps.plain, steps.deferred, steps.first_window, steps.window})
-    if (count < 1) throw Error("each of ChoiceSteps must be 1 at least, but for those that are skipped");
+    if (count < 1) throw Error("each number of steps in ChoiceSteps but `skipped` must be at least 1");
   if (!world_->device().is_cpu()) options_.try_each = true;
   predicted_.assign(settings_.size(), {});
   std::vector<Contender> contenders;

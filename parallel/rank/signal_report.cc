@@ -104,7 +104,7 @@ void write_memory_fault(Writer& out, const SignalReport& report) {
     out << "the program used a pointer that holds no address, such as one that was freed or overwritten";
   } else if (has_overflowed(report)) {
     out << "the thread's stack overflowed at address ";
-    out.address(address) << ", as a recursion without an end makes it do";
+    out.address(address) << ", as it does in infinite recursion";
   } else if (report.info.si_code == SEGV_MAPERR) {
     out << "the program used address ";
     out.address(address) << ", where there is no memory";

@@ -461,7 +461,7 @@ void Checkpointer::load_state(const std::filesystem::path& folder) {
   for (const auto& [name, loader] : loaders_) {
     if (const auto at = loader->position(); world_->rank() == 0 && loader->is_driver() && at.passes > 0)
       log::info("the training loader resumes in epoch " + std::to_string(at.epoch) +
-                ": a loop over epochs begins at loader.epoch()");
+                ": begin the loop over epochs at loader.epoch()");
   }
   restore_random();
   first_batch_is_due_ = false;

@@ -24,7 +24,11 @@ namespace {
 namespace optim = torch::optim;
 using Json = nlohmann::json;
 
-const char* const kArchive = "archive";  // of an optimizer of another kind
+const char* const kArchive = "archive";            // of an optimizer of another kind
+const char* const kCustomKind = "of the program";  // which checkpoints name so
+
+/// A kind, as checkpoints name it, in a sentence.
+std::string in_words(const std::string& kind) { return kind == kCustomKind ? "a custom optimizer" : kind; }
 
 // The fields of each kind, for saving and for loading.
 
@@ -145,7 +149,7 @@ struct Take {
       return;
     }
     if (found->second.sizes() != parameter.sizes())
-      throw Error("its '" + prefix + name + "' is not of the shape of the parameter there");
+      throw Error("its '" + prefix + name + "' is not of the shape of the program's parameter");
     tensor = found->second.to(parameter.device(), /*non_blocking=*/false, /*copy=*/true);
   }
   template <class Number>
@@ -289,7 +293,7 @@ const Kind& kind_of(optim::Optimizer& optimizer) {
       kind<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW"),
       kind<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>("Adagrad"),
       kind<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>("RMSprop"),
-      {"of the program", [](optim::Optimizer&) { return true; }, save_archive, load_archive, cut_none}};
+      {kCustomKind, [](optim::Optimizer&) { return true; }, save_archive, load_archive, cut_none}};
   const Kind* found = kinds;
   while (!found->is(optimizer)) ++found;
   return *found;
@@ -348,7 +352,7 @@ void load_optimizer(optim::Optimizer& optimizer, const SavedPart& saved, const s
   const Kind& kind = kind_of(optimizer);
   try {
     if (const auto was = saved.notes.at("kind").get<std::string>(); was != kind.name)
-      throw Error("it is " + was + ", and the program's is " + kind.name);
+      throw Error("it is " + in_words(was) + ", and the program's is " + in_words(kind.name));
     kind.load(optimizer, saved, shards);
   } catch (const std::exception& error) {
     throw Error(what + error.what());

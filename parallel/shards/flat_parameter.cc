@@ -52,7 +52,7 @@ std::string piece_message(const std::string& parameter) {
 std::string former_message(const std::string& parameter) {
   return "a tensor that was made of the parameter '" + parameter +
          "' before prepare() has lost its memory, and is used: a sharded model's parameters lie elsewhere. "
-         "Make a view in the forward that uses it, and keep a copy, such as weight.clone(), of values";
+         "Make a view in the forward that uses it; to keep values, make a copy, such as weight.clone()";
 }
 
 std::vector<std::int64_t> dense_strides(const at::Tensor& tensor) {

@@ -325,12 +325,12 @@ TEST(Estimate, ReportsHowTheModelReaderExited) {
   const std::string start = "hookline: error: 'm.pt' can't be read as a model of torch's: ";
   const std::string end = "\n  see: hookline estimate --help\n";
   EXPECT_EQ(error("kill -XCPU $$\n"), start +
-                                          "its reader took more than 60 s of processor time: it is damaged, "
-                                          "or made to keep what reads it busy" +
+                                          "its reader took more than 60 s of processor time: the file is "
+                                          "damaged, or made to keep its reader busy" +
                                           end);
   EXPECT_EQ(error("kill -SEGV $$\n"), start +
-                                          "its reader was killed by SIGSEGV (signal 11): it is damaged, or "
-                                          "made to crash what reads it" +
+                                          "its reader was killed by SIGSEGV (signal 11): the file is "
+                                          "damaged, or made to crash its reader" +
                                           end);
 }
 

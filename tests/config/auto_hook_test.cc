@@ -247,7 +247,9 @@ TEST(Catalog, ReservesTheNameAuto) {
     Catalog().add(row_of("auto", Exactness::half));
     FAIL() << "no error";
   } catch (const CatalogError& error) {
-    EXPECT_STREQ(error.what(), "hook 'auto': comm_hook = \"auto\" has a hook chosen; give it another name");
+    EXPECT_STREQ(
+        error.what(),
+        "hook 'auto': comm_hook = \"auto\" makes hookline choose a hook; give this one another name");
   }
 }
 

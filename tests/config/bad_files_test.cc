@@ -76,7 +76,7 @@ TEST_F(BadFiles, ControlCharactersAreErrorsWithTheirPlace) {
   EXPECT_EQ(report_of("# a\x01\n# b\n"),
             "run.toml:1:4: error: a control character, \\u0001\n"
             "  1 | # a?\n"
-            "    |    ^ remove it, or write it as \\u0001 in a text\n");
+            "    |    ^ remove it, or write it as \\u0001 in a string\n");
   for (const std::string character : {"\x1b", "\x7f", "\r", "\b"})
     for (const std::string& text : {"# " + character + "x\n#\n", "[logging]\ndir = \"a" + character + "b\"\n",
                                     "[logging]\ndir = \"\"\"\n" + character + "x\"\"\"\n"})
@@ -86,13 +86,13 @@ TEST_F(BadFiles, ControlCharactersAreErrorsWithTheirPlace) {
 
 TEST_F(BadFiles, NulCharactersInStringsAreErrors) {
   EXPECT_EQ(report_of("[logging]\ndir = \"a\\u0000b\"\n"),
-            "run.toml:2:7: error: a text with a zero in it\n"
+            "run.toml:2:7: error: a string with a NUL character\n"
             "  2 | dir = \"a\\u0000b\"\n"
             "    |       ^~~~~~~~~~ no program and no file takes one: leave \\u0000 out\n");
   EXPECT_THAT(report_of("[ddp]\nplugins = [\"a.so\", \"b\\u0000.so\"]\n"),
-              HasSubstr("run.toml:2:20: error: a text with a zero in it\n"));
+              HasSubstr("run.toml:2:20: error: a string with a NUL character\n"));
   EXPECT_THAT(report_of("[ddp]\n\"comm\\u0000_hook\" = \"fp16\"\n"),
-              HasSubstr("run.toml:2:21: error: a key with a zero in it\n"));
+              HasSubstr("run.toml:2:21: error: a key with a NUL character\n"));
 }
 
 TEST_F(BadFiles, BrokenUtf8IsAnErrorWithItsPlace) {

@@ -243,7 +243,7 @@ TEST_F(HookChoice, RefusesArraysAsOptionsOfAScriptsHook) {
                 .report(),
             "run.toml:3:26: error: bad value for 'list' in [ddp.comm_state_option]: an array\n"
             "  3 | comm_state_option.list = [1]\n"
-            "    |                          ^~~ must be true or false, a number or text\n");
+            "    |                          ^~~ must be true or false, a number or a string\n");
 }
 
 TEST_F(HookChoice, RefusesAHookThatTheProgramDoesNotRegister) {

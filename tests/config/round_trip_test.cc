@@ -287,9 +287,9 @@ TEST_F(RoundTrip, RefusesWhatTheLauncherDoesNotWrite) {
   EXPECT_EQ(refusal(R"({"ddp": {"comm_state_option": []}})"),
             start + "ddp.comm_state_option is no object" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"plugins": ["x.so"]}})"),
-            start + "ddp.plugins has not the members value, origin and where" + end);
+            start + "ddp.plugins must have the members value, origin and where" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"comm_hook": "fp16"}})"),
-            start + "ddp.comm_hook has not the members value, origin and where" + end);
+            start + "ddp.comm_hook must have the members value, origin and where" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"comm_hook": {"value": "fp16", "origin": "elsewhere", "where": ""}}})"),
             start + "ddp.comm_hook has an unknown origin: 'elsewhere'" + end);
   EXPECT_THAT(refusal("[launch]\nnnodes = 1\n"), ::testing::StartsWith(start));  // a user's TOML file

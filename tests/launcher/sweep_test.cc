@@ -234,7 +234,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               AllOf(HasSubstr("s.toml:4:6: error: an argument without a name\n"),
                     HasSubstr("write args.NAME: the program gets --NAME VALUE\n")));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = [\"x\", \"a\\u0000b\"]\n"),
-              AllOf(HasSubstr("s.toml:4:16: error: a text with a zero in it\n"),
+              AllOf(HasSubstr("s.toml:4:16: error: a string with a NUL character\n"),
                     HasSubstr("no program and no file takes one: leave \\u0000 out\n")));
   EXPECT_THAT(
       report("[sweep]\nprogram = [\"{p}\", \"x\"]\n[grid]\nargs.p = [\"./a\", \"./b\"]\n"),

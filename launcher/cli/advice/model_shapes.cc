@@ -62,10 +62,10 @@ std::vector<Shape> shapes_in_archive(const fs::path& file) {
   const std::string what = "'" + file.string() + "' can't be read as a model of torch's: ";
   if (!output.beyond_limit.empty())
     throw UsageError(what + "its reader " + output.beyond_limit +
-                     ": it is damaged, or made to keep what reads it busy");
+                     ": the file is damaged, or made to keep its reader busy");
   if (output.exit_code > kFirstOfSignals)
     throw UsageError(what + "its reader " + describe(Signalled{output.exit_code - kFirstOfSignals, false}) +
-                     ": it is damaged, or made to crash what reads it");
+                     ": the file is damaged, or made to crash its reader");
   if (output.exit_code != 0) throw UsageError(what + output.text + "\n  " + kAdvice);
   // libtorch may have printed warnings first: the list is the last line.
   const std::string list = last_line(output.text);

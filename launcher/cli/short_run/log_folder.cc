@@ -18,7 +18,7 @@ LogFolder::LogFolder(const std::string& verb, const std::string& owner) {
   std::string name = (parent / ("hookline-" + verb + "-XXXXXX")).string();
   if (!mkdtemp(name.data()))
     throw UsageError("no folder for " + owner + " logs can be made in '" + parent.string() + "' (TMPDIR): " +
-                     std::strerror(errno) + "; choose another with TMPDIR, or --set logging.dir=DIR");
+                     std::strerror(errno) + "; choose another with TMPDIR");
   path_ = fs::absolute(name);
 }
 

@@ -1,5 +1,5 @@
 // hookline advise: predicts a step's time with each communication hook, and measures steps without a hook and
-// with the best one.
+// with the best ones.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -10,7 +10,7 @@ namespace hookline {
 namespace {
 
 // bash breaks words at '=' and ':' too: the script splits the line again at blanks only, and its replies
-// leave out what precedes such a break.
+// leave out what precedes a break at '='.
 constexpr const char* kBash = R"(_hookline() {
   local line=${COMP_LINE:0:COMP_POINT} word IFS=$' \t\n'
   local -a words

@@ -77,7 +77,7 @@ int report(const Arguments& arguments) {
   parser.expect_plain("folder of a sweep", 1, kMostSweeps);
   if (plots.empty() && (!format.empty() || !browser.empty()))
     throw UsageError(std::string(format.empty() ? "--browser" : "--format") +
-                     " is of the pictures: say where they go with --plots DIR");
+                     " applies to the pictures: say where they go with --plots DIR");
   if (format.empty()) format = "svg";
   if (format != "png" && format != "svg")
     throw UsageError("there is no --format '" + format + "': write png or svg");
@@ -116,7 +116,7 @@ int report(const Arguments& arguments) {
   if (!plots.empty() && browser.empty()) browser = find_browser();
   if (!plots.empty() && browser.empty()) {
     log::error(
-        "--plots takes a browser of Chromium's kind, and none is on PATH: install chromium, or name one with "
+        "--plots needs a browser of Chromium's kind, and none is on PATH: install chromium, or name one with "
         "--browser");
     return kBadInput;
   }

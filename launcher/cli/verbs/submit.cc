@@ -103,7 +103,8 @@ void check_for_scheduler(const Request& request, const RunConfig& config) {
   });
   if (!is_plain)
     throw UsageError("'" + request.name +
-                     "' is no name for a job, which has letters, digits, '-', '_' and '.': --name");
+                     "' is no name for a job, which has letters, digits, '-', '_' and '.': choose another "
+                     "with --name");
 }
 
 /// What each node runs. `program`: with its arguments.

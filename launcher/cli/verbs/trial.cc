@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kLookAtRunEvery{200};
-// Slurm signals the processes of a job one by one: the program may end from its signal before this one
-// arrives.
+// Slurm signals the processes of a job one by one: the program may end from its signal before this process
+// gets one.
 constexpr std::chrono::milliseconds kSignalPatience{2000};
 
 int exit_code_of(const TrialResult& result) {

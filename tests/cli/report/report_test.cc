@@ -374,9 +374,9 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "sweeps that go by the same");
   EXPECT_EQ(error({"one", "./one/", "--output", "both.html"}, 2), "hookline: error: './one/' is given twice");
   EXPECT_THAT(error({"one", "--format", "png"}, 2),
-              HasSubstr("--format is of the pictures: say where they go with --plots DIR"));
+              HasSubstr("--format applies to the pictures: say where they go with --plots DIR"));
   EXPECT_THAT(error({"one", "--browser", "chromium"}, 2),
-              HasSubstr("--browser is of the pictures: say where they go with --plots DIR"));
+              HasSubstr("--browser applies to the pictures: say where they go with --plots DIR"));
   for (const char* flag : {"--output", "--csv", "--jsonl"})
     EXPECT_THAT(error({"one", flag, "."}, 2),
                 HasSubstr(std::string(flag) + " '.' is a folder: name a file in it"));
@@ -421,7 +421,7 @@ TEST(SweepReport, SaysWhatIsWrong) {
   const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
-            "hookline: error: --plots takes a browser of Chromium's kind, and none is on PATH: install "
+            "hookline: error: --plots needs a browser of Chromium's kind, and none is on PATH: install "
             "chromium, or "
             "name one with --browser\n");
 }

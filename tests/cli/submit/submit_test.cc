@@ -153,8 +153,8 @@ TEST_F(Submit, RefusesToRedirectTheJobsOutput) {
     expect_refused(
         {"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
         "--scheduler-arg '" + argument.substr(0, argument.find(' ')) +
-            "' would take the job's output from where hookline reads and names it: leave it out, or "
-            "write the script with --print and submit it yourself");
+            "' would move the job's output away from the file that hookline reads and names: leave it "
+            "out, or write the script with --print and submit it yourself");
 }
 
 TEST_F(Submit, PrintsTheMpirunCommand) {
@@ -229,7 +229,8 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
       "node_rank is given (from command line --set launch.node_rank), and all nodes of a job run the same "
       "command: leave it out");
   expect_refused({"--scheduler", "slurm", "--name", "my job", "./train"},
-                 "'my job' is no name for a job, which has letters, digits, '-', '_' and '.': --name");
+                 "'my job' is no name for a job, which has letters, digits, '-', '_' and '.': choose another "
+                 "with --name");
   expect_refused({"--scheduler", "mpirun", "./train"}, "you run mpirun yourself: --print shows the line");
   sandbox.folder.write("bad.toml", "[ddp]\ncomm_hook = \"fp61\"\n");
   const ProcessResult result = run({"--scheduler", "slurm", "--print", "bad.toml", "./train"});

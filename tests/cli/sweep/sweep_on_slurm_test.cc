@@ -508,7 +508,8 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
   for (const std::string array : {"--array=1-9", "-a1-9"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
-                       "' would number other trials than the sweep's: it has one element for each");
+                       "' would number other trials than the sweep's: leave it out; hookline's array job "
+                       "has one element for each trial");
   const auto of_layout = [](const std::string& word, const std::string& what) {
     return "--scheduler-arg '" + word + "' asks for " + what +
            ", and a trial is one task on one node, which starts its ranks: leave it out; "
@@ -559,7 +560,8 @@ TEST_F(SweepJob, RefusesFlagsThatWouldHaveNoEffect) {
   for (const std::string array : {"--arr=1-3", "--array"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
-                       "' would number other trials than the sweep's: it has one element for each");
+                       "' would number other trials than the sweep's: leave it out; hookline's array job "
+                       "has one element for each trial");
   EXPECT_EQ(
       sweep({"--scheduler", "slurm", "--print", "--scheduler-arg", "--cluster-constraint=big"}).exit_code, 0);
 }

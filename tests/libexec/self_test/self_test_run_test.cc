@@ -201,7 +201,7 @@ TEST(SelfTest, NamesTheTemporaryFolderThatCanNotBeUsed) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr("no folder for the test's logs can be made in '/nowhere' (TMPDIR): No such file or "
-                        "directory; choose another with TMPDIR, or --set logging.dir=DIR\n"));
+                        "directory; choose another with TMPDIR\n"));
 }
 
 TEST(SelfTest, ReportsConfigErrorsAsLaunchDoes) {

@@ -176,8 +176,8 @@ TEST_P(KeptParameters, NamesAParameterWhoseViewAModuleMadeInItsConstructor) {
       [](NetImpl& net) { return net.first->from_constructor.sum(); },
       "a tensor that was made of the parameter 'first.weight' before prepare() has lost its memory, and is "
       "used: "
-      "a sharded model's parameters lie elsewhere. Make a view in the forward that uses it, and keep a copy, "
-      "such as weight.clone(), of values");
+      "a sharded model's parameters lie elsewhere. Make a view in the forward that uses it; to keep values, "
+      "make a copy, such as weight.clone()");
 }
 
 TEST(KeptParameters, AreCorrectWhereTheyStayUnsharded) {

@@ -239,7 +239,7 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
                            auto optimizer = accelerator.prepare(adam);
                            load();
                          }),
-            what + "its 'state.0.exp_avg' is not of the shape of the parameter there");
+            what + "its 'state.0.exp_avg' is not of the shape of the program's parameter");
 }
 
 TEST(Checkpoint, RestoresAStateSavedBeforeTheFirstStep) {

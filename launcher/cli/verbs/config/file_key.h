@@ -15,8 +15,8 @@ struct FileKey {
   std::string key;                     // "ddp.comm_hook", without the profile
 };
 
-/// "ddp.comm_hook", or "profile.slow.ddp.comm_hook". Throws UsageError for a key that there is not, with the
-/// nearest.
+/// "ddp.comm_hook", or "profile.slow.ddp.comm_hook". Throws UsageError for an unknown key, and names
+/// the nearest one.
 FileKey file_key(const std::string& text, const Catalog& catalog);
 
 }  // namespace hookline

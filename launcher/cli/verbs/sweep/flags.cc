@@ -63,7 +63,8 @@ void SweepFlags::check() const {
   for (const std::string& argument : scheduler_arguments) {
     if (argument.starts_with("-a") || names_option(argument, "--array"))
       throw UsageError("--scheduler-arg '" + argument +
-                       "' would number other trials than the sweep's: it has one element for each");
+                       "' would number other trials than the sweep's: leave it out; hookline's array job has "
+                       "one element for each trial");
     if (argument.starts_with("-M") || names_option(argument, "--clusters"))
       throw UsageError("--scheduler-arg '" + argument +
                        "' leads to another cluster, whose queue is not asked: submit from one of its own "
